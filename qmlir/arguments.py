@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
 
-from qmlir.errors import OptionError
-from qmlir.errors.near_misses import near_misses
+from qmlir.errors import OptionError, near_misses
 from qmlir.policies.policy import Policy
 from qmlir.profiles.profile import Profile
 

@@ -7,7 +7,7 @@ from typing import Literal, get_args, get_origin, get_type_hints
 import pytest
 
 from qmlir.cli.flags import argument_parser
-from qmlir.ir.pipeline import PASSES, pass_class
+from qmlir.ir.passes import PASSES, pass_class
 from tests.test_filecheck import FILES
 
 COMMANDS = [line for file in FILES for line in file.read_text(encoding="utf-8").splitlines() if "RUN:" in line]

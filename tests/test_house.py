@@ -8,16 +8,17 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+import xdsl
 from xdsl.dialects import get_all_dialects
 from xdsl.ir import Dialect
 
 from qmlir.cli.flags import argument_parser
 from qmlir.cli.pass_list import pass_list
 from qmlir.ir.context import DIALECTS
-from qmlir.ir.pipeline import PASSES
+from qmlir.ir.passes import PASSES
 from tests.conftest import ROOT
 
-LONGEST_FILE = 400
+LONGEST_FILE = 600
 LONGER_FILES: dict[str, str] = {}
 """Files that may be longer, each with the reason why it is one idea all the same."""
 
@@ -57,6 +58,7 @@ def test_each_pass_has_a_filecheck_file_of_its_name(name: str) -> None:
     A pass of a dialect has a name like `npu-place` and lives in a folder of the dialect.
     """
     module = OUR_PASSES[name].partition(":")[0].split(".")
+    module = module[:-1] if module[-1] == module[-2] else module  # a folder, with the pass in the file of its name
     assert name.replace("-", "_") in (*module[-2:], "_".join(module[-2:]))
     assert name in {s.replace("_", "-") for f in FILECHECKS for s in (f.stem, f.parent.name)}
 
@@ -91,6 +93,76 @@ def test_test_folders_mirror_the_package(folder: str) -> None:
         inside = path.relative_to(ROOT / folder)
         if path.is_dir() and not own & set(inside.parts):
             assert (ROOT / "qmlir" / inside).is_dir() or (ROOT / "qmlir" / inside).with_suffix(".py").exists(), inside
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The tree
+
+
+def packages() -> list[str]:
+    """Folders and modules directly in the package, as README lists them."""
+    root = ROOT / "qmlir"
+    folders = [f"{p.name}/" for p in root.iterdir() if p.is_dir() and any(p.iterdir()) and p.name != "__pycache__"]
+    return sorted([*folders, *(p.name for p in root.glob("*.py") if p.name != "__init__.py")])
+
+
+def test_readme_draws_the_tree() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    drawn = readme.partition("```\nqmlir/\n")[2].partition("filecheck_tests/")[0]
+    listed = re.findall(r"^  ([a-z_]+(?:/|\.py))\s", drawn, re.MULTILINE)
+    assert sorted(listed) == packages()
+    for inner in re.findall(r"^    ([a-z_]+/)\s", drawn, re.MULTILINE):
+        assert any((ROOT / "qmlir" / outer / inner).is_dir() for outer in listed), inner
+
+
+@pytest.mark.parametrize("edge", sorted(p.name for p in (ROOT / "qmlir" / "lowering").iterdir() if p.is_dir()))
+def test_lowerings_are_edges(edge: str) -> None:
+    assert edge == "__pycache__" or "_to_" in edge
+
+
+def test_transforms_are_passes_or_lie_in_the_folder_of_one() -> None:
+    modules = {reference.partition(":")[0].replace(".", "/") + ".py" for reference in PASSES.values()}
+    names = {name.removeprefix("npu-").replace("-", "_") for name in PASSES}
+    files = [relative(p) for p in SOURCES if "transforms" in p.parts and p.stem != "__init__"]
+    assert [f for f in files if f not in modules and not names & set(f.split("/")[:-1])] == []
+
+
+def private_names(tree: ast.Module) -> set[str]:
+    """The private names that a module gives to attributes, functions and classes."""
+    names = set[str]()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Attribute(attr=name, ctx=ast.Store()) | ast.AnnAssign(target=ast.Name(id=name)):
+                names.add(name)
+            case ast.Assign(targets=[ast.Name(id="__slots__")], value=slots):
+                names |= {str(c.value) for c in ast.walk(slots) if isinstance(c, ast.Constant)}
+            case _:
+                pass
+    return {name for name in names if re.match("_[a-z]", name)}
+
+
+def test_only_upstream_touches_private_names_of_xdsl() -> None:
+    """A private name of an attribute belongs to qmlir, or it is xDSL's and stands in ir/upstream."""
+    trees = {p: ast.parse(p.read_text(encoding="utf-8")) for p in SOURCES if "upstream" not in p.parts}
+    own = {name for tree in trees.values() for name in private_names(tree)}
+    folder = Path(xdsl.__file__).parent
+    theirs = {n for p in folder.rglob("*.py") for n in private_names(ast.parse(p.read_text(encoding="utf-8")))}
+    assert {"_current_token", "_loaded_ops"} <= theirs
+    for path, tree in trees.items():
+        used = {n.attr for n in ast.walk(tree) if isinstance(n, ast.Attribute) and re.match("_[a-z]", n.attr)}
+        assert not used & theirs - own, relative(path)
+        bases = {c.name: [ast.unparse(b) for b in c.bases] for c in ast.walk(tree) if isinstance(c, ast.ClassDef)}
+        assert not [c for c, of in bases.items() if {"Parser", "MLIRLexer"} & set(of)], relative(path)
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "qmlir" / "ir" / "upstream").glob("*.py")), ids=relative)
+def test_what_stands_in_for_upstream_says_until_when(path: Path) -> None:
+    text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    assert re.search(r"unnecessary|delete\s+(it|this\s+file)", text), (
+        "say which change of xDSL makes the file unnecessary"
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------

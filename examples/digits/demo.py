@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 import qmlir
-from qmlir.cli.report import print_decisions
+from qmlir.cli.ledger import print_decisions
 from qmlir.numerics.schemas import Schema
 
 HERE = Path(__file__).resolve().parent

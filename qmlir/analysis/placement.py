@@ -10,8 +10,8 @@ from qmlir.devices.judgement import Verdict, verdicts
 from qmlir.devices.requirements import requirements, target_of_device
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.context import make_context
+from qmlir.transforms.quantize.apply_profile import fill_ranges, is_float
 from qmlir.transforms.quantize.fold_qdq import is_as_imported
-from qmlir.transforms.quantize.nominal_ranges import fill_ranges, is_float
 
 
 def judge(module: ModuleOp, device: Device | str | Path) -> list[Verdict]:

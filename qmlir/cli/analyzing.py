@@ -7,11 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.flags import ArgumentParser, count, file_of, one_of
 from qmlir.cli.models import load_known
-from qmlir.cli.progress import progress
-from qmlir.cli.terminal import say, terminal
+from qmlir.cli.samples import add_data_options, samples_of
+from qmlir.cli.terminal import progress, say, terminal
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -98,14 +97,14 @@ def _show_channels(
 
 
 def _write(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
-    from qmlir.files.whole import write_whole
+    from qmlir.files import write_whole
 
     if arguments.json is not None:
         write_whole(arguments.json, json.dumps(rows, indent=2) + "\n")
 
 
 def _print(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from qmlir.cli.report import table_of
+    from qmlir.cli.ledger import table_of
 
     terminal().print(table_of(headings, rows))
 

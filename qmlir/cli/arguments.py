@@ -13,9 +13,8 @@ from xdsl.transforms import get_all_passes
 from qmlir.cli.flags import PIPELINE_FLAG, ArgumentParser, argument_parser
 from qmlir.cli.options import PassSpec, build_pass, parse_options, parse_pipeline
 from qmlir.cli.pipeline import Watch
-from qmlir.errors import OptionError
-from qmlir.errors.near_misses import near_misses
-from qmlir.ir.pipeline import PASSES, listed_name, pass_class
+from qmlir.errors import OptionError, near_misses
+from qmlir.ir.passes import PASSES, listed_name, pass_class
 from qmlir.ir.weights import WeightsMode
 
 

@@ -5,8 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from qmlir.errors import OptionError
-from qmlir.errors.near_misses import near_misses
+from qmlir.errors import OptionError, near_misses
 
 PIPELINE_FLAG = "pass-pipeline"
 

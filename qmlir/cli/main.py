@@ -14,15 +14,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmlir.cli import analyzing, device, profiling, quantizing, reading, simulating
-from qmlir.cli.data import add_data_options, samples_of
+from qmlir.cli import analyzing, device, ledger, quantizing
 from qmlir.cli.diagnostics import diagnose, report, reported_warnings
 from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of
 from qmlir.cli.models import add_loading_options, load_known, load_simplified
-from qmlir.cli.progress import progress
-from qmlir.cli.terminal import say
-from qmlir.errors import OptionError
-from qmlir.errors.near_misses import near_misses
+from qmlir.cli.samples import add_data_options, samples_of
+from qmlir.cli.terminal import progress, say
+from qmlir.errors import OptionError, near_misses
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -121,18 +119,18 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     sub.add_argument("-o", "--output", type=file_of(".mlir"), required=True, help="the .mlir file to write")
     sub.add_argument("--raw", action="store_true", help="leave the graph as it was imported")
 
-    profiling.add_profile_options(
-        command("profile", profiling.run_profile, "learn the ranges of a float network's tensors from data")
+    quantizing.add_profile_options(
+        command("profile", quantizing.run_profile, "learn the ranges of a float network's tensors from data")
     )
-    profiling.add_merge_options(
-        bare("profile merge", profiling.run_merge, "merge profiles of parts of the data into that of all of it")
+    quantizing.add_merge_options(
+        bare("profile merge", quantizing.run_merge, "merge profiles of parts of the data into that of all of it")
     )
 
     quantizing.add_quantize_options(
         command("quantize", quantizing.run_quantize, "turn a float network and its profile into a quantized network")
     )
-    reading.add_ledger_options(bare("ledger", reading.run_ledger, "show what became of each operation"))
-    reading.add_diff_options(bare("ledger diff", reading.run_diff, "compare what became of each operation"))
+    ledger.add_ledger_options(bare("ledger", ledger.run_ledger, "show what became of each operation"))
+    ledger.add_diff_options(bare("ledger diff", ledger.run_diff, "compare what became of each operation"))
 
     analyzing.add_analyze_options(
         command("analyze", analyzing.run_analyze, "compare the tensors of a float network and a quantized one on data")
@@ -144,7 +142,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
 
     sub = command("compile", _compile, "compile a network to an object file, its weights and a C header")
     sub.add_argument("--emit", **one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")
-    simulating.add_target_option(
+    device.add_target_option(
         sub, "write the program of an accelerator instead, or with --emit asm its commands as text"
     )
     sub.add_argument("-o", "--output", type=Path, required=True, help="the .o, .ll, .s or .npu file to write")
@@ -162,7 +160,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     sub = command("run", _run, "run a network on samples")
     add_data_options(sub, "inputs")
     sub.add_argument("--reference", action="store_true", help="evaluate in numpy instead of compiling")
-    simulating.add_target_option(sub, "simulate an accelerator; the model may be a program compiled for it")
+    device.add_target_option(sub, "simulate an accelerator; the model may be a program compiled for it")
     sub.add_argument("--serial", action="store_true", help="let nothing on the accelerator overlap")
     sub.add_argument("-o", "--output", type=file_of(".npz"), help="write the outputs of all samples to this .npz file")
     return parser, commands
@@ -193,7 +191,7 @@ def _census(module: "ModuleOp") -> str:
 
 def _compile(arguments: argparse.Namespace) -> None:
     if arguments.target is not None:
-        simulating.write_program(arguments)
+        device.write_program(arguments)
         return
     from qmlir.cli.bundle import name_entry, write_bundle
     from qmlir.compiler import compile, main_function
@@ -227,17 +225,17 @@ def _run(arguments: argparse.Namespace) -> None:
     from qmlir.cli.samples import write_arrays
     from qmlir.compiler import compile, reference
 
-    simulating.require_target(arguments)
+    device.require_target(arguments)
     if arguments.target is not None and not arguments.reference:
-        network = simulating.program_of(arguments)
+        network = device.program_of(arguments)
     else:
         module = load_simplified(arguments)
         network = reference(module, arguments.target) if arguments.reference else compile(module)
     samples = samples_of(arguments, network.signature)
     outputs: list[list[np.ndarray]] = []
     seconds = 0.0
-    together = simulating.AT_ONCE if isinstance(network, Simulated) else 1
-    for some in simulating.chunks(progress(samples, len(samples), "running"), together):
+    together = device.AT_ONCE if isinstance(network, Simulated) else 1
+    for some in device.chunks(progress(samples, len(samples), "running"), together):
         start = time.perf_counter()
         outputs += network.run_all(some) if isinstance(network, Simulated) else [network.run(some[0])]
         seconds += time.perf_counter() - start
@@ -249,7 +247,7 @@ def _run(arguments: argparse.Namespace) -> None:
     for name, array in stacked.items():
         say(f"{name}: {array.dtype.name}{list(array.shape)}")
     if isinstance(network, Simulated) and network.report is not None:
-        simulating.print_report(network.report, network.device)
+        device.print_report(network.report, network.device)
     say(f"{len(outputs)} samples, {1000 * seconds / len(outputs):.3f} ms each")
 
 

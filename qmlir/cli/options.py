@@ -21,8 +21,7 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 from xdsl.passes import ModulePass
 
 from qmlir.cli.pass_list import OptionInfo, value_text
-from qmlir.errors import OptionError
-from qmlir.errors.near_misses import near_misses
+from qmlir.errors import OptionError, near_misses
 from qmlir.ir.passes import option_help
 
 T = TypeVar("T")

@@ -50,7 +50,7 @@ def pass_list(*, with_xdsl: bool) -> str:
 
 def pass_table() -> dict[str, str]:
     """Returns `pipeline.PASSES`, read from its source."""
-    found = _alias("qmlir.ir.pipeline", "PASSES")
+    found = _alias("qmlir.ir.passes", "PASSES")
     assert found is not None
     return cast("dict[str, str]", ast.literal_eval(found[1]))
 

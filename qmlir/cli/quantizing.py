@@ -1,4 +1,4 @@
-"""`qmlir quantize`: turns options, profile and policy into a quantized network and its ledger."""
+"""`qmlir profile`, `qmlir profile merge` and `qmlir quantize`: from ranges to a quantized network and its ledger."""
 
 import argparse
 import sys
@@ -7,11 +7,90 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.cli.data import add_data_options, samples_of
-from qmlir.cli.flags import ArgumentParser, choice, file_of
-from qmlir.cli.models import load_model
-from qmlir.cli.progress import progress
-from qmlir.cli.terminal import say
+from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of
+from qmlir.cli.models import load_known, load_model
+from qmlir.cli.samples import add_data_options, samples_of
+from qmlir.cli.terminal import progress, say
+
+# ---------------------------------------------------------------------------------------------------------------
+# `qmlir profile` and `qmlir profile merge`: learn the ranges of tensors from data, and merge profiles.
+
+
+if TYPE_CHECKING:
+    from qmlir.profiles.profile import Profile
+
+FORMATS = ("qmlir", "glow")
+
+
+def add_profile_options(parser: ArgumentParser) -> None:
+    """Adds the options of `qmlir profile`."""
+    add_data_options(parser, "calibration samples")
+    parser.add_argument("--bins", type=count, default=2000, help="the most bins of a histogram (default: 2000)")
+    parser.add_argument(
+        "--per-channel", action="store_true", help="learn the same of each channel, along the last axis"
+    )
+    _add_output(parser)
+
+
+def add_merge_options(parser: ArgumentParser) -> None:
+    """Adds the options of `qmlir profile merge`."""
+    parser.add_argument("profiles", type=Path, nargs="+", metavar="PROFILE", help="profiles of parts of the data")
+    _add_output(parser)
+
+
+def _add_output(parser: ArgumentParser) -> None:
+    parser.add_argument("--format", **one_of(FORMATS), help="whose format to write (default: qmlir)")
+    parser.add_argument("-o", "--output", type=Path, required=True, help="the .yaml file to write")
+
+
+def run_profile(arguments: argparse.Namespace) -> None:
+    """Learns the ranges of a network's tensors from samples."""
+    from qmlir.compiler import main_function, profile
+    from qmlir.ir.signature import signature_of
+
+    module = load_known(arguments)
+    samples = samples_of(arguments, signature_of(main_function(module)))
+    taken = progress(samples, len(samples), "profiling")
+    found = profile(module, taken, bins=arguments.bins, per_channel=arguments.per_channel)
+    _write(found, arguments)
+
+
+def run_merge(arguments: argparse.Namespace) -> None:
+    """Merges profiles of parts of the data; in any order, the file equals that of one run over all data."""
+    from qmlir.errors import FileError, ProfileError
+    from qmlir.profiles.profile import Profile
+
+    first, *rest = arguments.profiles
+    merged = Profile.load(first)
+    for path in rest:
+        other = Profile.load(path)
+        try:
+            merged.merge(other)
+        except ProfileError as error:
+            raise FileError(path, error.need, got=error.got, remedy=error.remedy) from None
+    _write(merged, arguments)
+
+
+def _write(found: "Profile", arguments: argparse.Namespace) -> None:
+    if arguments.format == "glow":
+        from qmlir.profiles.files import save_glow
+
+        save_glow(found, arguments.output)
+    else:
+        found.save(arguments.output)
+    say(f"{arguments.output}: {len(found.tensors)} tensors over {found.samples} samples")
+    for name, tensor in found.dead().items():
+        if tensor.is_dead:
+            say(f'  "{name}" never changes: all of it is {tensor.lo:g}')
+        else:
+            dead = tensor.dead_channels()
+            shown = ", ".join(map(str, dead[:8])) + (", …" if len(dead) > 8 else "")
+            say(f'  "{name}" has channels that never change: {len(dead)} of them ({shown})')
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# `qmlir quantize`: turns options, profile and policy into a quantized network and its ledger.
+
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -26,7 +105,7 @@ WEIGHT_PRECISIONS = ("same", "int2", "int3", "int4", "int5", "int6", "int7", "in
 CALIBRATIONS = ("auto", "minmax", "moving_average", "percentile", "kl", "kl_tvm", "mse", "aciq")
 BIASES = ("auto", "int8", "int16", "int32", "int64")
 ROUNDINGS = ("auto", "nearest")
-"""The values of the fields of `Recipe`, repeated here because importing recipe.py takes long."""
+"""The values of the fields of `Recipe`, repeated here because importing policy.py takes long."""
 
 
 def add_quantize_options(parser: ArgumentParser) -> None:
@@ -55,7 +134,7 @@ def add_quantize_options(parser: ArgumentParser) -> None:
 
 def run_quantize(arguments: argparse.Namespace) -> None:
     """Quantizes a network and prints the decision about each operation."""
-    from qmlir.cli.report import print_decisions, write_ledger
+    from qmlir.cli.ledger import print_decisions, write_ledger
     from qmlir.compiler import main_function, quantize, save
     from qmlir.errors import OptionError
     from qmlir.ir.signature import signature_of
@@ -112,8 +191,7 @@ def _print_config(module: "ModuleOp", policy: "Policy", arguments: argparse.Name
     """Prints the policy merged with the options as YAML, and as comments the operations that each rule matches."""
     from qmlir.compiler import Pipeline
     from qmlir.policies.legality import load_target
-    from qmlir.policies.policy import conflicts
-    from qmlir.policies.recipe import Recipe
+    from qmlir.policies.policy import Recipe, conflicts
     from qmlir.transforms.quantize.apply_policy import apply_policy
 
     conflicts(policy.default, _given(arguments), Recipe())

@@ -1,11 +1,17 @@
-"""Prints lines and tables to standard output, and makes names from a user's files safe to print (`printable`)."""
+"""Prints lines, tables and progress bars, and makes names from a user's files safe to print."""
 
 import sys
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from rich.console import Console
 from rich.text import Text
 
-from qmlir.errors.printable import printable
+from qmlir.errors import printable
+
+# ---------------------------------------------------------------------------------------------------------------
+# Prints lines and tables to standard output, and makes names from a user's files safe to print (`printable`).
+
 
 LONGEST = 4000
 """The most characters of a line."""
@@ -24,3 +30,45 @@ def cell(text: object) -> Text:
 def terminal() -> Console:
     """Returns the console of standard output, 160 columns wide for a pipe; 80 columns would fold every sentence."""
     return Console(width=None if sys.stdout.isatty() else 160)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# A progress bar with the rate and the time left; there is no bar unless standard error is a terminal.
+
+
+T = TypeVar("T")
+
+
+def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
+    """Yields the items and shows how many have been taken.
+
+    Args:
+        items: The items to work on.
+        total: The number of items.
+        what: The work, in a word.
+    """
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        """Items per second, or seconds per item if that number is larger."""
+
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            if not speed:
+                return Text("–/s")
+            return Text(f"{speed:.1f}/s" if speed >= 1 else f"{1 / speed:.1f} s each")
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        yield from bar.track(items, total=total, description=what)

@@ -32,7 +32,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qmlir.codegen.value import INDEX, Kind, Value
 from qmlir.dialects import simd
-from qmlir.ir.predicates import is_integer, is_memref, is_vector
+from qmlir.ir.types import is_integer, is_memref, is_vector
 
 WIDTHS = (16, 8)
 """Lanes of the vectors that `Code.spans` uses, widest first; the remaining elements are processed one by one."""

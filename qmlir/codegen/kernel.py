@@ -52,10 +52,9 @@ from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import LoweringError
-from qmlir.ir.dtypes import is_numpys_own
 from qmlir.ir.names import NAME
-from qmlir.ir.predicates import is_integer, is_memref
 from qmlir.ir.rewriting import node_name
+from qmlir.ir.types import is_integer, is_memref, is_numpys_own
 from qmlir.ir.weights import WeightsAttr
 
 Array: TypeAlias = npt.NDArray[Any]

@@ -15,8 +15,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qmlir.ir.dtypes import dtype_of, element_type_of
-from qmlir.ir.predicates import is_integer, is_vector
+from qmlir.ir.types import dtype_of, element_type_of, is_integer, is_vector
 from qmlir.ir.upstream import arith as conversions
 
 if TYPE_CHECKING:

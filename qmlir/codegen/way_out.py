@@ -19,10 +19,9 @@ from xdsl.traits import Pure
 
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.errors import LoweringError
-from qmlir.ir.dtypes import element_type_of
 from qmlir.ir.interfaces import element_of
-from qmlir.ir.predicates import is_integer
 from qmlir.ir.rewriting import node_name
+from qmlir.ir.types import element_type_of, is_integer
 from qmlir.ir.upstream.dense import Dense, dense_of
 
 Array: TypeAlias = npt.NDArray[Any]

@@ -8,9 +8,9 @@ memories inside the device. A command may name a memory outside the device in tw
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from qmlir.devices.blocks import Fault
 from qmlir.devices.description import Device, Memory, Queue
-from qmlir.devices.values import Role
+from qmlir.devices.footprints import Fault
+from qmlir.devices.schema import Role
 from qmlir.isa.commands import (
     Arithmetic,
     Convolve,

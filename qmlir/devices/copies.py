@@ -6,8 +6,7 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.dialects.nn.indexing import SliceOp
-from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, PadOp, ReshapeOp, TransposeOp
+from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, PadOp, ReshapeOp, SliceOp, TransposeOp
 from qmlir.ir.interfaces import shape_of
 
 MOST_TRANSFERS = 1 << 10

@@ -13,8 +13,8 @@ from functools import cache
 from math import ceil
 
 from qmlir.devices import Device
-from qmlir.devices.blocks import Block, Footprint
 from qmlir.devices.description import Memory, Queue
+from qmlir.devices.footprints import Block, Footprint
 from qmlir.isa.commands import (
     Arithmetic,
     Convolve,

@@ -14,9 +14,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from qmlir.devices.operations import Fallback, Operations
-from qmlir.devices.synchronisation import Sync
-from qmlir.devices.values import (
+from qmlir.devices.schema import (
     Accumulator,
     Addend,
     Bits,
@@ -26,16 +24,19 @@ from qmlir.devices.values import (
     Cycles,
     Elements,
     ElementsPerCycle,
+    Fallback,
     Flag,
     Lanes,
     MHz,
     Name,
+    Operations,
     Role,
     Share,
     Storage,
+    Sync,
     Table,
 )
-from qmlir.errors.near_misses import near_misses
+from qmlir.errors import near_misses
 
 # ---------------------------------------------------------------------------------------------------------------
 # [array]: the engine that multiplies and adds

@@ -7,10 +7,12 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from qmlir.devices.description import Device
-from qmlir.devices.keys import keys_of, table_of, unit_of
+from qmlir.devices.judgement import RULES
 from qmlir.devices.limits import EVERY, limits_of
-from qmlir.devices.reasons import RULES
-from qmlir.devices.values import Table
+from qmlir.devices.schema import Table, keys_of, table_of, unit_of
+
+# ---------------------------------------------------------------------------------------------------------------
+# Generates the reference pages of device files from their schema: the keys, and what each shipped device computes.
 
 
 def keys_page() -> str:

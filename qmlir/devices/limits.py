@@ -14,9 +14,9 @@ from xdsl.ir import Operation
 from qmlir.devices import properties
 from qmlir.devices.copies import MOST_TRANSFERS
 from qmlir.devices.description import Device
-from qmlir.devices.sums import Sums
+from qmlir.devices.properties import Sums
 from qmlir.dialects import qint
-from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.numerics import fixed_point
 
 OPERATIONS: dict[type[Operation], str] = {

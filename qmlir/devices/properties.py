@@ -1,21 +1,87 @@
-"""The properties of an integer operation that a device may limit: windows, strides, types, zero points, factors."""
+"""The properties of an operation that a device's limits are about: sizes, storage, sums, products."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 
+import numpy as np
+import numpy.typing as npt
 from xdsl.dialects.builtin import IntegerAttr
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices.copies import transfers as transfers_of
-from qmlir.devices.stored import Array, around_zero_point, as_images, trailing_zeros
-from qmlir.devices.sums import Sums, sums_of
-from qmlir.dialects import qint
+from qmlir.devices.module import Array, around_zero_point, as_images, trailing_zeros
+from qmlir.dialects import nn, qint
 from qmlir.dialects.nn import ConstantOp
-from qmlir.dialects.qint.base import width_of
+from qmlir.dialects.nn.contraction import WeightedOp as FloatWeightedOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.qint.contraction import WeightedOp
+from qmlir.dialects.qint.requantize import width_of
+from qmlir.dialects.quant.ops import CastOp, StorageCastOp
 from qmlir.dialects.windows import WindowOp
-from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.interfaces import TensorOp, element_of, shape_of
 from qmlir.numerics import fixed_point
+
+# ---------------------------------------------------------------------------------------------------------------
+# The width that sums of products need, from the constant weights and the range of the data type.
+
+
+@dataclass(frozen=True)
+class Sums:
+    """The types and the width of a contraction's sums.
+
+    types  types of data and weights, such as `i8 by i8`
+    bits   bits that hold each sum and each partial sum, in whatever order products are added
+    """
+
+    types: str
+    bits: int
+
+    def __str__(self) -> str:
+        return f"{self.bits} bits of {self.types}"
+
+
+def sums_of(op: WeightedOp, types: str) -> Sums:
+    """The width that the sums of a contraction need.
+
+    Padding leaves products out, and slices of the terms are summed one after the other. The width therefore covers
+    sums in which any of the products, or the bias, are missing.
+
+    Args:
+        op: The contraction.
+        types: The types that it multiplies, such as `i8 by i8`.
+    """
+    half, zero_point = 1 << width_of(op.x) - 1, op.zero_point.value.data
+    most, least = max(half - 1 - zero_point, 0), min(-half - zero_point, 0)
+    up, down = _weights(op)
+    bias = np.zeros(1, np.int64) if op.b is None else _numbers(op.b)
+    highest = int((most * up - least * down + np.maximum(bias, 0)).max(initial=0))
+    lowest = int((least * up - most * down + np.minimum(bias, 0)).min(initial=0))
+    return Sums(types, 1 + max(highest.bit_length(), (-1 - lowest).bit_length()))
+
+
+def _weights(op: WeightedOp) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """For each output channel, the sum of the positive weights and the sum of the magnitudes of the negative weights.
+
+    If the weights are computed, each weight counts with the largest magnitude of its type.
+    """
+    shape = shape_of(op.w)
+    channels = len(shape) - 1 if isinstance(op, qint.DepthwiseConv2DOp) else 0
+    if not isinstance(op.w.owner, ConstantOp):
+        largest = np.full(1, prod(shape) // max(shape[channels], 1) << width_of(op.w) - 1, np.int64)
+        return largest, largest
+    weights, terms = _numbers(op.w), tuple(axis for axis in range(len(shape)) if axis != channels)
+    return np.maximum(weights, 0).sum(terms), -np.minimum(weights, 0).sum(terms)
+
+
+def _numbers(value: SSAValue) -> npt.NDArray[np.int64]:
+    """The integers of a constant; a single 0 if the value is computed."""
+    constant = value.owner
+    return constant.value.array.astype(np.int64) if isinstance(constant, ConstantOp) else np.zeros(1, np.int64)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The properties of an integer operation that a device may limit: windows, strides, types, zero points, factors.
 
 
 def window(op: Operation) -> tuple[int, int] | None:
@@ -212,3 +278,33 @@ def transfers(op: Operation) -> float:
 def entries(op: qint.LookupOp) -> int:
     """The number of entries of a lookup table."""
     return op.table.array.size
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# How much an operation computes: products of contractions, and operations on single elements.
+
+
+def products(op: Operation) -> int:
+    """How many products an operation computes, in integers or floats; 0 unless it is a contraction."""
+    match op:
+        case qint.DepthwiseConv2DOp() | nn.DepthwiseConv2DOp():
+            return prod(shape_of(op.results[0])) * prod(shape_of(op.w)[1:3])
+        case WeightedOp() | FloatWeightedOp():
+            return prod(shape_of(op.results[0])) * prod(shape_of(op.w)[1:])
+        case qint.MatMulOp() | nn.MatMulOp():
+            return prod(shape_of(op.results[0])) * shape_of(op.operands[0])[-1]
+        case _:
+            return 0
+
+
+def work_of(operations: Iterable[Operation]) -> int:
+    """Products and other operations on single elements; data movement and renaming count 0."""
+    return sum(products(op) or _steps(op) for op in operations)
+
+
+def _steps(op: Operation) -> int:
+    """How many elements are computed; a pool counts each element of each window."""
+    if not isinstance(op, TensorOp | CastOp) or isinstance(op, MovementOp | StorageCastOp | nn.ConstantOp):
+        return 0
+    pools = isinstance(op, qint.MaxPool2DOp | qint.AveragePool2DOp | qint.GlobalSumPoolOp)
+    return sum(prod(shape_of(result)) for result in op.results) * ((area(op) or 1) if pools else 1)

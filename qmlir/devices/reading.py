@@ -12,12 +12,9 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from qmlir.devices.description import Device
-from qmlir.devices.keys import keys_of, table_of, unit_of
-from qmlir.devices.values import Table
-from qmlir.errors import FileError, OptionError
-from qmlir.errors.near_misses import near_misses
-from qmlir.files.bounded import check_data
-from qmlir.files.whole import path_of
+from qmlir.devices.schema import Table, keys_of, table_of, unit_of
+from qmlir.errors import FileError, OptionError, near_misses
+from qmlir.files import check_data, path_of
 
 DEVICE_KEY = "schema"
 """The top-level key that distinguishes a device file from the file of another target."""

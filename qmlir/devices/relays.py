@@ -1,4 +1,4 @@
-"""Token forwarding: replaces waits for queues that are not neighbours, so that all waits can become tokens (tokens.py).
+"""Token forwarding: replaces waits for queues that are not neighbours, so that all waits can become tokens (waits.py).
 
 A command that depends on a non-neighbouring queue waits through a relay instead: a command without effect on a queue
 between the two. A relay normally stands at the position that its queue has reached, judged by waits alone, when the
@@ -18,11 +18,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.devices.blocks import Footprint
 from qmlir.devices.description import Device
-from qmlir.devices.footprints import footprints
+from qmlir.devices.footprints import Footprint, footprints
 from qmlir.devices.timeline import Interval, Timeline
-from qmlir.devices.tokens import Tokens, tokens
+from qmlir.devices.waits import Tokens, tokens
 from qmlir.isa.commands import Sync, waits_for_all
 from qmlir.isa.encoding import MOST_WAITS, Command, Wait
 

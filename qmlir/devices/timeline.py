@@ -16,10 +16,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from qmlir.devices import Device
-from qmlir.devices.blocks import Footprint
 from qmlir.devices.costs import Demand, demand
-from qmlir.devices.hazards import Hazards
-from qmlir.devices.tokens import Tokens
+from qmlir.devices.footprints import Footprint
+from qmlir.devices.waits import Hazards, Tokens
 from qmlir.isa.commands import Arithmetic, Host, Pool, Post, Reduce, Window, waits_for_all
 from qmlir.isa.encoding import Command
 

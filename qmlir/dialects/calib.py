@@ -35,7 +35,7 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.ir.elements import element_type
+from qmlir.ir.types import element_type
 from qmlir.numerics.histograms import Histogram
 
 Bounds = tuple[float, float]

@@ -22,8 +22,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.quant.foreign import FloatStorageType, SubChannelType
 from qmlir.dialects.quant.types import ScaledType, UniformType
-from qmlir.ir.elements import element_type
-from qmlir.ir.promises import SCALES, Broken, Promise
+from qmlir.ir.types import element_type
+from qmlir.ir.verify import SCALES, Broken, Promise
 from qmlir.numerics.schemas import nearest_exponent
 
 

@@ -20,19 +20,16 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import ElementsError, NNOp, is_float
 from qmlir.dialects.nn.casts import CastOp
-from qmlir.dialects.nn.indexing import SliceOp
-from qmlir.dialects.nn.shape import ConstantOp, MovementOp, ReshapeOp, TransposeOp
+from qmlir.dialects.nn.movement import ConstantOp, MovementOp, ReshapeOp, SliceOp, TransposeOp
 from qmlir.dialects.quant.ops import CastOp as QuantCastOp
 from qmlir.dialects.windows import ints
 from qmlir.errors import NodeError
-from qmlir.frontends.function import Builder
+from qmlir.frontends.function import Builder, Constant, Ints, Refusal, Value, sized
 from qmlir.frontends.opaque import UNKNOWN_SHAPE
-from qmlir.frontends.values import Constant, Ints, Refusal, Value, sized
-from qmlir.ir.dtypes import dtype_of, element_type_of
 from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of
-from qmlir.ir.marks import POWER
-from qmlir.ir.names import NAME, NameAttr, names_of
+from qmlir.ir.names import NAME, POWER, NameAttr, names_of
 from qmlir.ir.rewriting import name_hint, names_of_value, set_names, tensor_name
+from qmlir.ir.types import dtype_of, element_type_of
 
 PLACE_BYTES = 32
 """Bytes charged for each entry of a table of indices: its i64, and the arrays that numpy makes to compute it."""

@@ -15,7 +15,10 @@ from typing import ClassVar, TypeAlias
 
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.dialects.nn.activation import (
+from qmlir.dialects.nn.base import bound
+from qmlir.dialects.nn.contraction import FullyConnectedOp
+from qmlir.dialects.nn.elementwise import AddOp, MulOp, SubOp
+from qmlir.dialects.nn.functions import (
     ClampOp,
     EluOp,
     HardSigmoidOp,
@@ -27,11 +30,8 @@ from qmlir.dialects.nn.activation import (
     TanhOp,
     ThresholdedReluOp,
 )
-from qmlir.dialects.nn.base import bound
-from qmlir.dialects.nn.contraction import FullyConnectedOp
-from qmlir.dialects.nn.elementwise import AddOp, MulOp, SubOp
 from qmlir.frontends.builder import Node
-from qmlir.frontends.values import Value
+from qmlir.frontends.function import Value
 from qmlir.frontends.windows import sliced
 from qmlir.ir.interfaces import TensorOp
 

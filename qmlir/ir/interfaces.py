@@ -17,7 +17,7 @@ from xdsl.irdl import IRDLOperation, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.ir.elements import IntegerElement
+from qmlir.ir.types import IntegerElement
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]

@@ -1,9 +1,4 @@
-"""`#qmlir.name`: the names of the source model, which every rewrite passes on.
-
-A rewrite passes the names of the operations that it replaces to the new operation. When a chain of n operations is
-fused step by step, the last operation has the names of all; copying them at every step would cost n² strings. `Names`
-joins in constant time: it keeps the lists that it was joined from, and flattens them when the strings are read.
-"""
+"""`#qmlir.name`, the names of the source model, and marks: what every rewrite passes on."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,6 +6,14 @@ from xdsl.ir import Data, Operation
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+
+# ---------------------------------------------------------------------------------------------------------------
+# `#qmlir.name`: the names of the source model, which every rewrite passes on.
+#
+# A rewrite passes the names of the operations that it replaces to the new operation. When a chain of n operations is
+# fused step by step, the last operation has the names of all; copying them at every step would cost n² strings. `Names`
+# joins in constant time: it keeps the lists that it was joined from, and flattens them when the strings are read.
+
 
 NAME = "qmlir.name"
 """The attribute key of an operation's `NameAttr`, and of the tensor name of a function argument."""
@@ -191,3 +194,31 @@ def names_of(op: Operation) -> NameAttr:
     """Returns the source names of an operation; an empty `NameAttr` if the operation has none."""
     name = op.attributes.get(NAME)
     return name if isinstance(name, NameAttr) else NameAttr.of()
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Marks: attributes by which an operation records how the source model computes it; every rewrite passes them on.
+
+
+INTEGER_OPERATOR = "qmlir.integer_operator"
+"""The attribute key that marks an operation whose source operator computes on integers, such as QLinearConv."""
+
+ON_FLOATS = "qmlir.on_floats"
+"""The attribute key that marks casts and operations which the source model computes on floats.
+
+A marked cast is an operator of the source model, such as TFLite's QUANTIZE, that a float operator reads or feeds. A
+marked operation of quantized types is computed on floats between such casts in the source model.
+"""
+
+POWER = "qmlir.power"
+"""The attribute key, on a step of an operator that sums powers of its input, of the exponent of the powers.
+
+A square has twice the digits of its base. The source model has no tensors between the steps of such an operator, so the
+quantizer chooses their precision (transforms/quantize/recipes.py).
+"""
+
+QUANTIZATION = "qmlir.quantization"
+"""Attribute of a `quant.qcast` that selects how it divides and rounds: a name in `numerics.QUANTIZATIONS`."""
+
+MARKS = (INTEGER_OPERATOR, ON_FLOATS, POWER, QUANTIZATION)
+"""All marks."""

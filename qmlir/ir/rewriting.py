@@ -22,8 +22,7 @@ from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriter, PatternRewriteWalker, RewritePattern
 from xdsl.transforms.dead_code_elimination import is_trivially_dead, region_dce
 
-from qmlir.ir.marks import MARKS
-from qmlir.ir.names import NAME, NameAttr, Names, names_of
+from qmlir.ir.names import MARKS, NAME, NameAttr, Names, names_of
 
 
 def rewrite(module: ModuleOp, patterns: Sequence[RewritePattern]) -> bool:

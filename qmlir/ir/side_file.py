@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.errors import FileError
-from qmlir.ir.dtypes import bits_dtype, is_numpys_own
+from qmlir.ir.types import bits_dtype, is_numpys_own
 
 Array = npt.NDArray[Any]
 

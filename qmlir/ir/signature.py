@@ -15,9 +15,8 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, ModuleO
 from xdsl.ir import Attribute
 
 from qmlir.errors import InputError, QmlirError
-from qmlir.ir.dtypes import dtype_of, native
-from qmlir.ir.elements import IntegerElement, QuantizedElement
 from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.types import IntegerElement, QuantizedElement, dtype_of, native
 
 Array = npt.NDArray[Any]
 

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from qmlir.errors import QmlirError
-from qmlir.files.whole import write_together
+from qmlir.files import write_together
 from qmlir.ir.resources import resources_text
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.side_file import write_side_file

@@ -1,10 +1,9 @@
-"""Verifies a module and reports several errors, each with its place in the text.
+"""Verifies a module and reports several errors, each with its place in the text."""
 
-xDSL's `verify` stops at the first error and adds a dump of the module to it. Here each function (each operation
-directly in the module) is verified by itself and contributes its first error, as in mlir-opt. Two checks are added to
-xDSL's. Dominance: inside a block, a value must be defined before it is used. Scales: an operation with the attribute
-`qmlir.scales` states a property of all scales inside it, which must hold (dialects/scales.py).
-"""
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -12,9 +11,50 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.errors import OptionError
 from qmlir.ir.names import names_of
-from qmlir.ir.promises import SCALES, Promise
 from qmlir.ir.rewriting import tensor_name
-from qmlir.ir.source import SourceError, location_of, one_line
+from qmlir.ir.source import SourceError, location_of
+from qmlir.ir.upstream.source_parser import one_line
+
+# ---------------------------------------------------------------------------------------------------------------
+# Promises: attributes by which an operation states a property of everything inside it; the verifier checks them.
+
+
+SCALES = "qmlir.scales"
+"""The attribute key of a promise about all quantized types inside a function, a module or any other operation."""
+
+
+@dataclass(frozen=True)
+class Broken:
+    """A value that lacks a property which the enclosing operation states.
+
+    op     the operation to report: the operation that defines the value, or whose block argument the value is
+    value  the value
+    got    what the value has instead
+    """
+
+    op: Operation
+    value: SSAValue
+    got: str
+
+
+class Promise(ABC):
+    """An attribute that states a property of everything inside the operation that has it."""
+
+    STATES: ClassVar[str]
+    """The property in words, such as `scales that are powers of two`."""
+
+    @abstractmethod
+    def broken(self, scope: Operation) -> Iterator[Broken]:
+        """Yields the values inside an operation, including its results, that lack the property."""
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Verifies a module and reports several errors, each with its place in the text.
+#
+# xDSL's `verify` stops at the first error and adds a dump of the module to it. Here each function (each operation
+# directly in the module) is verified by itself and contributes its first error, as in mlir-opt. Two checks are added to
+# xDSL's. Dominance: inside a block, a value must be defined before it is used. Scales: an operation with the attribute
+# `qmlir.scales` states a property of all scales inside it, which must hold (dialects/scales.py).
 
 
 def verify(module: ModuleOp) -> None:

@@ -30,9 +30,9 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from qmlir.ir.dtypes import bits_dtype, dtype_of, element_type_of, is_numpys_own, native
 from qmlir.ir.resources import Resource, resources_text
 from qmlir.ir.side_file import side_array
+from qmlir.ir.types import bits_dtype, dtype_of, element_type_of, is_numpys_own, native
 from qmlir.ir.upstream.dense import LISTED, Array, Dense, print_dense, wants_care
 
 INLINE_LIMIT = LISTED

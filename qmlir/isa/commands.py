@@ -1,4 +1,4 @@
-"""The commands of every device: the meaning of each command and its fields.
+"""The commands of every device: the meaning of each command and its fields, and streams of commands.
 
 A command is a frozen dataclass; its fields in order are its words (encoding.py). Besides the memories, the only
 state between commands are contexts: numbered sets of parameters for a requantization or a table lookup. `SetContext`
@@ -9,10 +9,11 @@ Tensors are channels-last. Integers are signed and little-endian, with 8, 16, 32
 in bytes from one row, or one pixel, to the next. Commands compute by the equations of dialects/qint.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from qmlir.isa.encoding import Command, Place, Signed, mnemonic
+from qmlir.isa.encoding import Command, Place, Signed, StreamError, Wait, mnemonic
 
 
 class Init(IntEnum):
@@ -332,3 +333,54 @@ MNEMONICS = {mnemonic(command): command for command in COMMANDS}
 def waits_for_all(command: Command) -> bool:
     """Whether a command waits for all commands before it, regardless of its `waits`."""
     return isinstance(command, End) or (isinstance(command, Sync) and bool(command.barrier))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Decodes and encodes command streams, which are sequences of 32-bit words.
+
+
+def decode(words: Sequence[int]) -> list[Command]:
+    """Decodes the commands of a stream.
+
+    Raises:
+        StreamError: A command is unknown, truncated or malformed, waits for a later command, or follows `End`, or the
+            stream does not end with `End`; the error of a command gives its number and its word.
+    """
+    commands: list[Command] = []
+    issued: dict[int, int] = {}
+    at = 0
+    while at < len(words):
+        try:
+            command = _decode_one(words, at)
+            for wait in command.waits:
+                if wait.finished > issued.get(wait.queue, 0):
+                    given = f"{wait.finished} of queue {wait.queue}, which has been given {issued.get(wait.queue, 0)}"
+                    raise StreamError("a command may wait for earlier ones only", got=f"a wait for {given}")
+            if commands and isinstance(commands[-1], End):
+                raise StreamError("nothing may follow the end", got=type(command).__name__)
+        except StreamError as error:
+            raise StreamError(error.need, where=f"command {len(commands)} at word {at}", got=error.got) from None
+        commands.append(command)
+        issued[command.queue] = issued.get(command.queue, 0) + 1
+        at += words[at] >> 8 & 0xFF
+    if not commands or not isinstance(commands[-1], End):
+        raise StreamError("a stream must end with the command End", got="one without")
+    return commands
+
+
+def _decode_one(words: Sequence[int], at: int) -> Command:
+    head = words[at]
+    op, length, queue, ctx, waits = head & 0xFF, head >> 8 & 0xFF, head >> 16 & 0xF, head >> 20 & 0xF, head >> 24 & 0x3
+    if op not in BY_OP:
+        raise StreamError("a command must be a known one", got=f"op {op:#04x}")
+    if head >> 26:
+        raise StreamError("the reserved bits of a command must be 0", got=f"{head >> 26:#x}")
+    if length < 1 + waits or at + length > len(words):
+        raise StreamError(f"a command of {length} words must lie whole in the stream", got=f"{len(words) - at} left")
+    waiting = tuple(Wait(word >> 28, word & (1 << 28) - 1) for word in words[at + 1 : at + 1 + waits])
+    return BY_OP[op].of(queue, waiting, ctx, words[at + 1 + waits : at + length])
+
+
+def encode(commands: Sequence[Command]) -> list[int]:
+    """Encodes commands as words, one command after the other."""
+    return [word for command in commands for word in command.words()]

@@ -2,10 +2,10 @@
 
 The quantizer asks before it quantizes an operation, nn-to-qint before it lowers the operation. Both ask here, so the
 ledger never says "quantized" of an operation that ends up float. The target's file says which operations the target
-computes on which storage types (target.py). The other checks follow from arithmetic and hold on every target: the zero
-point of weights is 0 unless they are constant, sums fit an accumulator, changes of scale fit a multiplier and a shift.
-If sums of products may exceed 32 bits with the actual weights, they get an i64 accumulator, provided that the target
-has contracts for it.
+computes on which storage types (ir/context.py). The other checks follow from arithmetic and hold on every target: the
+zero point of weights is 0 unless they are constant, sums fit an accumulator, changes of scale fit a multiplier and a
+shift. If sums of products may exceed 32 bits with the actual weights, they get an i64 accumulator, provided that the
+target has contracts for it.
 """
 
 import math
@@ -19,12 +19,19 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qint.normalization import LOGARITHM_BITS
-from qmlir.ir.context import QmlirContext
+from qmlir.ir.context import QmlirContext, Target, load_target
 from qmlir.ir.interfaces import Array, shape_of
-from qmlir.ir.target import Target, load_target
 from qmlir.numerics import fixed_point
-from qmlir.policies.bias import SAME_SCALE, bias_in_steps
-from qmlir.policies.quantized_values import chooses_integers, computed_storage, data_values, is_weight, uniform, widest
+from qmlir.policies.quantized_values import (
+    SAME_SCALE,
+    bias_in_steps,
+    chooses_integers,
+    computed_storage,
+    data_values,
+    is_weight,
+    uniform,
+    widest,
+)
 from qmlir.policies.runtime_kernels import followed_runtime, has_rounding
 
 Float64s = npt.NDArray[np.float64]
@@ -56,7 +63,7 @@ class NoIntegerForm(Exception):
 
 def target_of(ctx: Context) -> Target:
     """Returns the target the compiler chose, or the CPU if it chose none."""
-    if isinstance(ctx, QmlirContext) and isinstance(ctx.target, Target):
+    if isinstance(ctx, QmlirContext) and ctx.target is not None:
         return ctx.target
     return load_target("cpu")
 
@@ -197,7 +204,7 @@ def centred_weights(op: WeightedOp, stored: Array) -> Array:
 
 
 def stored_bias(op: WeightedOp) -> Int64s | None:
-    """Returns the integers that an operation's bias adds to its sums (bias.py); None without a bias.
+    """Returns the integers that an operation's bias adds to its sums (quantized_values.py); None without a bias.
 
     Raises:
         NoIntegerForm: The bias is computed at run time, or does not fit 48 bits.

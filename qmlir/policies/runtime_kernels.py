@@ -16,13 +16,13 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn
-from qmlir.dialects.nn.comparison import ComparisonOp
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.nn.elementwise import ComparisonOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.qmlir import MIXED, UNSIGNED
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.types import quantized_element
-from qmlir.ir.marks import INTEGER_OPERATOR
+from qmlir.ir.names import INTEGER_OPERATOR
 from qmlir.policies.quantized_values import chooses_integers, data_operands, uniform, widest
 from qmlir.policies.runtimes import (
     BYTES,

@@ -97,8 +97,7 @@ from typing import Literal, get_args
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from qmlir.dialects.qmlir import NUMERICS
-from qmlir.errors import OptionError, PipelineError
-from qmlir.errors.near_misses import near_misses
+from qmlir.errors import OptionError, PipelineError, near_misses
 
 Runtime = Literal["default", "onnxruntime", "onnxruntime-vnni", "litert-reference", "litert-xnnpack", "litert-builtin"]
 
@@ -115,8 +114,8 @@ class Rounding:
               operator is an operator on integers
     operands  the contract that brings a sum's operands to one scale before adding; None: their sum is rounded once
     bits      bits of the larger multiplier of a sum that is rounded once
-    function  how functions are computed: tables of elementwise functions (see lowering/nn_to_qint/tables.py), the
-              fixed_point of softmax, and the methods of lowering/nn_to_qint/resize.py
+    function  how functions are computed: tables of elementwise functions (see lowering/nn_to_qint/functions.py), the
+              fixed_point of softmax, and the methods of lowering/nn_to_qint/movement.py
     wide      the rounding of 64-bit sums, taken unless the bias has 32 bits; None: sums have 32 bits where that fits
     unbiased  whether `wide` also holds without a bias
     narrow    whether a 32-bit bias means 32-bit sums; if not, sums have 64 bits whatever the bias

@@ -3,8 +3,8 @@
 A profile is collected sample by sample in constant memory. Histogram bins lie on an absolute grid: they are 2^k wide,
 their edges are multiples of 2^k, and k is the least number that needs at most `bins` bins over [min, max]. When the
 range grows, neighbouring bins merge pairwise and exactly. So the histogram depends neither on the order of the samples
-nor on how they were split. Sums are exact (moments.py). Merged profiles therefore equal, to the bit, the profile of one
-run over all samples.
+nor on how they were split. Sums are exact (histograms.py). Merged profiles therefore equal, to the bit, the profile of
+one run over all samples.
 
 A profile is keyed by tensor name and by a hash of how the tensor is computed, without the batch dimension. Schema,
 precision and batch size have no influence on it. files.py reads and writes its file.
@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.errors import OptionError, ProfileError
-from qmlir.files.whole import path_of
-from qmlir.numerics.moments import BLOCK, VALUE_UNIT, Moments
+from qmlir.files import path_of
+from qmlir.numerics.histograms import BLOCK, VALUE_UNIT, Moments
 
 BINS = 2000
 

@@ -9,8 +9,8 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 import qmlir
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import NNOp, is_float
-from qmlir.dialects.nn.shape import MovementOp
-from qmlir.ir.target import load_target
+from qmlir.dialects.nn.movement import MovementOp
+from qmlir.ir.context import load_target
 from tests.ops.samples import OPERATIONS, Array, Sample
 
 

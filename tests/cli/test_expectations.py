@@ -2,8 +2,7 @@
 
 from xdsl.utils.lexer import Location
 
-from qmlir.cli.diagnostics import Diagnostic
-from qmlir.cli.expectations import expectations, mismatches
+from qmlir.cli.diagnostics import Diagnostic, expectations, mismatches
 
 
 def error(line: int | None, message: str, *, file: str = "f", severity: str = "error") -> Diagnostic:

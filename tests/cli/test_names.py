@@ -13,10 +13,8 @@ import pytest
 from xdsl.dialects.builtin import StringAttr
 
 from qmlir.cli import main as driver
-from qmlir.cli.bundle import comment, entry_name, header
-from qmlir.cli.reserved_names import FUNCTIONS, KEYWORDS, MACROS
-from qmlir.errors import QmlirError
-from qmlir.errors.printable import printable
+from qmlir.cli.bundle import FUNCTIONS, KEYWORDS, MACROS, comment, entry_name, header
+from qmlir.errors import QmlirError, printable
 from qmlir.ir.context import make_context
 from qmlir.ir.signature import Signature, TensorSpec
 from qmlir.ir.source import parse_text

@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, RewritePattern, op_type_rewrite_pattern
 
 from qmlir.cli import opt
-from qmlir.ir import pipeline
+from qmlir.ir import passes
 
 TEXT = "func.func @f() {\n  %a = arith.constant 1 : i32\n  func.return\n}\n"
 
@@ -50,8 +50,8 @@ class BreakingPass(ModulePass):
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    monkeypatch.setitem(pipeline.PASSES, "buggy", f"{__name__}:BuggyPass")
-    monkeypatch.setitem(pipeline.PASSES, "breaking", f"{__name__}:BreakingPass")
+    monkeypatch.setitem(passes.PASSES, "buggy", f"{__name__}:BuggyPass")
+    monkeypatch.setitem(passes.PASSES, "breaking", f"{__name__}:BreakingPass")
     monkeypatch.delenv("QMLIR_DEBUG", raising=False)
     path = tmp_path / "f.mlir"
     path.write_text(TEXT)

@@ -12,8 +12,7 @@ from qmlir.cli.arguments import parse_arguments
 from qmlir.cli.options import PassSpec, build_pass, option_infos, parse_options, parse_pipeline
 from qmlir.cli.pass_list import pass_table, read_pass
 from qmlir.errors import OptionError
-from qmlir.ir.passes import option
-from qmlir.ir.pipeline import PASSES, pass_class
+from qmlir.ir.passes import PASSES, option, pass_class
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import yaml
 import qmlir
 from qmlir.cli import quantizing
 from qmlir.cli.bundle import c_identifier
-from qmlir.ir.pipeline import PASSES
-from qmlir.policies.recipe import Recipe
+from qmlir.ir.passes import PASSES
+from qmlir.policies.policy import Recipe
 from qmlir.profiles.profile import Profile, structure_of
 from tests.cli.small import Small, run, write_small
 

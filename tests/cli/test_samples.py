@@ -8,8 +8,7 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
-from qmlir.cli.images import Preprocessing
-from qmlir.cli.samples import Reading, Samples, read_arrays
+from qmlir.cli.samples import Preprocessing, Reading, Samples, read_arrays
 from qmlir.errors import FileError, InputError, OptionError
 from qmlir.ir.signature import Signature, TensorSpec
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from qmlir.backends.npu.assembly import assemble
-from qmlir.backends.npu.stream import Program
+from qmlir.backends.npu.stream import Program, assemble
 from qmlir.devices import load_device
 from tests.cli.small import Small, run
 

@@ -17,14 +17,14 @@ import onnx
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import Elements, NNOp
-from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.errors import QmlirError
-from qmlir.files.whole import write_whole
+from qmlir.files import write_whole
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.onnx.converters import converts, folds
+from qmlir.ir.context import Target, load_target
 from qmlir.ir.interfaces import TensorOp
-from qmlir.ir.target import Target, load_target
 from tests.conformance import listing
 from tests.conformance.cases import Case, cases
 from tests.conformance.matrix_tflite import tflite_matrix

@@ -11,10 +11,9 @@ import tflite
 
 from qmlir.dialects import nn
 from qmlir.frontends.tflite import load_tflite
-from qmlir.frontends.tflite.converters import converts
-from qmlir.frontends.tflite.unconverted import STABLEHLO, reason_against
+from qmlir.frontends.tflite.converters import STABLEHLO, converts, reason_against
+from qmlir.ir.context import Target
 from qmlir.ir.interfaces import TensorOp
-from qmlir.ir.target import Target
 from tests.conformance import deviations
 from tests.conformance.operators_tflite import ORACLES, subjects
 from tests.frontends.tflite.cases import FORMATS

@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 import qmlir
 from qmlir.compiler import main_function
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
-from qmlir.ir.marks import QUANTIZATION
+from qmlir.ir.names import QUANTIZATION
 from qmlir.numerics.schemas import SCHEMAS
 from qmlir.policies.runtimes import follow
 from tests.backends.onnx.runtime import session

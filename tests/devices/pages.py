@@ -9,7 +9,7 @@ import sys
 
 from qmlir.devices import load_device, shipped_devices
 from qmlir.devices.document import keys_page, operations_page, rules_page
-from qmlir.files.whole import write_whole
+from qmlir.files import write_whole
 from tests.conftest import ROOT
 
 FILE = ROOT / "DEVICES.md"

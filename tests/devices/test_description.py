@@ -8,7 +8,7 @@ import pytest
 
 from qmlir.devices import load_device, parse_device, shipped_devices
 from qmlir.errors import FileError, OptionError
-from qmlir.ir.target import load_target
+from qmlir.ir.context import load_target
 from qmlir.numerics.fixed_point import CONTRACTS
 
 NMP = (Path(__file__).parents[2] / "qmlir" / "targets" / "nmp.toml").read_text("utf-8")

@@ -14,7 +14,7 @@ from xdsl.ir import Attribute, Operation
 from qmlir.devices import Device
 from qmlir.devices.limits import LIMITS, kind_of, refusals
 from qmlir.dialects import nn, qint
-from qmlir.dialects.qint.base import int32
+from qmlir.dialects.qint.requantize import int32
 from qmlir.ir.weights import WeightsAttr
 from tests.ops.sample import Sample, axis, groups, i, narrow, scaled, weights, window, zero
 from tests.ops.samples import HALF

@@ -11,16 +11,16 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from qmlir.backends.npu.cycles import predicted_cycles
-from qmlir.backends.npu.fifos import beyond_tokens
+from qmlir.backends.npu.machine import beyond_tokens
 from qmlir.backends.npu.races import checked
+from qmlir.backends.npu.report import predicted_cycles
 from qmlir.backends.npu.stream import Program, flat
 from qmlir.backends.simulated import Simulated
 from qmlir.devices import load_device
-from qmlir.devices.blocks import Fault, Footprint
+from qmlir.devices.footprints import Fault, Footprint
 from qmlir.devices.relays import with_relays
 from qmlir.devices.timeline import Timeline
-from qmlir.devices.tokens import Tokens, tokens
+from qmlir.devices.waits import Tokens, tokens
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
 from qmlir.isa.commands import End, Mark, Move, Sync

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from qmlir.devices import Device, load_device
-from qmlir.devices.blocks import Footprint
 from qmlir.devices.costs import Demand, busy_cycles, demand
-from qmlir.devices.footprints import footprints
+from qmlir.devices.footprints import Footprint, footprints
 from qmlir.devices.timeline import Interval, Server, Timeline
 from qmlir.isa.commands import Convolve, Host, Init, Move, Post, SetContext, Step
 from qmlir.isa.encoding import Command, Place, Wait

@@ -1,6 +1,6 @@
 """What is proposed for a name that is not known."""
 
-from qmlir.errors.near_misses import near_misses
+from qmlir.errors import near_misses
 
 PASSES = ["canonicalize", "cse", "dce", "quantize", "quantize-bias", "quantize-ops", *(f"other-{n}" for n in range(9))]
 

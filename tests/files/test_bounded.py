@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from qmlir.cli.reading import read_ledger
+from qmlir.cli.ledger import read_ledger
 from qmlir.devices import load_device
 from qmlir.errors import FileError, QmlirError
-from qmlir.files.bounded import NESTING, check_data
+from qmlir.files import NESTING, check_data
 from qmlir.ir.side_file import map_side_file
 from qmlir.policies.policy import Policy
 from qmlir.profiles.profile import Profile

@@ -37,7 +37,7 @@ from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.errors import QmlirError, QmlirWarning
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
-from qmlir.ir.marks import QUANTIZATION
+from qmlir.ir.names import QUANTIZATION
 from qmlir.policies.runtimes import follow
 from qmlir.profiles.profile import Profile
 from qmlir.transforms.quantize.insert_observers import by_tensor, observed_keys, observed_shapes, observers

@@ -41,7 +41,7 @@ from qmlir.ir.source import parse_text
 from qmlir.ir.verify import verification_errors
 from qmlir.ir.weights import WeightsMode, module_text
 from qmlir.policies.policy import Policy
-from qmlir.profiles.glow import save_glow
+from qmlir.profiles.files import save_glow
 from qmlir.profiles.profile import Profile
 from qmlir.transforms.quantize.apply_profile import apply_profile
 from tests.cli.small import write_small

@@ -13,11 +13,11 @@ from qmlir.backends.reference import evaluate
 from qmlir.compiler import main_function
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import bound
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.reduction import ExtremeOp
-from qmlir.dialects.nn.shape import MovementOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.marks import QUANTIZATION
+from qmlir.ir.names import QUANTIZATION
 from tests.conftest import ROOT
 from tests.interop.upstream import Array, Compiled, assert_same_bits
 from tests.lowering.both import network

@@ -17,7 +17,7 @@ from qmlir.backends.reference import Reference
 from qmlir.codegen.kernel import PARALLEL
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.context import make_context
-from qmlir.ir.dtypes import element_type_of, is_numpys_own
+from qmlir.ir.types import element_type_of, is_numpys_own
 from qmlir.lowering.loops_to_llvm.convert import LoopsToLLVMPass
 from qmlir.lowering.nn_to_loops.convert import NNToLoopsPass
 from qmlir.lowering.qint_to_loops.convert import QIntToLoopsPass

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmlir.numerics.moments import BLOCK, SQUARE_UNIT, VALUE_UNIT, Moments
+from qmlir.numerics.histograms import BLOCK, SQUARE_UNIT, VALUE_UNIT, Moments
 
 finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
 

@@ -23,11 +23,10 @@ from xdsl.irdl import OptOperandDef, VarOperandDef
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import bound
-from qmlir.dialects.qint.base import int32, int32s
-from qmlir.dialects.qint.requantize import float32_parts
+from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
 from qmlir.dialects.windows import ints
-from qmlir.ir.dtypes import dtype_of
 from qmlir.ir.interfaces import TensorOp
+from qmlir.ir.types import dtype_of
 from qmlir.ir.weights import WeightsAttr
 
 Array = npt.NDArray[Any]

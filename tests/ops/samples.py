@@ -10,8 +10,7 @@ from xdsl.ir import Attribute
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import bound
-from qmlir.dialects.qint.base import int32, int32s
-from qmlir.dialects.qint.requantize import float32_parts
+from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
 from qmlir.dialects.windows import ints
 from qmlir.ir.interfaces import TensorOp
 from qmlir.ir.weights import WeightsAttr

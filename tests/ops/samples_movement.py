@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.qint.base import int32, int32s
+from qmlir.dialects.qint.requantize import int32, int32s
 from qmlir.dialects.windows import ints
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import fixed_point

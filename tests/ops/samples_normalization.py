@@ -6,7 +6,7 @@ from xdsl.ir import Attribute
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import bound
-from qmlir.dialects.qint.base import int32
+from qmlir.dialects.qint.requantize import int32
 from tests.ops.sample import Operand, Sample, axis, epsilon, f, i, narrow, weights
 
 Properties = dict[str, Attribute | None]

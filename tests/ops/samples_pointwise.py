@@ -22,8 +22,7 @@ from xdsl.ir import Attribute
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import bound
-from qmlir.dialects.nn.logic import BitwiseOp
-from qmlir.dialects.nn.pointwise import FunctionOp, OperandPairOp
+from qmlir.dialects.nn.elementwise import BitwiseOp, FunctionOp, OperandPairOp
 from tests.ops.sample import Operand, Sample, clamp, f, i
 
 Properties = dict[str, Attribute | None]

@@ -4,8 +4,8 @@ import pytest
 from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
+from qmlir.ir.context import load_target
 from qmlir.ir.interfaces import TensorOp
-from qmlir.ir.target import load_target
 from qmlir.lowering.nn_to_loops.convert import RULES as NN_RULES
 from qmlir.lowering.nn_to_qint.convert import LOWERINGS
 from qmlir.lowering.qint_to_loops.convert import RULES as QINT_RULES

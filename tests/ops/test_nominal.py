@@ -19,12 +19,12 @@ from qmlir.backends.reference import evaluate
 from qmlir.compiler import main_function, to_integers
 from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.nn.pointwise import FunctionOp
+from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import AccumulatorScale, FixedScale, SameScale
 from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.context import load_target
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of
-from qmlir.ir.target import load_target
 from qmlir.lowering.nn_to_qint.convert import LOWERINGS
 from qmlir.numerics import fixed_point
 from qmlir.numerics.calibration import choose_quantization

@@ -11,8 +11,8 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.ir.context import make_context
-from qmlir.ir.dtypes import dtype_of
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of
+from qmlir.ir.types import dtype_of
 from qmlir.ir.weights import WeightsMode, module_text
 from tests.ops.samples import OPERATIONS, SAMPLES, Sample
 

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from qmlir.errors import FileError, OptionError
-from qmlir.policies.policy import Policy, PolicyError, Rule, conflicts, rule_of
-from qmlir.policies.recipe import Recipe
+from qmlir.policies.policy import Policy, PolicyError, Recipe, Rule, conflicts, rule_of
 
 TEXT = """
 default: {schema: symmetric, weight-precision: int6}

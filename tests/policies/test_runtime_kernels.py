@@ -5,7 +5,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.backends.tflite.kernels import KERNELS
 from qmlir.compiler import main_function
-from qmlir.dialects.nn.shape import ConstantOp
+from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.ir.interfaces import TensorOp
 from qmlir.lowering.nn_to_qint.storage import sign_storage
 from qmlir.policies.runtime_kernels import depending_on_library, lacking, rounded_as_default, rounding_for

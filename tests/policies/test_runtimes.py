@@ -5,7 +5,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from qmlir.dialects.qmlir import NUMERICS
 from qmlir.errors import OptionError, PipelineError
-from qmlir.ir.target import load_target
+from qmlir.ir.context import load_target
 from qmlir.numerics.fixed_point import CONTRACTS, QUANTIZATIONS
 from qmlir.policies.runtimes import RUNTIMES, Rounding, follow, rounding_of, runtime_of
 

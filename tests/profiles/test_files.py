@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pytest
 
 from qmlir.errors import FileError, ProfileError
-from qmlir.files.yaml import read_yaml
-from qmlir.numerics.moments import Moments
-from qmlir.profiles.glow import glow_name, redistributed, save_glow
+from qmlir.files import read_yaml
+from qmlir.numerics.histograms import Moments
+from qmlir.profiles.files import glow_name, redistributed, save_glow
 from qmlir.profiles.profile import Profile, TensorProfile
 
 Array = npt.NDArray[Any]

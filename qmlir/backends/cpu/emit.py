@@ -1,29 +1,31 @@
-"""Prints the llvm dialect as LLVM IR text.
+"""Prints the llvm dialect as LLVM IR text; floats are written as their bits, so that nothing is rounded."""
 
-Enters: a module of `llvm.func`. Leaves: text that LLVM's parser reads. The printer covers the output of loops-to-llvm:
-it prints linkage, argument and function attributes, alignments and flags. It refuses an operation or attribute that it
-does not know, and never drops it. Constants are printed where they are used; block arguments become phis.
-
-    ^bb1(%i: i64):                               b1:
-      %p = llvm.getelementptr inbounds %x[%i]      %v3 = phi i64 [ 0, %b0 ], [ %v9, %b2 ]
-                                                   %v4 = getelementptr inbounds float, ptr %v0, i64 %v3
-"""
-
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias
+import re
+import struct
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import Any, NoReturn, TypeAlias, cast
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import (
+    AnyFloat,
+    BFloat16Type,
+    DenseIntOrFPElementsAttr,
     DictionaryAttr,
+    Float16Type,
+    Float32Type,
+    Float64Type,
+    FloatAttr,
     IntegerAttr,
+    IntegerType,
     ModuleOp,
     UnitAttr,
 )
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from qmlir.backends.cpu.literals import constant_text, symbol, type_text
 from qmlir.dialects.loops import arena_size_symbol, weights_symbol
 from qmlir.errors import LoweringError
+from qmlir.ir.types import is_integer, is_vector
 from qmlir.ir.upstream.llvm import (
     AddOp,
     ExtractElementOp,
@@ -36,6 +38,97 @@ from qmlir.ir.upstream.llvm import (
     SubOp,
     UIToFPOp,
 )
+
+# ---------------------------------------------------------------------------------------------------------------
+# LLVM IR text of types, constants and names; floats are written as their bits, so that nothing is rounded.
+
+
+FLOAT_NAMES: Mapping[type[Attribute], str] = {
+    Float16Type: "half",
+    BFloat16Type: "bfloat",
+    Float32Type: "float",
+    Float64Type: "double",
+}
+
+
+def type_text(type: Attribute) -> str:
+    """The LLVM text of a type.
+
+    Raises:
+        KeyError: The type has no LLVM text here.
+    """
+    if is_integer(type):
+        return f"i{type.width.data}"
+    if isinstance(type, llvm.LLVMPointerType):
+        return "ptr"
+    if is_vector(type):
+        (lanes,) = type.get_shape()
+        return f"<{lanes} x {type_text(type.element_type)}>"
+    if isinstance(type, llvm.LLVMVoidType):
+        return "void"
+    return FLOAT_NAMES[type.__class__]
+
+
+def float_text(value: float, type: Attribute) -> str:
+    """The text of a float constant, written as its bits so that nothing is rounded."""
+    if isinstance(type, Float64Type):
+        return f"0x{struct.pack('>d', value).hex().upper()}"
+    if isinstance(type, Float32Type):  # LLVM writes a float as the double of the same value
+        (single,) = struct.unpack(">f", struct.pack(">f", value))
+        return f"0x{struct.pack('>d', single).hex().upper()}"
+    if isinstance(type, Float16Type):
+        return f"0xH{struct.pack('>e', value).hex().upper()}"
+    raise KeyError(type)
+
+
+def constant_text(value: Attribute) -> str:
+    """The text of a constant's value, without its type."""
+    if isinstance(value, IntegerAttr):
+        integer = value.value.data
+        if value.get_type() == IntegerType(1):
+            return "true" if integer else "false"
+        return str(integer)
+    if isinstance(value, FloatAttr):
+        number: float = value.value.data
+        return float_text(number, value.get_type())
+    if isinstance(value, DenseIntOrFPElementsAttr):
+        dense = cast(DenseIntOrFPElementsAttr[Any], value)
+        element: Attribute = dense.get_element_type()
+        name = type_text(element)
+        numbers: Iterable[Any] = islice(dense.iter_values(), 1) if dense.is_splat() else dense.get_values()
+        if isinstance(element, AnyFloat):
+            texts = [float_text(number, element) for number in numbers]
+        elif element == IntegerType(1):
+            texts = ["true" if number else "false" for number in numbers]
+        else:
+            texts = [str(number) for number in numbers]
+        if len(set(texts)) == 1:
+            return f"splat ({name} {texts[0]})"
+        return "<" + ", ".join(f"{name} {text}" for text in texts) + ">"
+    raise KeyError(value)
+
+
+def symbol(name: str) -> str:
+    """A global name, quoted and escaped if LLVM requires it."""
+    if re.fullmatch(r"[A-Za-z_.$][\w.$]*", name, re.ASCII):
+        return name
+    escaped = "".join(
+        chr(b) if b < 128 and (chr(b).isalnum() or chr(b) in "._-$") else f"\\{b:02X}" for b in name.encode()
+    )
+    return f'"{escaped}"'
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Prints the llvm dialect as LLVM IR text.
+#
+# Enters: a module of `llvm.func`. Leaves: text that LLVM's parser reads. The printer covers the output of loops-to-
+# llvm: it prints linkage, argument and function attributes, alignments and flags. It refuses an operation or attribute
+# that it does not know, and never drops it. Constants are printed where they are used; block arguments become phis.
+#
+#     ^bb1(%i: i64):                               b1:
+#       %p = llvm.getelementptr inbounds %x[%i]      %v3 = phi i64 [ 0, %b0 ], [ %v9, %b2 ]
+#                                                    %v4 = getelementptr inbounds float, ptr %v0, i64 %v3
+
 
 LINKAGES = {"internal": "internal ", "external": "", "private": "private "}
 

@@ -2,7 +2,7 @@
 
 The code keeps four sums for each of the 512 combinations of sign and exponent of a float32: the number of values, Σ f
 of their 23-bit fractions f, and Σ f² in two halves. The halves let 64-bit integers add up 2^40 values. A value is
-±m · 2^(e − 150) with m = 2^23 + f, so the four sums determine the exact sums of values and of squares (moments.py).
+±m · 2^(e − 150) with m = 2^23 + f, so the four sums determine the exact sums of values and of squares (histograms.py).
 """
 
 import ctypes
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.backends.cpu.machine import LoadedObject, Machine, compile_object
-from qmlir.numerics.moments import Moments
+from qmlir.numerics.histograms import Moments
 
 BUCKETS = 512
 

@@ -1,11 +1,4 @@
-"""Runs the queues of a program in arbitrary order, to find races and deadlocks.
-
-This is an independent check of races.py, which derives what each command knows from counters: here nothing is derived.
-Queues start and finish their commands one by one. Counters, tokens in FIFOs, links of descriptors or compared addresses
-decide which queues may continue. Either the next of these queues is drawn at random, or a single command is held back
-until no other command can continue. A queue that may continue stays able to, whatever the other queues do. A program is
-therefore safe in every order if it is safe whichever command is held back.
-"""
+"""Runs the commands of a program in one order, or in every order that its waits allow."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -17,12 +10,37 @@ import numpy as np
 from qmlir.backends.npu.races import located, runs_of
 from qmlir.backends.npu.stream import Program
 from qmlir.devices import Device
-from qmlir.devices.blocks import Block, Fault, Footprint
-from qmlir.devices.descriptors import Descriptor, descriptors
-from qmlir.devices.footprints import footprints
-from qmlir.devices.tokens import Tokens, tokens
+from qmlir.devices.footprints import Block, Fault, Footprint, footprints
+from qmlir.devices.relays import with_relays
+from qmlir.devices.waits import Descriptor, Tokens, descriptors, tokens
 from qmlir.isa.commands import waits_for_all
-from qmlir.isa.encoding import Command
+from qmlir.isa.encoding import Command, Wait
+
+# ---------------------------------------------------------------------------------------------------------------
+# Serializes a program, as an oracle for programs whose queues overlap.
+
+
+def serial(program: Program, device: Device) -> Program:
+    """The program with each command waiting for the command before it, and therefore for all earlier commands."""
+    issued: Counter[int] = Counter()
+    commands: list[Command] = []
+    for command in program.commands:
+        last = commands[-1].queue if commands else None
+        waits = () if last is None else (Wait(last, issued[last]),)
+        commands.append(replace(command, waits=waits))
+        issued[command.queue] += 1
+    routines = [routine.footprint for routine in program.routines]
+    return replace(program, commands=with_relays(commands, device, routines))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Runs the queues of a program in arbitrary order, to find races and deadlocks.
+#
+# This is an independent check of races.py, which derives what each command knows from counters: here nothing is
+# derived. Queues start and finish their commands one by one. Counters, tokens in FIFOs, links of descriptors or
+# compared addresses decide which queues may continue. Either the next of these queues is drawn at random, or a single
+# command is held back until no other command can continue. A queue that may continue stays able to, whatever the other
+# queues do. A program is therefore safe in every order if it is safe whichever command is held back.
 
 
 class Rules(Protocol):

@@ -12,14 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.backends.npu.assembly import disassemble
-from qmlir.backends.npu.fifos import beyond_tokens
-from qmlir.backends.npu.stream import Program
+from qmlir.backends.npu.machine import beyond_tokens
+from qmlir.backends.npu.stream import Program, disassemble
 from qmlir.devices import Device
 from qmlir.devices.access import require_access
-from qmlir.devices.blocks import Block, Fault, Footprint
 from qmlir.devices.description import Memory
-from qmlir.devices.footprints import MAX_ELEMENTS, footprint
+from qmlir.devices.footprints import MAX_ELEMENTS, Block, Fault, Footprint, footprint
 from qmlir.isa.commands import SetContext, waits_for_all
 from qmlir.isa.encoding import Command
 

@@ -1,15 +1,4 @@
-"""The cost of a run: cycles, products and bytes of each layer, counted command by command.
-
-Every cycle belongs to exactly one layer, so that the cycles of the layers add up to the total. A layer owns the cycles
-from the end of the layer before it to the end of its own last command, except the cycles in which the array, or the
-host, already works for a later layer. Where layers overlap, the later layer therefore begins when the array begins to
-work for it, and the loads before that moment do not count as its cycles.
-
-A layer also has a bound: the busy cycles of the engine, bus or memory that works longest for it. In the rest of the
-layer's cycles everything waits. A tensor that stays inside the device causes no transfer, neither in the cycles nor in
-the bound: the bound covers the remaining traffic. The bands (stripes of rows) of a layer share its name and are
-counted together.
-"""
+"""The cycles that a program takes, command by command and in sum."""
 
 from collections import Counter as Sums
 from collections.abc import Mapping, Sequence
@@ -17,12 +6,25 @@ from dataclasses import dataclass, field
 
 from qmlir.backends.npu.stream import Program
 from qmlir.devices import Device
-from qmlir.devices.blocks import Footprint
 from qmlir.devices.costs import products
+from qmlir.devices.footprints import Footprint, footprints
 from qmlir.devices.timeline import HOST, Interval, Timeline
-from qmlir.devices.tokens import tokens
+from qmlir.devices.waits import tokens
 from qmlir.isa.commands import Host, Mark, Window
 from qmlir.isa.encoding import Command
+
+# ---------------------------------------------------------------------------------------------------------------
+# The cost of a run: cycles, products and bytes of each layer, counted command by command.
+#
+# Every cycle belongs to exactly one layer, so that the cycles of the layers add up to the total. A layer owns the
+# cycles from the end of the layer before it to the end of its own last command, except the cycles in which the array,
+# or the host, already works for a later layer. Where layers overlap, the later layer therefore begins when the array
+# begins to work for it, and the loads before that moment do not count as its cycles.
+#
+# A layer also has a bound: the busy cycles of the engine, bus or memory that works longest for it. In the rest of the
+# layer's cycles everything waits. A tensor that stays inside the device causes no transfer, neither in the cycles nor
+# in the bound: the bound covers the remaining traffic. The bands (stripes of rows) of a layer share its name and are
+# counted together.
 
 
 @dataclass
@@ -165,3 +167,23 @@ def _cycles(busy: Mapping[str, Sequence[Interval]], begin: int, end: int) -> Sum
             for name, times in busy.items()
         }
     )
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Predicts how long a program takes from its commands alone; nothing is executed.
+
+
+def predicted(program: Program, device: Device) -> Report:
+    """The predicted cost of a run, layer by layer."""
+    counter = Counter(device, program)
+    for command, touched in footprints(program.commands, device, [r.footprint for r in program.routines]):
+        counter.count(command, touched)
+    return counter.report()
+
+
+def predicted_cycles(program: Program, device: Device) -> int:
+    """Cycles until the last command ends."""
+    timeline = Timeline(device, tokens(program.commands, device))
+    for command, touched in footprints(program.commands, device, [r.footprint for r in program.routines]):
+        timeline.add(command, touched)
+    return timeline.now

@@ -1,18 +1,18 @@
 """Writes quantized and float networks as ONNX files, for onnxruntime and other runtimes.
 
-convert.py       the entry: a function → a file               exporters.py    the table: operation → its form
-values.py        values as tensors: layout, integers          graph.py        tensors, nodes, checks against the opset
-model.py         names; the file, and weights beside it       pointwise.py    elementwise operations
+convert.py       the entry: a function → a file
+values.py        values as tensors, and the table of forms     graph.py        tensors, nodes, checks against the opset
+model.py         names; the file, and weights beside it
 
 The other files are the operator families. A form is a function that writes an operation as ONNX nodes. Every quantized
 tensor is written by a QuantizeLinear with the exact scale and zero point of its integers, and its real values are read
-through a DequantizeLinear. Two folders hold forms on integers, which take precedence in formats of their own:
+through a DequantizeLinear. Two files hold forms on integers, which take precedence in formats of their own:
 
-qoperator/       onnx-qoperator: QLinearConv and similar operators, which onnxruntime computes in integers and rounds
-arithmetic/      onnx-integer: the operations of qint, with their rounding written as nodes: the compiler's exact bits
+qoperator.py     onnx-qoperator: QLinearConv and similar operators, which onnxruntime computes in integers and rounds
+integer.py       onnx-integer: the operations of qint, with their rounding written as nodes: the compiler's exact bits
 """
 
 from qmlir.backends.onnx.convert import DEFAULT_OPSET, export_onnx
-from qmlir.backends.onnx.exporters import EXPORTS
+from qmlir.backends.onnx.values import EXPORTS
 
 __all__ = ["DEFAULT_OPSET", "EXPORTS", "export_onnx"]

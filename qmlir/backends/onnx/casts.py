@@ -6,9 +6,8 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from qmlir.backends.forms import NoForm
-from qmlir.backends.onnx.exporters import exports
 from qmlir.backends.onnx.graph import Tensor, tensor_type
-from qmlir.backends.onnx.values import Values, stored_dtype
+from qmlir.backends.onnx.values import Values, exports, stored_dtype
 from qmlir.dialects import nn
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element

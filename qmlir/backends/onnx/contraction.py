@@ -4,9 +4,8 @@ import numpy as np
 from xdsl.dialects.builtin import i32, i64
 
 from qmlir.backends.forms import NoForm
-from qmlir.backends.onnx.exporters import exports
 from qmlir.backends.onnx.graph import Attributes, Tensor
-from qmlir.backends.onnx.values import Permutation, Values, channels_first
+from qmlir.backends.onnx.values import Permutation, Values, channels_first, exports
 from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType

@@ -9,12 +9,11 @@ import onnx
 from xdsl.dialects import func
 
 from qmlir.backends.forms import Forms, refusing
-from qmlir.backends.onnx.exporters import exports
 from qmlir.backends.onnx.graph import Graph
 from qmlir.backends.onnx.integer import spelled_out
 from qmlir.backends.onnx.model import write_model
 from qmlir.backends.onnx.qoperator import on_integers
-from qmlir.backends.onnx.values import Values
+from qmlir.backends.onnx.values import Values, exports
 from qmlir.errors import FileError, OptionError
 from qmlir.ir.signature import signature_of
 

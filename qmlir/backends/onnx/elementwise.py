@@ -1,19 +1,73 @@
-"""Forms of elementwise arithmetic on two operands."""
+"""Forms of operations on single elements: arithmetic, comparisons, logic, activations, elementary functions."""
 
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import SSAValue
 
-from qmlir.backends.onnx.exporters import exports
 from qmlir.backends.onnx.graph import BOOL, WIDER, Graph, Tensor
-from qmlir.backends.onnx.pointwise import result_dtype, several
-from qmlir.backends.onnx.values import Values
+from qmlir.backends.onnx.values import Permutation, Values, constant, exports, identity
 from qmlir.dialects import nn
-from qmlir.dialects.nn.pointwise import OperandPairOp
-from qmlir.ir.interfaces import shape_of
+from qmlir.dialects.nn.elementwise import ComparisonOp, FunctionOp, OperandPairOp, PointwiseOp, UnaryOp
+from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.interfaces import Shape, element_of, shape_of
+from qmlir.ir.names import ON_FLOATS
+from qmlir.ir.types import dtype_of
+from qmlir.policies.quantized_values import domain_bounds
 
-NAMED: dict[type[OperandPairOp], str] = {
+# ---------------------------------------------------------------------------------------------------------------
+# Helpers for forms of elementwise operations, which work in the dimension order in which their operands exist.
+
+
+def operands_in_order(values: Values, operands: Sequence[SSAValue], result: Shape) -> tuple[Permutation, list[Tensor]]:
+    """Chooses a dimension order for the result, and returns it with the real values of the operands in that order.
+
+    The order is that of the first computed operand. If a computed operand has a lower rank than the result, all
+    operands stay in the module's order. A constant of a lower rank gets dimensions of size 1.
+    """
+    rank = len(result)
+    computed = [o for o in operands if constant(o) is None]
+    order = values.order(computed[0]) if computed else identity(rank)
+    if order == identity(rank) or any(len(shape_of(o)) != rank for o in computed):
+        return identity(rank), [values.real(o) for o in operands]
+    return order, [values.real(o, order) if len(shape_of(o)) == rank else values.widened(o, order) for o in operands]
+
+
+def unary(kind: str, op: UnaryOp, values: Values, **attributes: Any) -> None:
+    """Writes an operation with one operand as one node."""
+    order = values.order(op.x)
+    x = within_domain(op, values, values.real(op.x, order))
+    values.define(op.y, values.graph.node(kind, x, dtype=result_dtype(op), **attributes), order)
+
+
+def within_domain(op: UnaryOp, values: Values, x: Tensor) -> Tensor:
+    """Clips the argument of a function to its domain if the operand's storage range reaches beyond the domain."""
+    element = element_of(op.x)
+    if not isinstance(op, FunctionOp) or not isinstance(element, UniformType) or ON_FLOATS in op.attributes:
+        return x
+    return values.clipped(x, *domain_bounds(op, element))
+
+
+def several(op: PointwiseOp, values: Values, form: Callable[..., Tensor]) -> None:
+    """Writes an operation as the nodes that `form` adds; `form` gets the tensors of the operands."""
+    order, tensors = operands_in_order(values, op.operands, shape_of(op.results[0]))
+    values.define(op.results[0], form(*tensors), order)
+
+
+def result_dtype(op: PointwiseOp) -> np.dtype[Any]:
+    """Returns the element type of the result's real values."""
+    element = element_of(op.results[0])
+    return np.dtype(np.float32) if isinstance(element, UniformType) else dtype_of(element)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Forms of elementwise arithmetic on two operands.
+
+
+ARITHMETIC: dict[type[OperandPairOp], str] = {
     nn.AddOp: "Add",
     nn.SubOp: "Sub",
     nn.MulOp: "Mul",
@@ -25,10 +79,10 @@ EXTREMES: dict[type[OperandPairOp], str] = {nn.MaximumOp: "Max", nn.MinimumOp: "
 """Operation → ONNX's operator, which onnxruntime lacks for 16-bit integers."""
 
 
-@exports(*NAMED)
-def named(op: OperandPairOp, values: Values) -> None:
+@exports(*ARITHMETIC)
+def arithmetic(op: OperandPairOp, values: Values) -> None:
     """Writes the operation as one node."""
-    several(op, values, lambda *x: values.graph.node(NAMED[type(op)], *x, dtype=result_dtype(op)))
+    several(op, values, lambda *x: values.graph.node(ARITHMETIC[type(op)], *x, dtype=result_dtype(op)))
 
 
 @exports(*EXTREMES)
@@ -108,3 +162,215 @@ def mod(op: nn.ModOp, values: Values) -> None:
         return graph.where(astray, graph.node("Add", rest, rhs), rest)
 
     several(op, values, remainder)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Forms of comparisons, and of the selection between two tensors by a condition.
+
+
+COMPARISONS: dict[type[ComparisonOp], str] = {nn.EqualOp: "Equal", nn.LessOp: "Less", nn.LessEqualOp: "LessOrEqual"}
+"""Operation → ONNX's operator."""
+
+
+@exports(*COMPARISONS)
+def comparison(op: ComparisonOp, values: Values) -> None:
+    """Writes the operation as one node."""
+    several(op, values, lambda *x: values.graph.node(COMPARISONS[type(op)], *x, dtype=BOOL))
+
+
+@exports(nn.IsNaNOp)
+def is_nan(op: nn.IsNaNOp, values: Values) -> None:
+    """Writes IsNaN."""
+    unary("IsNaN", op, values)
+
+
+@exports(nn.IsInfOp)
+def is_inf(op: nn.IsInfOp, values: Values) -> None:
+    """Writes IsInf; its attributes select the signs."""
+    unary("IsInf", op, values, detect_negative=int(bool(op.negative)), detect_positive=int(bool(op.positive)))
+
+
+@exports(nn.WhereOp)
+def where(op: nn.WhereOp, values: Values) -> None:
+    """Writes Where; on booleans, which onnxruntime's Where does not take, And, Not and Or."""
+    graph = values.graph
+
+    def choice(condition: Tensor, lhs: Tensor, rhs: Tensor) -> Tensor:
+        if lhs.dtype != BOOL:
+            return graph.where(condition, lhs, rhs)
+        other = graph.node("And", graph.node("Not", condition), rhs)
+        return graph.node("Or", graph.node("And", condition, lhs), other)
+
+    several(op, values, choice)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Forms of bitwise operations on integers and logical operations on i1, for which ONNX has different operators.
+
+
+LOGIC: dict[type[PointwiseOp], str] = {nn.AndOp: "And", nn.OrOp: "Or", nn.XorOp: "Xor", nn.NotOp: "Not"}
+"""Operation → ONNX's operator on booleans; the operator on integers has the prefix Bitwise."""
+
+
+@exports(*LOGIC)
+def logic(op: PointwiseOp, values: Values) -> None:
+    """Writes the operation as one node."""
+    boolean = element_of(op.operands[0]) == IntegerType(1)
+    kind = f"{'' if boolean else 'Bitwise'}{LOGIC[type(op)]}"
+    several(op, values, lambda *x: values.graph.node(kind, *x))
+
+
+@exports(nn.ShiftLeftOp, nn.ShiftRightOp)
+def shift(op: nn.ShiftLeftOp | nn.ShiftRightOp, values: Values) -> None:
+    """Writes BitShift between casts to and from unsigned integers.
+
+    ONNX's BitShift takes unsigned integers only and does not define counts of the width or more; here they shift in
+    zeros. A negative number shifted right is the complement of its shifted complement.
+    """
+    graph, leftward = values.graph, isinstance(op, nn.ShiftLeftOp)
+
+    def shifted(x: Tensor, count: Tensor) -> Tensor:
+        unsigned = np.dtype(f"u{x.dtype.name.lstrip('u')}")
+        zero = graph.constant(np.zeros((), unsigned))
+        count = graph.cast(count, unsigned)
+        inside = graph.node("Less", count, graph.constant(np.array(8 * unsigned.itemsize, unsigned)), dtype=BOOL)
+        count = graph.where(inside, count, zero)
+        bits = graph.node("BitShift", graph.cast(x, unsigned), count, direction="LEFT" if leftward else "RIGHT")
+        return graph.cast(graph.where(inside, bits, zero), x.dtype)
+
+    def with_sign(x: Tensor, count: Tensor) -> Tensor:
+        negative = graph.node("Less", x, graph.constant(np.zeros((), x.dtype)), dtype=BOOL)
+        positive = graph.where(negative, graph.node("BitwiseNot", x), x)
+        moved = shifted(positive, count)
+        return graph.where(negative, graph.node("BitwiseNot", moved), moved)
+
+    several(op, values, shifted if leftward or op.unsigned else with_sign)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Forms of activations, clamps and requantization, as one ONNX node or as several.
+
+
+ACTIVATIONS: dict[type[UnaryOp], tuple[str, dict[str, str]]] = {
+    nn.SigmoidOp: ("Sigmoid", {}),
+    nn.TanhOp: ("Tanh", {}),
+    nn.HardSigmoidOp: ("HardSigmoid", {"alpha": "alpha", "beta": "beta"}),
+    nn.HardSwishOp: ("HardSwish", {}),
+    nn.LeakyReluOp: ("LeakyRelu", {"alpha": "alpha"}),
+    nn.EluOp: ("Elu", {"alpha": "alpha"}),
+    nn.SeluOp: ("Selu", {"alpha": "alpha", "gamma": "gamma"}),
+    nn.CeluOp: ("Celu", {"alpha": "alpha"}),
+    nn.SoftplusOp: ("Softplus", {}),
+    nn.SoftsignOp: ("Softsign", {}),
+    nn.MishOp: ("Mish", {}),
+    nn.ThresholdedReluOp: ("ThresholdedRelu", {"alpha": "alpha"}),
+    nn.ShrinkOp: ("Shrink", {"bias": "bias", "lambd": "threshold"}),
+}
+"""Operation → (ONNX's operator, its attributes: ONNX's name → the operation's property)."""
+
+
+@exports(*ACTIVATIONS)
+def activation(op: UnaryOp, values: Values) -> None:
+    """Writes the operation as one node."""
+    kind, attributes = ACTIVATIONS[type(op)]
+    unary(kind, op, values, **{name: getattr(op, own).value.data for name, own in attributes.items()})
+
+
+@exports(nn.GeluOp)
+def gelu(op: nn.GeluOp, values: Values) -> None:
+    """Writes Gelu."""
+    unary("Gelu", op, values, approximate="tanh" if bool(op.tanh) else None)
+
+
+@exports(nn.SwishOp)
+def swish(op: nn.SwishOp, values: Values) -> None:
+    """Writes x · sigmoid(alpha · x) as three nodes: onnxruntime has Sigmoid for more types than Swish."""
+    graph, order = values.graph, values.order(op.x)
+    x = values.real(op.x, order)
+    scaled = graph.node("Mul", x, graph.constant(np.array(op.alpha.value.data, x.dtype)))
+    values.define(op.y, graph.node("Mul", x, graph.node("Sigmoid", scaled)), order)
+
+
+@exports(nn.ReluOp)
+def relu(op: nn.ReluOp, values: Values) -> None:
+    """Writes Relu, or Identity on unsigned integers."""
+    unary("Identity" if op.unsigned else "Relu", op, values)
+
+
+@exports(nn.ClampOp)
+def clamp(op: nn.ClampOp, values: Values) -> None:
+    """Writes Clip or Relu, as for a fused clamp."""
+    _as_it_is(op, values)
+
+
+@exports(nn.RequantizeOp)
+def requantize(op: nn.RequantizeOp, values: Values) -> None:
+    """Writes a requantization as the cast from one quantized type and the cast to the other."""
+    _as_it_is(op, values)
+
+
+def _as_it_is(op: nn.ClampOp | nn.RequantizeOp, values: Values) -> None:
+    order = values.order(op.x)
+    x = values.real(op.x, order)
+    y: Tensor = values.bounded(op.y, x)
+    if y is not x:
+        values.name(op.y, y)
+    if isinstance(element_of(op.y), UniformType):
+        values.quantize(op.y, y, order)
+    else:
+        values.hold(op.y, y, order)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Forms of elementary functions.
+
+
+FUNCTIONS: dict[type[UnaryOp], str] = {
+    nn.AbsOp: "Abs",
+    nn.SignOp: "Sign",
+    nn.FloorOp: "Floor",
+    nn.CeilOp: "Ceil",
+    nn.RoundOp: "Round",
+    nn.SqrtOp: "Sqrt",
+    nn.ReciprocalOp: "Reciprocal",
+    nn.ExpOp: "Exp",
+    nn.LogOp: "Log",
+    nn.ErfOp: "Erf",
+    nn.SinOp: "Sin",
+    nn.CosOp: "Cos",
+    nn.TanOp: "Tan",
+    nn.AsinOp: "Asin",
+    nn.AcosOp: "Acos",
+    nn.AtanOp: "Atan",
+    nn.SinhOp: "Sinh",
+    nn.CoshOp: "Cosh",
+    nn.AsinhOp: "Asinh",
+    nn.AcoshOp: "Acosh",
+    nn.AtanhOp: "Atanh",
+}
+"""Operation → ONNX's operator."""
+
+
+@exports(*FUNCTIONS)
+def function(op: UnaryOp, values: Values) -> None:
+    """Writes the operation as one node."""
+    unary(FUNCTIONS[type(op)], op, values)
+
+
+@exports(nn.RsqrtOp)
+def rsqrt(op: nn.RsqrtOp, values: Values) -> None:
+    """Writes Sqrt and Reciprocal."""
+    graph, order = values.graph, values.order(op.x)
+    x = within_domain(op, values, values.real(op.x, order))
+    values.define(op.y, graph.node("Reciprocal", graph.node("Sqrt", x)), order)
+
+
+@exports(nn.NegOp)
+def neg(op: nn.NegOp, values: Values) -> None:
+    """Writes Neg, or 0 − x on unsigned integers, which wraps around."""
+    if not op.unsigned:
+        unary("Neg", op, values)
+        return
+    graph, order = values.graph, values.order(op.x)
+    x = values.real(op.x, order)
+    values.define(op.y, graph.node("Sub", graph.constant(np.zeros((), x.dtype)), x), order)

@@ -7,10 +7,10 @@ import numpy as np
 import onnx
 
 from qmlir.backends.onnx.graph import Graph, Node, Tensor, tensor_type
-from qmlir.files.whole import write_together
-from qmlir.ir.dtypes import is_numpys_own
+from qmlir.files import write_together
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import Signature, TensorSpec
+from qmlir.ir.types import is_numpys_own
 
 LARGEST = 2**31 - 2**24
 """The most bytes of constants in a file; protobuf allows 2^31 bytes, and the nodes need a part of them."""

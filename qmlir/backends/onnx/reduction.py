@@ -1,12 +1,20 @@
-"""Forms of reductions, arg-max and arg-min, whose axes stay as dimensions of size 1, and of cumulative operations."""
+"""Forms of reductions along axes, of pools over windows, and of normalizations."""
+
+from math import prod
 
 import numpy as np
 
-from qmlir.backends.onnx.exporters import exports
-from qmlir.backends.onnx.graph import INDEX
-from qmlir.backends.onnx.values import Values
-from qmlir.dialects import nn
-from qmlir.dialects.nn.reduction import ArgumentOp, CumulativeOp, ReductionOp
+from qmlir.backends.onnx.contraction import IMAGES, window_attributes
+from qmlir.backends.onnx.graph import INDEX, Attributes
+from qmlir.backends.onnx.values import Values, channels_first, exports
+from qmlir.dialects import nn, qint
+from qmlir.dialects.nn.normalization import ExponentialsOp
+from qmlir.dialects.nn.reduction import ArgumentOp, CumulativeOp, ReductionOp, WindowPoolOp
+from qmlir.ir.interfaces import shape_of
+
+# ---------------------------------------------------------------------------------------------------------------
+# Forms of reductions, arg-max and arg-min, whose axes stay as dimensions of size 1, and of cumulative operations.
+
 
 REDUCTIONS: dict[type[ReductionOp], tuple[str, int]] = {
     nn.ReduceSumOp: ("ReduceSum", 13),
@@ -56,3 +64,141 @@ def cumulate(op: CumulativeOp, values: Values) -> None:
     exclusive, reverse = (1 if bool(flag) else None for flag in (op.exclusive, op.reverse))
     y = graph.node(CUMULATIVE[type(op)], values.real(op.x, order), axis, exclusive=exclusive, reverse=reverse)
     values.define(op.y, y, order)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Forms of pools over the two spatial axes; ONNX's images are channels-first.
+
+
+def pool_attributes(op: WindowPoolOp | qint.MaxPool2DOp) -> Attributes:
+    """Returns ONNX's attributes of a pool: its kernel, strides, dilations and padding.
+
+    onnxruntime refuses padding as large as the kernel, although a dilated kernel spans more elements. Such padding at
+    the end of an axis is reduced, and `ceil_mode` lets windows reach beyond the image without it. A mean that counts
+    padding counts padded elements only, so a pool that counts padding keeps it.
+    """
+    kernel, attributes = op.window_values(), {"kernel_shape": list(op.window_values()), **window_attributes(op)}
+    top, bottom, left, right = op.padding_values()
+    counts = isinstance(op, nn.AveragePool2DOp) and bool(op.count_include_pad)
+    if counts or (bottom < kernel[0] and right < kernel[1]):
+        return attributes
+    below, behind = _less_padding(op, 0), _less_padding(op, 1)
+    if below is None or behind is None:
+        return attributes
+    return attributes | {"pads": [top, left, below, behind], "ceil_mode": 1}
+
+
+def _less_padding(op: WindowPoolOp | qint.MaxPool2DOp, axis: int) -> int | None:
+    """Returns the padding of an axis's end, less than the kernel, that gives all windows with `ceil_mode`, else None.
+
+    Args:
+        op: The pool.
+        axis: 0 for rows, 1 for columns.
+    """
+    size, last = shape_of(op.x)[axis + 1], shape_of(op.y)[axis + 1] - 1
+    kernel, step = op.window_values()[axis], op.stride_values()[axis]
+    span = (kernel - 1) * op.dilation_values()[axis] + 1
+    low, given = op.padding_values()[2 * axis : 2 * axis + 2]
+    for high in range(min(given, kernel - 1), -1, -1):
+        found = -(-(size + low + high - span) // step)
+        if found * step >= size + low:  # ONNX leaves out a window that would start behind the image
+            found -= 1
+        if found == last:
+            return high
+    return None
+
+
+@exports(nn.MaxPool2DOp)
+def max_pool2d(op: nn.MaxPool2DOp, values: Values) -> None:
+    """Writes MaxPool."""
+    values.define(op.y, values.graph.node("MaxPool", values.real(op.x, IMAGES), **pool_attributes(op)), IMAGES)
+
+
+@exports(nn.MaxPoolIndices2DOp)
+def max_pool2d_indices(op: nn.MaxPoolIndices2DOp, values: Values) -> None:
+    """Writes MaxPool and takes its indices modulo H · W, as ONNX's indices count through all images and channels."""
+    _, rows, columns, _ = shape_of(op.x)
+    graph = values.graph
+    _, places = graph.several("MaxPool", [values.real(op.x, IMAGES)], [None, INDEX], **pool_attributes(op))
+    inside = graph.node("Mod", places, graph.constant(np.array(rows * columns, INDEX)))
+    values.define(op.y, inside, IMAGES)
+
+
+@exports(nn.AveragePool2DOp)
+def average_pool2d(op: nn.AveragePool2DOp, values: Values) -> None:
+    """Writes AveragePool."""
+    counting = 1 if bool(op.count_include_pad) else None
+    x = values.real(op.x, IMAGES)
+    y = values.graph.node("AveragePool", x, count_include_pad=counting, **pool_attributes(op))
+    values.define(op.y, y, IMAGES)
+
+
+@exports(nn.GlobalAveragePoolOp)
+def global_average_pool(op: nn.GlobalAveragePoolOp, values: Values) -> None:
+    """Writes GlobalAveragePool."""
+    values.define(op.y, values.graph.node("GlobalAveragePool", values.real(op.x, IMAGES)), IMAGES)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Forms of normalizations along axes.
+
+
+@exports(nn.SoftmaxOp)
+def softmax(op: nn.SoftmaxOp, values: Values) -> None:
+    """Writes Softmax."""
+    _along_axis("Softmax", op, values)
+
+
+@exports(nn.LogSoftmaxOp)
+def log_softmax(op: nn.LogSoftmaxOp, values: Values) -> None:
+    """Writes LogSoftmax."""
+    _along_axis("LogSoftmax", op, values)
+
+
+def _along_axis(kind: str, op: ExponentialsOp, values: Values) -> None:
+    order = values.order(op.x)
+    axis = order.index(op.axis.value.data)
+    values.define(op.y, values.graph.node(kind, values.real(op.x, order), axis=axis), order)
+
+
+@exports(nn.LayerNormOp)
+def layer_norm(op: nn.LayerNormOp, values: Values) -> None:
+    """Writes LayerNormalization without a bias."""
+    _over_trailing("LayerNormalization", op, values)
+
+
+@exports(nn.RMSNormOp)
+def rms_norm(op: nn.RMSNormOp, values: Values) -> None:
+    """Writes RMSNormalization."""
+    _over_trailing("RMSNormalization", op, values)
+
+
+def _over_trailing(kind: str, op: nn.LayerNormOp | nn.RMSNormOp, values: Values) -> None:
+    """Writes a normalization over the dimensions from the axis on, with ONNX's elementwise scale set to 1."""
+    axis = op.axis.value.data
+    x = values.real(op.x)
+    scale = values.graph.constant(np.ones(shape_of(op.x)[axis:], x.dtype))
+    values.define(op.y, values.graph.node(kind, x, scale, axis=axis, epsilon=op.epsilon.value.data))
+
+
+@exports(nn.LpNormalizationOp)
+def lp_normalization(op: nn.LpNormalizationOp, values: Values) -> None:
+    """Writes LpNormalization."""
+    order = values.order(op.x)
+    axis = order.index(op.axis.value.data)
+    y = values.graph.node("LpNormalization", values.real(op.x, order), axis=axis, p=op.p.value.data)
+    values.define(op.y, y, order)
+
+
+@exports(nn.LocalResponseNormalizationOp)
+def local_response_normalization(op: nn.LocalResponseNormalizationOp, values: Values) -> None:
+    """Writes LRN on images [N, C, H, W]; a tensor of another rank is reshaped to [all other dimensions, C, 1, 1]."""
+    shape, graph = shape_of(op.x), values.graph
+    attributes = {name: getattr(op, name).value.data for name in ("size", "alpha", "beta", "bias")}
+    if len(shape) == 4:
+        order = channels_first(4)
+        values.define(op.y, graph.node("LRN", values.real(op.x, order), **attributes), order)
+        return
+    rows = graph.node("Reshape", values.real(op.x), graph.indices([prod(shape[:-1]), shape[-1], 1, 1]))
+    normalized = graph.node("LRN", rows, **attributes)
+    values.define(op.y, graph.node("Reshape", normalized, graph.indices(shape)))

@@ -1,13 +1,4 @@
-"""The values of a module as tensors of an ONNX graph: their dimension orders, and the casts between storage and reals.
-
-A quantized value is stored as its integers. A form that computes with it reads its real values behind a
-DequantizeLinear. A result becomes integers by a QuantizeLinear, after its fused clamp and a clamp to narrow storage.
-
-Spatial operations are channels-last in the module and channels-first in ONNX. The tensor of a value has the dimension
-order in which it was computed, a permutation of the value's dimensions. The tensor is transposed only if a reader needs
-another order. A transpose in the module adds no node; it only changes the recorded permutation. Therefore consecutive
-transposes cancel, and constants are transposed at export.
-"""
+"""How each value of a function is stored as a tensor, and the table of forms that write operations."""
 
 from typing import Any
 
@@ -15,15 +6,27 @@ import numpy as np
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.forms import NoForm
+from qmlir.backends.forms import Forms, NoForm
 from qmlir.backends.onnx.graph import Graph, Tensor
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.dtypes import dtype_of
 from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
+from qmlir.ir.types import dtype_of
 from qmlir.numerics import fixed_point
+
+# ---------------------------------------------------------------------------------------------------------------
+# The values of a module as tensors of an ONNX graph: their dimension orders, and the casts between storage and reals.
+#
+# A quantized value is stored as its integers. A form that computes with it reads its real values behind a
+# DequantizeLinear. A result becomes integers by a QuantizeLinear, after its fused clamp and a clamp to narrow storage.
+#
+# Spatial operations are channels-last in the module and channels-first in ONNX. The tensor of a value has the dimension
+# order in which it was computed, a permutation of the value's dimensions. The tensor is transposed only if a reader
+# needs another order. A transpose in the module adds no node; it only changes the recorded permutation. Therefore
+# consecutive transposes cancel, and constants are transposed at export.
+
 
 Permutation = tuple[int, ...]
 """Dimension i of the tensor is dimension permutation[i] of the value."""
@@ -324,3 +327,20 @@ def nearest(real: float, element: UniformType) -> int:
     """Returns the stored integer nearest to a real number."""
     limits = element.storage_min, element.storage_max
     return int(fixed_point.quantize(np.array(real), element.scale, element.zero_point, *limits, np.dtype(np.int64)))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The table of forms for ONNX: operation class → the function that writes such an operation as ONNX nodes.
+#
+#     @exports(nn.SoftmaxOp)
+#     def softmax(op: nn.SoftmaxOp, values: Values) -> None: ...
+#
+# A form reads the tensors of its operands from `values`, and records there which tensor holds each result. For an
+# operation on quantized types the form works on floats; `values` adds the casts around it.
+
+
+exports: Forms[Values] = Forms()
+"""The table; used as a decorator, it enters a form."""
+
+EXPORTS = exports.entries
+"""Operation class → its form."""

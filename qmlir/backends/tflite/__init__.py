@@ -1,9 +1,9 @@
 """Writes quantized and float networks as TFLite files, for LiteRT and other runtimes.
 
-convert.py       the entry: a function → a file               exporters.py    the table: operation → its form
-values.py        how each value is stored as a tensor         graph.py        tensors and operators
+convert.py       the entry: a function → a file
+values.py        values as tensors, and the table of forms     graph.py        tensors and operators
 model.py         names; the flatbuffer                        kernels.py      the types that LiteRT's kernels take
-pointwise.py     elementwise operations                       windows.py      padding of sliding windows
+clamps.py        fused clamps and bounds                      windows.py      padding of sliding windows
 
 The other files are the operator families. A form is a function that writes an nn operation as TFLite operators. A
 quantized tensor is written as its stored integers with their scale and zero point. An operation on quantized tensors
@@ -12,6 +12,6 @@ and QUANTIZE.
 """
 
 from qmlir.backends.tflite.convert import export_tflite
-from qmlir.backends.tflite.exporters import EXPORTS
+from qmlir.backends.tflite.values import EXPORTS
 
 __all__ = ["EXPORTS", "export_tflite"]

@@ -3,14 +3,13 @@
 from typing import Any
 
 from qmlir.backends.forms import NoForm
-from qmlir.backends.tflite.exporters import exports
 from qmlir.backends.tflite.graph import Tensor
 from qmlir.backends.tflite.kernels import KERNELS
-from qmlir.backends.tflite.values import UINT8, Values, declared
+from qmlir.backends.tflite.values import UINT8, Values, declared, exports
 from qmlir.dialects import nn
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
-from qmlir.ir.dtypes import is_numpys_own
+from qmlir.ir.types import is_numpys_own
 
 
 @exports(nn.CastOp)

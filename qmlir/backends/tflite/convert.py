@@ -8,10 +8,9 @@ from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from qmlir.backends.forms import refusing
-from qmlir.backends.tflite.exporters import exports
 from qmlir.backends.tflite.graph import Graph, Tensor
 from qmlir.backends.tflite.model import write_model
-from qmlir.backends.tflite.values import Values, declared
+from qmlir.backends.tflite.values import Values, declared, exports
 from qmlir.errors import FileError
 from qmlir.ir.signature import signature_of
 from qmlir.policies.runtime_kernels import mixes_bytes

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from qmlir.ir.dtypes import is_numpys_own
+from qmlir.ir.types import is_numpys_own
 from qmlir.policies import runtimes
 
 PROBABILITY, LOG_PROBABILITY, UNIT = (

@@ -12,7 +12,7 @@ from qmlir.backends.forms import NoForm
 from qmlir.backends.tflite.graph import Graph, Operator, Parameters, Tensor
 from qmlir.backends.tflite.kernels import KERNELS
 from qmlir.errors import FileError
-from qmlir.files.whole import write_whole
+from qmlir.files import write_whole
 from qmlir.ir.signature import Signature, TensorSpec
 
 schema: Any = tflite

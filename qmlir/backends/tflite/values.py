@@ -1,11 +1,4 @@
-"""The values of a module as tensors of a TFLite graph: the storage of each value, and the casts between storages.
-
-A quantized value is stored as its integers. A float operator reads it behind a DEQUANTIZE, and the result of a float
-operator is stored behind a QUANTIZE. If the network does not mix unsigned bytes with signed types, unsigned bytes are
-stored unchanged; LiteRT has kernels for such networks, since older files contain them. In a mixed network unsigned
-bytes are stored as signed bytes (`moves`): every integer and zero point is 128 less, and only inputs and outputs keep
-their declared type.
-"""
+"""How each value of a function is stored as a tensor, and the table of forms that write operations."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,18 +7,28 @@ import numpy as np
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.forms import NoForm
+from qmlir.backends.forms import Forms, NoForm
 from qmlir.backends.tflite.clamps import Bounds, activation, fuses, stored_bounds
 from qmlir.backends.tflite.graph import FLOAT, Form, Graph, Options, Parameters, Tensor
 from qmlir.backends.tflite.kernels import KERNELS, takes
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.dtypes import dtype_of
 from qmlir.ir.interfaces import Array, element_of, shape_of
-from qmlir.ir.marks import ON_FLOATS
+from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import tensor_name
+from qmlir.ir.types import dtype_of
 from qmlir.policies.runtime_kernels import has_sum
+
+# ---------------------------------------------------------------------------------------------------------------
+# The values of a module as tensors of a TFLite graph: the storage of each value, and the casts between storages.
+#
+# A quantized value is stored as its integers. A float operator reads it behind a DEQUANTIZE, and the result of a float
+# operator is stored behind a QUANTIZE. If the network does not mix unsigned bytes with signed types, unsigned bytes are
+# stored unchanged; LiteRT has kernels for such networks, since older files contain them. In a mixed network unsigned
+# bytes are stored as signed bytes (`moves`): every integer and zero point is 128 less, and only inputs and outputs keep
+# their declared type.
+
 
 INT8, UINT8, INT16 = (np.dtype(t) for t in (np.int8, np.uint8, np.int16))
 MOVED = 128
@@ -245,3 +248,19 @@ def constant(value: SSAValue) -> Array | None:
 def real_bounds(op: Operation) -> Bounds:
     """Returns the real bounds of an operation's fused clamp; None means unbounded."""
     return op.bounds() if isinstance(op, Clamped) else (None, None)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The table of forms for TFLite: operation class → the function that writes such an operation as TFLite operators.
+#
+#     @exports(nn.SoftmaxOp)
+#     def softmax(op: nn.SoftmaxOp, values: Values) -> None: ...
+#
+# A form reads the tensors of its operands from `values`, and records there which tensor holds each result.
+
+
+exports: Forms[Values] = Forms()
+"""The table; used as a decorator, it enters a form."""
+
+EXPORTS = exports.entries
+"""Operation class → its form."""

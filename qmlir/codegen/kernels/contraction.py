@@ -24,12 +24,19 @@ from xdsl.ir import Attribute, SSAValue
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.kernel import Array, Kernel, MainLowering, memref_shape
 from qmlir.codegen.kernels.arithmetic import Arithmetic, Epilogue
-from qmlir.codegen.kernels.pack import choose_lanes, pack_weights, pad_channels, prepare_image
-from qmlir.codegen.kernels.tile import Tile, Window, choose_tile, copy_pixels
+from qmlir.codegen.kernels.tile import (
+    Tile,
+    Window,
+    choose_lanes,
+    choose_tile,
+    copy_pixels,
+    pack_weights,
+    pad_channels,
+    prepare_image,
+)
 from qmlir.codegen.value import Value
-from qmlir.ir.dtypes import dtype_of
 from qmlir.ir.interfaces import shape_of
-from qmlir.ir.predicates import is_memref
+from qmlir.ir.types import dtype_of, is_memref
 
 OUTPUTS = 4
 """Outputs computed together: they share each load of weights, and their accumulators stay in registers."""

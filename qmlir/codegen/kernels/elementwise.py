@@ -1,8 +1,4 @@
-"""Elementwise kernels: any formula of any number of operands that broadcast to the result's shape.
-
-Neighbouring dimensions in which the same operands broadcast are merged first, so that most kernels run over one or two
-dimensions.
-"""
+"""Elementwise kernels, and interpolation kernels, whose elements are nested weighted sums of neighbours."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -10,12 +6,20 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
+from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import WIDTHS, Buffer, Code
-from qmlir.codegen.kernel import Kernel, MainLowering, memref_shape
-from qmlir.codegen.value import Value
+from qmlir.codegen.kernel import Array, Kernel, MainLowering, memref_shape
+from qmlir.codegen.value import INDEX, Value
 from qmlir.ir.interfaces import shape_of
+
+# ---------------------------------------------------------------------------------------------------------------
+# Elementwise kernels: any formula of any number of operands that broadcast to the result's shape.
+#
+# Neighbouring dimensions in which the same operands broadcast are merged first, so that most kernels run over one or
+# two dimensions.
+
 
 Formula: TypeAlias = Callable[..., Value]
 """Maps one element (or a vector of elements) of each operand to the result; a function or a frozen dataclass."""
@@ -117,3 +121,118 @@ def merge_dimensions(
         merged = [(1, tuple(True for _ in operands))]
     assert prod(size for size, _ in merged) == prod(shape)
     return tuple(size for size, _ in merged), tuple(zip(*(has for _, has in merged), strict=True))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Interpolation kernels: each element is a nested weighted sum of its neighbours, one sum along each resized axis.
+
+
+@dataclass(frozen=True)
+class Resize(Kernel):
+    """y[o, …] = Σ over the taps of the last axis (Σ over the taps of the axis before it (… x)).
+
+    Taps are the positions in x of the neighbours that an element of y is computed from. Buffers: x, then taps and
+    weights of each axis, then y.
+
+    name        the kernel's symbol
+    axes        the resized axes, in the order in which they are resized
+    zero_point  subtracted from integers, which are summed in i32; None for floats
+    widths      lanes of the vectors over the last dimension; empty for scalars
+    """
+
+    name: str
+    axes: tuple[int, ...]
+    zero_point: int | None
+    widths: tuple[int, ...]
+
+    @property
+    def symbol(self) -> str:
+        return self.name
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, *tables, y = buffers
+        *outer, length = y.shape
+
+        with ExitStack() as nest:
+            rows = [
+                nest.enter_context(code.loop(begin, end) if axis == 0 else code.loop(0, size))
+                for axis, size in enumerate(outer)
+            ]
+
+            def compute(i: Value, lanes: int | None) -> None:
+                place = [*rows, i]
+                y.store(self._value(code, x, tables, place, place, len(self.axes), lanes), *place)
+
+            code.spans(0, length, compute, self.widths)
+
+    def _value(
+        self,
+        code: Code,
+        x: Buffer,
+        tables: Sequence[Buffer],
+        result: Sequence[Value],
+        place: Sequence[Value],
+        depth: int,
+        lanes: int | None,
+    ) -> Value:
+        """The element at `place` of x after its first `depth` axes are resized.
+
+        `result` is the position in y of the element that is computed; it selects the taps and weights.
+        """
+        if depth == 0:
+            element = x.load(*place, lanes=lanes)
+            return element if self.zero_point is None else element.to(i32) - self.zero_point
+        axis = self.axes[depth - 1]
+        taps, weights = tables[2 * depth - 2 : 2 * depth]
+
+        def step(t: Value, sums: list[Value]) -> list[Value]:
+            own = list(place)
+            own[axis] = taps.load(result[axis], t).to(INDEX)
+            value = self._value(code, x, tables, result, own, depth - 1, lanes)
+            return [sums[0] + weights.load(result[axis], t).spread(lanes) * value]
+
+        zero = code.zeros(weights.element, lanes)
+        return code.fold(0, taps.shape[1], [zero], step, name="t")[0]
+
+
+def lower_resize(
+    state: MainLowering,
+    name: str,
+    tables: Sequence[tuple[int, Array, Array]],
+    x: SSAValue,
+    y: SSAValue,
+    zero_point: int | None = None,
+) -> None:
+    """Calls the kernel for a tensor x and its result y.
+
+    Each entry of `tables` is an axis, its taps, and its weights in the type of the sums.
+    """
+    shape, result, place = merged_around(shape_of(x), shape_of(y), [axis for axis, _, _ in tables])
+    buffer = state.allocate_result(y)
+    if prod(result):
+        constants = [state.constant(table) for _, taps, weights in tables for table in (taps, weights)]
+        kept = len(shape) - 1 not in place
+        kernel = Resize(name, tuple(place), zero_point, WIDTHS if kept else ())
+        items = result[0] if len(result) > 1 else 1
+        state.call(kernel, [state.view(state.buffer(x), shape), *constants, state.view(buffer, result)], items)
+    state.replace(y, buffer)
+
+
+def merged_around(
+    shape: Sequence[int], result: Sequence[int], axes: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...], list[int]]:
+    """Merges neighbouring dimensions that are not resized.
+
+    Returns:
+        The shape, the result's shape and the axes, all in the merged dimensions.
+    """
+    sizes: list[tuple[int, int]] = []
+    place: dict[int, int] = {}
+    for axis, (before, after) in enumerate(zip(shape, result, strict=True)):
+        if axis in axes:
+            place[axis] = len(sizes)
+        elif sizes and axis - 1 not in axes:
+            sizes[-1] = (sizes[-1][0] * before, sizes[-1][1] * after)
+            continue
+        sizes.append((before, after))
+    return tuple(b for b, _ in sizes), tuple(a for _, a in sizes), [place[a] for a in axes]

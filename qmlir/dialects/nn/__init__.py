@@ -5,30 +5,33 @@ Spatial operations are channels-last; `base.py` describes what all operations sh
 
 from xdsl.ir import Dialect
 
-from qmlir.dialects.nn.activation import (
-    CeluOp,
-    ClampOp,
-    EluOp,
-    GeluOp,
-    HardSigmoidOp,
-    HardSwishOp,
-    LeakyReluOp,
-    MishOp,
-    ReluOp,
-    RequantizeOp,
-    SeluOp,
-    ShrinkOp,
-    SigmoidOp,
-    SoftplusOp,
-    SoftsignOp,
-    SwishOp,
-    TanhOp,
-    ThresholdedReluOp,
-)
 from qmlir.dialects.nn.casts import BitcastOp, CastOp
-from qmlir.dialects.nn.comparison import EqualOp, IsInfOp, IsNaNOp, LessEqualOp, LessOp, WhereOp
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
-from qmlir.dialects.nn.elementary import (
+from qmlir.dialects.nn.elementwise import (
+    AddOp,
+    AndOp,
+    DivOp,
+    EqualOp,
+    IsInfOp,
+    IsNaNOp,
+    LessEqualOp,
+    LessOp,
+    MaximumOp,
+    MinimumOp,
+    ModOp,
+    MulOp,
+    NotOp,
+    OrOp,
+    PowOp,
+    PReluOp,
+    ShiftLeftOp,
+    ShiftRightOp,
+    SquaredDifferenceOp,
+    SubOp,
+    WhereOp,
+    XorOp,
+)
+from qmlir.dialects.nn.functions import (
     AbsOp,
     AcoshOp,
     AcosOp,
@@ -37,36 +40,54 @@ from qmlir.dialects.nn.elementary import (
     AtanhOp,
     AtanOp,
     CeilOp,
+    CeluOp,
+    ClampOp,
     CoshOp,
     CosOp,
+    EluOp,
     ErfOp,
     ExpOp,
     FloorOp,
+    GeluOp,
+    HardSigmoidOp,
+    HardSwishOp,
+    LeakyReluOp,
     LogOp,
+    MishOp,
     NegOp,
     ReciprocalOp,
+    ReluOp,
+    RequantizeOp,
     RoundOp,
     RsqrtOp,
+    SeluOp,
+    ShrinkOp,
+    SigmoidOp,
     SignOp,
     SinhOp,
     SinOp,
+    SoftplusOp,
+    SoftsignOp,
     SqrtOp,
+    SwishOp,
+    TanhOp,
     TanOp,
+    ThresholdedReluOp,
 )
-from qmlir.dialects.nn.elementwise import (
-    AddOp,
-    DivOp,
-    MaximumOp,
-    MinimumOp,
-    ModOp,
-    MulOp,
-    PowOp,
-    PReluOp,
-    SquaredDifferenceOp,
-    SubOp,
+from qmlir.dialects.nn.movement import (
+    BroadcastOp,
+    ConcatOp,
+    ConstantOp,
+    GatherNDOp,
+    GatherOp,
+    PadOp,
+    ReshapeOp,
+    ScatterNDOp,
+    ScatterReduceNDOp,
+    SliceOp,
+    TopKOp,
+    TransposeOp,
 )
-from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, ScatterReduceNDOp, SliceOp, TopKOp
-from qmlir.dialects.nn.logic import AndOp, NotOp, OrOp, ShiftLeftOp, ShiftRightOp, XorOp
 from qmlir.dialects.nn.normalization import (
     LayerNormOp,
     LocalResponseNormalizationOp,
@@ -75,21 +96,22 @@ from qmlir.dialects.nn.normalization import (
     RMSNormOp,
     SoftmaxOp,
 )
-from qmlir.dialects.nn.pooling import AveragePool2DOp, GlobalAveragePoolOp, MaxPool2DOp, MaxPoolIndices2DOp
 from qmlir.dialects.nn.reduction import (
     ArgMaxOp,
     ArgMinOp,
+    AveragePool2DOp,
     CumulativeProductOp,
     CumulativeSumOp,
+    GlobalAveragePoolOp,
+    MaxPool2DOp,
+    MaxPoolIndices2DOp,
     ReduceMaxOp,
     ReduceMeanOp,
     ReduceMinOp,
     ReduceProdOp,
     ReduceSumOp,
 )
-from qmlir.dialects.nn.resize import ResizeOp
-from qmlir.dialects.nn.sampling import SampleOp
-from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp, ConstantOp, PadOp, ReshapeOp, TransposeOp
+from qmlir.dialects.nn.resize import ResizeOp, SampleOp
 
 NN = Dialect(
     "nn",

@@ -24,7 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, TensorOp, element_of
-from qmlir.ir.predicates import is_integer
+from qmlir.ir.types import is_integer
 from qmlir.numerics.elementary.lanes import Lanes, N
 
 COMPUTED_WIDTHS = (8, 16, 32, 64)

@@ -11,9 +11,9 @@ from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import is_quantized
-from qmlir.ir.dtypes import dtype_of, is_numpys_own
 from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of
-from qmlir.ir.predicates import is_integer as is_integer_type
+from qmlir.ir.types import dtype_of, is_numpys_own
+from qmlir.ir.types import is_integer as is_integer_type
 
 
 @irdl_op_definition

@@ -1,17 +1,130 @@
-"""Elementwise arithmetic on two operands, whose shapes broadcast as in numpy."""
+"""Operations on single elements of one, two or three tensors: arithmetic, comparisons, selection, logic."""
 
 import abc
+import math
+from collections.abc import Sequence
+from functools import reduce
 from typing import ClassVar
 
-from xdsl.dialects.builtin import BoolAttr
-from xdsl.irdl import irdl_op_definition, prop_def, traits_def
+import numpy as np
+from xdsl.dialects.builtin import BoolAttr, TensorType, i1
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.nn.base import Clamped, Elements
-from qmlir.dialects.nn.pointwise import OperandPairOp
+from qmlir.dialects.nn.base import Clamped, Elements, NNOp, is_unsigned
 from qmlir.dialects.quant.rules import FreeScale
+from qmlir.ir.interfaces import Array, ScalarOp, Shape, broadcast_shape, element_of, shape_of
+from qmlir.ir.types import dtype_of, is_integer
 from qmlir.numerics.elementary.exponential import power
-from qmlir.numerics.elementary.lanes import F64, N
-from qmlir.numerics.elementary.remainder import float_remainder, floored_remainder
+from qmlir.numerics.elementary.lanes import F64, Lanes, N
+from qmlir.numerics.elementary.trigonometric import float_remainder, floored_remainder
+
+# ---------------------------------------------------------------------------------------------------------------
+# Base classes of elementwise operations: one formula defines both their meaning on arrays and their kernels.
+
+
+_BLOCK = 1 << 16
+"""How many elements `UnaryOp.evaluate` computes at a time."""
+
+
+class PointwiseOp(NNOp, abc.ABC):
+    """y[i] = formula(the operands' elements at i); shapes broadcast as in numpy.
+
+    (C1) the shapes broadcast
+    """
+
+    @abc.abstractmethod
+    def formula(self, *operands: N) -> N:
+        """Computes a result element from the operands' elements, for arrays and for generated kernels alike.
+
+        Integer operands are signless; `self.unsigned` tells whether to read them as unsigned.
+        """
+
+    @property
+    def unsigned(self) -> bool:
+        """Whether the data operands are unsigned integers or booleans."""
+        return is_unsigned(element_of(self.data_operands()[0]))
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        shapes = map(shape_of, self.operands)
+        return [reduce(lambda a, b: broadcast_shape(self, a, b), shapes)]  # C1
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        y = self.formula(*map(Lanes, inputs)).array
+        shape = np.broadcast_shapes(*(x.shape for x in inputs))
+        return (np.broadcast_to(y, shape).view(dtype_of(self.result_element(element_of(self.data_operands()[0])))),)
+
+
+class UnaryOp(PointwiseOp, abc.ABC):
+    """y[i] = f(x[i])."""
+
+    x = operand_def(TensorType)
+    y = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        """Computes block by block, because a correctly rounded function needs a dozen 64-bit temporaries an element."""
+        (x,) = inputs
+        if x.size <= _BLOCK:
+            return super().evaluate(x)
+        y = np.empty(x.size, dtype_of(self.result_element(element_of(self.x))))
+        elements = x.reshape(-1)
+        for start in range(0, x.size, _BLOCK):
+            (y[start : start + _BLOCK],) = super().evaluate(elements[start : start + _BLOCK])
+        return (y.reshape(x.shape),)
+
+
+class FunctionOp(UnaryOp, ScalarOp, abc.ABC):
+    """A real function of one element; floats are computed in f64 and rounded once."""
+
+    ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
+
+    DOMAIN: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
+    """The closed interval on which the function has a value, finite or infinite; float arguments outside give NaN."""
+
+    @abc.abstractmethod
+    def function(self, x: N) -> N:
+        """The function on an f64 argument."""
+
+    def scalar(self, x: Array) -> Array:
+        """The function on dequantized f64 arguments; arguments outside the domain are clipped to its nearest end.
+
+        A stored integer represents all numbers that round to it: with a scale of 0.0076, the argument 1.0 of an arc
+        sine is stored as 1.0024, outside the domain.
+        """
+        return self.function(Lanes(np.clip(x, *self.DOMAIN))).array
+
+    def formula(self, *operands: N) -> N:
+        (x,) = operands
+        return self.function(x.to(F64)).to(x.dtype)
+
+
+class StepOp(FunctionOp, abc.ABC):
+    """A function with jumps; a lookup table places each jump where the argument, rounded to f32, crosses it."""
+
+    def scalar(self, x: Array) -> Array:
+        return super().scalar(x.astype(np.float32).astype(np.float64))
+
+
+class OperandPairOp(PointwiseOp, abc.ABC):
+    """An operation of two operands."""
+
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+    y = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
+
+    def data_operands(self) -> Sequence[SSAValue]:
+        return (self.lhs, self.rhs)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Elementwise arithmetic on two operands, whose shapes broadcast as in numpy.
 
 
 class BinaryOp(OperandPairOp, Clamped, abc.ABC):
@@ -186,3 +299,216 @@ class PReluOp(ChoosingPairOp):
     def formula(self, *operands: N) -> N:
         x, slope = operands
         return x.less(0, unsigned=self.unsigned).choose(x * slope, x)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Comparisons, tests for NaN and infinity, and the selection between two tensors by a condition.
+
+
+class ComparisonOp(OperandPairOp, abc.ABC):
+    """A comparison of two elements, as i1; false if either is NaN."""
+
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+
+    def result_element(self, data: Attribute) -> Attribute:
+        return i1
+
+
+@irdl_op_definition
+class EqualOp(ComparisonOp):
+    """lhs = rhs."""
+
+    name = "nn.equal"
+
+    ELEMENTS: ClassVar[Elements] = Elements.PLAIN
+
+    def formula(self, *operands: N) -> N:
+        return operands[0].equals(operands[1])
+
+
+@irdl_op_definition
+class LessOp(ComparisonOp):
+    """lhs < rhs."""
+
+    name = "nn.less"
+
+    def formula(self, *operands: N) -> N:
+        return operands[0].less(operands[1], unsigned=self.unsigned)
+
+
+@irdl_op_definition
+class LessEqualOp(ComparisonOp):
+    """lhs ≤ rhs."""
+
+    name = "nn.less_equal"
+
+    def formula(self, *operands: N) -> N:
+        return operands[0].less_equal(operands[1], unsigned=self.unsigned)
+
+
+class PredicateOp(UnaryOp, abc.ABC):
+    """Whether a float has a property, as i1."""
+
+    ELEMENTS: ClassVar[Elements] = Elements.FLOATS
+
+    def result_element(self, data: Attribute) -> Attribute:
+        return i1
+
+
+@irdl_op_definition
+class IsNaNOp(PredicateOp):
+    """Whether x is not a number."""
+
+    name = "nn.is_nan"
+
+    def formula(self, *operands: N) -> N:
+        return operands[0].is_nan()
+
+
+@irdl_op_definition
+class IsInfOp(PredicateOp):
+    """Whether x is an infinity: +∞ if `positive` is set, −∞ if `negative` is set.
+
+    (C2) `positive` or `negative` is set
+    """
+
+    name = "nn.is_inf"
+    negative = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
+    positive = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
+
+    def formula(self, *operands: N) -> N:
+        (x,) = operands
+        above, below = x.equals(math.inf), x.equals(-math.inf)
+        if bool(self.positive) and bool(self.negative):
+            return above | below
+        return above if bool(self.positive) else below
+
+    def verify_(self) -> None:
+        super().verify_()
+        if not (bool(self.positive) or bool(self.negative)):  # C2
+            raise VerifyException(f"'{self.name}' must look for infinities of some sign, got neither")
+
+
+@irdl_op_definition
+class WhereOp(PointwiseOp):
+    """y = lhs where the condition holds, else rhs.
+
+    (C2) the condition is i1
+    """
+
+    name = "nn.where"
+    condition = operand_def(TensorType)
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+    y = result_def(TensorType)
+
+    ELEMENTS: ClassVar[Elements] = Elements.PLAIN
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$condition `,` $lhs `,` $rhs attr-dict `:` type($condition) `,` type($lhs) `,` type($rhs) `->` type($y)"
+    )
+
+    def data_operands(self) -> Sequence[SSAValue]:
+        return (self.lhs, self.rhs)
+
+    def formula(self, *operands: N) -> N:
+        condition, lhs, rhs = operands
+        return condition.choose(lhs, rhs)
+
+    def verify_(self) -> None:
+        super().verify_()
+        if element_of(self.condition) != i1:  # C2
+            raise VerifyException(f"'{self.name}' needs a condition of i1, got {element_of(self.condition)}")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Bitwise operations on integers; on i1 they are the logical operations.
+
+
+class BitwiseOp(OperandPairOp, abc.ABC):
+    """A bitwise operation on two operands."""
+
+    ELEMENTS: ClassVar[Elements] = Elements.INTEGERS | Elements.BOOL
+
+
+@irdl_op_definition
+class AndOp(BitwiseOp):
+    """Bitwise (on i1: logical) and of lhs and rhs."""
+
+    name = "nn.and"
+
+    def formula(self, *operands: N) -> N:
+        return operands[0] & operands[1]
+
+
+@irdl_op_definition
+class OrOp(BitwiseOp):
+    """Bitwise (on i1: logical) or of lhs and rhs."""
+
+    name = "nn.or"
+
+    def formula(self, *operands: N) -> N:
+        return operands[0] | operands[1]
+
+
+@irdl_op_definition
+class XorOp(BitwiseOp):
+    """Bitwise (on i1: logical) exclusive or of lhs and rhs."""
+
+    name = "nn.xor"
+
+    def formula(self, *operands: N) -> N:
+        return operands[0] ^ operands[1]
+
+
+@irdl_op_definition
+class NotOp(UnaryOp):
+    """Bitwise (on i1: logical) complement of x."""
+
+    name = "nn.not"
+
+    ELEMENTS: ClassVar[Elements] = Elements.INTEGERS | Elements.BOOL
+
+    def formula(self, *operands: N) -> N:
+        (x,) = operands
+        return x ^ (1 if element_of(self.x) == i1 else -1)
+
+
+class ShiftOp(OperandPairOp, abc.ABC):
+    """lhs shifted by rhs bits; a count that is negative or at least the type's width shifts every bit out."""
+
+    ELEMENTS: ClassVar[Elements] = Elements.INTEGERS
+
+    def inside(self, count: N) -> N:
+        """Whether a shift count is less than the type's width, and not negative."""
+        element = element_of(self.lhs)
+        assert is_integer(element)
+        return count.less(element.width.data, unsigned=True)
+
+
+@irdl_op_definition
+class ShiftLeftOp(ShiftOp):
+    """lhs · 2^rhs: shifts toward the leading bits and fills with zeros."""
+
+    name = "nn.shift_left"
+
+    def formula(self, *operands: N) -> N:
+        lhs, count = operands
+        inside = self.inside(count)
+        return inside.choose(lhs << inside.choose(count, count.same(0)), lhs.same(0))
+
+
+@irdl_op_definition
+class ShiftRightOp(ShiftOp):
+    """lhs / 2^rhs rounded down: fills with zeros for unsigned integers, with the sign bit for signed integers."""
+
+    name = "nn.shift_right"
+
+    def formula(self, *operands: N) -> N:
+        lhs, count = operands
+        inside = self.inside(count)
+        moved = inside.choose(count, count.same(0))
+        if self.unsigned:
+            return inside.choose(lhs.logical_shift(moved), lhs.same(0))
+        return inside.choose(lhs >> moved, lhs.less(0).choose(-1, lhs.same(0)))

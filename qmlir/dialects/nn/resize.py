@@ -1,15 +1,22 @@
-"""Resizing of images by interpolation."""
+"""Interpolations: resizes, and samples at computed places."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import TensorType
-from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, result_def, traits_def
+import numpy as np
+from xdsl.dialects.builtin import StringAttr, TensorType
+from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interpolation import InterpolationOp
 from qmlir.dialects.nn.base import Elements, NNOp
 from qmlir.dialects.quant.rules import FreeScale
 from qmlir.ir.interfaces import Array, Shape, shape_of
+from qmlir.numerics.elementary.lanes import I64, Lanes, N
+
+# ---------------------------------------------------------------------------------------------------------------
+# Resizing of images by interpolation.
 
 
 @irdl_op_definition
@@ -35,3 +42,152 @@ class ResizeOp(NNOp, InterpolationOp):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         return (self.interpolated(inputs[0]),)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Sampling of images at computed coordinates, which may lie between elements.
+
+
+CUBIC = -0.75
+"""Keys' cubic convolution coefficient a, with the value that PyTorch and ONNX use."""
+
+
+def _linear(fraction: N) -> list[N]:
+    return [1.0 - fraction, fraction]
+
+
+def _cubic(fraction: N) -> list[N]:
+    """The cubic convolution weights of the neighbours at offsets −1, 0, 1 and 2."""
+
+    def far(x: N) -> N:
+        return ((CUBIC * x - 5 * CUBIC) * x + 8 * CUBIC) * x - 4 * CUBIC
+
+    def near(x: N) -> N:
+        return ((CUBIC + 2) * x - (CUBIC + 3)) * x * x + 1.0
+
+    back = 1.0 - fraction
+    return [far(fraction + 1.0), near(fraction), near(back), far(back + 1.0)]
+
+
+METHODS = {"nearest": (0, None), "linear": (0, _linear), "cubic": (-1, _cubic)}
+"""Method → (offset of the first neighbour, function from the fractional part to the weights; None for nearest)."""
+
+PADDINGS = ("zeros", "border", "reflect_edges", "reflect_centres")
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How nn.sample reads a place (a coordinate) along one axis, according to its `method` and `padding`."""
+
+    method: str
+    padding: str
+
+    def neighbours(self, place: N, length: int) -> tuple[N, list[N]]:
+        """The index of the first neighbour of a place, as a whole float, and the weights of it and the next ones."""
+        first, weigh = METHODS[self.method]
+        place = self._inside(place.round_even() if weigh is None else place, length)
+        before = place if weigh is None else place.floor()
+        weights = [place.same(1.0)] if weigh is None else weigh(place - before)
+        return before + float(first), weights
+
+    def _inside(self, place: N, length: int) -> N:
+        """The place to read, moved into the image as the padding mode requires."""
+        match self.padding:
+            case "zeros":
+                return place
+            case "border" if self.method == "cubic":  # `tap` clips each neighbour separately, as PyTorch does
+                return place
+            case "border":
+                return place.maximum_number(0.0).minimum_number(length - 1.0)
+            case _:
+                return self._reflected(place, length)
+
+    def _reflected(self, place: N, length: int) -> N:
+        low, high = (-0.5, length - 0.5) if self.padding == "reflect_edges" else (0.0, length - 1.0)
+        if low == high:
+            return place.same(low)
+        distance = (place - low).magnitude()
+        turns = (distance / (high - low)).floor()
+        rest = distance - turns * (high - low)
+        odd = (turns - (turns * 0.5).floor() * 2.0).equals(1.0)
+        within = place.same(low).less_equal(place) & place.less_equal(high)
+        return within.choose(place, odd.choose(high - rest, rest + low))
+
+    def tap(self, neighbour: N, weight: N, length: int) -> tuple[N, N]:
+        """The i64 index at which to read a neighbour, and its weight, which is 0 outside a zero-padded image."""
+        if self.padding == "zeros":
+            inside = neighbour.same(0.0).less_equal(neighbour) & neighbour.less_equal(length - 1.0)
+            weight = inside.choose(weight, weight.same(0.0))
+        elif self.padding != "border":
+            neighbour = self._reflected(neighbour, length)
+        return neighbour.maximum_number(0.0).minimum_number(length - 1.0).to(I64), weight
+
+
+@irdl_op_definition
+class SampleOp(NNOp):
+    """y[n, o, c] = x[n, :, c] sampled at places[n, o, :]: a weighted sum of the elements around that place.
+
+    x [N, L0, …, Ld−1, C]; places [N, …, d] holds coordinates, where element i along an axis has coordinate i;
+    y [N, …, C].
+
+    method    "nearest" (half to even), "linear" or "cubic", the same along each axis
+    padding   the value outside the image: "zeros", the "border" elements, or the image mirrored at its outer edges
+              ("reflect_edges", −1/2 and L − 1/2) or at the centres of its outer elements ("reflect_centres")
+
+    The sum along the first axis is the outermost; each product and each sum is rounded separately.
+
+    (C1) x and places have the same batch size N, each place has one coordinate for each image axis, and no image axis
+         is empty
+    (C2) the method and the padding are among those listed above
+    """
+
+    name = "nn.sample"
+    x = operand_def(TensorType)
+    places = operand_def(TensorType)
+    method = prop_def(StringAttr)
+    padding = prop_def(StringAttr)
+    y = result_def(TensorType)
+
+    ELEMENTS: ClassVar[Elements] = Elements.FLOATS
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x `,` $places attr-dict `:` type($x) `,` type($places) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x, places = shape_of(self.x), shape_of(self.places)
+        if len(x) < 3 or len(places) < 2 or x[0] != places[0] or places[-1] != len(x) - 2 or 0 in x[1:-1]:  # C1
+            raise VerifyException(
+                f"'{self.name}' needs images [N, …, C] and places [N, …, d], got {list(x)} and {list(places)}"
+            )
+        if self.method.data not in METHODS or self.padding.data not in PADDINGS:  # C2
+            raise VerifyException(
+                f"'{self.name}' samples by {', '.join(METHODS)} with {', '.join(PADDINGS)}, "
+                f"got {self.method.data} with {self.padding.data}"
+            )
+        return [(*places[:-1], x[-1])]
+
+    def sampling(self) -> Sampling:
+        """The method and padding as a `Sampling`."""
+        return Sampling(self.method.data, self.padding.data)
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x, places = inputs
+        batch = np.arange(x.shape[0], dtype=np.int64).reshape(-1, *[1] * (places.ndim - 2))
+        axes = [self._taps(places[..., a], x.shape[a + 1]) for a in range(places.shape[-1])]
+
+        def summed(at: tuple[Array, ...]) -> Array:
+            if len(at) == len(axes):
+                return x[(batch, *at)]
+            total = np.zeros((*places.shape[:-1], x.shape[-1]), x.dtype)
+            for place, weight in axes[len(at)]:
+                total += np.broadcast_to(weight, place.shape)[..., None] * summed((*at, place))
+            return total
+
+        with np.errstate(all="ignore"):
+            return (summed(()),)
+
+    def _taps(self, places: Array, length: int) -> list[tuple[Array, Array]]:
+        """(indices, weights) of each neighbour along an axis of the given length."""
+        first, weights = self.sampling().neighbours(Lanes(places), length)
+        found = [self.sampling().tap(first + float(k), weight, length) for k, weight in enumerate(weights)]
+        return [(at.array, weight.array) for at, weight in found]

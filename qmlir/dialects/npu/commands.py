@@ -1,15 +1,7 @@
-"""Commands on buffers: the instruction set (isa/commands.py) with SSA values instead of addresses.
-
-    %w = npu.buffer "wgt" 4096 {role = "weights"} : !npu.buffer
-    npu.issue "load" "move" source = %c[0] target = %w[0] size = 4096 … after "exec" 2
-
-A command field of kind `Place` names a buffer and a byte offset in it. The pass `npu-place` assigns addresses to the
-buffers, and the pass `npu-order` assigns waits to the commands. The commands in block order are a valid serial
-schedule.
-"""
+"""Operations on buffers: the commands of a device, before and after buffers have addresses."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
@@ -40,9 +32,20 @@ from xdsl.printer import Printer
 from xdsl.traits import MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.errors import PipelineError, near_misses
 from qmlir.ir.weights import WeightsAttr
-from qmlir.isa.commands import MNEMONICS
-from qmlir.isa.encoding import Command, Place, field_kinds, mnemonic
+from qmlir.isa.commands import MNEMONICS, Host
+from qmlir.isa.encoding import WORD, Command, Place, Wait, field_kinds, mnemonic
+
+# ---------------------------------------------------------------------------------------------------------------
+# Commands on buffers: the instruction set (isa/commands.py) with SSA values instead of addresses.
+#
+#     %w = npu.buffer "wgt" 4096 {role = "weights"} : !npu.buffer
+#     npu.issue "load" "move" source = %c[0] target = %w[0] size = 4096 … after "exec" 2
+#
+# A command field of kind `Place` names a buffer and a byte offset in it. The pass `npu-place` assigns addresses to the
+# buffers, and the pass `npu-order` assigns waits to the commands. The commands in block order are a valid serial
+# schedule.
 
 
 @irdl_attr_definition
@@ -320,3 +323,69 @@ def parse_fields(parser: AttrParser, buffer_number: Callable[[], int]) -> Comman
 
 def _wait(parser: Parser) -> tuple[str, int]:
     return parser.parse_str_literal(), parser.parse_integer()
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Translates placed buffers and ordered commands to the instruction set, which has numbers instead of names.
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Numbers the names of a device and a module: the number of a name is its index in the sequence here.
+
+    memories   the ids of the device's memories
+    queues     the ids of the device's queues
+    routines   the names of the module's functions that the host runs
+    """
+
+    memories: Sequence[str]
+    queues: Sequence[str]
+    routines: Sequence[str]
+
+    def place(self, buffer: SSAValue) -> Place:
+        """The memory and the address of a buffer.
+
+        Raises:
+            PipelineError: The buffer has no address yet.
+        """
+        owner = buffer.owner
+        assert isinstance(owner, BufferOp)
+        if owner.address is None:
+            raise PipelineError(owner.name, "must have an address", got="none", remedy="run npu-place first")
+        return Place(_number(self.memories, owner.memory.data, "memory"), owner.address.value.data)
+
+    def command(self, step: IssueOp | CallOp) -> Command:
+        """The ISA command of an operation, with its queue, waits and addresses.
+
+        Raises:
+            PipelineError: The operation names an unknown queue, memory or function, or a buffer without an address.
+        """
+        queue = _number(self.queues, step.queue.data, "queue")
+        waits = tuple(
+            Wait(_number(self.queues, name, "queue"), count.value.data)
+            for name, count in step.waits.data.items()
+            if isinstance(count, IntegerAttr)
+        )
+        if isinstance(step, CallOp):
+            read, written = (sum(_size(buffer) for buffer in buffers) for buffers in (step.inputs, step.outputs))
+            routine = _number(self.routines, step.routine.string_value(), "routine")
+            constants, work = step.constants.value.data, min(step.work.value.data, WORD - 1)
+            return Host(queue, waits, 0, routine, read, written, constants, work)
+        command = step.command.data
+        placed = {name: self._moved(place, step.buffers) for name, place in places(command)}
+        return replace(command, queue=queue, waits=waits, **placed)
+
+    def _moved(self, place: Place, buffers: Sequence[SSAValue]) -> Place:
+        memory, address = self.place(buffers[place.memory])
+        return Place(memory, address + place.address)
+
+
+def _size(buffer: SSAValue) -> int:
+    assert isinstance(buffer.owner, BufferOp)
+    return buffer.owner.size
+
+
+def _number(names: Sequence[str], name: str, what: str) -> int:
+    if name not in names:
+        raise PipelineError("npu", f"must name a {what} that there is", got=name, remedy=near_misses(name, names))
+    return names.index(name)

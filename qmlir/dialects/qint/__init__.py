@@ -9,12 +9,19 @@ from qmlir.dialects.qint.contraction import (
     MatMulOp,
     SaturatingFullyConnectedOp,
 )
-from qmlir.dialects.qint.elementwise import AddOp, DivOp, FloatAddOp, MulOp, RescaledAddOp
-from qmlir.dialects.qint.lookup import InterpolatedLookupOp, LookupOp, PairLookupOp
+from qmlir.dialects.qint.elementwise import (
+    AddOp,
+    DivOp,
+    FloatAddOp,
+    InterpolatedLookupOp,
+    LookupOp,
+    MulOp,
+    PairLookupOp,
+    RescaledAddOp,
+)
 from qmlir.dialects.qint.normalization import L2NormalizationOp, LogSoftmaxOp, SoftmaxOp
-from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp
+from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, InterpolateOp, MaxPool2DOp, ResizeOp
 from qmlir.dialects.qint.requantize import RequantizeOp
-from qmlir.dialects.qint.resize import InterpolateOp, ResizeOp
 
 QINT = Dialect(
     "qint",

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.qint.base import ZERO, AccumulatingOp, largest_difference
+from qmlir.dialects.qint.requantize import ZERO, AccumulatingOp, largest_difference
 from qmlir.dialects.windows import GroupedWindowOp, WindowOp, check_depthwise
 from qmlir.ir.interfaces import (
     Array,

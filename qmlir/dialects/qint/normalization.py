@@ -11,8 +11,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.qint.base import ZERO, QIntOp, int32, largest_difference, width_of
-from qmlir.dialects.qint.requantize import NarrowingOp
+from qmlir.dialects.qint.requantize import ZERO, NarrowingOp, QIntOp, int32, largest_difference, width_of
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics.elementary.gemmlowp import (

@@ -8,8 +8,7 @@ rules      how an operation ties the scales of its operands and results together
 
 from xdsl.ir import Dialect
 
-from qmlir.dialects.quant.foreign import AnyType, CalibratedType
+from qmlir.dialects.quant.foreign import AnyType, CalibratedType, UniformSyntax
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
-from qmlir.dialects.quant.reader import UniformSyntax
 
 QUANT = Dialect("quant", [QuantizeCastOp, DequantizeCastOp, StorageCastOp], [UniformSyntax, AnyType, CalibratedType])

@@ -1,25 +1,19 @@
-"""Upstream's other ("foreign") quantized types: they are parsed, verified, cast and printed, but never computed with.
-
-    !quant.uniform<u8:f32:{0:1, 1:2}, {{2.0:120, 3.0:127}, {4.0, 5.0}}>   sub-channel: a scale for each block
-    !quant.uniform<f8E5M2:f32, 2.0>                                       small floats as storage
-    !quant.any<i8<-8:7>:f32>                                              storage without scale and zero point
-    !quant.calibrated<f32<-0.998:1.2321>>                                 a range, no storage yet
-
-`QuantizedType` is any of these types or a `UniformType`; the casts accept all of them. The rest of the compiler asks
-for `UniformType` and treats a foreign type like any element type that it has no rule for.
-"""
+"""Upstream's other ("foreign") quantized types, never computed with, and the parser of all of upstream's types."""
 
 from collections.abc import Sequence
 from math import prod
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     AnyFloat,
     ArrayAttr,
     FloatData,
     IntAttr,
     IntegerType,
     NoneAttr,
+    TensorType,
+    UnrankedTensorType,
     f32,
 )
 from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
@@ -29,18 +23,44 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.lexer import Span
 
-from qmlir.dialects.quant.float_text import float_text
-from qmlir.dialects.quant.storage import (
+from qmlir.dialects.quant.syntax import (
     StoredFloat,
     canonical,
     default_range,
+    expect,
+    expressed_format,
+    float_text,
+    nested_text,
+    pair_text,
+    parse_axis,
+    parse_block_sizes,
+    parse_float,
+    parse_nested_pairs,
+    parse_pair,
     parse_storage,
     storage_text,
     verify_storage,
 )
-from qmlir.dialects.quant.syntax import expect, expressed_format, nested_text, pair_text, parse_float
-from qmlir.dialects.quant.types import LayerOrAxisType, ScaledType, UniformType, packed_scales, packed_zero_points
-from qmlir.ir.elements import QuantizedElement, element_type
+from qmlir.dialects.quant.types import (
+    PER_TENSOR,
+    LayerOrAxisType,
+    ScaledType,
+    UniformType,
+    packed_scales,
+    packed_zero_points,
+)
+from qmlir.ir.types import QuantizedElement, element_type
+
+# ---------------------------------------------------------------------------------------------------------------
+# Upstream's other ("foreign") quantized types: they are parsed, verified, cast and printed, but never computed with.
+#
+#     !quant.uniform<u8:f32:{0:1, 1:2}, {{2.0:120, 3.0:127}, {4.0, 5.0}}>   sub-channel: a scale for each block
+#     !quant.uniform<f8E5M2:f32, 2.0>                                       small floats as storage
+#     !quant.any<i8<-8:7>:f32>                                              storage without scale and zero point
+#     !quant.calibrated<f32<-0.998:1.2321>>                                 a range, no storage yet
+#
+# `QuantizedType` is any of these types or a `UniformType`; the casts accept all of them. The rest of the compiler asks
+# for `UniformType` and treats a foreign type like any element type that it has no rule for.
 
 
 def _integers(values: Sequence[int]) -> ArrayAttr[IntAttr]:
@@ -274,3 +294,127 @@ def any_quantized_element(type: Attribute) -> QuantizedType | None:
     """Returns a tensor's element type, or the scalar type itself, if it is quantized (foreign or not); else None."""
     element = element_type(type)
     return element if isinstance(element, QuantizedType) else None
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Checks that the blocks of a sub-channel type fit the tensor they quantize: upstream's rules and error messages.
+
+
+Shape: TypeAlias = tuple[int | None, ...] | None
+"""The shape of a ranked tensor, `UNRANKED`, or None for a scalar."""
+
+UNRANKED: tuple[None] = (None,)
+"""The shape of a tensor of unknown rank."""
+
+
+def shape_of(type: Attribute) -> Shape:
+    """Returns the shape of a tensor or a scalar type."""
+    if isinstance(type, TensorType):
+        return cast(TensorType[Attribute], type).get_shape()
+    return UNRANKED if isinstance(type, UnrankedTensorType) else None
+
+
+def verify_blocks(op_name: str, blocks: SubChannelType, shape: Shape) -> None:
+    """Checks that a sub-channel type can be the element type of a tensor of this shape.
+
+    Raises:
+        VerifyException: The type does not fit the tensor; the message names the operation.
+    """
+    if shape is None:
+        raise VerifyException(f"'{op_name}' scalar types may not use sub-channel quantization: got {blocks}")
+    if shape == UNRANKED:
+        raise VerifyException(f"'{op_name}' tensor containing the sub-channel quantized type must be ranked")
+    lengths = cast(tuple[int, ...], shape)
+    rank = len(lengths)
+    counts = [1] * rank  # a dimension without a block size is one block
+    for axis, size in blocks.block_sizes:
+        if axis >= rank:
+            raise VerifyException(f"'{op_name}' quantized dimension {axis} must be less than tensor rank {rank}")
+        if lengths[axis] != DYNAMIC_INDEX and lengths[axis] % size != 0:
+            raise VerifyException(
+                f"'{op_name}' tensor dimension size {lengths[axis]} at axis {axis} "
+                f"must be divisible by the corresponding block size {size}"
+            )
+        counts[axis] = DYNAMIC_INDEX if lengths[axis] == DYNAMIC_INDEX else lengths[axis] // size
+    if 0 in lengths:
+        raise VerifyException(f"'{op_name}' tensor dimension size of zero is not allowed with sub-channel quantization")
+    if len(blocks.shape) != rank:
+        raise VerifyException(
+            f"'{op_name}' Rank of scales {len(blocks.shape)} must match the rank of the tensor {rank}"
+        )
+    for axis, (count, there) in enumerate(zip(counts, blocks.shape, strict=True)):
+        if count not in (DYNAMIC_INDEX, there):
+            raise VerifyException(
+                f"'{op_name}' dimension size {there} of scales tensor at axis {axis} should match "
+                f"(tensor dimension at axis / block sizes at axis) = {count}"
+            )
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The parser of `!quant.uniform<…>`, a name that three classes share although xDSL looks up a single class by name.
+#
+# The dialect registers `UniformSyntax`. It parses the text and returns an instance of the class that the text
+# describes, which prints itself under the same name. No value ever has `UniformSyntax` as its type.
+
+
+@irdl_attr_definition
+class UniformSyntax(ParametrizedAttribute, TypeAttribute):
+    """Parses the name `quant.uniform` for the three classes that share it; see the module docstring."""
+
+    name = "quant.uniform"
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        """Parses the type; returns it as the single parameter."""
+        start = parser.pos
+        try:
+            return [_parse_uniform(parser)]
+        except VerifyException as error:
+            parser.raise_error(str(error), start)
+
+    @classmethod
+    def new(cls, params: Sequence[Attribute]) -> Any:
+        """Returns the parsed type, whatever its class."""
+        (read,) = params
+        return read
+
+
+def _parse_uniform(parser: AttrParser) -> Attribute:
+    expect(parser, "<")
+    storage_at = parser.pos
+    storage, low, high = parse_storage(parser)
+    expect(parser, ":")
+    expressed_at = parser.pos
+    expressed = parser.parse_type()
+    try:
+        expressed_format(expressed)
+    except VerifyException as error:
+        parser.raise_error(str(error), expressed_at)
+    if parser.parse_optional_punctuation(":") is None:
+        expect(parser, ",")
+        pairs, axis = [parse_pair(parser, expressed)], PER_TENSOR
+    elif parser.lexer.input.slice(parser.pos, parser.pos + 1) == "{":
+        blocks = parse_block_sizes(parser)
+        expect(parser, ",")
+        pairs, shape = parse_nested_pairs(parser, expressed)
+        expect(parser, ">")
+        if not isinstance(storage, IntegerType):
+            parser.raise_error(f"sub-channel quantization needs integers as storage, got {storage}", storage_at)
+        scales, zero_points = zip(*pairs, strict=True)
+        return SubChannelType.of(storage, blocks, shape, scales, zero_points, low, high, expressed)
+    else:
+        axis = parse_axis(parser)
+        expect(parser, ",")
+        pairs = parser.parse_comma_separated_list(parser.Delimiter.BRACES, lambda: parse_pair(parser, expressed))
+    expect(parser, ">")
+    parameters = (
+        IntAttr(low),
+        IntAttr(high),
+        expressed,
+        packed_scales([scale for scale, _ in pairs]),
+        packed_zero_points([zero_point for _, zero_point in pairs]),
+        IntAttr(axis),
+    )
+    if isinstance(storage, IntegerType):
+        return UniformType(storage, *parameters)
+    return FloatStorageType(storage, *parameters)

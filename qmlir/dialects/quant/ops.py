@@ -32,12 +32,11 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.quant.blocks import UNRANKED, Shape, shape_of, verify_blocks
-from qmlir.dialects.quant.foreign import QuantizedType, SubChannelType
+from qmlir.dialects.quant.foreign import UNRANKED, QuantizedType, Shape, SubChannelType, shape_of, verify_blocks
 from qmlir.dialects.quant.types import LayerOrAxisType, UniformType
 from qmlir.errors import QmlirError
-from qmlir.ir.elements import element_type
-from qmlir.ir.marks import QUANTIZATION
+from qmlir.ir.names import QUANTIZATION
+from qmlir.ir.types import element_type
 from qmlir.numerics import fixed_point
 
 Array = npt.NDArray[Any]

@@ -22,7 +22,7 @@ from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.quant.types import UniformType, quantized_element
-from qmlir.ir.elements import element_type
+from qmlir.ir.types import element_type
 from qmlir.numerics.schemas import Precision, QuantizationError, Schema, is_symmetric
 
 

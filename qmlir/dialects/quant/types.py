@@ -36,9 +36,8 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.quant.storage import canonical, default_range, storage_text, verify_storage
-from qmlir.dialects.quant.syntax import pair_text, verify_scales
-from qmlir.ir.elements import IntegerElement, element_type
+from qmlir.dialects.quant.syntax import canonical, default_range, pair_text, storage_text, verify_scales, verify_storage
+from qmlir.ir.types import IntegerElement, element_type
 from qmlir.numerics.schemas import exponent_of
 
 PER_TENSOR = -1

@@ -1,7 +1,118 @@
 """simd: the few vector operations that processors have but for which LLVM has no portable name."""
 
-from xdsl.ir import Dialect
+from typing import Any, ClassVar
 
-from qmlir.dialects.simd.ops import DotI16PairsOp, MulShiftRoundOp
+import numpy.typing as npt
+from xdsl.dialects.builtin import VectorType, i16, i32
+from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.irdl import IRDLOperation, VarConstraint, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.traits import Pure
+from xdsl.utils.exceptions import VerifyException
+
+# ---------------------------------------------------------------------------------------------------------------
+# Vector operations named after their computation, independent of a processor.
+#
+# `evaluate` defines each operation bit for bit on numpy arrays. lowering/loops_to_llvm/vector.py lowers the operation
+# late: to an instruction that the processor's features offer, or to portable vector code. Vectors are 1-D.
+
+
+Array = npt.NDArray[Any]
+
+
+def _lanes(type: Attribute) -> int | None:
+    """Returns the number of lanes of a static 1-D vector type, None for other types."""
+    if not isinstance(type, VectorType) or type.get_num_dims() != 1 or type.get_num_scalable_dims():
+        return None
+    return type.get_shape()[0]
+
+
+@irdl_op_definition
+class DotI16PairsOp(IRDLOperation):
+    """Adds dot products of neighbouring pairs: acc[i] + a[2i]·b[2i] + a[2i+1]·b[2i+1] mod 2^32.
+
+        %r = simd.dot_i16_pairs %acc, %a, %b : vector<8xi32>, vector<16xi16>
+
+    (C1) `acc` and the result are one type, a 1-D vector of i32;
+    (C2) `a` and `b` are one type, a 1-D vector of i16;
+    (C3) `a` has twice as many lanes as `acc`.
+
+    On x86 the operation is vpmaddwd + vpaddd, or vpdpwssd.
+    """
+
+    name = "simd.dot_i16_pairs"
+
+    ACC: ClassVar = VarConstraint("ACC", VectorType.constr(i32))
+    PAIRS: ClassVar = VarConstraint("PAIRS", VectorType.constr(i16))
+
+    acc = operand_def(ACC)  # C1
+    a = operand_def(PAIRS)  # C2
+    b = operand_def(PAIRS)
+    result = result_def(ACC)
+
+    traits = traits_def(Pure())
+    assembly_format = "$acc `,` $a `,` $b attr-dict `:` type($acc) `,` type($a)"
+
+    def __init__(self, acc: SSAValue, a: SSAValue, b: SSAValue):
+        super().__init__(operands=[acc, a, b], result_types=[acc.type])
+
+    def verify_(self) -> None:
+        lanes, pairs = _lanes(self.acc.type), _lanes(self.a.type)
+        if lanes is None:  # C1
+            raise VerifyException(f"acc must be a 1-D vector, got {self.acc.type}")
+        if pairs is None:  # C2
+            raise VerifyException(f"a and b must be 1-D vectors, got {self.a.type}")
+        if pairs != 2 * lanes:  # C3
+            raise VerifyException(f"a must have twice the {lanes} lanes of acc, got {pairs}")
+
+    @staticmethod
+    def evaluate(acc: Array, a: Array, b: Array) -> Array:
+        """Computes the result: acc int32 [n], a and b int16 [2n] → int32 [n]."""
+        products = a.astype("i8") * b.astype("i8")
+        return (acc + products[0::2] + products[1::2]).astype("i4")
+
+
+@irdl_op_definition
+class MulShiftRoundOp(IRDLOperation):
+    """Requantizes each lane by the contract `single`: (a·multiplier + 2^(30−shift)) >> (31−shift) mod 2^32.
+
+        %r = simd.mul_shift_round %a, %multiplier, %shift : vector<8xi32>
+
+    The product is exact in 64 bits, and the shift is arithmetic: a single rounding, half up.
+
+    (C1) operands and result are one type, a 1-D vector of i32.
+
+    `shift` must lie in [−31, 30]; the result for other values is undefined.
+    """
+
+    name = "simd.mul_shift_round"
+
+    VALUES: ClassVar = VarConstraint("VALUES", VectorType.constr(i32))
+
+    a = operand_def(VALUES)  # C1
+    multiplier = operand_def(VALUES)
+    shift = operand_def(VALUES)
+    result = result_def(VALUES)
+
+    traits = traits_def(Pure())
+    assembly_format = "$a `,` $multiplier `,` $shift attr-dict `:` type($a)"
+
+    def __init__(self, a: SSAValue, multiplier: SSAValue, shift: SSAValue):
+        super().__init__(operands=[a, multiplier, shift], result_types=[a.type])
+
+    def verify_(self) -> None:
+        if _lanes(self.a.type) is None:  # C1
+            raise VerifyException(f"operands must be 1-D vectors, got {self.a.type}")
+
+    @staticmethod
+    def evaluate(a: Array, multiplier: Array, shift: Array) -> Array:
+        """Computes the result: a, multiplier and shift int32 [n] → int32 [n]."""
+        right = 31 - shift.astype("i8")
+        half = (right > 0) * (1 << (right - 1).clip(0))
+        return ((a.astype("i8") * multiplier.astype("i8") + half) >> right).astype("i4")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# simd: the few vector operations that processors have but for which LLVM has no portable name.
+
 
 SIMD = Dialect("simd", [DotI16PairsOp, MulShiftRoundOp])

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from qmlir.frontends.builder import Node
-from qmlir.frontends.values import Refusal
+from qmlir.frontends.function import Refusal
 
 F = TypeVar("F", bound=Callable[..., object])
 

@@ -4,22 +4,19 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.nn.comparison import LessEqualOp, WhereOp
 from qmlir.dialects.nn.contraction import Conv2DOp
-from qmlir.dialects.nn.elementwise import AddOp, DivOp, MaximumOp, MulOp, SubOp
-from qmlir.dialects.nn.indexing import GatherOp, SliceOp
-from qmlir.dialects.nn.logic import AndOp
-from qmlir.dialects.nn.pooling import AveragePool2DOp
-from qmlir.dialects.nn.sampling import SampleOp
-from qmlir.dialects.nn.shape import BroadcastOp, ConcatOp
+from qmlir.dialects.nn.elementwise import AddOp, AndOp, DivOp, LessEqualOp, MaximumOp, MulOp, SubOp, WhereOp
+from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, GatherOp, SliceOp
+from qmlir.dialects.nn.reduction import AveragePool2DOp
+from qmlir.dialects.nn.resize import SampleOp
 from qmlir.dialects.windows import ints
 from qmlir.frontends.builder import Node
+from qmlir.frontends.function import Constant, Ints, Refusal, Value
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.indexing import slice_properties
-from qmlir.frontends.onnx.layout import channels_first, channels_last
-from qmlir.frontends.values import Constant, Ints, Refusal, Value
-from qmlir.ir.dtypes import dtype_of
+from qmlir.frontends.onnx.movement import slice_properties
+from qmlir.frontends.onnx.types import channels_first, channels_last
 from qmlir.ir.interfaces import element_of
+from qmlir.ir.types import dtype_of
 
 
 def _sampled(node: Node, image: Value, places: Value, padding: str) -> SSAValue:

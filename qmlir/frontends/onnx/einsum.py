@@ -22,8 +22,8 @@ from qmlir.dialects.nn.elementwise import MulOp
 from qmlir.dialects.nn.reduction import ReduceSumOp
 from qmlir.dialects.windows import ints
 from qmlir.frontends.builder import Node
+from qmlir.frontends.function import Constant, Value
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.values import Constant, Value
 from qmlir.frontends.windows import sliced
 
 Label = str

@@ -1,37 +1,67 @@
-"""Elementwise arithmetic on several operands, broadcast as in numpy.
+"""Operators on single elements: arithmetic, comparisons, casts, activations, elementary functions."""
 
-Sub and Div with an f32 constant as second operand become a sum or a product if this gives the same bits: Sub with the
-negated constant, Div with the reciprocals of powers of two. Sums and products fuse with other operations and have
-better integer forms. A constant that the model stores as integers is left as it is.
-"""
-
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import TypeGuard
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, f64
+from xdsl.dialects.builtin import BoolAttr, NoneType, f64, i8
+from xdsl.ir import Attribute
 
-from qmlir.dialects.nn.activation import LeakyReluOp
+from qmlir.dialects import nn
 from qmlir.dialects.nn.base import bound
-from qmlir.dialects.nn.casts import CastOp
-from qmlir.dialects.nn.elementary import ReciprocalOp, SqrtOp
+from qmlir.dialects.nn.casts import BitcastOp, CastOp, converted, power_of_two
 from qmlir.dialects.nn.elementwise import (
     AddOp,
+    AndOp,
     DivOp,
+    EqualOp,
+    FunctionOp,
+    IsInfOp,
+    IsNaNOp,
+    LessEqualOp,
+    LessOp,
     MaximumOp,
     MinimumOp,
     ModOp,
     MulOp,
+    NotOp,
+    OrOp,
     PowOp,
     PReluOp,
+    ShiftLeftOp,
+    ShiftRightOp,
     SubOp,
+    WhereOp,
+    XorOp,
+)
+from qmlir.dialects.nn.functions import (
+    CeluOp,
+    ClampOp,
+    EluOp,
+    GeluOp,
+    HardSigmoidOp,
+    LeakyReluOp,
+    ReciprocalOp,
+    SeluOp,
+    ShrinkOp,
+    SqrtOp,
+    SwishOp,
+    ThresholdedReluOp,
 )
 from qmlir.frontends.builder import Node
+from qmlir.frontends.function import Constant, Dequantized, Refusal, Value, filled, once
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.values import Constant, Dequantized, Value
-from qmlir.ir.dtypes import dtype_of
+from qmlir.frontends.onnx.types import element_name, element_type
 from qmlir.ir.interfaces import Array, TensorOp, element_of
+from qmlir.ir.types import dtype_of, element_type_of
+
+# ---------------------------------------------------------------------------------------------------------------
+# Elementwise arithmetic on several operands, broadcast as in numpy.
+#
+# Sub and Div with an f32 constant as second operand become a sum or a product if this gives the same bits: Sub with the
+# negated constant, Div with the reciprocals of powers of two. Sums and products fuse with other operations and have
+# better integer forms. A constant that the model stores as integers is left as it is.
 
 
 @converts("Add", since=7)
@@ -147,3 +177,330 @@ def prelu(node: Node, x: Value, slope: Value) -> Value:
     if isinstance(slope, Constant) and slope.array.size == 1 and slope.array.dtype == np.float32:
         return node.compute(LeakyReluOp, [x], {"alpha": bound(float(slope.array.reshape(())))})
     return node.compute(PReluOp, [x, slope])
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Comparisons, logic, bitwise operations, and Where.
+
+
+@converts("Equal", since=7)
+def equal(node: Node, a: Value, b: Value) -> Value:
+    """y = (a = b)."""
+    return node.compute(EqualOp, [a, b])
+
+
+@converts("Less", since=7)
+def less(node: Node, a: Value, b: Value) -> Value:
+    """y = (a < b)."""
+    return node.compute(LessOp, [a, b])
+
+
+@converts("LessOrEqual", since=12)
+def less_or_equal(node: Node, a: Value, b: Value) -> Value:
+    """y = (a ≤ b)."""
+    return node.compute(LessEqualOp, [a, b])
+
+
+@converts("Greater", since=7)
+def greater(node: Node, a: Value, b: Value) -> Value:
+    """y = (a > b), computed as b < a."""
+    return node.compute(LessOp, [b, a])
+
+
+@converts("GreaterOrEqual", since=12)
+def greater_or_equal(node: Node, a: Value, b: Value) -> Value:
+    """y = (a ≥ b), computed as b ≤ a."""
+    return node.compute(LessEqualOp, [b, a])
+
+
+@converts("BitwiseAnd", since=18)
+@converts("And", since=7)
+def both(node: Node, a: Value, b: Value) -> Value:
+    """Bitwise or logical AND of a and b."""
+    return node.compute(AndOp, [a, b])
+
+
+@converts("BitwiseOr", since=18)
+@converts("Or", since=7)
+def either(node: Node, a: Value, b: Value) -> Value:
+    """Bitwise or logical OR of a and b."""
+    return node.compute(OrOp, [a, b])
+
+
+@converts("BitwiseXor", since=18)
+@converts("Xor", since=7)
+def one(node: Node, a: Value, b: Value) -> Value:
+    """Bitwise or logical XOR of a and b."""
+    return node.compute(XorOp, [a, b])
+
+
+@converts("BitwiseNot", since=18)
+@converts("Not")
+def lacking(node: Node, x: Value) -> Value:
+    """Bitwise or logical NOT of x."""
+    return node.compute(NotOp, [x])
+
+
+@converts("BitShift", since=11)
+def shift(node: Node, x: Value, count: Value, *, direction: str) -> Value:
+    """Shifts x by `count` bits to the left or right."""
+    if direction not in ("LEFT", "RIGHT"):
+        raise node.error("its attribute direction must be LEFT or RIGHT", direction)
+    return node.compute(ShiftLeftOp if direction == "LEFT" else ShiftRightOp, [x, count])
+
+
+@converts("IsNaN", since=9)
+def is_nan(node: Node, x: Value) -> Value:
+    """Tests whether x is NaN."""
+    return node.compute(IsNaNOp, [x])
+
+
+@converts("IsInf", since=10)
+def is_inf(node: Node, x: Value, *, detect_negative: int = 1, detect_positive: int = 1) -> Value:
+    """Tests whether x is an infinity of a sign that the attributes select."""
+    if not detect_negative and not detect_positive:
+        return filled(node.shape(x), np.False_)
+    signs = {"negative": detect_negative, "positive": detect_positive}
+    return node.compute(IsInfOp, [x], {k: BoolAttr.from_bool(bool(v)) for k, v in signs.items()})
+
+
+@converts("Where", since=9)
+def where(node: Node, condition: Value, x: Value, y: Value) -> Value:
+    """Selects x where the condition holds, else y."""
+    return node.compute(WhereOp, [condition, x, y])
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Cast, CastLike and BitCast; a constant operand is cast at import if the budget of constants allows.
+
+
+@converts("Cast", since=6)
+def cast(node: Node, x: Value, *, to: int, saturate: int = 1, round_mode: str = "up") -> Value:
+    """Converts x to the ONNX element type `to`."""
+    element = element_type(to)
+    if isinstance(element, NoneType) or node.element(x) == "none":
+        raise Refusal(f"it casts {node.element(x)} to {element_name(to)}")
+    return _converted(node, x, element, bool(saturate), round_mode)
+
+
+@converts("CastLike", since=15)
+def cast_like(node: Node, x: Value, like: Value, *, saturate: int = 1, round_mode: str = "up") -> Value:
+    """Converts x to the element type of `like`."""
+    return _converted(node, x, _element(like), bool(saturate), round_mode)
+
+
+def _element(x: Value) -> Attribute:
+    """Returns the MLIR element type of an input."""
+    try:
+        return element_type_of(x.array.dtype) if isinstance(x, Constant) else element_of(x)
+    except KeyError:
+        raise Refusal("MLIR has no type like its other input's") from None
+
+
+def _converted(node: Node, x: Value, element: Attribute, saturate: bool, round_mode: str) -> Value:
+    if _element(x) == element:
+        return x
+    dtype = dtype_of(element)
+    if dtype.name == "float8_e8m0fnu" and round_mode != "nearest":
+        if round_mode not in ("up", "down"):
+            raise node.error("its attribute round_mode must be up, down or nearest", round_mode)
+        if not isinstance(x, Constant):
+            raise Refusal(f"it rounds {round_mode} to powers of two, and qmlir constants only")
+        return Constant(power_of_two(x.array, up=round_mode == "up", saturate=saturate), x.name)
+    if isinstance(x, Constant) and node.builder.budget.take(once(x.array).shape, dtype.itemsize):
+        return Constant(np.broadcast_to(converted(once(x.array), dtype, saturate=saturate), x.shape), x.name)
+    return node.compute(CastOp, [x], {"saturate": BoolAttr.from_bool(saturate)}, element=element)
+
+
+@converts("BitCast", since=26)
+def bit_cast(node: Node, x: Value, *, to: int) -> Value:
+    """Reinterprets the bits of x as another element type."""
+    element = element_type(to)
+    if isinstance(element, NoneType):
+        raise Refusal(f"it takes {node.element(x)} for {element_name(to)}")
+    if element == _element(x):
+        return x
+    if node.element(x) == "i1":  # an i1 element becomes a byte that is 0 or 1
+        x = _converted(node, x, i8, saturate=True, round_mode="up")
+    if isinstance(x, Constant) and x.array.dtype.itemsize == np.dtype(dtype_of(element)).itemsize:
+        return Constant(x.array.view(dtype_of(element)), x.name)
+    return node.compute(BitcastOp, [x], element=element)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Activations with attributes or bounds, and operators that are the identity at inference.
+
+
+@converts("LeakyRelu", since=6)
+def leaky_relu(node: Node, x: Value, *, alpha: float = 0.01) -> Value:
+    """y = alpha · x where x < 0, else x."""
+    return node.compute(LeakyReluOp, [x], {"alpha": bound(alpha)})
+
+
+@converts("Elu", since=6)
+def elu(node: Node, x: Value, *, alpha: float = 1.0) -> Value:
+    """y = alpha · (e^x − 1) where x < 0, else x."""
+    return node.compute(EluOp, [x], {"alpha": bound(alpha)})
+
+
+@converts("Selu", since=6)
+def selu(
+    node: Node, x: Value, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
+) -> Value:
+    """y = gamma · alpha · (e^x − 1) where x < 0, else gamma · x."""
+    return node.compute(SeluOp, [x], {"alpha": bound(alpha), "gamma": bound(gamma)})
+
+
+@converts("Celu", since=12)
+def celu(node: Node, x: Value, *, alpha: float = 1.0) -> Value:
+    """y = alpha · (e^(x / alpha) − 1) where x < 0, else x."""
+    return node.compute(CeluOp, [x], {"alpha": bound(alpha)})
+
+
+@converts("HardSigmoid", since=6)
+def hard_sigmoid(node: Node, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value:
+    """y = max(0, min(1, alpha · x + beta))."""
+    return node.compute(HardSigmoidOp, [x], {"alpha": bound(alpha), "beta": bound(beta)})
+
+
+@converts("ThresholdedRelu", since=10)
+def thresholded_relu(node: Node, x: Value, *, alpha: float = 1.0) -> Value:
+    """y = x where x > alpha, else 0."""
+    return node.compute(ThresholdedReluOp, [x], {"alpha": bound(alpha)})
+
+
+@converts("Shrink", since=9)
+def shrink(node: Node, x: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Value:
+    """y = x + bias where x < −lambd, x − bias where x > lambd, else 0."""
+    return node.compute(ShrinkOp, [x], {"bias": bound(bias), "threshold": bound(lambd)})
+
+
+@converts("Swish", since=24)
+def swish(node: Node, x: Value, *, alpha: float = 1.0) -> Value:
+    """y = x · sigmoid(alpha · x)."""
+    return node.compute(SwishOp, [x], {"alpha": bound(alpha)})
+
+
+@converts("Gelu", since=20)
+def gelu(node: Node, x: Value, *, approximate: str = "none") -> Value:
+    """y = x · Φ(x), or its approximation by tanh."""
+    if approximate not in ("none", "tanh"):
+        raise node.error("its attribute approximate must be none or tanh", approximate)
+    return node.compute(GeluOp, [x], {"tanh": BoolAttr.from_bool(approximate == "tanh")})
+
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+@converts("Clip", since=6)
+def clip_attributes(node: Node, x: Value, *, min: float = -_LARGEST, max: float = _LARGEST) -> Value:
+    """y = min(max(x, min), max), with bounds as attributes."""
+    return _clamp(node, x, min, max)
+
+
+@converts("Clip", since=11)
+def clip(node: Node, x: Value, min: Value | None = None, max: Value | None = None) -> Value:
+    """y = min(max(x, min), max), with bounds as inputs; an absent bound has no effect."""
+    for value, what in ((min, "lower bound"), (max, "upper bound")):
+        if value is not None and int(np.prod(node.shape(value))) != 1:
+            raise node.error(f"its {what} must be a scalar", f"{list(node.shape(value))}")
+    given = [(op, v) for op, v in ((MaximumOp, min), (MinimumOp, max)) if v is not None]
+    if node.element(x) in ("f32", "f16", "bf16") and all(_is_number(v) for _, v in given):
+        low, high = (None if v is None else float(node.array(v, "bound").reshape(())) for v in (min, max))
+        return _clamp(node, x, low, high)
+    for op, value in given:
+        part = "clipped" if (op, value) != given[-1] else None
+        x = node.compute(op, [x, node.reshaped(value, ())], part=part)
+    return x
+
+
+def _is_number(bound: Value) -> bool:
+    """Whether a bound is known at import and is not NaN."""
+    return isinstance(bound, Constant) and not np.isnan(bound.array.astype(np.float32)).any()
+
+
+def _clamp(node: Node, x: Value, low: float | None, high: float | None) -> Value:
+    low = None if low is None or low <= -_LARGEST else low
+    high = None if high is None or high >= _LARGEST else high
+    if low is not None and high is not None and low > high:
+        low = high  # every element becomes the upper bound
+    if low is None and high is None:
+        return x
+    return node.compute(ClampOp, [x], {"min": bound(low), "max": bound(high)})
+
+
+@converts("Identity")
+def identity(node: Node, x: Value) -> Value:
+    """Returns x."""
+    return x
+
+
+@converts("Dropout", since=7)
+def dropout(node: Node, x: Value, *, ratio: float = 0.5) -> Value:
+    """Returns x without the mask, which has the type of x before version 10."""
+    return x
+
+
+@converts("Dropout", since=10)
+def dropout_bool_mask(node: Node, x: Value, *, ratio: float = 0.5) -> tuple[Value, ...]:
+    """Returns x and a mask that keeps every element."""
+    return x, filled(node.shape(x), np.True_)
+
+
+@converts("Dropout", since=12)
+def dropout_training(
+    node: Node, x: Value, ratio: Value | None = None, training_mode: Value | None = None, *, seed: int = 0
+) -> tuple[Value, ...]:
+    """Returns x and a mask that keeps every element; refuses training mode."""
+    if training_mode is not None and node.array(training_mode, "training_mode").any():
+        raise Refusal("it is in training mode")
+    return x, filled(node.shape(x), np.True_)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Elementwise functions of one operand without attributes: a table from ONNX operator to nn operation.
+
+
+FUNCTIONS: dict[str, tuple[int, type[FunctionOp]]] = {
+    "Abs": (6, nn.AbsOp),
+    "Neg": (6, nn.NegOp),
+    "Sign": (9, nn.SignOp),
+    "Floor": (6, nn.FloorOp),
+    "Ceil": (6, nn.CeilOp),
+    "Round": (11, nn.RoundOp),
+    "Sqrt": (6, nn.SqrtOp),
+    "Reciprocal": (6, nn.ReciprocalOp),
+    "Exp": (6, nn.ExpOp),
+    "Log": (6, nn.LogOp),
+    "Erf": (9, nn.ErfOp),
+    "Sin": (7, nn.SinOp),
+    "Cos": (7, nn.CosOp),
+    "Tan": (7, nn.TanOp),
+    "Asin": (7, nn.AsinOp),
+    "Acos": (7, nn.AcosOp),
+    "Atan": (7, nn.AtanOp),
+    "Sinh": (9, nn.SinhOp),
+    "Cosh": (9, nn.CoshOp),
+    "Asinh": (9, nn.AsinhOp),
+    "Acosh": (9, nn.AcoshOp),
+    "Atanh": (9, nn.AtanhOp),
+    "Relu": (6, nn.ReluOp),
+    "Sigmoid": (6, nn.SigmoidOp),
+    "Tanh": (6, nn.TanhOp),
+    "HardSwish": (14, nn.HardSwishOp),
+    "Softplus": (1, nn.SoftplusOp),
+    "Softsign": (1, nn.SoftsignOp),
+    "Mish": (18, nn.MishOp),
+}
+"""ONNX operator → (the first operator set version that the entry serves, nn operation)."""
+
+
+def _converter(op: type[FunctionOp]) -> Callable[[Node, Value], Value]:
+    def convert(node: Node, x: Value) -> Value:
+        return node.compute(op, [x])
+
+    return convert
+
+
+for _operator, (_since, _op) in FUNCTIONS.items():
+    converts(_operator, since=_since)(_converter(_op))

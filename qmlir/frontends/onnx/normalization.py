@@ -8,8 +8,8 @@ from onnx import TensorProto
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i64
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.nn.elementary import ReciprocalOp, SqrtOp
 from qmlir.dialects.nn.elementwise import AddOp, DivOp, MulOp, SubOp
+from qmlir.dialects.nn.functions import ReciprocalOp, SqrtOp
 from qmlir.dialects.nn.normalization import (
     LayerNormOp,
     LocalResponseNormalizationOp,
@@ -18,11 +18,11 @@ from qmlir.dialects.nn.normalization import (
     RMSNormOp,
     SoftmaxOp,
 )
-from qmlir.dialects.nn.pooling import GlobalAveragePoolOp
+from qmlir.dialects.nn.reduction import GlobalAveragePoolOp
 from qmlir.frontends.builder import Node
+from qmlir.frontends.function import Constant, Ints, Refusal, Value
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.layout import channels_first, channels_last
-from qmlir.frontends.values import Constant, Ints, Refusal, Value
+from qmlir.frontends.onnx.types import channels_first, channels_last
 from qmlir.ir.interfaces import Array
 
 DEVIATION_EPSILON = 1e-9

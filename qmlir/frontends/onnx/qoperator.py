@@ -11,9 +11,10 @@ from xdsl.dialects.builtin import IntegerType, UnitAttr, i32
 from xdsl.ir import OpResult, SSAValue
 
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.nn.shape import ReshapeOp, TransposeOp
+from qmlir.dialects.nn.movement import ReshapeOp, TransposeOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.builder import Node
+from qmlir.frontends.function import Constant, Dequantized, Ints, Value
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.quantization import (
     MICROSOFT,
@@ -25,8 +26,7 @@ from qmlir.frontends.onnx.quantization import (
     requantized,
     storage_of,
 )
-from qmlir.frontends.values import Constant, Dequantized, Ints, Value
-from qmlir.ir.marks import INTEGER_OPERATOR
+from qmlir.ir.names import INTEGER_OPERATOR
 
 
 def _float(node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int = 0) -> Value:

@@ -1,24 +1,102 @@
-"""Reads an ONNX file and returns a decoded model, or raises a typed error that names the file.
+"""Reads a model file, and the data that it keeps in other files; old versions become newer ones."""
 
-No error of protobuf reaches a user: every fault of the file (missing, a folder, cut off, another format, lacking fields
-that every model has) is a `FileError` here. Faults of single nodes are found when the nodes are imported.
-"""
-
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import numpy as np
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
-from onnx import numpy_helper
+from onnx import numpy_helper, shape_inference, version_converter
 
 from qmlir.errors import FileError
-from qmlir.frontends.onnx.external import ExternalError, external_array, is_external
-from qmlir.frontends.onnx.old_versions import OLDEST_OPSET, converted
-from qmlir.ir.budget import Budget
+from qmlir.frontends.onnx.types import element_dtype, element_name
 from qmlir.ir.interfaces import Array
+from qmlir.ir.memory import Budget
+from qmlir.ir.types import bits_dtype
+
+# ---------------------------------------------------------------------------------------------------------------
+# Converts models of operator sets before 7 to operator set 7, by ONNX's own converter and a correction.
+#
+# Before operator set 7, broadcasting was an attribute, operators named the inputs that they overwrite,
+# BatchNormalization had another form, and the slopes of PRelu belonged to channels; in operator set 7 they broadcast
+# from the last axis. ONNX's converter ignores the axis from which an operand broadcasts; this module adds the missing
+# dimensions.
+
+
+OLDEST_OPSET = 7
+"""The oldest operator set that the converters in this package support."""
+
+
+def converted(model: onnx.ModelProto, version: int, file: str) -> onnx.ModelProto:
+    """Returns an old model converted to operator set 7; the given model is left as it is.
+
+    Raises:
+        FileError: ONNX cannot convert the model.
+    """
+    try:
+        inferred = shape_inference.infer_shapes(model)
+        _shape_operands(inferred.graph)
+        return version_converter.convert_version(inferred, OLDEST_OPSET)
+    except Exception as error:  # the converter is C++, and its exceptions have no common type
+        raise FileError(
+            file,
+            f"must use operator set {OLDEST_OPSET} or newer, or be one that ONNX can convert to it",
+            got=f"operator set {version}, and {' '.join(str(error).split())}",
+            remedy="export the model again",
+        ) from None
+
+
+def _shape_operands(graph: onnx.GraphProto) -> None:
+    """Appends dimensions of size 1 to operands that broadcast from an axis, as numpy's broadcasting requires.
+
+    Such operands are the second operand of an operator with `broadcast` and `axis`, and the slopes of PRelu (axis 1).
+
+    Raises:
+        ValueError: The rank of such an operand, or of the operand that it broadcasts against, is unknown.
+    """
+    infos = (*graph.input, *graph.value_info, *graph.output)
+    ranks = {i.name: len(i.type.tensor_type.shape.dim) for i in infos if i.type.tensor_type.HasField("shape")}
+    ranks |= {t.name: len(t.dims) for t in graph.initializer}
+    nodes = list(graph.node)
+    del graph.node[:]
+    for node in nodes:
+        axis = _axis(node)
+        if axis is not None:
+            rank, own = (ranks.get(name) for name in node.input)
+            if rank is None or own is None:
+                name = node.name or node.output[0]
+                raise ValueError(f"{node.op_type} {name!r} broadcasts from an axis of tensors of unknown rank")
+            axes = list(range(own, rank - axis % max(rank, 1)))
+            if axes:
+                shaped = f"{node.output[0]}.shaped"
+                graph.node.append(onnx.helper.make_node("Unsqueeze", [node.input[1]], [shaped], axes=axes))
+                node.input[1] = shaped
+        graph.node.append(node)
+
+
+def _axis(node: onnx.NodeProto) -> int | None:
+    """Returns the axis from which the second operand broadcasts, and removes its attribute; None for the last axis."""
+    if len(node.input) != 2:
+        return None
+    if node.op_type == "PRelu":
+        return 1
+    axis = next((a for a in node.attribute if a.name == "axis"), None)
+    if axis is None or not any(a.name == "broadcast" and a.i for a in node.attribute):
+        return None
+    node.attribute.remove(axis)
+    return axis.i
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Reads an ONNX file and returns a decoded model, or raises a typed error that names the file.
+#
+# No error of protobuf reaches a user: every fault of the file (missing, a folder, cut off, another format, lacking
+# fields that every model has) is a `FileError` here. Faults of single nodes are found when the nodes are imported.
+
 
 _SAVE_AGAIN = "save or download the model again"
 
@@ -195,3 +273,100 @@ def _opsets(proto: onnx.ModelProto, file: str) -> dict[str, int]:
 
 def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split()) or type(error).__name__
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# External data: tensors that a model keeps in files beside it, mapped and only from the model's own folder.
+#
+# A model is untrusted input, so the locations of its data must not point to arbitrary files of this machine.
+
+
+PACKED = {"int2": 2, "uint2": 2, "int4": 4, "uint4": 4, "float4_e2m1fn": 4}
+"""Bits per element of the types that are packed into bytes; such tensors are unpacked, all others are mapped."""
+
+
+class ExternalError(Exception):
+    """Raised when the external data of a tensor are missing, outside the folder or malformed."""
+
+
+def is_external(tensor: onnx.TensorProto) -> bool:
+    """Whether a tensor's values are in another file."""
+    return tensor.HasField("data_location") and tensor.data_location == onnx.TensorProto.EXTERNAL
+
+
+def external_array(tensor: onnx.TensorProto, model: Path) -> Array:
+    """Returns the values of a tensor with external data, as a read-only map of the file unless they are packed.
+
+    Args:
+        tensor: The tensor's description in the model.
+        model: The model's file; the data must lie in its folder.
+
+    Raises:
+        ExternalError: The folder has no such file, or the file does not hold the tensor.
+    """
+    entries = {e.key: e.value for e in tensor.external_data}
+    path = _inside(model.parent, entries.get("location", ""))
+    if path == model.resolve():
+        raise ExternalError(f'the location "{entries["location"]}", which is the model itself')
+    dtype, shape = element_dtype(tensor.data_type), tuple(int(d) for d in tensor.dims)
+    if dtype is None or dtype.kind == "O":
+        raise ExternalError(f"elements of type {element_name(tensor.data_type)}")
+    offset = _number(entries, "offset", 0)
+    bits = PACKED.get(dtype.name, 8 * dtype.itemsize)
+    needed = -(-prod(shape) * bits // 8)
+    size = path.stat().st_size
+    if _number(entries, "length", needed) != needed:
+        raise ExternalError(f"{entries['length']} bytes for {dtype.name} of shape {list(shape)}")
+    if offset + needed > size:
+        raise ExternalError(f"a file of {size} bytes, of which it needs those up to {offset + needed}")
+    if dtype.name in PACKED:
+        return _unpacked(tensor, path, offset, needed)
+    if needed == 0:
+        return np.empty(shape, dtype)
+    return in_machine_order(np.memmap(path, dtype, "r", offset, shape).view(np.ndarray), sys.byteorder)
+
+
+def in_machine_order(stored: Array, byteorder: str) -> Array:
+    """Converts a tensor from ONNX's little-endian byte order to this machine's byte order.
+
+    Args:
+        stored: The bytes of the file, viewed as the element type.
+        byteorder: The byte order of this machine, `little` or `big`; for `little` the array is returned as it is.
+    """
+    if byteorder == "little" or stored.itemsize == 1:
+        return stored
+    return stored.view(bits_dtype(stored.dtype)).byteswap().view(stored.dtype)
+
+
+def _inside(folder: Path, location: str) -> Path:
+    """Returns the path of a file in the model's folder; links must not lead outside, and `..` is not allowed."""
+    if not location or "\0" in location:
+        raise ExternalError("no location")
+    path = folder / location
+    if Path(location).is_absolute() or ".." in Path(location).parts:
+        raise ExternalError(f'the location "{location}", which is outside the model\'s folder')
+    try:
+        resolved = path.resolve()
+        if not resolved.is_relative_to(folder.resolve()):
+            raise ExternalError(f'the location "{location}", a link to outside the model\'s folder')
+        if not resolved.is_file():  # reading a pipe would wait for a writer, reading a device might never end
+            raise ExternalError(f'no file "{location}"')
+    except (OSError, RuntimeError) as error:  # the name is too long, or links form a circle
+        raise ExternalError(f'the location "{location[:80]}": {error}') from None
+    return resolved
+
+
+def _number(entries: dict[str, str], key: str, default: int) -> int:
+    text = entries.get(key, "")
+    if not text:
+        return default
+    if not (text.isascii() and text.isdecimal() and len(text) < 20):
+        raise ExternalError(f'the {key} "{text[:40]}"')
+    return int(text)
+
+
+def _unpacked(tensor: onnx.TensorProto, path: Path, offset: int, needed: int) -> Array:
+    with path.open("rb") as file:
+        file.seek(offset)
+        whole = onnx.TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=file.read(needed))
+    return numpy_helper.to_array(whole)

@@ -17,13 +17,13 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, i32, i64
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.nn.comparison import LessOp, WhereOp
 from qmlir.dialects.nn.contraction import FullyConnectedOp
-from qmlir.dialects.nn.shape import ConcatOp
+from qmlir.dialects.nn.elementwise import LessOp, WhereOp
+from qmlir.dialects.nn.movement import ConcatOp
 from qmlir.frontends.builder import Node
 from qmlir.frontends.cells import FUNCTIONS, Cell, Function, GRUCell, LSTMCell, Place, RNNCell, Weights
+from qmlir.frontends.function import Constant, Floats, Refusal, Value
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.values import Constant, Floats, Refusal, Value
 from qmlir.frontends.windows import sliced
 
 MOST_STEPS = 1024

@@ -1,14 +1,19 @@
-"""Conversions between the element types of ONNX, numpy and MLIR."""
+"""Element types, attributes and dimension orders of ONNX."""
 
 from typing import Any
 
 import numpy as np
 import onnx
 from xdsl.dialects.builtin import NoneType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.dtypes import dtype_of, element_type_of
+from qmlir.frontends.builder import Node
+from qmlir.frontends.function import Value
+from qmlir.ir.types import dtype_of, element_type_of
+
+# ---------------------------------------------------------------------------------------------------------------
+# Conversions between the element types of ONNX, numpy and MLIR.
 
 
 def element_dtype(code: int) -> np.dtype[np.generic] | None:
@@ -39,3 +44,21 @@ def element_name(code: int) -> str:
     """Returns ONNX's name of an element type, for messages."""
     known = code in onnx.TensorProto.DataType.values()
     return onnx.TensorProto.DataType.Name(code).lower() if known else f"ONNX type {code}"
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The transposes between ONNX's channels-first layout and nn's channels-last layout.
+#
+# ONNX stores images as [N, C, H, W], nn as [N, H, W, C]. Converters put one transpose before each spatial operation and
+# one behind it; a later pass cancels transposes that meet.
+
+
+def channels_last(node: Node, x: Value) -> SSAValue:
+    """Moves the channels to the end: [N, C, …] → [N, …, C], of any rank."""
+    return node.permuted(x, (0, *range(2, node.rank(x)), 1))
+
+
+def channels_first(node: Node, y: SSAValue) -> SSAValue:
+    """Moves the channels behind the batch: [N, …, C] → [N, C, …], of any rank."""
+    rank = node.rank(y)
+    return node.permuted(y, (0, rank - 1, *range(1, rank - 1)))

@@ -1,25 +1,46 @@
-"""The table of converters, keyed by TFLite's builtin operator: the operators that qmlir can import.
-
-A converter is a function that translates an operator to nn operations. Its signature is the operator's:
-
-    @converts("SOFTMAX", options="SoftmaxOptions")
-    def softmax(node: TFLiteNode, x: Value, *, beta: float) -> Value: ...
-
-Positional parameters are inputs (an optional input defaults to None, `*inputs` is variadic). Keyword-only parameters
-are fields of the operator's options in the schema, in snake case. If a field that the signature lacks is not 0, the
-node becomes opaque, so no field is ignored in silence. A converter returns the outputs in order; its docstring
-describes the value of the output.
-"""
+"""The table of converters, and operators that are not imported."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    NoneType,
+    StringAttr,
+    TensorType,
+    UnrankedTensorType,
+    f64,
+    i64,
+)
+from xdsl.ir import Attribute
+
+from qmlir.dialects.qmlir import OpaqueOp
+from qmlir.frontends.function import Refusal, Value
 from qmlir.frontends.tflite.node import TFLiteNode
-from qmlir.frontends.tflite.reader import Operator, accessors, schema
-from qmlir.frontends.values import Refusal, Value
+from qmlir.frontends.tflite.reader import Operator, Tensor, accessors, schema
 from qmlir.ir.memory import shortage
+from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.rewriting import name_hint
+from qmlir.ir.types import element_type_of
+
+# ---------------------------------------------------------------------------------------------------------------
+# The table of converters, keyed by TFLite's builtin operator: the operators that qmlir can import.
+#
+# A converter is a function that translates an operator to nn operations. Its signature is the operator's:
+#
+#     @converts("SOFTMAX", options="SoftmaxOptions")
+#     def softmax(node: TFLiteNode, x: Value, *, beta: float) -> Value: ...
+#
+# Positional parameters are inputs (an optional input defaults to None, `*inputs` is variadic). Keyword-only parameters
+# are fields of the operator's options in the schema, in snake case. If a field that the signature lacks is not 0, the
+# node becomes opaque, so no field is ignored in silence. A converter returns the outputs in order; its docstring
+# describes the value of the output.
+
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -126,3 +147,92 @@ class Table:
 
 converts = Table()
 """The table; its converters map (node, *inputs, **options) to the value of each output."""
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Imports an operator that nn cannot express as `qmlir.opaque`, with the result types that the file states.
+
+
+def import_opaque(
+    node: TFLiteNode, operator: Operator, inputs: Sequence[Value | None], input_names: Sequence[str], reason: str
+) -> list[Value]:
+    """Adds an opaque operation that records the operator's version and options, its inputs' names and the reason."""
+    operands: list[Value] = []
+    for value in inputs:
+        try:
+            operands += [] if value is None else [node.builder.ssa(value)]
+        except Refusal:  # a constant of a type that the IR lacks: it appears in `input_names` only
+            continue
+    op = OpaqueOp(
+        f"tflite.{operator.kind}",
+        [node.builder.ssa(o) for o in operands],
+        [tensor_ir(t) for t in node.tensors],
+        reason=reason,
+        source={
+            "version": IntegerAttr(operator.version, i64),
+            "attributes": DictionaryAttr({k: _attribute(v) for k, v in (operator.options or {}).items()}),
+            "inputs": ArrayAttr(StringAttr(n) for n in input_names),
+        },
+    )
+    op.attributes[NAME] = NameAttr.of([], node.outputs)
+    for result, output in zip(op.results, node.outputs, strict=True):
+        result.name_hint = name_hint(output)
+    node.add(op)
+    return list(op.results)
+
+
+def tensor_ir(tensor: Tensor) -> Attribute:
+    """Returns a tensor's type in the IR; an unranked tensor of `none` if the IR lacks its element type."""
+    if tensor.type is not None:
+        return TensorType(tensor.type, tensor.shape)
+    if tensor.dtype is None:
+        return UnrankedTensorType(NoneType())
+    return TensorType(element_type_of(tensor.dtype), tensor.shape)
+
+
+def _attribute(value: Any) -> Attribute:
+    if isinstance(value, tuple):
+        return ArrayAttr([_attribute(v) for v in value])  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, bytes):
+        return StringAttr(value.decode(errors="replace"))
+    if isinstance(value, float):
+        return FloatAttr(value, f64)
+    return IntegerAttr(value, i64) if isinstance(value, int) else StringAttr(type(value).__name__)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The operators of the schema that have no converter, each with the reason that its `qmlir.opaque` gives.
+
+
+STATE = "it reads or writes what lives from call to call"
+STRINGS = "it works on strings, for which qmlir has no type"
+COMPLEX = "it works on complex numbers, for which qmlir has no type"
+RANDOM = "its result is random"
+SHAPELESS = "the shape of its result is known only when it runs"
+STABLEHLO = "it is of StableHLO; convert the model to TFLite's own operators"
+NO_KERNEL = "LiteRT has no kernel for it"
+
+_BY_REASON: Mapping[str, str] = {
+    STATE: "CALL_ONCE VAR_HANDLE READ_VARIABLE ASSIGN_VARIABLE HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT "
+    "HASHTABLE_SIZE LSTM RNN SVDF",
+    STRINGS: "HASHTABLE_LOOKUP LSH_PROJECTION SKIP_GRAM",
+    COMPLEX: "COMPLEX_ABS IMAG REAL RFFT2D",
+    RANDOM: "MULTINOMIAL RANDOM_STANDARD_NORMAL RANDOM_UNIFORM STABLEHLO_RNG_BIT_GENERATOR",
+    SHAPELESS: "NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5 EMBEDDING_LOOKUP_SPARSE",
+    NO_KERNEL: "CONCAT_EMBEDDINGS",
+    "its weights are sparse": "DENSIFY",
+    "it is a part of a model that a delegate has taken": "DELEGATE",
+    "it stands for no operator": "PLACEHOLDER_FOR_GREATER_OP_CODES",
+    "qmlir has recurrent layers of one direction only": "BIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_RNN",
+    "its options are of a kind that qmlir does not read": "DILATE REDUCE_WINDOW",
+}
+
+UNCONVERTED: Mapping[str, str] = {o: reason for reason, operators in _BY_REASON.items() for o in operators.split()}
+"""Operator → the reason why it has no converter."""
+
+
+def reason_against(operator: str) -> str:
+    """Returns the reason why an operator has no converter."""
+    if operator.startswith("STABLEHLO_") and operator not in UNCONVERTED:
+        return STABLEHLO
+    return UNCONVERTED.get(operator, "qmlir has no converter for it")

@@ -9,13 +9,13 @@ from xdsl.ir import OpResult, SSAValue
 from qmlir.dialects import nn
 from qmlir.dialects.quant.ops import CastOp, DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.frontends.function import Constant, Refusal, Value
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import DTYPES, type_name
-from qmlir.frontends.values import Constant, Refusal, Value
-from qmlir.ir.dtypes import dtype_of, element_type_of
 from qmlir.ir.interfaces import TensorOp, element_of
-from qmlir.ir.marks import INTEGER_OPERATOR, ON_FLOATS
+from qmlir.ir.names import INTEGER_OPERATOR, ON_FLOATS
+from qmlir.ir.types import dtype_of, element_type_of
 
 # ---------------------------------------------------------------------------------------------------------------
 # Two operands

@@ -19,12 +19,11 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, Modul
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from qmlir.errors import FileError, OptionError
-from qmlir.frontends.function import Builder
-from qmlir.frontends.tflite.opaque import tensor_ir
+from qmlir.frontends.function import Builder, Refusal, sized
+from qmlir.frontends.tflite.converters import tensor_ir
 from qmlir.frontends.tflite.reader import Model, Signature, Tensor, read_model
 from qmlir.frontends.tflite.walk import Walk
-from qmlir.frontends.values import Refusal, sized
-from qmlir.ir.budget import BUDGET, Budget
+from qmlir.ir.memory import BUDGET, Budget
 from qmlir.ir.names import NAME, NameAttr
 from qmlir.ir.rewriting import name_hint
 

@@ -1,13 +1,4 @@
-"""A TFLite operator as its converter sees it: a frontend node that also knows the types of its outputs.
-
-TFLite states the storage of each tensor. A converter therefore reads the output's type and passes quantized operands to
-the nn operation itself. The call
-
-    node.pointwise(AddOp, [a, b], {...})
-
-adds the operation on floats or on quantized types. If nn does not have the operation on quantized types, the call adds
-the nominal meaning: dequantize → operation on f32 → quantize.
-"""
+"""One operator of the source model, as its converter sees it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,16 +6,28 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, OpResult, SSAValue
 
-from qmlir.dialects.nn.activation import ClampOp, ReluOp, RequantizeOp
 from qmlir.dialects.nn.base import Clamped, Elements, NNOp, bound
-from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.nn.functions import ClampOp, ReluOp, RequantizeOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.builder import Node
+from qmlir.frontends.function import Constant, Dequantized, Refusal, Value
 from qmlir.frontends.tflite.reader import Tensor
-from qmlir.frontends.values import Constant, Dequantized, Refusal, Value
 from qmlir.ir.interfaces import TensorOp, element_of
+
+# ---------------------------------------------------------------------------------------------------------------
+# A TFLite operator as its converter sees it: a frontend node that also knows the types of its outputs.
+#
+# TFLite states the storage of each tensor. A converter therefore reads the output's type and passes quantized operands
+# to the nn operation itself. The call
+#
+#     node.pointwise(AddOp, [a, b], {...})
+#
+# adds the operation on floats or on quantized types. If nn does not have the operation on quantized types, the call
+# adds the nominal meaning: dequantize → operation on f32 → quantize.
+
 
 ACTIVATIONS: dict[int, tuple[float | None, float | None]] = {
     0: (None, None),

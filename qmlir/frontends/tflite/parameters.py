@@ -11,8 +11,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import FileError, QmlirWarning
-from qmlir.ir.dtypes import element_type_of
 from qmlir.ir.interfaces import Array, Shape
+from qmlir.ir.types import element_type_of
 
 QUANTIZED = {np.dtype(t) for t in (np.int8, np.uint8, np.int16, np.int32)}
 """The storage types that make a tensor with scales quantized."""

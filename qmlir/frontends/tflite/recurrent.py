@@ -4,7 +4,7 @@
 
 N is the number of sequences, T of steps, I of input elements and H of state elements. Each call begins with states of
 zeros, as LiteRT's first call after `reset_all_variables` does. Layers that compute one step per call need the states of
-the previous call and have no converter (unconverted.py).
+the previous call and have no converter (opaque.py).
 """
 
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.nn.contraction import FullyConnectedOp
-from qmlir.dialects.nn.shape import ConcatOp
+from qmlir.dialects.nn.movement import ConcatOp
 from qmlir.frontends.cells import FUNCTIONS, Cell, Function, LSTMCell, Place, RNNCell, Weights
+from qmlir.frontends.function import Constant, Refusal, Value
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.node import TFLiteNode
-from qmlir.frontends.values import Constant, Refusal, Value
 from qmlir.frontends.windows import sliced
 
 MOST_STEPS = 1024

@@ -1,17 +1,21 @@
-"""Converters of operators that write elements to given places: scatters, segment reductions, slice updates."""
+"""Scatters, sorts and selections."""
 
 from collections.abc import Mapping
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, i32, i64
+from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
 from qmlir.dialects.windows import ints
+from qmlir.frontends.function import Constant, Refusal, Value, filled, sized
 from qmlir.frontends.tflite.converters import converts
-from qmlir.frontends.tflite.indexing import only, places_of
+from qmlir.frontends.tflite.movement import only, places_of
 from qmlir.frontends.tflite.node import TFLiteNode
-from qmlir.frontends.values import Constant, Refusal, Value, filled
-from qmlir.ir.interfaces import Shape
+from qmlir.ir.interfaces import Array, Shape
+
+# ---------------------------------------------------------------------------------------------------------------
+# Converters of operators that write elements to given places: scatters, segment reductions, slice updates.
 
 
 def _filled(node: TFLiteNode, shape: Shape, value: float | None = None, *, least: bool = True) -> Constant:
@@ -133,3 +137,150 @@ def segment_sum(node: TFLiteNode, x: Value, ids: Value) -> Value:
                          str(segments.tolist()[:8]))  # fmt: skip
     shape = (int(segments.max(initial=-1)) + 1, *node.shape(x)[1:])
     return _segments(node, x, segments, _filled(node, shape, 0), "add")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Converters of operators that select elements or return positions: top-k, one-hot, diagonals, buckets, unique.
+
+
+@converts("ONE_HOT", options="OneHotOptions")
+def one_hot(node: TFLiteNode, indices: Value, depth: Value, on: Value, off: Value, *, axis: int) -> Value:
+    """`on` at the index along a new axis, `off` elsewhere."""
+    shape, count = node.shape(indices), only(node, depth, "depth")
+    at = node.axis(axis, len(shape) + 1)
+    if count < 0 or any(int(np.prod(node.shape(v))) != 1 for v in (on, off)):
+        raise node.error("it needs a depth that is not negative and two values", str(count))
+    place = node.converted(indices, i64)
+    steps = np.arange(*node.room((count,)), dtype=np.int64).reshape(count, *[1] * (len(shape) - at))
+    wide = node.reshaped(place, (*shape[:at], 1, *shape[at:]))
+    chosen = node.insert(nn.EqualOp, [wide, Constant(steps)])
+    values = [node.reshaped(node.floats(v), ()) for v in (on, off)]
+    return node.finished(node.compute(nn.WhereOp, [chosen, *values]))
+
+
+@converts("TOPK_V2", options="TopKV2Options")
+def top_k(node: TFLiteNode, x: Value, k: Value) -> tuple[Value, ...]:
+    """The k largest elements of each row in descending order, and their indices."""
+    count, rank = only(node, k, "k"), node.rank(x)
+    if not rank or not 0 <= count <= node.shape(x)[-1]:
+        raise node.error(f"its k must lie in the last of {list(node.shape(x))}", str(count))
+    properties = {"axis": IntegerAttr(rank - 1, i64), "k": IntegerAttr(count, i64)}
+    places = node.insert(nn.TopKOp, [node.stored(x)], properties)
+    values = node.moved_elements(nn.GatherNDOp, [x, coordinates(node, places)])
+    return values, node.converted(places, i32)
+
+
+def coordinates(node: TFLiteNode, places: SSAValue) -> SSAValue:
+    """Turns places along the last axis into indices for nn.gather_nd, i64 [..., rank]."""
+    shape = node.shape(places)
+    fixed = np.indices(node.room((*shape, len(shape)))[:-1], dtype=np.int64)[:-1]
+    parts: list[Value] = [Constant(i[..., None]) for i in fixed]
+    parts.append(node.reshaped(places, (*shape, 1)))
+    return node.insert(nn.ConcatOp, [parts], {"axis": IntegerAttr(len(shape), i64)})
+
+
+@converts("BUCKETIZE", options="BucketizeOptions")
+def bucketize(node: TFLiteNode, x: Value, *, boundaries: tuple[float, ...]) -> Value:
+    """For each element, the number of boundaries (in ascending order) that it reaches."""
+    if list(boundaries) != sorted(boundaries):
+        raise node.error("its boundaries must ascend", str(boundaries[:8]))
+    if node.element(x) != "f32":
+        raise Refusal(f"it sorts {node.element(x)} into buckets, and qmlir f32")
+    wide = node.reshaped(x, (*node.shape(x), 1))
+    reached = node.insert(nn.LessEqualOp, [Constant(np.array(boundaries, np.float32)), wide])
+    total = node.insert(nn.ReduceSumOp, [node.converted(reached, i32)], {"axes": ints([node.rank(x)])})
+    return node.reshaped(total, node.shape(x))
+
+
+def _diagonal(node: TFLiteNode, shape: Shape) -> Constant:
+    return Constant(np.eye(*node.room(shape[-2:]), dtype=np.bool_))
+
+
+@converts("MATRIX_DIAG", options="MatrixDiagOptions")
+def matrix_diag(node: TFLiteNode, x: Value) -> Value:
+    """Square matrices with the rows of x on their diagonals and zeros elsewhere."""
+    shape = node.shape(x)
+    if not shape or node.is_quantized(x):
+        raise Refusal("it makes matrices of a scalar" if not shape else "it makes matrices of quantized rows")
+    wide = node.reshaped(x, (*shape, 1))
+    zero = Constant(np.zeros((), _dtype(node)))
+    return node.compute(nn.WhereOp, [_diagonal(node, (*shape, shape[-1])), wide, zero])
+
+
+def _dtype(node: TFLiteNode) -> np.dtype[np.generic]:
+    dtype = node.tensors[0].dtype
+    if dtype is None:
+        raise Refusal(f"its output is of type {node.tensors[0].kind}")
+    return dtype
+
+
+@converts("MATRIX_SET_DIAG", options="MatrixSetDiagOptions")
+def matrix_set_diag(node: TFLiteNode, x: Value, diagonal: Value) -> Value:
+    """x with the diagonals of its matrices replaced."""
+    shape = node.shape(x)
+    if len(shape) < 2 or node.shape(diagonal) != (*shape[:-2], min(shape[-2:])):
+        raise node.error("its diagonal must have as many elements as each matrix on its own",
+                         f"{list(node.shape(diagonal))} for {list(shape)}")  # fmt: skip
+    rows, columns = shape[-2:]
+    column = node.reshaped(node.floats(diagonal), (*shape[:-2], min(rows, columns), 1))
+    if columns < rows:  # the rows below the square have no diagonal element: the value gathered there is not used
+        taken = Constant(np.minimum(np.arange(*node.room((rows,)), dtype=np.int64), columns - 1))
+        column = node.insert(nn.GatherOp, [column, taken], {"axis": IntegerAttr(len(shape) - 2, i64)})
+    return node.finished(node.compute(nn.WhereOp, [_diagonal(node, shape), column, node.floats(x)]))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Operators whose result's shape depends on the elements: for constants only
+
+
+def _known(node: TFLiteNode, x: Value) -> Array:
+    if not isinstance(x, Constant):
+        raise Refusal("the shape of its result is known only when it runs")
+    return x.array
+
+
+@converts("WHERE", options="WhereOptions")
+def where(node: TFLiteNode, condition: Value) -> Value:
+    """The indices [count, rank] of the elements that are not zero."""
+    return Constant(np.argwhere(_known(node, condition)).astype(np.int64))
+
+
+@converts("UNIQUE", options="UniqueOptions")
+def unique(node: TFLiteNode, x: Value, *, idx_out_type: int) -> tuple[Value, ...]:
+    """The distinct elements in order of first appearance, and for each element the index of its value among them."""
+    array = _known(node, x).reshape(-1)
+    values, first, inverse = np.unique(array, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    dtype = node.tensors[1].dtype if len(node.tensors) > 1 else np.dtype(np.int32)
+    return Constant(values[order]), Constant(np.argsort(order)[inverse].astype(dtype))
+
+
+@converts("RANGE", options="RangeOptions")
+def range_(node: TFLiteNode, start: Value, limit: Value, delta: Value) -> Value:
+    """Numbers from `start` in steps of `delta`, up to but without `limit`."""
+    arrays = [_known(node, v).reshape(-1) for v in (start, limit, delta)]
+    if any(a.size != 1 for a in arrays) or not np.isfinite(arrays).all() or not arrays[2][0]:
+        raise node.error("it needs a start, a limit and a step that is not 0", str([a.tolist()[:4] for a in arrays]))
+    first, last, step = (a[0].item() for a in arrays)
+    count = max(int(np.ceil((last - first) / step)), 0)
+    steps = np.arange(*node.room((count,))).astype(arrays[0].dtype)
+    return Constant((arrays[0] + steps * arrays[2]).astype(arrays[0].dtype))
+
+
+@converts("BROADCAST_ARGS")
+def broadcast_args(node: TFLiteNode, a: Value, b: Value) -> Value:
+    """The shape that two shapes broadcast to, as a constant."""
+    shapes = node.ints(a, "shape"), node.ints(b, "shape")
+    try:
+        found = np.broadcast_shapes(*(sized(s) for s in shapes))
+    except ValueError:
+        raise node.error("its shapes must broadcast", str([list(s) for s in shapes])) from None
+    return Constant(np.array(found, _dtype(node)))
+
+
+@converts("ZEROS_LIKE", options="ZerosLikeOptions")
+def zeros_like(node: TFLiteNode, x: Value) -> Value:
+    """Zeros in the shape of x."""
+    if node.is_quantized(x):
+        raise Refusal("it makes zeros like a quantized tensor")
+    return filled(node.shape(x), _dtype(node).type(0))

@@ -1,13 +1,4 @@
-"""Walks over the operators of a subgraph; each operator is converted, computed at import, or kept as opaque.
-
-    converted  by the operator's converter (converters.py)
-    computed   if all inputs are small constants
-    opaque     if the operator has no converter, or the converter refuses it; with the reason (opaque.py)
-
-A called subgraph gets a walk of its own if the converter of the calling operator knows that the subgraph runs
-(control.py). The operations of that walk belong to the calling operator. If an operator of the subgraph is refused, the
-calling operator is refused as a whole. Tensors of the subgraph are named `<output>.<name in the subgraph>`.
-"""
+"""Imports a subgraph in one walk, subgraphs of control flow included."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -18,17 +9,26 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.dialects.nn.shape import ConstantOp
+from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.errors import FileError
-from qmlir.frontends.function import Builder
-from qmlir.frontends.tflite.converters import converts
+from qmlir.frontends.function import LARGEST, Builder, Constant, Dequantized, Refusal, Value, Wide
+from qmlir.frontends.tflite.converters import converts, import_opaque, reason_against
 from qmlir.frontends.tflite.node import TFLiteNode
-from qmlir.frontends.tflite.opaque import import_opaque
 from qmlir.frontends.tflite.reader import ABSENT, Model, Operator, Subgraph, Tensor
-from qmlir.frontends.tflite.unconverted import reason_against
-from qmlir.frontends.values import LARGEST, Constant, Dequantized, Refusal, Value, Wide
-from qmlir.ir.dtypes import element_type_of
 from qmlir.ir.interfaces import TensorOp
+from qmlir.ir.types import element_type_of
+
+# ---------------------------------------------------------------------------------------------------------------
+# Walks over the operators of a subgraph; each operator is converted, computed at import, or kept as opaque.
+#
+#     converted  by the operator's converter (converters.py)
+#     computed   if all inputs are small constants
+#     opaque     if the operator has no converter, or the converter refuses it; with the reason (opaque.py)
+#
+# A called subgraph gets a walk of its own if the converter of the calling operator knows that the subgraph runs
+# (control.py). The operations of that walk belong to the calling operator. If an operator of the subgraph is refused,
+# the calling operator is refused as a whole. Tensors of the subgraph are named `<output>.<name in the subgraph>`.
+
 
 SMALL = 1 << 16
 """The most elements, in operands and results together, of an operation that is computed at import."""
@@ -240,3 +240,52 @@ def needed(graph: Subgraph) -> list[Operator]:
             found.append(operator)
             wanted |= set(operator.inputs)
     return found[::-1]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Converters of IF, WHILE and CALL, whose conditions must be known at import: only the subgraphs that run are imported.
+#
+# An IF becomes the branch that is taken, a WHILE becomes its body as often as it runs.
+
+
+Values = tuple[Value, ...]
+
+
+def _holds(node: TFLiteNode, condition: Value) -> bool:
+    array = node.array(condition, "condition")
+    if array.size != 1:
+        raise node.error("its condition must be one value", f"{array.size} values")
+    return bool(array.reshape(()))
+
+
+@converts("IF", options="IfOptions")
+def if_(
+    node: TFLiteNode, condition: Value, *inputs: Value, then_subgraph_index: int, else_subgraph_index: int
+) -> Values:
+    """The outputs of the subgraph that the condition selects."""
+    taken = then_subgraph_index if _holds(node, condition) else else_subgraph_index
+    return tuple(node.called_subgraph(taken, inputs))
+
+
+@converts("WHILE", options="WhileOptions")
+def while_(node: TFLiteNode, *inputs: Value, cond_subgraph_index: int, body_subgraph_index: int) -> Values:
+    """Unrolled loop: the body's outputs become its next inputs for as long as the condition holds."""
+    values, run = list(inputs), 0
+    while _holds(node, _one(node, node.called_subgraph(cond_subgraph_index, values, f"{run}.condition."))):
+        values = node.called_subgraph(body_subgraph_index, values, f"{run}.")
+        run += 1
+        if len(values) != len(inputs):
+            raise node.error(f"its body must have {len(inputs)} outputs", str(len(values)))
+    return tuple(values)
+
+
+def _one(node: TFLiteNode, values: list[Value]) -> Value:
+    if len(values) != 1:
+        raise node.error("the subgraph of its condition must have one output", str(len(values)))
+    return values[0]
+
+
+@converts("CALL", options="CallOptions")
+def call(node: TFLiteNode, *inputs: Value, subgraph: int) -> Values:
+    """The outputs of the called subgraph."""
+    return tuple(node.called_subgraph(subgraph, inputs))

@@ -17,7 +17,7 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.ir.predicates import is_integer, is_vector
+from qmlir.ir.types import is_integer, is_vector
 
 _INTEGERS = (
     SignlessIntegerConstraint

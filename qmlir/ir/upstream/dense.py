@@ -1,27 +1,13 @@
-"""Upstream's `dense` and `dense_resource` constants of any element type, as shared bytes instead of Python numbers.
+"""Upstream's `dense` and `dense_resource` constants as shared bytes, and splats as a single element.
 
-In the IR these constants are xDSL's `DenseIntOrFPElementsAttr`, which every pass knows. xDSL parses and prints each
-element as a Python number; 25 M elements take 8 s and 2 GB. The functions here build the attribute around a
-`memoryview` instead, which is shared, and convert all bytes at once. A `WeightsPrinter` prints a constant of more than
-64 elements as:
-
-    dense<"0x0000803F…"> : tensor<8x5x5x1xf32>      as mlir-opt prints it
-    dense<1.0> : tensor<8x5x5x1xf32>                 a splat, in every mode
-    dense_resource<conv1> : tensor<8x5x5x1xf32>      WeightsMode.RESOURCE; the bytes stand after the module
-    dense_resource<__elided__> : tensor<8x5x5x1xf32> WeightsMode.ELIDED, as mlir-opt elides
-
-The elements have two layouts. *Held* is xDSL's layout in memory: integers are sign-extended to 1, 2, 4 or 8 bytes, and
-a true i1 is −1. *Written* is upstream's layout in hexadecimal text: an element takes as many bytes as its bits need,
-unused bits of the last byte are zero, and i1 is packed eight to a byte. The layouts differ only for types whose width
-is not 8, 16, 32 or 64 bits, such as i1, i4 and i24.
-
-xDSL has a slow path left: if an operation does not verify, xDSL prints the whole module into the exception's notes with
-its own printer, each element as a Python number (25 M elements: 10 s and 2 GB before the message appears).
+The file is unnecessary once xDSL's constants hold any element type, share their bytes when they are cloned, and keep a
+splat as one element.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from math import prod
 from typing import Any, TypeAlias, cast
 
@@ -41,9 +27,83 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 from xdsl.printer import Printer
 
-from qmlir.ir.predicates import is_integer
 from qmlir.ir.resources import hexadecimal_bytes
-from qmlir.ir.upstream.splats import SPLAT_LIMIT, Splat
+from qmlir.ir.types import is_integer
+
+# ---------------------------------------------------------------------------------------------------------------
+# Large splat constants, such as `dense<0.0> : tensor<4294967296xf32>`, held as a single element instead of 16 GB.
+
+
+SPLAT_LIMIT = 1 << 20
+"""The size in bytes above which a constant with equal elements is held as a single element."""
+
+
+class _Open:
+    """A base that allows a class to derive from an xDSL attribute class, which is final."""
+
+    def __init_subclass__(cls) -> None:
+        pass
+
+
+class Splat(_Open, DenseIntOrFPElementsAttr[Any]):
+    """A constant with equal elements that take more than `SPLAT_LIMIT` bytes, held as a single element.
+
+    Only functions that return all elements (`get_values`, `held_bytes`) create them. Constants of the same type are
+    equal if and only if their elements are equal, because `dense` turns every such buffer into a `Splat`.
+    """
+
+    @property
+    def __class__(self) -> type[DenseIntOrFPElementsAttr[Any]]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The class that xDSL sees: its constraints compare an attribute's class instead of calling `isinstance`."""
+        return DenseIntOrFPElementsAttr
+
+    def __len__(self) -> int:
+        return prod(self.get_shape())
+
+    def iter_values(self) -> Any:
+        return repeat(self.get_element_type().unpack(self.data.data, 1)[0], len(self))
+
+    def iter_attrs(self) -> Any:
+        return repeat(self.one().get_attrs()[0], len(self))
+
+    def get_values(self) -> Any:
+        return tuple(self.iter_values())
+
+    def get_attrs(self) -> Any:
+        return tuple(self.iter_attrs())
+
+    def is_splat(self) -> bool:
+        return True
+
+    def one(self) -> DenseIntOrFPElementsAttr[Any]:
+        """Returns the constant with a single element of the same value."""
+        return DenseIntOrFPElementsAttr[Any](TensorType(self.get_element_type(), [1]), self.data)
+
+    def print_without_type(self, printer: Printer) -> None:
+        self.one().print_without_type(printer)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Upstream's `dense` and `dense_resource` constants of any element type, as shared bytes instead of Python numbers.
+#
+# In the IR these constants are xDSL's `DenseIntOrFPElementsAttr`, which every pass knows. xDSL parses and prints each
+# element as a Python number; 25 M elements take 8 s and 2 GB. The functions here build the attribute around a
+# `memoryview` instead, which is shared, and convert all bytes at once. A `WeightsPrinter` prints a constant of more
+# than 64 elements as:
+#
+#     dense<"0x0000803F…"> : tensor<8x5x5x1xf32>      as mlir-opt prints it
+#     dense<1.0> : tensor<8x5x5x1xf32>                 a splat, in every mode
+#     dense_resource<conv1> : tensor<8x5x5x1xf32>      WeightsMode.RESOURCE; the bytes stand after the module
+#     dense_resource<__elided__> : tensor<8x5x5x1xf32> WeightsMode.ELIDED, as mlir-opt elides
+#
+# The elements have two layouts. *Held* is xDSL's layout in memory: integers are sign-extended to 1, 2, 4 or 8 bytes,
+# and a true i1 is −1. *Written* is upstream's layout in hexadecimal text: an element takes as many bytes as its bits
+# need, unused bits of the last byte are zero, and i1 is packed eight to a byte. The layouts differ only for types whose
+# width is not 8, 16, 32 or 64 bits, such as i1, i4 and i24.
+#
+# xDSL has a slow path left: if an operation does not verify, xDSL prints the whole module into the exception's notes
+# with its own printer, each element as a Python number (25 M elements: 10 s and 2 GB before the message appears).
+
 
 Array = npt.NDArray[Any]
 

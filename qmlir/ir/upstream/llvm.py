@@ -40,7 +40,7 @@ from xdsl.printer import Printer
 from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.ir.predicates import is_vector
+from qmlir.ir.types import is_vector
 
 GEP_INBOUNDS = 3
 """`noWrapFlags` of an `inbounds` GEP; LLVM 19 has a unit property `inbounds` instead, so qmlir's GEPs carry both."""

@@ -8,6 +8,8 @@ Both tools read both texts; they differ in three spellings:
     func.return                             return: inside a function, the dialect's name is left out
 
 Both write types in their places: mlir-opt reads `!q = !quant.uniform<…>` but prints no alias for the type.
+
+The file is unnecessary once xDSL's printer spells these three as mlir-opt does.
 """
 
 from dataclasses import dataclass, field

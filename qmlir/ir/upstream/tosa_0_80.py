@@ -3,6 +3,7 @@
 LLVM up to 19 and the pass option `qint-to-tosa=version=0.80` print TOSA 0.80; the registered tosa dialect is version
 1.0. An operation whose 0.80 form differs from 1.0 becomes an unregistered operation with the same name, operands and
 attributes. This file is not in the tosa folder, because that folder is imported only for texts that contain tosa.
+It is unnecessary once no tool in use prints TOSA 0.80.
 """
 
 from collections.abc import Mapping

@@ -15,8 +15,8 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.loops import CACHE_LINE, VIEWS
-from qmlir.ir.predicates import is_memref
-from qmlir.lowering.loops_to_llvm.types import UnsupportedType, byte_size, element_bytes
+from qmlir.ir.types import is_memref
+from qmlir.lowering.loops_to_llvm.lowering import UnsupportedType, byte_size, element_bytes
 
 
 def constant_index(value: SSAValue) -> int | None:

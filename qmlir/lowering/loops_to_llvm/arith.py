@@ -1,42 +1,36 @@
-"""arith → llvm: integers, floats, comparisons, conversions and constants, scalars and vectors alike.
+"""Lowering of arith and math."""
 
-Float operations keep their order and their roundings: fast-math flags are refused, and nothing here lets LLVM contract
-a product and a sum. `maxnumf` and `minnumf` order −0 before +0, so that constant folding cannot change bits. With a
-constant operand, as in kernels, they become a comparison and a selection. With two variables they become `maximumnum`
-and `minimumnum`, which LLVM has since version 20 (`maxnum` and `minnum` leave the order of zeros open).
-"""
-
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import copysign, isnan
 from typing import Any, cast
 
-from xdsl.dialects import arith, llvm
-from xdsl.dialects.builtin import (
-    DenseIntOrFPElementsAttr,
-    FloatAttr,
-    IntegerAttr,
-    i1,
-    i64,
-)
+from xdsl.dialects import arith, llvm, math
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qmlir.ir.predicates import is_vector
+from qmlir.ir.types import is_vector
 from qmlir.ir.upstream import arith as completed
 from qmlir.ir.upstream.dense import Dense, retyped
-from qmlir.ir.upstream.llvm import (
-    AddOp,
-    FCmpOp,
-    FPToSIOp,
-    FPToUIOp,
-    MulOp,
-    SelectOp,
-    ShlOp,
-    SubOp,
-    UIToFPOp,
+from qmlir.ir.upstream.llvm import AddOp, FCmpOp, FPToSIOp, FPToUIOp, MulOp, SelectOp, ShlOp, SubOp, UIToFPOp
+from qmlir.lowering.loops_to_llvm.lowering import (
+    COMPARISONS,
+    NO_FASTMATH,
+    WRAP,
+    FunctionLowering,
+    Rule,
+    element_bits,
+    mangled,
 )
-from qmlir.lowering.loops_to_llvm.lowering import COMPARISONS, NO_FASTMATH, WRAP, FunctionLowering, Rule, mangled
-from qmlir.lowering.loops_to_llvm.types import element_bits
+
+# ---------------------------------------------------------------------------------------------------------------
+# arith → llvm: integers, floats, comparisons, conversions and constants, scalars and vectors alike.
+#
+# Float operations keep their order and their roundings: fast-math flags are refused, and nothing here lets LLVM
+# contract a product and a sum. `maxnumf` and `minnumf` order −0 before +0, so that constant folding cannot change bits.
+# With a constant operand, as in kernels, they become a comparison and a selection. With two variables they become
+# `maximumnum` and `minimumnum`, which LLVM has since version 20 (`maxnum` and `minnum` leave the order of zeros open).
+
 
 _Predicate = llvm.FCmpPredicateFlag
 
@@ -113,12 +107,12 @@ class _Bound:
 
     def __call__(self, f: FunctionLowering, op: arith.MaxnumfOp | arith.MinnumfOp) -> None:
         bound = _constant_float(op.rhs)
-        if bound is None or math.isnan(bound):
+        if bound is None or isnan(bound):
             elementwise_intrinsic(self.intrinsic)(f, op)
             return
         refuse_fastmath(f, op)
         lhs, rhs = f.values(op.operands)
-        wins = math.copysign(1.0, bound) == self.zero
+        wins = copysign(1.0, bound) == self.zero
         holds = f.emit(FCmpOp(self.strict if wins else self.loose, lhs, rhs))
         f.define(op.result, f.emit(SelectOp(holds, lhs, rhs)))
 
@@ -235,6 +229,21 @@ CONVERSIONS: Mapping[str, type[Operation]] = {
 """Operation name → LLVM conversion. The keys are names because two classes share each name: xDSL's scalar conversion
 and qmlir's completed conversion, which takes vectors."""
 
+
+# ---------------------------------------------------------------------------------------------------------------
+# math → llvm: only the functions that IEEE 754 defines to the last bit.
+#
+# exp, tanh and similar functions are absent on purpose: LLVM would call the machine's library, whose last bits differ
+# between machines. Kernels compute them with arithmetic operations instead. `math.fma` is absent because it rounds
+# once, while the reference rounds the product and the sum.
+
+
+def _absolute_integer(f: FunctionLowering, op: math.AbsIOp) -> None:
+    value = f.value(op.operands[0])
+    least_is_poison = f.integer(0, i1)
+    f.define(op.results[0], f.intrinsic(f"llvm.abs.{mangled(value.type)}", (value, least_is_poison), value.type))
+
+
 RULES: Mapping[type[Operation], Rule] = {
     **{
         op: _cast(CONVERSIONS[op.name])
@@ -278,4 +287,13 @@ RULES: Mapping[type[Operation], Rule] = {
     arith.TruncFOp: _cast(llvm.FPTruncOp),
     arith.IndexCastOp: _index_cast,
     arith.BitcastOp: _bitcast,
+    math.AbsFOp: elementwise_intrinsic("llvm.fabs"),
+    math.AbsIOp: _absolute_integer,
+    math.CeilOp: elementwise_intrinsic("llvm.ceil"),
+    math.FloorOp: elementwise_intrinsic("llvm.floor"),
+    math.RoundEvenOp: elementwise_intrinsic("llvm.roundeven"),
+    math.RoundOp: elementwise_intrinsic("llvm.round"),
+    math.TruncOp: elementwise_intrinsic("llvm.trunc"),
+    math.SqrtOp: elementwise_intrinsic("llvm.sqrt"),
+    math.CopySignOp: elementwise_intrinsic("llvm.copysign"),
 }

@@ -13,19 +13,16 @@ from xdsl.passes import ModulePass
 from qmlir.dialects.loops import ARENA_SIZE, INPUTS, WEIGHTS_BLOB
 from qmlir.errors import LoweringError, OptionError
 from qmlir.ir.passes import option
-from qmlir.ir.promises import SCALES
-from qmlir.lowering.loops_to_llvm import arith, control, function, math, memory, simd, vector
+from qmlir.ir.verify import SCALES
+from qmlir.lowering.loops_to_llvm import arith, control, memory, vector
 from qmlir.lowering.loops_to_llvm.aliasing import argument_facts
 from qmlir.lowering.loops_to_llvm.lowering import FunctionLowering, Rule
 
 RULES: Mapping[type[Operation], Rule] = {
     **arith.RULES,
-    **math.RULES,
     **memory.RULES,
     **vector.RULES,
-    **simd.RULES,
     **control.RULES,
-    **function.RULES,
 }
 """Operation class → rule; operations of other classes are refused."""
 
@@ -99,9 +96,9 @@ def lower_module(module: ModuleOp, features: frozenset[str]) -> None:
         state = states[source] = FunctionLowering(name, RULES, features)
         is_entry = INPUTS in source.attributes
         lowered[source] = (
-            function.lower_entry(state, source, _input_count(module, source))
+            control.lower_entry(state, source, _input_count(module, source))
             if is_entry
-            else function.lower_kernel(state, source)
+            else control.lower_kernel(state, source)
         )
         for op in source.walk():
             if isinstance(op, func.CallOp):
@@ -115,14 +112,14 @@ def lower_module(module: ModuleOp, features: frozenset[str]) -> None:
         if INPUTS not in source.attributes:
             name = source.sym_name.data
             known_calls = [] if name in called_by_kernels else calls[name]
-            function.set_argument_facts(target, argument_facts(source, states[source].written, known_calls, aligned))
+            control.set_argument_facts(target, argument_facts(source, states[source].written, known_calls, aligned))
 
     _replace(module, lowered)
 
 
 def _replace(module: ModuleOp, lowered: Mapping[func.FuncOp, llvm.FuncOp]) -> None:
     """Replaces functions by their lowered forms; adds the globals that an entry's caller needs (see `plan_globals`)."""
-    wanted = {source: function.plan_globals(module, source) for source in lowered if INPUTS in source.attributes}
+    wanted = {source: control.plan_globals(module, source) for source in lowered if INPUTS in source.attributes}
     for source, target in lowered.items():
         module.body.block.insert_ops_before([target, *wanted.get(source, ())], source)
     for source in lowered:

@@ -18,11 +18,13 @@ from xdsl.dialects.utils import get_dynamic_index_list
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects.loops import CACHE_LINE, root_of
-from qmlir.ir.predicates import is_memref
+from qmlir.ir.types import is_memref
 from qmlir.ir.upstream.llvm import GEP_INBOUNDS, AddOp, MulOp
-from qmlir.lowering.loops_to_llvm.lowering import NO_WRAP, FunctionLowering, Rule
-from qmlir.lowering.loops_to_llvm.types import (
+from qmlir.lowering.loops_to_llvm.lowering import (
+    NO_WRAP,
     POINTER,
+    FunctionLowering,
+    Rule,
     UnsupportedType,
     byte_size,
     element_bytes,

@@ -8,25 +8,12 @@ from xdsl.passes import ModulePass
 
 from qmlir.codegen.kernel import MainLowering, Rule, Rules, lower_tensor_ops
 from qmlir.dialects.nn.base import NNOp, is_quantized
-from qmlir.lowering.nn_to_loops import (
-    casts,
-    contraction,
-    conversion,
-    indexing,
-    normalization,
-    pointwise,
-    pooling,
-    reduction,
-    resize,
-    sampling,
-    shape,
-)
+from qmlir.lowering.nn_to_loops import contraction, elementwise, movement, normalization, reduction, resize
 
 FLOAT_RULES: Rules = {
     **contraction.RULES,
     **normalization.RULES,
-    **pointwise.RULES,
-    **pooling.RULES,
+    **elementwise.RULES,
     **reduction.RULES,
 }
 """Operations that are lowered on plain types only: on quantized types, nn-to-qint defines their exact meaning."""
@@ -42,12 +29,9 @@ def _if_plain(rule: Rule) -> Rule:
 
 RULES: Rules = {
     **{kind: _if_plain(rule) for kind, rule in FLOAT_RULES.items()},
-    **shape.RULES,
-    **indexing.RULES,
+    **movement.RULES,
     **resize.RULES,
-    **sampling.RULES,
-    **casts.RULES,
-    **conversion.RULES,
+    **elementwise.RULES,
 }
 
 

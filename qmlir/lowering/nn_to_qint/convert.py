@@ -23,29 +23,38 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import is_quantized
-from qmlir.dialects.nn.comparison import ComparisonOp
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.nn.pointwise import UnaryOp
-from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.nn.elementwise import ComparisonOp, UnaryOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.qmlir import DECISION
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import LoweringError
+from qmlir.ir.context import Target
 from qmlir.ir.interfaces import ScalarOp, element_of, shape_of
-from qmlir.ir.marks import ON_FLOATS, QUANTIZATION
-from qmlir.ir.names import NAME
+from qmlir.ir.names import NAME, ON_FLOATS, QUANTIZATION
 from qmlir.ir.rewriting import node_name
-from qmlir.ir.target import Target
-from qmlir.lowering.nn_to_qint.activation import lower_by_table, lower_linear, lower_on_floats
-from qmlir.lowering.nn_to_qint.comparison import lower_comparison
 from qmlir.lowering.nn_to_qint.contraction import lower_matmul, lower_weighted
-from qmlir.lowering.nn_to_qint.elementwise import lower_choice, lower_div, lower_mul, lower_pair, lower_prelu, lower_sum
+from qmlir.lowering.nn_to_qint.elementwise import (
+    lower_choice,
+    lower_comparison,
+    lower_div,
+    lower_mul,
+    lower_pair,
+    lower_prelu,
+    lower_sum,
+)
+from qmlir.lowering.nn_to_qint.functions import lower_by_table, lower_linear, lower_on_floats
+from qmlir.lowering.nn_to_qint.movement import (
+    lower_average_pool,
+    lower_global_average_pool,
+    lower_max_pool,
+    lower_movement,
+    lower_reduction,
+    lower_resize,
+)
 from qmlir.lowering.nn_to_qint.normalization import lower_log_softmax, lower_lp_normalization, lower_softmax
-from qmlir.lowering.nn_to_qint.pooling import lower_average_pool, lower_global_average_pool, lower_max_pool
-from qmlir.lowering.nn_to_qint.reduction import lower_reduction
-from qmlir.lowering.nn_to_qint.resize import lower_resize
 from qmlir.lowering.nn_to_qint.scales import contract_of
-from qmlir.lowering.nn_to_qint.shape import lower_movement
 from qmlir.lowering.nn_to_qint.storage import sign_storage
 from qmlir.numerics import fixed_point
 from qmlir.policies.ledger import decide

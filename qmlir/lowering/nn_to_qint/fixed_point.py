@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from qmlir.dialects import nn
-from qmlir.dialects.nn.pointwise import FunctionOp, OperandPairOp
+from qmlir.dialects.nn.elementwise import FunctionOp, OperandPairOp
 from qmlir.ir.interfaces import Array
 from qmlir.numerics import fixed_point
 from qmlir.numerics.elementary import gemmlowp

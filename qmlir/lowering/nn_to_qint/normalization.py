@@ -10,13 +10,13 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.qint.base import int32
 from qmlir.dialects.qint.normalization import FRACTION, LOGARITHM_BITS, SUM_BITS, Division
+from qmlir.dialects.qint.requantize import int32
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.weights import WeightsAttr
+from qmlir.lowering.nn_to_qint.functions import half_away
 from qmlir.lowering.nn_to_qint.scales import displaced, limits, requantize
-from qmlir.lowering.nn_to_qint.tables import half_away
 from qmlir.numerics import fixed_point, tables
 from qmlir.numerics.elementary.gemmlowp import exponential, product
 from qmlir.numerics.elementary.lanes import Lanes

@@ -19,12 +19,12 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qmlir.dialects.nn import ConstantOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.qmlir import MIXED, UNSIGNED, UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.ir.interfaces import shape_of
-from qmlir.ir.marks import INTEGER_OPERATOR
+from qmlir.ir.names import INTEGER_OPERATOR
 from qmlir.ir.weights import WeightsAttr
 
 HELD = 8

@@ -18,33 +18,18 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from qmlir.codegen.way_out import Rule, rebuild
-from qmlir.lowering.qint_to_linalg import (
-    casts,
-    contraction,
-    elementwise,
-    indexing,
-    lookup,
-    normalization,
-    pooling,
-    reduction,
-    requantize,
-    resize,
-    shape,
-)
+from qmlir.lowering.qint_to_linalg import contraction, elementwise, movement, reduction, requantize
 from qmlir.lowering.qint_to_linalg.structured import TensorCode
 
 RULES: Mapping[type[Operation], Rule] = {
     **contraction.RULES,
     **requantize.RULES,
     **elementwise.RULES,
-    **pooling.RULES,
-    **resize.RULES,
-    **lookup.RULES,
-    **normalization.RULES,
     **reduction.RULES,
-    **shape.RULES,
-    **indexing.RULES,
-    **casts.RULES,
+    **reduction.RULES,
+    **reduction.RULES,
+    **movement.RULES,
+    **requantize.RULES,
 }
 
 

@@ -33,7 +33,7 @@ from qmlir.codegen.code import Code
 from qmlir.codegen.value import INDEX, Value
 from qmlir.codegen.way_out import Array, BodyCode
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.predicates import is_integer
+from qmlir.ir.types import is_integer
 
 Place: TypeAlias = Sequence[AffineExpr]
 """The position at which a tensor is read or written: for each dimension an affine expression of the loops."""

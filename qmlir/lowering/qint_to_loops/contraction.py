@@ -20,10 +20,8 @@ from qmlir.codegen.kernel import Array, MainLowering, Rules
 from qmlir.codegen.kernels.arithmetic import Arithmetic, Epilogue
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
 from qmlir.codegen.kernels.depthwise import DepthwiseTask, TapArithmetic, lower_depthwise
-from qmlir.codegen.kernels.pack import pack_columns
-from qmlir.codegen.kernels.tile import Window, window_of
+from qmlir.codegen.kernels.tile import Window, pack_columns, window_of
 from qmlir.codegen.value import Value
-from qmlir.dialects.qint.base import largest_difference
 from qmlir.dialects.qint.contraction import (
     Conv2DOp,
     DepthwiseConv2DOp,
@@ -32,8 +30,9 @@ from qmlir.dialects.qint.contraction import (
     SaturatingFullyConnectedOp,
     WeightedOp,
 )
+from qmlir.dialects.qint.requantize import largest_difference
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.predicates import is_integer
+from qmlir.ir.types import is_integer
 from qmlir.lowering.qint_to_loops.requantize import fused_requantize, per_channel, requantization
 
 

@@ -7,16 +7,15 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qmlir.codegen.kernel import Rules, lower_tensor_ops
-from qmlir.lowering.qint_to_loops import contraction, elementwise, lookup, normalization, pooling, requantize, resize
+from qmlir.lowering.qint_to_loops import contraction, elementwise, reduction, requantize
 
 RULES: Rules = {
     **contraction.RULES,
     **requantize.RULES,
     **elementwise.RULES,
-    **pooling.RULES,
-    **lookup.RULES,
-    **normalization.RULES,
-    **resize.RULES,
+    **reduction.RULES,
+    **reduction.RULES,
+    **reduction.RULES,
 }
 
 

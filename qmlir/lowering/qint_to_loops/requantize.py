@@ -18,7 +18,7 @@ from qmlir.codegen.kernels.elementwise import lower_elementwise
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.requantize import NarrowingOp, RequantizeOp
 from qmlir.ir.interfaces import element_of
-from qmlir.ir.predicates import is_integer
+from qmlir.ir.types import is_integer
 
 Rounding: TypeAlias = Callable[[Value, Value, Value], Value]
 """(a, multiplier, shift), i64 of one shape → a · multiplier · 2^(shift − 31), rounded; i64."""

@@ -21,19 +21,7 @@ from xdsl.passes import ModulePass
 
 from qmlir.codegen.way_out import Rule, rebuild
 from qmlir.ir.passes import option
-from qmlir.lowering.qint_to_tosa import (
-    casts,
-    contraction,
-    elementwise,
-    indexing,
-    lookup,
-    normalization,
-    pooling,
-    reduction,
-    requantize,
-    resize,
-    shape,
-)
+from qmlir.lowering.qint_to_tosa import contraction, elementwise, movement, reduction, requantize
 from qmlir.lowering.qint_to_tosa.tensors import TosaCode
 from qmlir.lowering.qint_to_tosa.version_0_80 import respell
 
@@ -41,14 +29,10 @@ RULES: Mapping[type[Operation], Rule] = {
     **contraction.RULES,
     **requantize.RULES,
     **elementwise.RULES,
-    **pooling.RULES,
-    **resize.RULES,
-    **lookup.RULES,
-    **normalization.RULES,
     **reduction.RULES,
-    **shape.RULES,
-    **indexing.RULES,
-    **casts.RULES,
+    **reduction.RULES,
+    **movement.RULES,
+    **requantize.RULES,
 }
 
 

@@ -1,20 +1,36 @@
-"""Export of integer sums and products of two tensors, in i32.
+"""Export of elementwise operations and of lookup tables."""
 
-A sum (a·m + b·n + 2^(s−1)) >> s has 40 bits and more before the shift. Both multipliers are therefore split at bit k,
-m = m'·2^k + m", so that the sums of the high parts H and of the low parts L fit in i32. As floors nest,
-
-    (H·2^k + L + 2^(s−1)) >> s  =  (H + (L >> k) + 2^(s−k−1)) >> (s−k)        for 0 ≤ k < s
-
-exactly. The last shift rounds half up.
-"""
-
-from xdsl.dialects.builtin import i32
+import numpy as np
+from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.qint.base import largest_difference
-from qmlir.dialects.qint.elementwise import AddOp, DivOp, FloatAddOp, MulOp, RescaledAddOp
+from qmlir.dialects.qint.elementwise import (
+    AddOp,
+    DivOp,
+    FloatAddOp,
+    InterpolatedLookupOp,
+    LookupOp,
+    MulOp,
+    PairLookupOp,
+    RescaledAddOp,
+)
+from qmlir.dialects.qint.requantize import largest_difference
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.upstream.tosa.elementwise import TableOp
 from qmlir.lowering.qint_to_tosa.requantize import narrowed
-from qmlir.lowering.qint_to_tosa.tensors import ADD, TosaCode
+from qmlir.lowering.qint_to_tosa.tensors import ADD, TosaCode, is_byte
+from qmlir.numerics.tables import SEGMENT_BITS
+
+# ---------------------------------------------------------------------------------------------------------------
+# Export of integer sums and products of two tensors, in i32.
+#
+# A sum (a·m + b·n + 2^(s−1)) >> s has 40 bits and more before the shift. Both multipliers are therefore split at bit k,
+# m = m'·2^k + m", so that the sums of the high parts H and of the low parts L fit in i32. As floors nest,
+#
+#     (H·2^k + L + 2^(s−1)) >> s  =  (H + (L >> k) + 2^(s−k−1)) >> (s−k)        for 0 ≤ k < s
+#
+# exactly. The last shift rounds half up.
+
 
 MOST = (1 << 31) - 1
 LARGEST_SHIFT = 31
@@ -98,4 +114,39 @@ def _div(code: TosaCode, op: DivOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     )
 
 
-RULES = {AddOp: _add, RescaledAddOp: _rescaled_add, FloatAddOp: _float_add, MulOp: _mul, DivOp: _div}
+# ---------------------------------------------------------------------------------------------------------------
+# Export of table lookups: `tosa.table` for i8 to i8 and for interpolated i16 tables, a gather for all others.
+
+
+def _lookup(code: TosaCode, op: LookupOp, x: SSAValue) -> SSAValue:
+    if is_byte(x) and is_byte(op.y):
+        return code.op(TableOp, [x, code.constant(op.table.array)], element_of(op.y), shape_of(x))
+    return code.looked_up(code.table(op.table.array), code.plus(code.cast(x, i32), op.half))
+
+
+def _interpolated_lookup(code: TosaCode, op: InterpolatedLookupOp, x: SSAValue) -> SSAValue:
+    """Writes an interpolated lookup; the results of `tosa.table` have seven fractional bits, which are rounded off."""
+    knots = op.table.array
+    steepest = int(np.abs(np.diff(knots.astype(np.int64))).max())
+    if steepest >= 1 << 15:
+        code.refuse("needs neighbouring entries less than 2^15 apart in tosa", got=str(steepest))
+    fine = code.op(TableOp, [x, code.constant(knots)], i32, shape_of(x))
+    return code.cast(code.shifted(fine, SEGMENT_BITS, rounded=True), i16)
+
+
+def _pair_lookup(code: TosaCode, op: PairLookupOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+    row, column = (code.plus(code.cast(x, i32), 128) for x in (lhs, rhs))
+    place = code.combine(ADD, code.product(row, code.number(256, row)), column)
+    return code.looked_up(code.table(op.table.array.reshape(-1)), place)
+
+
+RULES = {
+    AddOp: _add,
+    RescaledAddOp: _rescaled_add,
+    FloatAddOp: _float_add,
+    MulOp: _mul,
+    DivOp: _div,
+    PairLookupOp: _pair_lookup,
+    LookupOp: _lookup,
+    InterpolatedLookupOp: _interpolated_lookup,
+}

@@ -1,32 +1,39 @@
-"""Export of requantization as `tosa.rescale`, for the contracts that equal one of its two rounding modes.
-
-With a shift of n = 31 − s bits and p = a · multiplier, `tosa.rescale` computes
-
-    SINGLE_ROUND   (p + 2^(n−1)) >> n
-    DOUBLE_ROUND   (p + 2^(n−1) ± 2^30) >> n     if n > 31, with + for a ≥ 0 and − for a < 0
-                   (p + 2^(n−1)) >> n            otherwise
-
-SINGLE_ROUND equals the contracts `single` and `shift`. DOUBLE_ROUND equals `double`, which rounds half up at bit 31 and
-then half away from zero at the remaining bits: the two nested floors are one floor of the sum, and below zero rounding
-half away means adding one less than for half up.
-
-Below zero, `upup` equals neither mode, unless no bits are left for its second step. `tosa.rescale` requires n in
-[2, 62] and |a| below 2^(n−1). Accumulators beyond that are bounded first, if the final clamp hides the difference.
-"""
+"""Export of requantizations and of the casts between floats and integers."""
 
 from collections.abc import Mapping
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, IntegerType, i8, i16, i32
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, IntegerType, f32, i8, i16, i32
 from xdsl.dialects.tosa import RoundingMode, RoundingModeAttr
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.dialects.qint.base import largest_difference, width_of
-from qmlir.dialects.qint.requantize import NarrowingOp, RequantizeOp
+from qmlir.codegen.way_out import Array
+from qmlir.dialects.qint.requantize import NarrowingOp, RequantizeOp, largest_difference, width_of
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.upstream.tosa import elementwise
-from qmlir.ir.upstream.tosa import requantize as tosa
-from qmlir.lowering.qint_to_tosa.tensors import TosaCode
+from qmlir.ir.upstream.tosa import elementwise as tosa
+from qmlir.ir.upstream.tosa.elementwise import ClampOp
+from qmlir.lowering.qint_to_tosa.tensors import ADD, EQUAL, GREATER_EQUAL, TosaCode
+from qmlir.numerics import fixed_point
+
+# ---------------------------------------------------------------------------------------------------------------
+# Export of requantization as `tosa.rescale`, for the contracts that equal one of its two rounding modes.
+#
+# With a shift of n = 31 − s bits and p = a · multiplier, `tosa.rescale` computes
+#
+#     SINGLE_ROUND   (p + 2^(n−1)) >> n
+#     DOUBLE_ROUND   (p + 2^(n−1) ± 2^30) >> n     if n > 31, with + for a ≥ 0 and − for a < 0
+#                    (p + 2^(n−1)) >> n            otherwise
+#
+# SINGLE_ROUND equals the contracts `single` and `shift`. DOUBLE_ROUND equals `double`, which rounds half up at bit 31
+# and then half away from zero at the remaining bits: the two nested floors are one floor of the sum, and below zero
+# rounding half away means adding one less than for half up.
+#
+# Below zero, `upup` equals neither mode, unless no bits are left for its second step. `tosa.rescale` requires n in
+# [2, 62] and |a| below 2^(n−1). Accumulators beyond that are bounded first, if the final clamp hides the difference.
+
 
 ROUNDINGS: Mapping[str, RoundingMode] = {
     "single": RoundingMode.SINGLE_ROUND,
@@ -82,7 +89,7 @@ def _requantize(code: TosaCode, op: RequantizeOp, x: SSAValue) -> SSAValue:
         "output_unsigned": BoolAttr.from_bool(False),
     }
     scaled = code.op(tosa.RescaleOp, operands, element, shape_of(x), properties)
-    return _clamped(code, op, scaled) if direct else narrowed(code, op, scaled)
+    return _within_bounds(code, op, scaled) if direct else narrowed(code, op, scaled)
 
 
 def _rounding(code: TosaCode, op: RequantizeOp, shift: np.ndarray) -> RoundingMode:
@@ -124,7 +131,7 @@ def _within_reach(code: TosaCode, op: RequantizeOp, x: SSAValue, bits: np.ndarra
     return code.bounded(x, code.constant(least), code.constant(most))
 
 
-def _clamped(code: TosaCode, op: RequantizeOp, y: SSAValue) -> SSAValue:
+def _within_bounds(code: TosaCode, op: RequantizeOp, y: SSAValue) -> SSAValue:
     """Clamps the saturated result to the operation's bounds."""
     element = IntegerType(width_of(op.y))
     half = 1 << element.width.data - 1
@@ -135,4 +142,122 @@ def _clamped(code: TosaCode, op: RequantizeOp, y: SSAValue) -> SSAValue:
     return code.op(elementwise.ClampOp, [y], element, shape_of(y), properties)
 
 
-RULES = {RequantizeOp: _requantize}
+# ---------------------------------------------------------------------------------------------------------------
+# Export of quant.qcast, quant.dcast and quant.scast with 8-bit storage, per tensor and per axis.
+#
+# The casts are defined in f64 (numerics/fixed_point.py), which TOSA does not have. For 8 bits, tables of thresholds and
+# values give the same results.
+#
+# Dequantizing looks up one of 256 floats. Quantizing is a step function: with t[q] the least float that is quantized to
+# q or more, x becomes the q with t[q] ≤ x < t[q + 1]. A first guess g in f32, the rounded x · (1 / scale) plus the zero
+# point, is never off by more than one step. Two comparisons correct it:
+#
+#     q = g − 1 + (x ≥ t[g]) + (x ≥ t[g + 1])
+
+
+LARGEST = float(np.finfo(np.float32).max)
+SCALES = 2.0**-100, 2.0**100
+"""Bounds of the scales: their reciprocals, and the quotients x / scale within the range, are normal f32 numbers."""
+
+STEPS = 256
+"""The number of 8-bit values."""
+
+
+def _quantize(code: TosaCode, op: QuantizeCastOp, x: SSAValue) -> SSAValue:
+    type = op.quantized
+    _check(code, type)
+    x = code.chosen(code.compared(EQUAL, x, x), x, code.number(0.0, x))  # NaN becomes the zero point, as 0 does
+    x = _clamped(code, x, -LARGEST, LARGEST)
+    guess = _guess(code, type, x)
+    thresholds = np.concatenate([_thresholds(type, c, op.quantization) for c in range(len(type.scales))])
+    place = _place(code, type, guess, type.storage_min, len(thresholds) // len(type.scales))
+    table = code.table(thresholds)
+    steps = [
+        code.cast(code.compared(GREATER_EQUAL, x, code.looked_up(table, code.plus(place, after))), i32)
+        for after in (0, 1)
+    ]
+    q = code.plus(code.combine(ADD, guess, code.combine(ADD, *steps)), -1)
+    if not type.is_signed:  # convert 128 … 255 to the signed i8 of the same bits
+        q = code.chosen(code.compared(GREATER_EQUAL, q, code.number(STEPS // 2, q)), code.plus(q, -STEPS), q)
+    return code.cast(q, i8)
+
+
+def _guess(code: TosaCode, type: UniformType, x: SSAValue) -> SSAValue:
+    """The stored integer that a computation in f32 yields, as an i32 within the storage range."""
+    reciprocals = (1 / np.array(type.scales)).astype(np.float32)
+    zero_points = np.array(type.zero_points, np.int32)
+    quotient = code.product(x, code.constant(_along(type, reciprocals, x)))
+    # Clamp to a wide range first, so that i32 holds the numbers to cast; then clamp to the range of the type.
+    bounded = code.cast(_clamped(code, quotient, -4.0 * STEPS, 4.0 * STEPS), i32)
+    shifted = code.combine(ADD, bounded, code.constant(_along(type, zero_points, x)))
+    return code.bounded(shifted, type.storage_min, type.storage_max)
+
+
+def _clamped(code: TosaCode, x: SSAValue, low: float, high: float) -> SSAValue:
+    properties: dict[str, Attribute] = {"min_val": FloatAttr(low, f32), "max_val": FloatAttr(high, f32)}
+    return code.op(ClampOp, [x], f32, shape_of(x), properties)
+
+
+def _thresholds(type: UniformType, channel: int, quantization: str) -> Array:
+    """For each q of the storage range, the least float32 that is quantized to q or more; the last entry is infinity."""
+    scale, zero_point = type.scales[channel], type.zero_points[channel]
+    low, high = type.storage_min, type.storage_max
+    steps = np.arange(low + 1, high + 1)
+    around = [((steps - zero_point - 0.5) * scale).astype(np.float32)]
+    for toward in (-np.inf, np.inf):
+        near = around[0]
+        for _ in range(3):
+            near = np.nextafter(near, np.float32(toward))
+            around.append(near)
+    candidates = np.sort(np.stack(around), axis=0)
+    stored = fixed_point.quantize(candidates, scale, zero_point, low, high, np.int16, quantization)
+    first = (stored >= steps).argmax(axis=0)
+    found = np.take_along_axis(candidates, first[None], axis=0)[0]
+    return np.concatenate([[-LARGEST], found, [np.inf]]).astype(np.float32)
+
+
+def _dequantize(code: TosaCode, op: DequantizeCastOp, q: SSAValue) -> SSAValue:
+    type = op.quantized
+    _check(code, type)
+    stored = np.arange(-STEPS // 2, STEPS // 2).astype(type.numpy_dtype)
+    reals = [
+        fixed_point.dequantize(stored, scale, zero_point)
+        for scale, zero_point in zip(type.scales, type.zero_points, strict=True)
+    ]
+    place = _place(code, type, code.cast(q, i32), -STEPS // 2, STEPS)
+    return code.looked_up(code.table(np.concatenate(reals).astype(np.float32)), place)
+
+
+def _place(code: TosaCode, type: UniformType, q: SSAValue, lowest: int, entries: int) -> SSAValue:
+    """The table position of each stored integer; each channel has `entries` entries, the first for `lowest`."""
+    starts = np.arange(len(type.scales), dtype=np.int32) * entries - lowest
+    return code.combine(ADD, q, code.constant(_along(type, starts, q)))
+
+
+def _along(type: UniformType, values: Array, x: SSAValue) -> Array:
+    """Reshapes per-channel values so that they broadcast to a tensor along the quantized axis."""
+    sizes = [1] * len(shape_of(x))
+    if type.axis is not None:
+        sizes[type.axis] = -1
+    return values.reshape(sizes)
+
+
+def _storage(code: TosaCode, op: StorageCastOp, x: SSAValue) -> SSAValue:
+    return x
+
+
+def _check(code: TosaCode, type: UniformType) -> None:
+    if type.storage_type != i8:
+        code.refuse("needs storage of 8 bits in tosa", got=str(type), remedy="quantize it with precision=int8")
+    if type.expressed != f32:
+        code.refuse("needs an expressed type of f32", got=str(type), remedy="express it as f32")
+    if not all(SCALES[0] <= scale <= SCALES[1] for scale in type.scales):
+        code.refuse("needs scales in [2^-100, 2^100] in tosa", got=str(type), remedy="scale the data")
+
+
+RULES = {
+    RequantizeOp: _requantize,
+    QuantizeCastOp: _quantize,
+    DequantizeCastOp: _dequantize,
+    StorageCastOp: _storage,
+}

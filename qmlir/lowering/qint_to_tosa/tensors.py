@@ -28,11 +28,10 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qmlir.codegen.way_out import Array, BodyCode
 from qmlir.dialects.nn import ConstantOp
-from qmlir.ir.dtypes import dtype_of
 from qmlir.ir.interfaces import element_of, shape_of, tensor_type
-from qmlir.ir.upstream.tosa import elementwise, lookup, reduction, shape
-from qmlir.ir.upstream.tosa.base import TosaOp
-from qmlir.ir.upstream.tosa.types import ShapeType
+from qmlir.ir.types import dtype_of
+from qmlir.ir.upstream.tosa import elementwise, reduction, shape
+from qmlir.ir.upstream.tosa.base import ShapeType, TosaOp
 
 ADD, SUB, INTDIV, EQUAL, GREATER_EQUAL = (
     elementwise.NAMED[name] for name in ("add", "sub", "intdiv", "equal", "greater_equal")
@@ -175,7 +174,7 @@ class TosaCode(BodyCode):
     def looked_up(self, table: SSAValue, index: SSAValue) -> SSAValue:
         """table[index], for i32 indices of any shape."""
         flat = self.reshape(index, (1, -1))
-        found = self.op(lookup.GatherOp, [table, flat], element_of(table), (*shape_of(flat), 1))
+        found = self.op(elementwise.GatherOp, [table, flat], element_of(table), (*shape_of(flat), 1))
         return self.reshape(found, shape_of(index))
 
     # -- movement ----------------------------------------------------------------------------------------------------
@@ -251,7 +250,7 @@ class TosaCode(BodyCode):
             self.refuse("gathers no truth values in tosa", got=str(rows.type), remedy="use i8")
         lists, _, width = shape_of(rows)
         everywhere = self.repeated(places, [lists, 1])
-        return self.op(lookup.GatherOp, [rows, everywhere], element_of(rows), (lists, shape_of(places)[1], width))
+        return self.op(elementwise.GatherOp, [rows, everywhere], element_of(rows), (lists, shape_of(places)[1], width))
 
 
 def is_byte(x: SSAValue) -> bool:

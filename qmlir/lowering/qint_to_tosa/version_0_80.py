@@ -33,7 +33,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from qmlir.ir.interfaces import element_of
 from qmlir.ir.upstream.tosa import contraction, elementwise, shape
 from qmlir.ir.upstream.tosa.base import TosaOp, constant_value
-from qmlir.ir.upstream.tosa.requantize import RescaleOp
+from qmlir.ir.upstream.tosa.elementwise import RescaleOp
 
 Attributes = dict[str, Attribute]
 

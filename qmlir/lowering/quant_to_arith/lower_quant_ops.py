@@ -42,11 +42,11 @@ from xdsl.pattern_rewriter import PatternRewriter
 
 from qmlir.dialects.quant.foreign import SubChannelType
 from qmlir.dialects.quant.ops import CastOp, DequantizeCastOp, QuantizeCastOp, StorageCastOp
-from qmlir.dialects.quant.storage import default_range
+from qmlir.dialects.quant.syntax import default_range
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import LoweringError
-from qmlir.ir.elements import stored_type, with_element
 from qmlir.ir.rewriting import node_name, replace
+from qmlir.ir.types import stored_type, with_element
 from qmlir.ir.upstream.arith import FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp
 from qmlir.ir.upstream.shape import NumElementsOp, ShapeOfOp, SplitAtOp
 from qmlir.ir.upstream.tensor import ReshapeOp

@@ -28,8 +28,8 @@ from qmlir.codegen.kernel import LEFTOVERS, PARALLEL, erase_dead, storage_memref
 from qmlir.dialects.loops import INPUTS
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.errors import LoweringError, PipelineError
-from qmlir.ir.predicates import is_memref
 from qmlir.ir.rewriting import node_name
+from qmlir.ir.types import is_memref
 
 
 @dataclass(frozen=True)

@@ -41,8 +41,7 @@ from xdsl.rewriter import Rewriter
 from qmlir.dialects.loops import ARENA_SIZE, CACHE_LINE, INPUTS, VIEWS, WEIGHTS_BLOB, root_of
 from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.errors import PipelineError
-from qmlir.ir.dtypes import dtype_of, is_numpys_own
-from qmlir.ir.predicates import is_memref
+from qmlir.ir.types import dtype_of, is_memref, is_numpys_own
 from qmlir.ir.weights import WeightsAttr
 
 

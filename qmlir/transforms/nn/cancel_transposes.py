@@ -1,30 +1,9 @@
-"""The pass `cancel-transposes`: moves transposes until they meet their inverse, a reshape, or the function's boundary.
+"""The pass `cancel-transposes`: moves transposes until they meet their inverse, a reshape, or the network's edge."""
 
-Enters and leaves: nn, and casts of `quant`; element types do not matter unless they are per axis. Frontends for
-channels-first models emit transpose, spatial operation, inverse transpose. Between two such operations, the inverse
-transpose of the first and the transpose of the second cancel once they are adjacent.
-
-Moves. A transpose sinks below an operation that is indifferent to the order of dimensions. The operation's other
-operands must be untransposed as well: an operand with the same transpose loses it, a constant is permuted, an operand
-in which only dimensions of size 1 move is reshaped, and an input-side operand (see below) may get a transpose to
-channels last. Two adjacent transposes compose. On the input side, transposes move in the other direction: a transpose
-to channels last rises through elementwise operations towards the function's arguments, so that a normalization in the
-model's layout can fold into the weights of the first convolution.
-
-Termination. A value is *input-side* if it is an argument or computed from arguments and constants by elementwise
-operations. A transpose of an input-side value to channels last only rises, every other transpose only sinks, and a
-rewrite replaces a transpose by transposes of the same class. So each transpose moves in one direction through a finite
-graph. Composing and sharing reduce the number of transposes. A sinking transpose may create new transposes, but only
-of input-side values to channels last, which rise. When nothing moves any more, each transpose that moves only
-dimensions of size 1 becomes a reshape, and no pattern turns a reshape into a transpose. A rewrite inspects an
-operation, its operands and their users, so the work is proportional to the number of moves: about n for a chain of n
-operations.
-
-A transpose with several users sinks only if each user lets it sink or cancels it; each user then gets a copy.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
 
 import numpy as np
 from xdsl.context import Context
@@ -45,27 +24,140 @@ from qmlir.dialects.nn import (
     SliceOp,
     TransposeOp,
 )
+from qmlir.dialects.nn.elementwise import PointwiseOp
 from qmlir.dialects.nn.normalization import ExponentialsOp
-from qmlir.dialects.nn.pointwise import PointwiseOp
+from qmlir.dialects.nn.queries import budget_of, derived_constant, float_constant_of, used_once
 from qmlir.dialects.quant.ops import CastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
-from qmlir.ir.budget import Budget
-from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.interfaces import Shape, element_of, shape_of
+from qmlir.ir.memory import Budget
 from qmlir.ir.rewriting import replace, rewrite
 from qmlir.transforms.nn.fold_constants import DropWhatChangesNothing, EvaluateOnConstants, MergeReshapes
-from qmlir.transforms.nn.matching import derived_constant, float_constant_of, used_once
-from qmlir.transforms.nn.module_budget import budget_of
-from qmlir.transforms.nn.permutation import (
-    Permutation,
-    composed,
-    inverse,
-    is_identity,
-    moves_no_data,
-    reshape_first,
-    to_channels_last,
-    transposed,
-)
+
+# ---------------------------------------------------------------------------------------------------------------
+# Permutations of dimensions in the convention of `nn.transpose`: dimension i of the result is p[i] of the operand.
+
+
+Permutation = tuple[int, ...]
+
+
+def inverse(p: Permutation) -> Permutation:
+    """The permutation that undoes p."""
+    return tuple(p.index(i) for i in range(len(p)))
+
+
+def composed(first: Permutation, then: Permutation) -> Permutation:
+    """The permutation that equals transposing by `first` and then by `then`."""
+    return tuple(first[i] for i in then)
+
+
+def transposed(shape: Sequence[int], p: Permutation) -> Shape:
+    """The shape of a tensor of the given shape after a transpose by p."""
+    return tuple(shape[i] for i in p)
+
+
+def is_identity(p: Permutation) -> bool:
+    """Whether a permutation moves no dimension."""
+    return p == tuple(range(len(p)))
+
+
+def moves_no_data(shape: Sequence[int], p: Permutation) -> bool:
+    """Whether a transpose moves only dimensions of size 1, so that a reshape has the same effect."""
+    kept = [i for i in p if shape[i] != 1]
+    return kept == sorted(kept)
+
+
+def to_channels_last(p: Permutation) -> bool:
+    """Whether a permutation is [N, C, …] → [N, …, C] with rank 3 or more."""
+    return len(p) > 2 and p == (0, *range(2, len(p)), 1)
+
+
+def reshape_first(shape: Shape, p: Permutation, target: Shape) -> tuple[Shape, Permutation] | None:
+    """(other, q) with reshape(transpose(a, p), target) = transpose(reshape(a, other), q), or None if there is none.
+
+    The equation has a solution if each dimension of the target, or each group of them, comes from dimensions that are
+    adjacent and in order in `a`:
+
+        a [N, H, W, C] → [N, C, H, W] → [N, C, H·W]   is   a → [N, H·W, C] → [N, C, H·W]
+        a [N, H, W, C] → [N, C, H, W] → [N, C·H·W]    is not
+
+    Args:
+        shape: The shape of `a`.
+        p: The permutation.
+        target: The shape of the result of the reshape.
+    """
+    if 0 in shape:
+        return None
+    if (groups := _groups(shape, p, target)) is None:
+        return None
+    order = sorted(range(len(groups)), key=lambda g: groups[g][0])
+    other: list[int] = []
+    place: dict[int, int] = {}  # dimension of the target → dimension of the reshaped `a`
+    for g in order:
+        for dimension in groups[g][1]:
+            place[dimension] = len(other)
+            other.append(target[dimension])
+    return tuple(other), tuple(place[i] for i in range(len(target)))
+
+
+def _groups(shape: Shape, p: Permutation, target: Shape) -> list[tuple[int, list[int]]] | None:
+    """The target's dimensions in groups, each as (first dimension in `a`, target's dimensions), or None.
+
+    None means that the dimensions of a group are not adjacent and in order in `a`.
+    """
+    groups: list[tuple[int, list[int]]] = []
+    # Leading dimensions that neither operation changes, such as the batch, each form a group.
+    lead = 0
+    while lead < min(len(p), len(target)) and p[lead] == lead and shape[lead] == target[lead]:
+        groups.append((lead, [lead]))
+        lead += 1
+    sources = [i for i in p[lead:] if shape[i] != 1]  # dimensions of `a` in the transpose's order
+    rank = {dimension: position for position, dimension in enumerate(sorted(sources))}
+    waiting = list(range(lead, len(target)))
+    while sources:
+        taken, made = [sources.pop(0)], [waiting.pop(0)]
+        while prod(shape[i] for i in taken) != prod(target[i] for i in made):
+            if prod(shape[i] for i in taken) < prod(target[i] for i in made):
+                taken.append(sources.pop(0))
+            else:
+                made.append(waiting.pop(0))
+        if any(rank[b] != rank[a] + 1 for a, b in pairwise(taken)):
+            return None
+        if not sources:
+            made += waiting  # trailing dimensions of size 1
+            waiting = []
+        groups.append((taken[0], made))
+    if waiting:  # `a` has only dimensions of size 1 left
+        groups.append((len(shape), waiting))
+    return groups
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The pass `cancel-transposes`: moves transposes until they meet their inverse, a reshape, or the function's boundary.
+#
+# Enters and leaves: nn, and casts of `quant`; element types do not matter unless they are per axis. Frontends for
+# channels-first models emit transpose, spatial operation, inverse transpose. Between two such operations, the inverse
+# transpose of the first and the transpose of the second cancel once they are adjacent.
+#
+# Moves. A transpose sinks below an operation that is indifferent to the order of dimensions. The operation's other
+# operands must be untransposed as well: an operand with the same transpose loses it, a constant is permuted, an operand
+# in which only dimensions of size 1 move is reshaped, and an input-side operand (see below) may get a transpose to
+# channels last. Two adjacent transposes compose. On the input side, transposes move in the other direction: a transpose
+# to channels last rises through elementwise operations towards the function's arguments, so that a normalization in the
+# model's layout can fold into the weights of the first convolution.
+#
+# Termination. A value is *input-side* if it is an argument or computed from arguments and constants by elementwise
+# operations. A transpose of an input-side value to channels last only rises, every other transpose only sinks, and a
+# rewrite replaces a transpose by transposes of the same class. So each transpose moves in one direction through a
+# finite graph. Composing and sharing reduce the number of transposes. A sinking transpose may create new transposes,
+# but only of input-side values to channels last, which rise. When nothing moves any more, each transpose that moves
+# only dimensions of size 1 becomes a reshape, and no pattern turns a reshape into a transpose. A rewrite inspects an
+# operation, its operands and their users, so the work is proportional to the number of moves: about n for a chain of n
+# operations.
+#
+# A transpose with several users sinks only if each user lets it sink or cancels it; each user then gets a copy.
+
 
 INPUT_SIDE_REACH = 16
 """The greatest number of elementwise operations in the computation of an input-side value."""

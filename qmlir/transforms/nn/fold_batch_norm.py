@@ -20,19 +20,20 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from qmlir.dialects.nn import AddOp, ConstantOp, DepthwiseConv2DOp, FullyConnectedOp, MulOp, ReshapeOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import BinaryOp
-from qmlir.dialects.windows import WindowOp
-from qmlir.ir.interfaces import Array, shape_of
-from qmlir.ir.rewriting import replace, rewrite
-from qmlir.transforms.nn.contraction import contraction_behind, foldable_contraction
-from qmlir.transforms.nn.fuse_bias import FuseOffsetIntoBias
-from qmlir.transforms.nn.matching import (
+from qmlir.dialects.nn.queries import (
     channel_vector,
+    contraction_behind,
     derived_constant,
+    foldable_contraction,
     keeps_shape,
     rounded,
     split_constant,
     used_once,
 )
+from qmlir.dialects.windows import WindowOp
+from qmlir.ir.interfaces import Array, shape_of
+from qmlir.ir.rewriting import replace, rewrite
+from qmlir.transforms.nn.fuse_bias import FuseOffsetIntoBias
 
 
 class FoldScaleIntoPrecedingContraction(RewritePattern):

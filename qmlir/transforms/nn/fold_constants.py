@@ -28,16 +28,14 @@ from qmlir.dialects.nn import (
     TransposeOp,
 )
 from qmlir.dialects.nn.base import NNOp, is_quantized
+from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.nn.queries import budget_of, constant_of, keeps_shape, split_constant
 from qmlir.dialects.nn.reduction import ReductionOp
-from qmlir.dialects.nn.shape import MovementOp
-from qmlir.ir.budget import Budget
-from qmlir.ir.dtypes import dtype_of
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.memory import within_memory
+from qmlir.ir.memory import Budget, within_memory
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import replace, rewrite
-from qmlir.transforms.nn.matching import constant_of, keeps_shape, split_constant
-from qmlir.transforms.nn.module_budget import budget_of
+from qmlir.ir.types import dtype_of
 
 GROWTH_LIMIT = 16 << 20
 """The most bytes by which the results of a folded operation may exceed its operands together."""

@@ -15,11 +15,10 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from qmlir.dialects.nn import ClampOp, ConcatOp, MaxPool2DOp, ReluOp, ReshapeOp, TransposeOp
 from qmlir.dialects.nn.base import Clamped, bound, is_float
-from qmlir.dialects.nn.pointwise import UnaryOp
+from qmlir.dialects.nn.elementwise import UnaryOp
+from qmlir.dialects.nn.queries import Bounds, used_once
 from qmlir.ir.names import NAME, NameAttr
 from qmlir.ir.rewriting import replace, rewrite, tensor_name
-from qmlir.transforms.nn.contraction import Bounds
-from qmlir.transforms.nn.matching import used_once
 
 INFINITY = float("inf")
 

@@ -17,17 +17,17 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from qmlir.dialects.nn import AddOp, ConstantOp, FullyConnectedOp, MatMulOp, ReshapeOp, TransposeOp
 from qmlir.dialects.nn.base import is_float
-from qmlir.dialects.windows import ints
-from qmlir.ir.interfaces import Shape, shape_of
-from qmlir.ir.rewriting import replace, rewrite
-from qmlir.transforms.nn.contraction import contraction_behind
-from qmlir.transforms.nn.matching import (
+from qmlir.dialects.nn.queries import (
     channel_vector,
+    contraction_behind,
     derived_constant,
     float_constant_of,
     keeps_shape,
     split_constant,
 )
+from qmlir.dialects.windows import ints
+from qmlir.ir.interfaces import Shape, shape_of
+from qmlir.ir.rewriting import replace, rewrite
 
 
 class TurnMatMulIntoFullyConnected(RewritePattern):

@@ -12,7 +12,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qmlir.ir.budget import Budget
+from qmlir.dialects.nn.queries import budget_of
+from qmlir.ir.memory import Budget
 from qmlir.ir.passes import option
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
 from qmlir.transforms.nn.fold_batch_norm import fold_batch_norm
@@ -21,7 +22,6 @@ from qmlir.transforms.nn.fold_slices import fold_slices
 from qmlir.transforms.nn.fuse_activation import fuse_activation
 from qmlir.transforms.nn.fuse_bias import fuse_bias
 from qmlir.transforms.nn.global_pools import name_global_pools
-from qmlir.transforms.nn.module_budget import budget_of
 from qmlir.transforms.nn.widen_halves import widen_halves
 
 Step = Callable[[ModuleOp], bool]

@@ -21,7 +21,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from qmlir.dialects.nn import CastOp
 from qmlir.dialects.nn.base import is_float
-from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import replace, rewrite, set_names, take_over

@@ -17,15 +17,13 @@ from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.devices import Device
-from qmlir.devices.module import device_of
-from qmlir.devices.products import work_of
-from qmlir.devices.stored import constant_bytes, stored_bytes
+from qmlir.devices.module import constant_bytes, device_of, stored_bytes
+from qmlir.devices.properties import work_of
 from qmlir.dialects.npu import LayerOp
 from qmlir.ir.interfaces import shape_of
-from qmlir.transforms.npu.aliases import home_of, root_of
-from qmlir.transforms.npu.bands import Step, can_split, hands_on, split
-from qmlir.transforms.npu.engines import Engines
-from qmlir.transforms.npu.regions import regions, staged_from
+from qmlir.transforms.npu.cascade.bands import Step, can_split, hands_on, split
+from qmlir.transforms.npu.tile.aliases import home_of, root_of
+from qmlir.transforms.npu.tile.engines import Engines, regions, staged_from
 
 LONGEST = 8
 """The most consecutive layers that are split into bands together."""

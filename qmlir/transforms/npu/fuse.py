@@ -20,7 +20,7 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.npu.layers import LayerOp, YieldOp
 from qmlir.dialects.qint.contraction import ContractionOp
 from qmlir.ir.interfaces import shape_of
-from qmlir.transforms.npu.tile import device_of
+from qmlir.transforms.npu.tile.tile import device_of
 
 ELEMENTWISE = (qint.RequantizeOp, qint.LookupOp, qint.AddOp, qint.MulOp)
 """Operations that may follow in a chain."""

@@ -4,7 +4,7 @@ Enters: commands in a valid serial order, on buffers that have addresses. Leaves
 a `sync` before a command that would have to wait for more queues than the device supports.
 
 A command has to run after the commands that wrote the bytes it touches, and after the commands that read the bytes it
-writes (hazards.py). Many of these dependences hold without a wait: a queue works in order, and a command inherits what
+writes (waits.py). Many of these dependences hold without a wait: a queue works in order, and a command inherits what
 the commands it waits for have waited for. If the hardware compares addresses, it enforces dependences on them, too. For
 the remaining dependences the pass adds waits, the latest command first, since the latest command has inherited most.
 """
@@ -20,13 +20,11 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.devices import Device
-from qmlir.devices.blocks import Block, Fault, Footprint
-from qmlir.devices.footprints import footprint
-from qmlir.devices.hazards import Counts, Hazards, Touched
+from qmlir.devices.footprints import Block, Fault, Footprint, footprint
 from qmlir.devices.module import Step, device_of, function_of, steps_of
+from qmlir.devices.waits import Counts, Hazards, Touched
 from qmlir.dialects.npu import BufferOp, CallOp, IssueOp
-from qmlir.dialects.npu.commands import waits_attribute
-from qmlir.dialects.npu.placed import Numbers
+from qmlir.dialects.npu.commands import Numbers, waits_attribute
 from qmlir.errors import PipelineError
 from qmlir.isa.commands import SetContext, Sync, waits_for_all
 from qmlir.isa.encoding import MOST_WAITS, Command

@@ -17,7 +17,7 @@ from xdsl.rewriter import Rewriter
 
 from qmlir.dialects.quant.foreign import SubChannelType
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.elements import element_type, with_element
+from qmlir.ir.types import element_type, with_element
 
 
 @dataclass(frozen=True)

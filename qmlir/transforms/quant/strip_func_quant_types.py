@@ -15,7 +15,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.errors import PipelineError
-from qmlir.ir.elements import element_type, stored_type
+from qmlir.ir.types import element_type, stored_type
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.numerics.calibration import choose_quantization
-from qmlir.policies.recipe import Recipe
+from qmlir.policies.policy import Recipe
 from qmlir.transforms.quantize.channel_pairs import (
     ChannelPair,
     ContractionSum,
@@ -34,7 +34,7 @@ from qmlir.transforms.quantize.channel_pairs import (
     contraction_sums,
     observe_anew,
 )
-from qmlir.transforms.quantize.headroom import expected
+from qmlir.transforms.quantize.scale_groups import expected
 
 Array = npt.NDArray[Any]
 

@@ -1,45 +1,194 @@
-"""`apply-policy`: writes the settings of a policy's rules on the operations that the rules match.
+"""`apply-policy`: writes the settings of a policy's rules on the operations that the rules match."""
 
-Leaves: `qmlir.policy` attributes. Each holds some fields of a recipe, the quantization config of one operation
-(recipe.py). The quantization passes read them instead of their options. The settings of a network input stand on the
-input's observer.
-
-A rule that matches nothing is an error that names near misses. A rule that no matched operation can honour is an error
-too. If a pattern matches several operations, each takes the settings that apply to it: a setting about weights applies
-only to operations with weights. A warning names the operations that cannot honour their settings, with the reasons.
-"""
-
+import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 
 from xdsl.context import Context
+from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
+from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.rules import FixedScale
-from qmlir.errors import OptionError, QmlirWarning
+from qmlir.errors import OptionError, QmlirWarning, near_misses
+from qmlir.ir.context import Target
+from qmlir.ir.names import names_of
 from qmlir.ir.passes import option
-from qmlir.ir.rewriting import node_name
-from qmlir.ir.target import Target
-from qmlir.numerics.schemas import (
-    STORAGE_RANGES,
-    QuantizationError,
-    exponent_of,
-    is_symmetric,
-    quantization_of_range,
-)
-from qmlir.policies.ledger import decisions
+from qmlir.ir.rewriting import names_of_value, node_name, tensor_name
+from qmlir.numerics.schemas import STORAGE_RANGES, QuantizationError, exponent_of, is_symmetric, quantization_of_range
+from qmlir.policies.ledger import deciding_operations, decisions
 from qmlir.policies.legality import target_of
-from qmlir.policies.policy import Policy, PolicyError, Rule, rule_of
+from qmlir.policies.policy import (
+    POLICY,
+    Policy,
+    PolicyError,
+    Recipe,
+    Rule,
+    Settings,
+    policy_attribute,
+    recipe_of,
+    rule_of,
+    settings_of,
+)
 from qmlir.policies.quantized_values import computed_storage, data_values
-from qmlir.policies.recipe import POLICY, Recipe, Settings, policy_attribute, recipe_of, settings_of
-from qmlir.transforms.quantize.named_network import NamedNetwork
+from qmlir.transforms.quantize.recipes import float_input
 from qmlir.transforms.quantize.scale_group import storage_type
+
+# ---------------------------------------------------------------------------------------------------------------
+# Finds the operations and inputs of a network that a policy's rule selects: by name, by kind, or by position.
+
+
+class NamedNetwork:
+    """The operations of a module, and the observers of its inputs, by their names."""
+
+    def __init__(self, module: ModuleOp):
+        self.operations = [o for o in deciding_operations(module) if not isinstance(o, OpaqueOp)]
+        self.inputs: dict[ObserveOp, BlockArgument] = {}
+        self.made: list[ObserveOp] = []
+        self.arguments: list[BlockArgument] = []
+        for function in (f for f in module.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
+            self._take_inputs(function)
+        self.names: dict[Operation, list[str]] = {op: _names_of(op) for op in self.operations}
+        self.names.update((o, [_input_name(a), o.tensor.data]) for o, a in self.inputs.items())
+
+    def _take_inputs(self, function: func.FuncOp) -> None:
+        """Finds the observer of each float input, or inserts an observer."""
+        block = function.body.block
+        observed = {o.value: o for o in block.ops if isinstance(o, ObserveOp)}
+        first = block.first_op
+        assert first is not None
+        for argument in block.args:
+            if (value := float_input(argument)) is None:
+                continue
+            self.arguments.append(argument)
+            observer = observed.get(value)
+            if observer is None:
+                observer = ObserveOp(value, _input_name(argument))
+                made = value.owner
+                where = InsertPoint.after(made) if isinstance(made, Operation) else InsertPoint.before(first)
+                Rewriter.insert_op(observer, where)
+                self.made.append(observer)
+            self.inputs[observer] = argument
+
+    def drop_unused_observers(self) -> None:
+        """Removes the observers that were inserted here and that no rule gave a setting."""
+        for observer in self.made:
+            if POLICY not in observer.attributes:
+                Rewriter.erase_op(observer)
+
+    def carriers(self) -> list[Operation]:
+        """The observers and operations that can carry a setting."""
+        return [*self.inputs, *self.operations]
+
+    def matching(self, rule: Rule) -> list[Operation]:
+        """The operations and observers that meet all selectors of a rule.
+
+        Raises:
+            PolicyError: A selector matches nothing, or no operation meets all selectors; names near misses.
+        """
+        found = self.carriers()
+        for selector, wanted in rule.selectors.items():
+            find: Callable[[Rule], tuple[set[Operation], Iterable[str]]] = getattr(self, f"_by_{selector}")
+            matched, known = find(rule)
+            if not matched:
+                shown = " to ".join(rule.between) if selector == "between" else str(wanted)
+                raise PolicyError(
+                    f"must match an operation or a tensor by {selector}",
+                    where=rule.place,
+                    got=shown,
+                    remedy=near_misses(shown, known),
+                )
+            found = [op for op in found if op in matched]
+        if not found:
+            raise PolicyError("must match an operation or a tensor by all it says", where=rule.place, got=str(rule))
+        return found
+
+    def _by_name(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
+        return self._named(lambda name: name == rule.name)
+
+    def _by_glob(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
+        return self._named(lambda name: fnmatchcase(name, rule.glob))
+
+    def _by_regex(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
+        pattern = re.compile(rule.regex)
+        return self._named(lambda name: pattern.fullmatch(name) is not None)
+
+    def _named(self, fits: Callable[[str], bool]) -> tuple[set[Operation], Iterable[str]]:
+        known = {name for names in self.names.values() for name in names}
+        return {op for op, names in self.names.items() if any(map(fits, names))}, known
+
+    def _by_kind(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
+        kinds = {op: op.name.partition(".")[2] for op in self.operations}
+        wanted = rule.kind.removeprefix("nn.")
+        return {op for op, kind in kinds.items() if fnmatchcase(kind, wanted)}, kinds.values()
+
+    def _by_layer(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
+        weighted = [op for op in self.operations if isinstance(op, WeightedOp)]
+        return set(weighted[:1] if rule.layer == "first" else weighted[-1:]), ()
+
+    def _by_between(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
+        tensors: dict[str, SSAValue] = {tensor_name(r): r for op in self.operations for r in op.results}
+        tensors.update({_input_name(a): a for a in self.arguments})
+        start, end = (self._tensor(name, tensors, rule) for name in rule.between)
+        after = _reached([start], lambda v: [u.operation for u in v.uses], lambda op: op.results)
+        before = _reached([end], lambda v: [v.owner] if isinstance(v.owner, Operation) else [], lambda op: op.operands)
+        return {op for op in self.operations if op in after and op in before}, ()
+
+    def _tensor(self, name: str, tensors: Mapping[str, SSAValue], rule: Rule) -> SSAValue:
+        if name not in tensors:
+            raise PolicyError(
+                "must be between tensors of the network", where=rule.place, got=name, remedy=near_misses(name, tensors)
+            )
+        return tensors[name]
+
+
+def _reached(
+    values: list[SSAValue],
+    neighbours: Callable[[SSAValue], Iterable[Operation]],
+    onward: Callable[[Operation], Iterable[SSAValue]],
+) -> set[Operation]:
+    """The operations met on the way from some values, forwards or backwards."""
+    found: set[Operation] = set()
+    waiting = list(values)
+    while waiting:
+        for op in neighbours(waiting.pop()):
+            if op not in found:
+                found.add(op)
+                waiting += onward(op)
+    return found
+
+
+def _names_of(op: Operation) -> list[str]:
+    """All names of an operation: of its source nodes and of the tensors that it makes or has absorbed."""
+    names = names_of(op)
+    return [*names.nodes, *names.tensors, *names.absorbed] or [node_name(op)]
+
+
+def _input_name(argument: BlockArgument) -> str:
+    names = names_of_value(argument).tensors
+    return names[0] if names else argument.name_hint or f"arg{argument.index}"
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# `apply-policy`: writes the settings of a policy's rules on the operations that the rules match.
+#
+# Leaves: `qmlir.policy` attributes. Each holds some fields of a recipe, the quantization config of one operation
+# (policy.py). The quantization passes read them instead of their options. The settings of a network input stand on the
+# input's observer.
+#
+# A rule that matches nothing is an error that names near misses. A rule that no matched operation can honour is an
+# error too. If a pattern matches several operations, each takes the settings that apply to it: a setting about weights
+# applies only to operations with weights. A warning names the operations that cannot honour their settings, with the
+# reasons.
+
 
 WEIGHT_SETTINGS = ("weight_precision", "per_channel", "bias", "rounding")
 """Settings that only operations with weights can have."""

@@ -1,20 +1,129 @@
 """`apply-profile`: writes the ranges of a profile on the observers of a module."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, ModuleOp, f64
 from xdsl.passes import ModulePass
 
 from qmlir.dialects.calib import HistogramAttr, ObserveOp, bounds_attribute
-from qmlir.dialects.nn import SliceOp
-from qmlir.errors import OptionError, ProfileError
+from qmlir.dialects.nn import ConstantOp, SliceOp
+from qmlir.dialects.qint.requantize import QIntOp
+from qmlir.dialects.quant.types import quantized_element
+from qmlir.errors import OptionError, ProfileError, near_misses
+from qmlir.ir.interfaces import shape_of
 from qmlir.ir.passes import option
+from qmlir.ir.rewriting import names_of_value
+from qmlir.profiles.files import glow_name
 from qmlir.profiles.profile import Profile, TensorProfile
 from qmlir.transforms.nn.simplify import simplify
 from qmlir.transforms.quantize.insert_observers import insert_observers, observed_keys, observers
-from qmlir.transforms.quantize.match_profile import LoadReport, Match, match_profile, profiled_keys, report_of
+
+# ---------------------------------------------------------------------------------------------------------------
+# Finds the tensors of a network in a profile, and says why others are not found.
+#
+# A tensor is found by its name. It must be computed in the same way as when it was profiled, and have the same shape
+# without the batch. Profiles that state neither, such as Glow's and files written by hand, are matched by name alone.
+
+
+@dataclass(frozen=True)
+class Match:
+    """What a profile has for an observer.
+
+    observer  the observer
+    tensor    the profile's entry for its tensor; None if there is no fitting entry
+    reason    why there is no fitting entry; empty if there is
+    """
+
+    observer: ObserveOp
+    tensor: TensorProfile | None
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """The observed tensor's name."""
+        return self.observer.tensor.data
+
+
+@dataclass(frozen=True)
+class LoadReport:
+    """What a profile and a network have in common.
+
+    matched  names of the network's tensors that the profile knows
+    lacking  name → reason, for the network's tensors that the profile does not know
+    unused   names of the profile's tensors that the network does not observe
+    """
+
+    matched: tuple[str, ...]
+    lacking: Mapping[str, str]
+    unused: tuple[str, ...]
+
+    def lines(self) -> list[str]:
+        """The report for a terminal: a line on the tensors that matched, and a line for each tensor that did not."""
+        found = [f"{len(self.matched)} of {len(self.matched) + len(self.lacking)} tensors found in the profile"]
+        found += [f'  not found: "{name}": {reason}' for name, reason in self.lacking.items()]
+        return found + [f'  not used: "{name}": the network observes no such tensor' for name in self.unused]
+
+
+def report_of(matches: Sequence[Match], profile: Profile) -> LoadReport:
+    """The report of the matches of one module."""
+    matched = [m for m in matches if m.tensor is not None]
+    used = {id(m.tensor) for m in matched}
+    return LoadReport(
+        tuple(dict.fromkeys(m.name for m in matched)),
+        {m.name: m.reason for m in matches if m.tensor is None},
+        tuple(name for name, tensor in profile.tensors.items() if id(tensor) not in used),
+    )
+
+
+def match_profile(function: func.FuncOp, profile: Profile, *, keys: Mapping[str, str]) -> list[Match]:
+    """What a profile has for each observer of a function.
+
+    Args:
+        function: A function with observers.
+        profile: A profile of this network or another.
+        keys: Name → hash of how the tensor is computed; without a hash, only name and shape are compared.
+    """
+    glow = {name: tensor for name, tensor in profile.tensors.items() if tensor.shape is None}
+    return [_match(observer, profile, glow, keys.get(observer.tensor.data, "")) for observer in observers(function)]
+
+
+def _match(observer: ObserveOp, profile: Profile, glow: Mapping[str, TensorProfile], key: str) -> Match:
+    name, shape = observer.tensor.data, shape_of(observer.value)[1:]
+    tensor = profile.tensors.get(name) or _of_glow(observer, glow)
+    if tensor is None:
+        same = [n for n, t in profile.tensors.items() if key and t.key == key]
+        if same:
+            return Match(observer, None, f'not there; "{same[0]}" is computed in the same way')
+        near = near_misses(name, profile.tensors)
+        return Match(observer, None, "not there" + (f"; {near}" if near and near.startswith("did") else ""))
+    if tensor.count == 0:
+        return Match(observer, None, "no element of it was seen")
+    if tensor.shape is not None and tensor.shape != shape:
+        return Match(observer, None, f"of shape {list(tensor.shape)} there, {list(shape)} here, without the batch")
+    if key and tensor.key and tensor.key != key:
+        return Match(observer, None, "computed in another way when it was profiled")
+    return Match(observer, tensor)
+
+
+def _of_glow(observer: ObserveOp, glow: Mapping[str, TensorProfile]) -> TensorProfile | None:
+    """The entry for a tensor in a profile of Glow's, under the name of the tensor or its node as a C identifier."""
+    nodes = list(names_of_value(observer.value).nodes)
+    return next((glow[g] for g in map(glow_name, [observer.tensor.data, *reversed(nodes)]) if g in glow), None)
+
+
+def profiled_keys(module: ModuleOp, sym_name: str) -> dict[str, str]:
+    """Name → hash of how each observed tensor of a function is computed after simplifying, as profiling hashes it."""
+    copy = module.clone()
+    simplify(copy)
+    (function,) = (f for f in copy.walk() if isinstance(f, func.FuncOp) and f.sym_name.data == sym_name)
+    return observed_keys(function)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# `apply-profile`: writes the ranges of a profile on the observers of a module.
 
 
 @dataclass(frozen=True)
@@ -120,3 +229,27 @@ def _matches(module: ModuleOp, profile: Profile, by_name: bool) -> list[Match]:
 def _some(names: list[str]) -> str:
     shown = ", ".join(f'"{n}"' for n in names[:3])
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Fills in ranges for a network that was not profiled: enough to see its integer form, not to keep its accuracy.
+
+
+NOMINAL = (-1.0, 1.0)
+"""The range that a tensor without an observed range gets."""
+
+
+def is_float(module: ModuleOp) -> bool:
+    """Whether no operation of a module is quantized or computes on integers (qint) yet; constants may be quantized."""
+    return not any(
+        isinstance(op, QIntOp) or any(quantized_element(v.type) is not None for v in op.results)
+        for op in module.walk()
+        if not isinstance(op, ConstantOp)
+    )
+
+
+def fill_ranges(module: ModuleOp) -> None:
+    """Gives each observer without a range the nominal range."""
+    for op in module.walk():
+        if isinstance(op, ObserveOp) and op.bounds is None:
+            op.range = ArrayAttr([FloatAttr(bound, f64) for bound in NOMINAL])

@@ -18,9 +18,9 @@ from qmlir.dialects.nn import RequantizeOp
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.marks import INTEGER_OPERATOR
+from qmlir.ir.context import Target
+from qmlir.ir.names import INTEGER_OPERATOR
 from qmlir.ir.rewriting import replace
-from qmlir.ir.target import Target
 from qmlir.policies.legality import target_of
 from qmlir.policies.quantized_values import uniform
 from qmlir.transforms.quantize.quantize_ops import change_of_scale, decide_quantized

@@ -40,7 +40,7 @@ from qmlir.dialects.nn.base import Clamped, bound, is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.ir.interfaces import shape_of
-from qmlir.policies.recipe import POLICY
+from qmlir.policies.policy import POLICY
 from qmlir.profiles.profile import TensorProfile, require_finite
 from qmlir.transforms.quantize.side_by_side import linear_part
 

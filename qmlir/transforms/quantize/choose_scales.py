@@ -26,17 +26,17 @@ from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.nn.pointwise import FunctionOp
-from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.nn.elementwise import FunctionOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.qmlir import DECISION, WIDENED
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.scales import PowerOfTwoAttr, promises_powers_of_two
+from qmlir.ir.context import Target
 from qmlir.ir.interfaces import Array, element_of, shape_of, tensor_type
 from qmlir.ir.passes import option
-from qmlir.ir.promises import SCALES
-from qmlir.ir.target import Target
+from qmlir.ir.verify import SCALES
 from qmlir.numerics.schemas import (
     SMALLEST_SCALE,
     STORAGE_RANGES,
@@ -51,14 +51,12 @@ from qmlir.numerics.schemas import (
     weight_bits,
     weight_range,
 )
-from qmlir.policies.bias import bias_numbers
 from qmlir.policies.ledger import decide, decision_of
 from qmlir.policies.legality import LEAST_FACTOR, target_of
-from qmlir.policies.quantized_values import data_operands, data_values, is_weight
-from qmlir.policies.recipe import BiasPrecision, Recipe
-from qmlir.transforms.quantize.domains import clamp_to_domain
-from qmlir.transforms.quantize.reasons import EMPTY, Reason, called, no_range
-from qmlir.transforms.quantize.recipes import Recipes
+from qmlir.policies.policy import BiasPrecision, Recipe
+from qmlir.policies.quantized_values import bias_numbers, data_operands, data_values, is_weight
+from qmlir.transforms.quantize.on_floats import clamp_to_domain
+from qmlir.transforms.quantize.recipes import EMPTY, Reason, Recipes, called, no_range
 from qmlir.transforms.quantize.scale_groups import FINE, ScaleGroups
 
 BIAS_LIMITS = {32: 2.0**30, 64: 2.0**62}

@@ -33,7 +33,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.nn import ConstantOp
-from qmlir.ir.marks import POWER
+from qmlir.ir.names import POWER
 from qmlir.ir.passes import option
 from qmlir.transforms.quantize.side_by_side import Layer, SideBySide, network_of, samples_given
 

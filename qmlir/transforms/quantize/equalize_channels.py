@@ -30,8 +30,8 @@ from xdsl.ir import SSAValue
 
 from qmlir.numerics.schemas import weight_bits
 from qmlir.transforms.quantize.channel_pairs import ChannelPair, channel_pairs, evaluations, observe_anew
-from qmlir.transforms.quantize.headroom import leaves_room
 from qmlir.transforms.quantize.recipes import Recipes
+from qmlir.transforms.quantize.scale_groups import leaves_room
 
 Array = npt.NDArray[Any]
 

@@ -17,11 +17,11 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import ConstantOp, SliceOp
 from qmlir.dialects.nn.base import is_float, is_quantized
-from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.errors import ProfileError
 from qmlir.ir.interfaces import TensorOp, shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
-from qmlir.transforms.quantize.inputs import argument_of
+from qmlir.transforms.quantize.recipes import argument_of
 from qmlir.transforms.quantize.separate_slices import sliced_function
 
 Array = npt.NDArray[Any]

@@ -24,12 +24,12 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import MaxPool2DOp, PadOp
 from qmlir.dialects.nn.base import is_float
-from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.marks import ON_FLOATS
+from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import replace, rewrite
 from qmlir.numerics import fixed_point
 from qmlir.policies.quantized_values import data_operands

@@ -17,8 +17,7 @@ from qmlir.ir.rewriting import node_name
 from qmlir.numerics.schemas import Calibration, Precision, Schema, WeightPrecision
 from qmlir.policies.ledger import deciding_operations, decision_of, decisions
 from qmlir.policies.legality import target_of
-from qmlir.policies.policy import Policy, conflicts
-from qmlir.policies.recipe import POLICY, BiasPrecision, Recipe, Rounding
+from qmlir.policies.policy import POLICY, BiasPrecision, Policy, Recipe, Rounding, conflicts
 from qmlir.transforms.quantize.align_scales import align_scales
 from qmlir.transforms.quantize.apply_policy import apply_policy, policy_of, refuse_unhonoured
 from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
@@ -26,17 +25,15 @@ from qmlir.transforms.quantize.cancel_casts import CancelCastsPass
 from qmlir.transforms.quantize.choose_scales import ChooseScalesPass
 from qmlir.transforms.quantize.correct_bias import correct
 from qmlir.transforms.quantize.equalize_channels import equalize_channels
-from qmlir.transforms.quantize.exact_inputs import keep_integers
 from qmlir.transforms.quantize.fold_qdq import gather_casts, is_as_imported
 from qmlir.transforms.quantize.insert_observers import observers
-from qmlir.transforms.quantize.one_thread import on_one_thread
 from qmlir.transforms.quantize.quantize_bias import QuantizeBiasPass
 from qmlir.transforms.quantize.quantize_ops import QuantizeOpsPass
 from qmlir.transforms.quantize.recipes import Recipes
 from qmlir.transforms.quantize.round_weights import WeightRounding
-from qmlir.transforms.quantize.search_inputs import search_inputs
+from qmlir.transforms.quantize.search_inputs import keep_integers, search_inputs
 from qmlir.transforms.quantize.separate_slices import separate_slices
-from qmlir.transforms.quantize.side_by_side import Samples, SideBySide, network_of, some_samples
+from qmlir.transforms.quantize.side_by_side import Samples, SideBySide, network_of, on_one_thread, some_samples
 
 
 @dataclass(frozen=True)

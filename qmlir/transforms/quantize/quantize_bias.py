@@ -28,16 +28,15 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qmlir import WIDENED
 from qmlir.dialects.quant.rules import AccumulatorScale
 from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.context import Target
 from qmlir.ir.interfaces import Array, tensor_type
 from qmlir.ir.passes import option
-from qmlir.ir.target import Target
 from qmlir.numerics import fixed_point, glow
 from qmlir.numerics.schemas import RANGES, SMALLEST_SCALE, Schema, StoredPrecision, power_of_two_above
-from qmlir.policies.bias import bias_constant, bias_in_steps, real_bias
 from qmlir.policies.ledger import decide, decision_of
 from qmlir.policies.legality import Int64s, NoIntegerForm, require_integer_form, stored_bias, target_of
-from qmlir.policies.quantized_values import uniform
-from qmlir.policies.recipe import BiasPrecision, Recipe, recipe_of
+from qmlir.policies.policy import BiasPrecision, Recipe, recipe_of
+from qmlir.policies.quantized_values import bias_constant, bias_in_steps, real_bias, uniform
 
 
 @dataclass(frozen=True)

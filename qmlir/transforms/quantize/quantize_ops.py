@@ -20,16 +20,16 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qmlir.dialects.nn import ConstantOp, MatMulOp, MaximumOp, MinimumOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp, is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.elements import element_type
+from qmlir.ir.context import Target
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of, tensor_type
-from qmlir.ir.marks import ON_FLOATS
+from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import replace
-from qmlir.ir.target import Target
+from qmlir.ir.types import element_type
 from qmlir.ir.weights import WeightsAttr
 from qmlir.policies.ledger import decide, deciding_operations, decision_of
 from qmlir.policies.legality import NoIntegerForm, lost_sums, require_integer_form, target_of
@@ -42,10 +42,16 @@ from qmlir.policies.runtime_kernels import (
     stores_signed,
 )
 from qmlir.policies.runtimes import runtime_of
-from qmlir.transforms.quantize.domains import argument_of, domain_clamp
 from qmlir.transforms.quantize.move_casts import holds_padding
-from qmlir.transforms.quantize.on_floats import computes_on_floats, follows, has_table, moves_numbers
-from qmlir.transforms.quantize.reasons import (
+from qmlir.transforms.quantize.on_floats import (
+    argument_of,
+    computes_on_floats,
+    domain_clamp,
+    follows,
+    has_table,
+    moves_numbers,
+)
+from qmlir.transforms.quantize.recipes import (
     COMPUTED_ON_FLOATS,
     COMPUTED_WEIGHTS,
     SHARED,

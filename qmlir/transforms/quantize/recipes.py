@@ -1,58 +1,142 @@
-"""Settles the recipe of each operation and each tensor of a network.
-
-A recipe is a quantization config: the schema, the precision and the other options in effect (recipe.py). Schema and
-precision together are its format.
-
-An operation that computes has the recipe that its own `qmlir.policy` attribute gives it, and its result has the same
-recipe. An operation that keeps the scale of its operands (a reshape, a concat, a pool) takes the format of a layer
-beside it, unless its own policy names a schema or a precision:
-
-* if the integer operations that make its operands have one format, the operation takes that format;
-* if their formats differ, or if only floats reach the operation, it takes the format of the operations that read its
-  result.
-
-A tensor that no integer operation makes (an input of the network, a constant, the result of a float operation)
-likewise has the format of the operations that read it, if they agree. So a 16-bit layer reads such a tensor in 16
-bits, without a detour through an 8-bit type.
-
-A step of an operator that sums squares (`qmlir.power` is 2) has 16 bits where the recipe has fewer, if the target
-computes it so and its own policy names no format: a square has twice the digits of its root, and so has the sum of
-squares. In 8 bits, every element below a twentieth of the largest element would become 0. Steps with higher powers stay
-float: they would need more than 16 bits, and have no integer form anyway.
-
-The recipes are settled once, before casts enter the graph.
-"""
+"""Settles the recipe of each operation and each tensor of a network, and says in words why an operation stays float."""
 
 from collections.abc import Iterable
 from dataclasses import replace
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.nn import ConstantOp, DivOp
+from qmlir.dialects.nn import CastOp, ConstantOp, DivOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.nn.shape import MovementOp
-from qmlir.dialects.quant.ops import DequantizeCastOp
+from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.qmlir import BLOCK
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
-from qmlir.ir.marks import POWER
-from qmlir.ir.target import Target
+from qmlir.ir.context import Target
+from qmlir.ir.names import POWER
+from qmlir.ir.rewriting import tensor_name
 from qmlir.numerics.schemas import is_symmetric, weight_bits
-from qmlir.policies.bias import bias_constant
-from qmlir.policies.quantized_values import computed_storage, data_operands, data_values, is_weight
-from qmlir.policies.recipe import POLICY, Format, Recipe, recipe_of, settings_of
-from qmlir.transforms.quantize.inputs import argument_of
-from qmlir.transforms.quantize.reasons import (
-    COMPUTED_BIAS,
-    COMPUTED_DIVISOR,
-    COMPUTED_WEIGHTS,
-    HIGH_POWERS,
-    Reason,
-    blocked,
-    source_of,
-)
+from qmlir.policies.policy import POLICY, Format, Recipe, recipe_of, settings_of
+from qmlir.policies.quantized_values import bias_constant, computed_storage, data_operands, data_values, is_weight
+from qmlir.transforms.nn.widen_halves import is_half
 from qmlir.transforms.quantize.scale_group import storage_type
+
+# ---------------------------------------------------------------------------------------------------------------
+# Finds the f32 value of a network input: the argument itself, or the cast of an argument in half precision.
+
+
+def float_input(argument: BlockArgument) -> SSAValue | None:
+    """The f32 value of an argument: the argument itself, or its cast from half precision; None if there is neither."""
+    if is_float(argument):
+        return argument
+    casts = (u.operation for u in argument.uses if is_half(argument))
+    return next((op.y for op in casts if isinstance(op, CastOp) and is_float(op.y)), None)
+
+
+def argument_of(value: SSAValue) -> BlockArgument | None:
+    """The argument whose f32 value the given value is; None if the value is no input."""
+    if isinstance(value, BlockArgument):
+        return value
+    op = value.owner
+    if isinstance(op, CastOp) and isinstance(op.x, BlockArgument) and is_half(op.x) and is_float(value):
+        return op.x
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Reasons why an operation stays float, in words: shared by the passes that decide about operations.
+
+
+Reason = tuple[str, str]
+"""A reason code of the ledger, which records decisions, and a sentence in which `it` is the operation."""
+
+COMPUTED_WEIGHTS: Reason = (
+    "computed-weights",
+    "its weights are computed at run time; only constant weights can be quantized",
+)
+COMPUTED_DIVISOR: Reason = (
+    "target",
+    "its divisor is computed at run time; quantized, it would lose its digits near 0",
+)
+COMPUTED_BIAS: Reason = ("bias", "its bias is computed at run time; only a constant bias can be quantized")
+
+
+COMPUTED_ON_FLOATS: Reason = (
+    "runtime",
+    "the model computes it on floats between casts, as LiteRT does; its integer form rounds otherwise",
+)
+
+HIGH_POWERS: Reason = ("target", "its powers have more digits than integers of 16 bits hold")
+
+KEPT_FLOAT: Reason = ("policy", "the policy keeps it in floats")
+
+EMPTY: Reason = ("empty", "it has a tensor without elements, of which there is nothing to quantize")
+
+SHARED: Reason = ("shared", "its result is also read as floats, which quantizing it would change")
+
+
+def blocked(op: Operation) -> Reason | None:
+    """The reason if the policy keeps an operation float, or its weights have a scale for each block; None otherwise."""
+    if recipe_of(op, Recipe()).keep_float:
+        return KEPT_FLOAT
+    sources = [source_of(v).owner for v in op.operands]
+    sizes = [o.attributes[BLOCK] for o in sources if isinstance(o, ConstantOp) and BLOCK in o.attributes]
+    if not sizes:
+        return None
+    size = sizes[0].value.data if isinstance(sizes[0], IntegerAttr) else "several"
+    return "blocked", f"its weights have a scale for each block of {size}, which integer sums cannot share"
+
+
+def no_range(lacking: Iterable[str]) -> Reason:
+    """The reason that no range is known for some tensors, given by names from `called`."""
+    names = ", ".join(dict.fromkeys(lacking))
+    return "no-range", f"no range is known for {names}"
+
+
+def called(value: SSAValue) -> str:
+    """The name of a tensor in messages: from the source model, else from its observer, else from the text of the IR."""
+    source = source_of(value)
+    observed = (u.operation.tensor.data for u in source.uses if isinstance(u.operation, ObserveOp))
+    if name := tensor_name(source) or next(observed, ""):
+        return f'"{name}"'
+    if source.name_hint:
+        return f"%{source.name_hint}"
+    return f"the result of {source.owner.name}" if isinstance(source.owner, Operation) else "an unnamed tensor"
+
+
+def source_of(value: SSAValue) -> SSAValue:
+    """The value that a chain of quantize and dequantize casts begins with."""
+    while isinstance(value.owner, DequantizeCastOp | QuantizeCastOp):
+        value = value.owner.operands[0]
+    return value
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Settles the recipe of each operation and each tensor of a network.
+#
+# A recipe is a quantization config: the schema, the precision and the other options in effect (policy.py). Schema and
+# precision together are its format.
+#
+# An operation that computes has the recipe that its own `qmlir.policy` attribute gives it, and its result has the same
+# recipe. An operation that keeps the scale of its operands (a reshape, a concat, a pool) takes the format of a layer
+# beside it, unless its own policy names a schema or a precision:
+#
+# * if the integer operations that make its operands have one format, the operation takes that format;
+# * if their formats differ, or if only floats reach the operation, it takes the format of the operations that read its
+#   result.
+#
+# A tensor that no integer operation makes (an input of the network, a constant, the result of a float operation)
+# likewise has the format of the operations that read it, if they agree. So a 16-bit layer reads such a tensor in 16
+# bits, without a detour through an 8-bit type.
+#
+# A step of an operator that sums squares (`qmlir.power` is 2) has 16 bits where the recipe has fewer, if the target
+# computes it so and its own policy names no format: a square has twice the digits of its root, and so has the sum of
+# squares. In 8 bits, every element below a twentieth of the largest element would become 0. Steps with higher powers
+# stay float: they would need more than 16 bits, and have no integer form anyway.
+#
+# The recipes are settled once, before casts enter the graph.
 
 
 class Recipes:

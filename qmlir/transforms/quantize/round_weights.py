@@ -1,32 +1,8 @@
-"""`round-weights`: rounds weights together, so that their errors cancel on the data that a layer reads.
+"""`round-weights`: rounds weights together, so that their errors cancel on the data that a layer reads."""
 
-The nearest integer is the best choice for a single weight. But the inputs of a sum vary together, so other weights can
-make up for the error of a weight. What counts is the error of the sums over calibration data,
-
-    E |W·x − Ŵ·x̂|²,   x the data of the float network, x̂ the data of the quantized network
-
-less its mean, which bias correction removes (correct_bias.py). With H the covariance of x̂ that is, up to a constant,
-
-    Σ_m (ŵ_m − t_m)ᵀ H (ŵ_m − t_m),   t_m = w_m + α · H⁻¹ · cov(x̂, w_m·(x − x̂))
-
-for each output m. The targets t differ from the float weights by a shift that makes up for the error of the layers
-before, as far as x̂ predicts that error: α is the share of the shift, found on one half of the samples, that holds on
-the other. H is estimated from few samples and therefore shrunk (covariance.py). Successive rounding and coordinate
-descent find integers of small cost (lattice.py). An output keeps the nearest integers if these cost less. Scales stay
-as they were chosen.
-
-The cast of the weights then reads the real values of these integers, and the constant keeps the float weights:
-
-    %w = nn.constant <…, [0.25, 0.5]> {qmlir.unrounded = #qmlir.weights<…, [0.3, 0.5]>} : …
-
-Layers are rounded in order: the layers before have rounded weights and, in `quantize`, corrected biases already. All is
-computed in float64 from integers; positions are drawn with a fixed seed.
-
-Enters and leaves: a float network with the casts of `choose-scales` (side_by_side.py).
-"""
-
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
+from math import ceil, prod
 from typing import Any
 
 import numpy as np
@@ -37,19 +13,326 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.nn import ConstantOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
-from qmlir.ir.interfaces import tensor_type
+from qmlir.ir.interfaces import shape_of, tensor_type
 from qmlir.ir.passes import option
 from qmlir.ir.weights import WeightsAttr
-from qmlir.policies.recipe import Recipe, recipe_of
-from qmlir.transforms.quantize.covariance import Moments, mean_of
-from qmlir.transforms.quantize.lattice import cost, near_integers
+from qmlir.policies.policy import Recipe, recipe_of
 from qmlir.transforms.quantize.side_by_side import UNROUNDED, Layer, SideBySide, network_of, samples_given
-from qmlir.transforms.quantize.terms import Terms
+
+# ---------------------------------------------------------------------------------------------------------------
+# Writes contractions (convolutions, fully connected layers) as matrix products, by im2col.
+#
+#     y[g, p, m] = Σ_k x[g, p, k] · w[g, m, k]
+#
+# g counts groups of outputs that read the same values: the groups of a convolution, the input channels of a depthwise
+# convolution; a fully connected layer has 1. p counts positions, m the outputs of a group, k the terms of a sum.
+#
+# If sums have very many terms, each block of terms is a group of its own, and the sums of the blocks add up to y. The
+# last block is padded with terms of zero.
+
 
 Array = npt.NDArray[Any]
+
+
+MOST = 1024
+"""The largest number of terms in a block: for k terms, a covariance takes k² of memory, and solving it k³ of time."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """A contraction as a matrix product: converts its data and weights to terms and back."""
+
+    op: Conv2DOp | DepthwiseConv2DOp | FullyConnectedOp
+
+    @classmethod
+    def of(cls, op: WeightedOp) -> "Terms | None":
+        """The terms of a contraction; None for kinds of contractions that are not supported here."""
+        return cls(op) if isinstance(op, Conv2DOp | DepthwiseConv2DOp | FullyConnectedOp) else None
+
+    @property
+    def channel_groups(self) -> int:
+        """The number of groups of outputs that read different input channels."""
+        if isinstance(self.op, DepthwiseConv2DOp):
+            return shape_of(self.op.x)[3]
+        return self.op.group_count() if isinstance(self.op, Conv2DOp) else 1
+
+    @property
+    def blocks(self) -> int:
+        """The number of blocks that the terms of a sum are divided into."""
+        return ceil(self._length / MOST)
+
+    @property
+    def positions(self) -> int:
+        """The number of sums that each output channel has in a sample."""
+        return prod(shape_of(self.op.y)[:-1])
+
+    @property
+    def count(self) -> int:
+        """The number of values that the sums at a position read; outputs of a group share them."""
+        return self.channel_groups * self._length
+
+    def data(self, x: Array, positions: Array) -> Array:
+        """The data at some positions, as [g, p, k]."""
+        if isinstance(self.op, FullyConnectedOp):
+            return self._in_blocks(x[positions][None])
+        _, rows, columns, _ = shape_of(self.op.w)
+        windows = self.op.windows(x, (rows, columns), 0)
+        seen = windows[np.unravel_index(positions, windows.shape[:3])]  # [p, rows, columns, channels]
+        by_group = seen.reshape(len(positions), rows * columns, self.channel_groups, -1).transpose(2, 0, 1, 3)
+        return self._in_blocks(by_group.reshape(self.channel_groups, len(positions), -1))
+
+    def weights(self, w: Array) -> Array:
+        """The weights as [g, m, k], from an array in the operation's layout."""
+        if isinstance(self.op, DepthwiseConv2DOp):
+            rows = w.reshape(-1, self.channel_groups, self.op.multiplier()).transpose(1, 2, 0)
+        else:
+            rows = w.reshape(self.channel_groups, w.shape[0] // self.channel_groups, -1)
+        return self._in_blocks(rows)
+
+    def as_stored(self, w: Array) -> Array:
+        """The weights in the operation's layout, from an array [g, m, k]."""
+        rows = w.reshape(self.channel_groups, self.blocks, *w.shape[1:]).swapaxes(1, 2)
+        rows = rows.reshape(self.channel_groups, w.shape[1], -1)[:, :, : self._length]
+        if isinstance(self.op, DepthwiseConv2DOp):
+            rows = rows.transpose(2, 0, 1)
+        return np.ascontiguousarray(rows).reshape(shape_of(self.op.w))
+
+    @property
+    def _length(self) -> int:
+        """The number of terms of a sum."""
+        return prod(shape_of(self.op.w)) // self.op.output_channels()
+
+    def _in_blocks(self, rows: Array) -> Array:
+        """Divides rows [g, n, terms] into blocks of terms: [g · blocks, n, terms of a block]."""
+        groups, count, length = rows.shape
+        if self.blocks == 1:
+            return rows
+        each = ceil(length / self.blocks)
+        filled = np.pad(rows, ((0, 0), (0, 0), (0, each * self.blocks - length)))
+        return filled.reshape(groups, count, self.blocks, each).swapaxes(1, 2).reshape(-1, count, each)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Estimates covariances from few samples.
+#
+# If k values have not many more than k samples, the off-diagonals of their sample covariance are mostly noise: a result
+# fitted to this noise fits these samples only. So the off-diagonals are shrunk towards zero by the share of their
+# squares that is noise,
+#
+#     ρ = Σ_{i≠j} Var(s_ij) / Σ_{i≠j} s_ij²,
+#
+# which minimises the expected squared error (Ledoit and Wolf 2004; towards the diagonal Schäfer and Strimmer 2005).
+# Positions of one picture are alike, so Var is taken over whole samples, not over positions.
+
+
+RIDGE = 1e-4
+"""Added to each variance, as a share of the mean variance: if some values never change, the matrix stays definite."""
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Second moments of values x [k], and of x with values y [m], around a centre, summed over samples.
+
+    The moments of a sample are means over its positions. g counts groups.
+
+    samples  number of samples
+    xx       moments of x with x, [g, k, k]
+    xy       moments of x with y, [g, k, m]
+    squares  sum over samples of the squared off-diagonals of the sample's own xx, [g]
+    """
+
+    samples: int
+    xx: Array
+    xy: Array
+    squares: Array
+
+    @classmethod
+    def of(cls, pairs: Sequence[tuple[Array, Array]], centre: tuple[Array, Array]) -> "Moments":
+        """The moments of samples, pairs of x [g, p, k] and y [g, p, m] at p positions, around centres [g, 1, …]."""
+        (groups, positions, terms), outputs = pairs[0][0].shape, pairs[0][1].shape[2]
+        xx, xy, squares = np.zeros((groups, terms, terms)), np.zeros((groups, terms, outputs)), np.zeros(groups)
+        together = max(1, ROWS // positions)
+        for first in range(0, len(pairs), together):
+            some = pairs[first : first + together]
+            x = np.concatenate([x - centre[0] for x, _ in some], axis=1)
+            y = np.concatenate([y - centre[1] for _, y in some], axis=1)
+            across = x.swapaxes(1, 2) / positions
+            xx += across @ x
+            xy += across @ y
+            squares += sum(_off_diagonal_squares(own) for own in np.split(x, len(some), axis=1)) / positions**2
+        return cls(len(pairs), xx, xy, squares)
+
+    def __add__(self, other: "Moments") -> "Moments":
+        sums = self.xx + other.xx, self.xy + other.xy, self.squares + other.squares
+        return Moments(self.samples + other.samples, *sums)
+
+    @property
+    def mean_xx(self) -> Array:
+        """The sample covariance of x, [g, k, k]."""
+        return self.xx / self.samples
+
+    @property
+    def mean_xy(self) -> Array:
+        """The sample covariance of x with y, [g, k, m]."""
+        return self.xy / self.samples
+
+    def covariance(self) -> Array:
+        """The covariance of x with shrunk off-diagonals, [g, k, k]; positive definite."""
+        mean = self.mean_xx
+        variances = np.diagonal(mean, axis1=1, axis2=2)
+        signal = np.einsum("gij,gij->g", mean, mean) - (variances**2).sum(axis=1)
+        noise = (self.squares / self.samples - signal) / max(self.samples - 1, 1)
+        share = np.clip(noise / np.maximum(signal, np.finfo(np.float64).tiny), 0.0, 1.0)
+        if self.samples == 1:
+            share = np.ones_like(share)
+        found = mean * (1 - share[:, None, None])
+        least = RIDGE * variances.mean(axis=1, keepdims=True) + np.finfo(np.float32).tiny
+        np.einsum("gii->gi", found)[:] = variances + least
+        return found
+
+
+ROWS = 1024
+"""About how many positions enter one matrix product."""
+
+
+def mean_of(arrays: Sequence[Array]) -> Array:
+    """The mean of arrays [g, p, n], one for each sample, over samples and positions: [g, 1, n]."""
+    return np.mean([a.mean(axis=1, keepdims=True, dtype=np.float64) for a in arrays], axis=0)
+
+
+def _off_diagonal_squares(x: Array) -> Array:
+    """The sum of the squared off-diagonals of xᵀx, [g], for x [g, p, k].
+
+    xxᵀ has the same sum of squares, and is computed in its place where it is smaller.
+    """
+    turned = x.swapaxes(1, 2)
+    form = turned @ x if x.shape[1] > x.shape[2] else x @ turned
+    return np.einsum("gij,gij->g", form, form) - ((x**2).sum(axis=1) ** 2).sum(axis=1)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Rounds real numbers to integers whose errors interact (adaptive rounding).
+#
+# Rounding each number to the nearest integer is best if the errors do not interact. Where integers q stand for targets
+# t, and a positive definite matrix H gives the cost of their errors together,
+#
+#     cost(q) = (q − t)ᵀ H (q − t),
+#
+# the best q is the point of a lattice nearest to t in the metric of H, which is hard to find. Two classic steps find a
+# near point:
+#
+# 1. *Successive rounding.* With H = L·Lᵀ the cost is Σ_k L_kk²·(q_k − c_k)², where c_k is t_k moved by the errors of
+#    the numbers after it: c_k = t_k − Σ_{j>k} (q_j − t_j)·L_jk / L_kk. So numbers are rounded from the last to the
+#    first, each around its c_k. This is Babai's nearest plane (1986); as a method for weights, with the errors fed
+#    forward through H⁻¹, it is optimal brain surgery and quantization and GPTQ (Hassibi and Stork 1993, Frantar et al.
+#    2022). Numbers whose errors cost most are rounded first, as the numbers rounded later can still make up for their
+#    errors.
+# 2. *Coordinate descent.* Each number in turn is set to the best integer, given the current values of the others; no
+#    step makes the cost larger.
+
+
+BLOCK = 64
+"""The number of columns that are rounded one by one before one matrix product passes their errors to the rest."""
+
+SWEEPS = 4
+"""The largest number of rounds of coordinate descent; further rounds change too little to show in any result."""
+
+
+def near_integers(targets: Array, form: Array, limits: tuple[int, int]) -> Array:
+    """Integers that approximate real numbers at little cost, by successive rounding and coordinate descent.
+
+    Args:
+        targets: t, [g, m, k] float64: m rows of k numbers for each of g forms.
+        form: H, [g, k, k], symmetric and positive definite.
+        limits: The least and the greatest integer.
+
+    Returns:
+        [g, m, k], integers as float64.
+    """
+    return descended(rounded_in_turn(targets, form, limits), targets, form, limits)
+
+
+def cost(integers: Array, targets: Array, form: Array) -> Array:
+    """(q − t)ᵀ H (q − t) of each row, [g, m]."""
+    errors = integers - targets
+    return np.einsum("gmk,gmk->gm", errors @ form, errors)
+
+
+def rounded_in_turn(targets: Array, form: Array, limits: tuple[int, int]) -> Array:
+    """Rounds numbers in turn (step 1 of this module); arguments and result are those of `near_integers`."""
+    order = np.argsort(np.diagonal(form, axis1=1, axis2=2), axis=1, kind="stable")
+    t = np.take_along_axis(targets, order[:, None], axis=2)
+    ordered = np.take_along_axis(np.take_along_axis(form, order[:, :, None], axis=1), order[:, None], axis=2)
+    factor = np.linalg.cholesky(ordered)
+    factor /= np.diagonal(factor, axis1=1, axis2=2)[:, None].copy()
+    errors = np.zeros_like(t)
+    for first in reversed(range(0, t.shape[2], BLOCK)):
+        last = min(first + BLOCK, t.shape[2])
+        fed = errors[:, :, last:] @ factor[:, last:, first:last]
+        for k in reversed(range(last - first)):
+            column = t[:, :, first + k]
+            error = np.clip(np.rint(column - fed[:, :, k]), *limits) - column
+            errors[:, :, first + k] = error
+            fed[:, :, :k] += error[:, :, None] * factor[:, first + k, None, first : first + k]
+    integers = np.empty_like(t)
+    np.put_along_axis(integers, np.broadcast_to(order[:, None], t.shape), np.rint(t + errors), axis=2)
+    return integers
+
+
+def descended(start: Array, targets: Array, form: Array, limits: tuple[int, int]) -> Array:
+    """Improves integers `start` by coordinate descent (step 2); other arguments and result as for `near_integers`."""
+    integers = start.copy()
+    errors = integers - targets
+    curvature = np.diagonal(form, axis1=1, axis2=2)
+    for _ in range(SWEEPS):
+        changed = False
+        for first in range(0, targets.shape[2], BLOCK):
+            last = min(first + BLOCK, targets.shape[2])
+            slope = errors @ form[:, :, first:last]
+            for k in range(first, last):
+                old = integers[:, :, k]
+                new = np.clip(np.rint(old - slope[:, :, k - first] / curvature[:, k, None]), *limits)
+                step = new - old
+                if step.any():
+                    changed = True
+                    integers[:, :, k] = new
+                    errors[:, :, k] += step
+                    slope += step[:, :, None] * form[:, k, None, first:last]
+        if not changed:
+            break
+    return integers
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# `round-weights`: rounds weights together, so that their errors cancel on the data that a layer reads.
+#
+# The nearest integer is the best choice for a single weight. But the inputs of a sum vary together, so other weights
+# can make up for the error of a weight. What counts is the error of the sums over calibration data,
+#
+#     E |W·x − Ŵ·x̂|²,   x the data of the float network, x̂ the data of the quantized network
+#
+# less its mean, which bias correction removes (correct_bias.py). With H the covariance of x̂ that is, up to a constant,
+#
+#     Σ_m (ŵ_m − t_m)ᵀ H (ŵ_m − t_m),   t_m = w_m + α · H⁻¹ · cov(x̂, w_m·(x − x̂))
+#
+# for each output m. The targets t differ from the float weights by a shift that makes up for the error of the layers
+# before, as far as x̂ predicts that error: α is the share of the shift, found on one half of the samples, that holds on
+# the other. H is estimated from few samples and therefore shrunk. Successive rounding and coordinate
+# descent find integers of small cost. An output keeps the nearest integers if these cost less. Scales stay
+# as they were chosen.
+#
+# The cast of the weights then reads the real values of these integers, and the constant keeps the float weights:
+#
+#     %w = nn.constant <…, [0.25, 0.5]> {qmlir.unrounded = #qmlir.weights<…, [0.3, 0.5]>} : …
+#
+# Layers are rounded in order: the layers before have rounded weights and, in `quantize`, corrected biases already. All
+# is computed in float64 from integers; positions are drawn with a fixed seed.
+#
+# Enters and leaves: a float network with the casts of `choose-scales` (side_by_side.py).
+
 
 POSITIONS = 16384
 """The largest number of positions, over all samples, at which the data of a layer are taken. A quarter as many change

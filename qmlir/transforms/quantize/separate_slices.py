@@ -22,16 +22,16 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import ReshapeOp, SliceOp, TransposeOp
 from qmlir.dialects.nn.base import is_float
-from qmlir.dialects.nn.pointwise import FunctionOp
-from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.nn.elementwise import FunctionOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.quant.rules import FixedScale
+from qmlir.ir.context import Target
 from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import set_names
-from qmlir.ir.target import Target
 from qmlir.numerics.schemas import Precision, Schema
 from qmlir.policies.legality import target_of
-from qmlir.policies.recipe import Recipe
+from qmlir.policies.policy import Recipe
 from qmlir.transforms.quantize.recipes import Recipes
 
 MOVED = (SliceOp, ReshapeOp, TransposeOp)

@@ -1,22 +1,18 @@
-"""Evaluates the float and the quantized reading of a network side by side, between `choose-scales` and `quantize-ops`.
-
-Such a network has two readings: with its casts it means what the quantized network means; without them it is the float
-network. Both are evaluated on all samples, operation after operation. At each contraction (a convolution or fully
-connected layer), steps may change the weights and the bias, and the operations behind it read the changed result. So
-each layer is adjusted to the layers before it as they are after their own adjustment.
-"""
+"""Evaluates the float and the quantized reading of a network side by side, before `quantize-ops` joins them."""
 
 import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
+from functools import wraps
 from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
+from threadpoolctl import threadpool_limits  # pyright: ignore[reportMissingTypeStubs]
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -29,7 +25,38 @@ from qmlir.ir.interfaces import shape_of
 from qmlir.ir.signature import Signature, signature_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.profiles.profile import require_finite
-from qmlir.transforms.quantize.one_thread import on_one_thread
+
+# ---------------------------------------------------------------------------------------------------------------
+# Makes sums independent of the number of threads.
+#
+# BLAS divides a matrix product among as many threads as there are processors, and each division adds in another order.
+# The last bits of a sum can decide in which direction a weight is rounded, so decisions on data are computed on one
+# thread.
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def on_one_thread(function: Callable[P, T]) -> Callable[P, T]:
+    """Wraps a function so that BLAS uses one thread while the function runs."""
+
+    @wraps(function)
+    def alone(*args: P.args, **kwargs: P.kwargs) -> T:
+        with threadpool_limits(limits=1, user_api="blas"):
+            return function(*args, **kwargs)
+
+    return alone
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Evaluates the float and the quantized reading of a network side by side, between `choose-scales` and `quantize-ops`.
+#
+# Such a network has two readings: with its casts it means what the quantized network means; without them it is the
+# float network. Both are evaluated on all samples, operation after operation. At each contraction (a convolution or
+# fully connected layer), steps may change the weights and the bias, and the operations behind it read the changed
+# result. So each layer is adjusted to the layers before it as they are after their own adjustment.
+
 
 Array = npt.NDArray[Any]
 Samples = Iterable[Array | Mapping[str, Array]]

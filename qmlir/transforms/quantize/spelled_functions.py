@@ -1,26 +1,396 @@
-"""Patterns that replace a function that a quantized model spells out as several operators by one operation.
+"""Patterns that replace what a quantized model spells out as several operators by one operation."""
 
-ONNX lacks some operations of nn, so its exporter writes
-
-    x · sigmoid(alpha · x)           nn.swish
-    1 / sqrt(x)                      nn.rsqrt
-    (a − b) · (a − b)                nn.squared_difference
-    where(x < 0, x · slope, x)       nn.prelu, whose slopes are wider than x
-
-Each form is exactly what the operation means on floats. Between casts the operation has an integer form, a table; the
-operators within the form have no integer form, as their tensors have no ranges of their own. So a network that is
-exported and read again gives the same bits.
-"""
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from qmlir.dialects import nn
-from qmlir.dialects.nn.base import bound, is_float
-from qmlir.dialects.nn.elementwise import BinaryOp
+from qmlir.dialects.nn import AddOp, GatherOp, MulOp, ResizeOp, SliceOp
+from qmlir.dialects.nn.base import Clamped, bound, is_float
+from qmlir.dialects.nn.elementwise import BinaryOp, UnaryOp
+from qmlir.dialects.nn.movement import places
+from qmlir.dialects.nn.queries import constant_of, float_constant_of, keeps_shape, split_constant, used_once
+from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.rewriting import replace
-from qmlir.transforms.nn.matching import float_constant_of, keeps_shape, split_constant, used_once
+from qmlir.ir.weights import WeightsAttr
+
+# ---------------------------------------------------------------------------------------------------------------
+# Patterns that replace elementwise functions that a quantized model writes as several operators by one operation.
+#
+# TFLite lacks some functions of nn, so its exporter writes, for data of 16 bits,
+#
+#     sin(x) / cos(x)                                    nn.tan
+#     1 / x                                              nn.reciprocal
+#     x / (1 + |x|)                                      nn.softsign
+#     max(x, 0) + log(1 + e^−|x|)                        nn.softplus
+#     x · tanh(softplus(x))                              nn.mish
+#     max(x, 0) + alpha · elu(min(x, 0))                 nn.elu
+#     gamma · elu(x)                                     nn.selu
+#     max(x, 0) + alpha · elu(min(x / alpha, 0))         nn.celu
+#     max(0, min(1, alpha · x + beta))                   nn.hard_sigmoid
+#     x where alpha < x, else 0                          nn.thresholded_relu
+#     x + bias where x < −threshold, x − bias where threshold < x, else 0      nn.shrink
+#
+# A term describes each form: operations over one argument, with numbers that are given or have a name. The operations
+# within a term have no ranges of their own and would stay float; the function has a lookup table. So a network that is
+# exported and read again gives the same bits.
+
+
+COMMUTES = (nn.AddOp, nn.MulOp, nn.MinimumOp)
+"""Operations whose operands may stand in either order in a term."""
+
+
+@dataclass(frozen=True)
+class Argument:
+    """The argument of a function: the same value wherever it stands in a term."""
+
+
+X = Argument()
+
+
+@dataclass(frozen=True, init=False)
+class Call:
+    """An operation in a term.
+
+    kind      the class of the operation
+    operands  its operands; a number is given by its value, or by a name under which any number is found
+    """
+
+    kind: type[Operation]
+    operands: "tuple[Term, ...]"
+
+    def __init__(self, kind: type[Operation], *operands: "Term"):
+        object.__setattr__(self, "kind", kind)
+        object.__setattr__(self, "operands", operands)
+
+
+Term: TypeAlias = Argument | Call | float | str
+
+
+@dataclass(frozen=True)
+class Found:
+    """A match of a term in a graph.
+
+    x           the argument, once it is known
+    numbers     name → number
+    operations  the operations of the term, each before its readers
+    """
+
+    x: SSAValue | None = None
+    numbers: Mapping[str, float] | None = None
+    operations: tuple[Operation, ...] = ()
+
+    def number(self, name: str, value: float) -> "Found | None":
+        """The match with a number under a name added; None if the name stands for another number already."""
+        numbers = self.numbers or {}
+        return Found(self.x, {**numbers, name: value}, self.operations) if numbers.get(name, value) == value else None
+
+
+def matches(value: SSAValue, term: Term, found: Found) -> Iterator[Found]:
+    """The ways in which a value matches a term, each added to what is found already."""
+    if isinstance(term, Argument):
+        if found.x in (None, value):
+            yield Found(value, found.numbers, found.operations)
+    elif isinstance(term, Call):
+        op = value.owner
+        if isinstance(op, term.kind) and not _clamps(op) and _alpha_is_one(op):
+            yield from _operands_match(op, term, found)
+    elif (constant := float_constant_of(value)) is not None and constant.value.array.size == 1:
+        number = float(constant.value.array.reshape(()))
+        with_it = found.number(term, number) if isinstance(term, str) else found
+        if with_it is not None and (isinstance(term, str) or number == term):
+            yield with_it
+
+
+def _operands_match(op: Operation, term: Call, found: Found) -> Iterator[Found]:
+    orders = [tuple(op.operands)]
+    if term.kind in COMMUTES:
+        orders.append(orders[0][::-1])
+    for operands in orders:
+        ways = [found]
+        for operand, inner in zip(operands, term.operands, strict=True):
+            ways = [further for way in ways for further in matches(operand, inner, way)]
+        for way in ways:
+            known = () if op in way.operations else (op,)
+            yield Found(way.x, way.numbers, (*way.operations, *known))
+
+
+def _clamps(op: Operation) -> bool:
+    """Whether a clamp is fused to an operation."""
+    return isinstance(op, Clamped) and op.bounds() != (None, None)
+
+
+def _alpha_is_one(op: Operation) -> bool:
+    """Whether an operation has alpha 1, as TFLite's ELU has, if it is an ELU."""
+    return not isinstance(op, nn.EluOp) or op.alpha.value.data == 1
+
+
+Numbers = dict[str, float]
+
+
+def _same(numbers: Numbers) -> Numbers | None:
+    """Parameters with the names and the values of the numbers."""
+    return numbers
+
+
+@dataclass(frozen=True)
+class NameFunction(RewritePattern):
+    """Replaces the operations that match a term by the function that they compute.
+
+    kind        the class of the function
+    term        the operations that it is written as
+    parameters  gives the function's parameters from the term's numbers; None if no parameters give these numbers
+    """
+
+    kind: type[UnaryOp]
+    term: Call
+    parameters: Callable[[Numbers], Numbers | None] = _same
+
+    def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
+        if not isinstance(op, self.term.kind) or not is_float(op.results[0]):
+            return
+        for found in matches(op.results[0], self.term, Found()):
+            parameters = self.parameters(dict(found.numbers or {}))
+            if found.x is None or parameters is None or not _is_whole(found, op):
+                continue
+            properties = {name: bound(value) for name, value in parameters.items()}
+            replace(rewriter, op, self.kind.make([found.x], properties), absorbing=found.operations[:-1])
+            return
+
+
+def _is_whole(found: Found, end: Operation) -> bool:
+    """Whether only a term's own operations read its inner values, and its result has the shape of the argument."""
+    assert found.x is not None
+    inner = [o for o in found.operations if o is not end]
+    alone = all(use.operation in found.operations for o in inner for r in o.results for use in r.uses)
+    return alone and shape_of(end.results[0]) == shape_of(found.x)
+
+
+def _celu(numbers: Numbers) -> Numbers | None:
+    """The parameter alpha, if the other number is its reciprocal in float32; else None."""
+    alpha, inverse = numbers["alpha"], numbers["inverse"]
+    return {"alpha": alpha} if alpha and float(np.float32(1 / alpha)) == inverse else None
+
+
+def _shrink(numbers: Numbers) -> Numbers | None:
+    """The parameters bias and threshold, if the lower threshold is the negative of the upper; else None."""
+    threshold, bias = numbers["threshold"], numbers["bias"]
+    return {"bias": bias, "threshold": threshold} if numbers["least"] == -threshold else None
+
+
+class NameSelu(RewritePattern):
+    """gamma · elu(x) → nn.selu(x)"""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: nn.MulOp, rewriter: PatternRewriter) -> None:
+        split = split_constant(op)
+        if split is None or split[1].value.array.size != 1 or _clamps(op) or not keeps_shape(op, split[0]):
+            return
+        elu = split[0].owner
+        if isinstance(elu, nn.EluOp) and used_once(elu) and is_float(op.y):
+            gamma = float(split[1].value.array.reshape(()))
+            selu = nn.SeluOp.make([elu.x], {"alpha": elu.alpha, "gamma": bound(gamma)})
+            replace(rewriter, op, selu, absorbing=[elu])
+
+
+RELU = Call(nn.ReluOp, X)
+SOFTPLUS = Call(nn.AddOp, RELU, Call(nn.LogOp, Call(nn.AddOp, Call(nn.ExpOp, Call(nn.NegOp, Call(nn.AbsOp, X))), 1.0)))
+ELU = Call(nn.AddOp, RELU, Call(nn.MulOp, Call(nn.EluOp, Call(nn.MinimumOp, X, 0.0)), "alpha"))
+CELU_BELOW = Call(nn.EluOp, Call(nn.MinimumOp, Call(nn.MulOp, X, "inverse"), 0.0))
+LINE = Call(nn.AddOp, Call(nn.MulOp, X, "alpha"), "beta")
+ABOVE = Call(nn.WhereOp, Call(nn.LessOp, "threshold", X), Call(nn.SubOp, X, "bias"), 0.0)
+SHRINK = Call(nn.WhereOp, Call(nn.LessOp, X, "least"), Call(nn.AddOp, X, "bias"), ABOVE)
+
+COMPOSED = (
+    NameFunction(nn.SoftplusOp, SOFTPLUS),
+    NameFunction(nn.EluOp, ELU),
+    NameFunction(nn.CeluOp, Call(nn.AddOp, RELU, Call(nn.MulOp, CELU_BELOW, "alpha")), _celu),
+    NameFunction(nn.TanOp, Call(nn.DivOp, Call(nn.SinOp, X), Call(nn.CosOp, X))),
+    NameFunction(nn.ReciprocalOp, Call(nn.DivOp, 1.0, X)),
+    NameFunction(nn.SoftsignOp, Call(nn.DivOp, X, Call(nn.AddOp, Call(nn.AbsOp, X), 1.0))),
+    NameFunction(nn.HardSigmoidOp, Call(nn.ReluOp, Call(nn.MinimumOp, LINE, 1.0))),
+    NameFunction(nn.ThresholdedReluOp, Call(nn.WhereOp, Call(nn.LessOp, "alpha", X), X, 0.0)),
+    NameFunction(nn.ShrinkOp, SHRINK, _shrink),
+)
+"""Patterns over operations that a model file has."""
+
+OF_COMPOSED = (NameFunction(nn.MishOp, Call(nn.MulOp, X, Call(nn.TanhOp, Call(nn.SoftplusOp, X)))), NameSelu())
+"""Patterns over functions, some of which `COMPOSED` must have put together before."""
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Patterns that replace an interpolation that a quantized model spells out as sums on floats by one `nn.resize`.
+#
+# ONNX's operators cannot state the tables of `nn.resize`, so its exporter writes, along each axis,
+#
+#     Add(Mul(Gather(x, taps₀), weights₀), Mul(Gather(x, taps₁), weights₁)), …
+#
+# where taps are the indices of each element's neighbours. That is what `nn.resize` means on floats, sum by sum. Between
+# casts `nn.resize` has an integer form. The products and sums have no integer form, as they have no ranges of their
+# own. So a network that is exported and read again gives the same bits.
+
+
+class _Term(NamedTuple):
+    """A term of an interpolation: a neighbour of each element, times constant weights.
+
+    x           the tensor that the neighbours are elements of
+    axis, taps  the axis, and the index of each neighbour along it; None if the neighbour is the element itself
+    weights     the values of a constant; None if there is no product
+    operations  the operations that compute the term
+    """
+
+    x: SSAValue
+    axis: int | None
+    taps: Array | None
+    weights: Array | None
+    operations: Sequence[Operation]
+
+
+class NameInterpolation(RewritePattern):
+    """A sum of weighted neighbours along one axis → nn.resize along that axis."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: AddOp, rewriter: PatternRewriter) -> None:
+        (found, absorbed), readers = _interpolation(op), [use.operation for use in op.y.uses]
+        # Of nested sums the outermost counts.
+        within = any(isinstance(reader, AddOp) and _interpolation(reader)[0] for reader in readers)
+        if found is not None and not within:
+            x, axis, taps, weights = found
+            replace(rewriter, op, _resize(x, [axis], [taps], [weights]), absorbing=absorbed)
+
+
+class JoinInterpolations(RewritePattern):
+    """nn.resize of nn.resize along other axes → an nn.resize along all of them: rounded once where it is quantized."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ResizeOp, rewriter: PatternRewriter) -> None:
+        first = op.x.owner
+        if not isinstance(first, ResizeOp) or not used_once(first) or not is_float(op.x):
+            return
+        tables = [*first.tables(), *op.tables()]
+        axes = [axis for axis, _, _ in tables]
+        if len(set(axes)) == len(axes):
+            joined = _resize(first.x, axes, [taps for _, taps, _ in tables], [weights for _, _, weights in tables])
+            replace(rewriter, op, joined, absorbing=[first])
+
+
+def _resize(x: SSAValue, axes: Sequence[int], taps: Sequence[Array], weights: Sequence[Array]) -> ResizeOp:
+    properties = {
+        "axes": DenseArrayBase.from_list(i64, list(axes)),
+        "taps": ArrayAttr([WeightsAttr(t) for t in taps]),
+        "weights": ArrayAttr([WeightsAttr(w) for w in weights]),
+    }
+    return ResizeOp.make([x], properties)
+
+
+def _interpolation(op: AddOp) -> tuple[tuple[SSAValue, int, Array, Array] | None, Sequence[Operation]]:
+    """The operand, axis, taps [O, T] and weights [O, T] of a sum that is an interpolation, and its other operations."""
+    terms, sums = _terms(op)
+    axes = {t.axis for t in terms if t.axis is not None}
+    if len({t.x for t in terms}) != 1 or all(t.weights is None for t in terms):
+        return None, []
+    x = terms[0].x
+    axes = axes or _of_one_element(op, x, [t.weights for t in terms])
+    if len(axes) != 1:
+        return None, []
+    (axis,) = axes
+    weights = [w for t in terms if (w := _along(t.weights, axis, shape_of(op.y))) is not None]
+    if len(weights) < len(terms):
+        return None, []
+    itself = np.arange(shape_of(x)[axis])
+    taps = np.stack([itself if t.taps is None else t.taps for t in terms], axis=1)
+    return (x, axis, taps, np.stack(weights, axis=1)), [*(o for t in terms for o in t.operations), *sums]
+
+
+def _of_one_element(op: AddOp, x: SSAValue, weights: Sequence[Array | None]) -> set[int]:
+    """An axis of length 1, if all neighbours are its only element and the weights sum up to 1; empty without such.
+
+    Any such axis gives the same numbers, but an axis that an nn.resize before or behind interpolates is skipped: a
+    joined nn.resize has only one table for each axis.
+    """
+    parts = [np.ones(1) if w is None else w.astype(np.float64) for w in weights]
+    if any(p.size != 1 for p in parts) or abs(sum(float(p.reshape(())) for p in parts) - 1) > 1e-6:
+        return set()
+    around = [x.owner, *(use.operation for use in op.y.uses)]
+    taken = [axis for other in around if isinstance(other, ResizeOp) for axis, _, _ in other.tables()]
+    return set([axis for axis, length in enumerate(shape_of(x)) if length == 1 and axis not in taken][:1])
+
+
+def _terms(op: AddOp) -> tuple[list[_Term], list[AddOp]]:
+    """The terms of ((t₀ + t₁) + t₂) + … in order, and the sums within; no terms if `op` is no such sum."""
+    sums: list[AddOp] = []
+    terms: list[_Term] = []
+    total: SSAValue = op.y
+    while isinstance(add := total.owner, AddOp) and add.bounds() == (None, None) and (add is op or used_once(add)):
+        if (term := _term(add.rhs)) is None:
+            return [], []
+        terms.insert(0, term)
+        sums.insert(0, add)
+        total = add.lhs
+    # The first term may be the element itself, without a weight.
+    first = _term(total) or _Term(total, None, None, None, [])
+    return ([first, *terms], sums[:-1]) if terms else ([], [])
+
+
+def _term(value: SSAValue) -> _Term | None:
+    product, weights = value.owner, None
+    operations: list[Operation] = []
+    if isinstance(product, MulOp) and product.bounds() == (None, None) and used_once(product):
+        if (constant := float_constant_of(product.rhs)) is None:
+            return None
+        weights, value = constant.value.array, product.lhs
+        operations.append(product)
+    mover = value.owner
+    if isinstance(mover, GatherOp | SliceOp) and used_once(mover) and is_float(value):
+        if (found := _taken(mover)) is not None:
+            return _Term(mover.x, *found, weights, [mover, *operations])
+    return _Term(value, None, None, weights, operations) if operations else None
+
+
+def _taken(op: GatherOp | SliceOp) -> tuple[int, Array] | None:
+    """The only axis along which an operation takes elements, and their indices; a slice is a gather in equal steps."""
+    x = shape_of(op.x)
+    if isinstance(op, SliceOp):
+        steps = list(zip(op.offsets.get_values(), op.sizes.get_values(), op.strides.get_values(), strict=True))
+        axes = [a for a, step in enumerate(steps) if step != (0, x[a], 1)]
+        if len(axes) != 1:
+            return None
+        offset, size, stride = steps[axes[0]]
+        return axes[0], offset + stride * np.arange(size)
+    axis, indices = op.axis.value.data, constant_of(op.indices)
+    if indices is None or indices.value.array.ndim != 1:
+        return None
+    return axis, places(indices.value.array, x[axis]).astype(np.int64)
+
+
+def _along(weights: Array | None, axis: int, shape: Sequence[int]) -> Array | None:
+    """The weight of each element of an axis, f64, 1 without weights; None if weights differ along another axis."""
+    if weights is None:
+        return np.ones(shape[axis])
+    extents = (*[1] * (len(shape) - weights.ndim), *weights.shape)
+    if len(extents) != len(shape) or any(n != 1 for other, n in enumerate(extents) if other != axis):
+        return None
+    return np.broadcast_to(weights.reshape(-1).astype(np.float64), (shape[axis],)).copy()
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Patterns that replace a function that a quantized model spells out as several operators by one operation.
+#
+# ONNX lacks some operations of nn, so its exporter writes
+#
+#     x · sigmoid(alpha · x)           nn.swish
+#     1 / sqrt(x)                      nn.rsqrt
+#     (a − b) · (a − b)                nn.squared_difference
+#     where(x < 0, x · slope, x)       nn.prelu, whose slopes are wider than x
+#
+# Each form is exactly what the operation means on floats. Between casts the operation has an integer form, a table; the
+# operators within the form have no integer form, as their tensors have no ranges of their own. So a network that is
+# exported and read again gives the same bits.
 
 
 class NameSwish(RewritePattern):

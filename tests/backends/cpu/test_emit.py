@@ -5,8 +5,7 @@ import pytest
 from xdsl.dialects.builtin import Float16Type, Float32Type, Float64Type, FloatAttr, StringAttr, i32
 from xdsl.parser import Parser
 
-from qmlir.backends.cpu.emit import emit_llvm_ir
-from qmlir.backends.cpu.literals import constant_text, symbol
+from qmlir.backends.cpu.emit import constant_text, emit_llvm_ir, symbol
 from qmlir.errors import LoweringError
 from qmlir.ir.context import make_context
 from qmlir.ir.upstream.llvm import LLVM, AddOp

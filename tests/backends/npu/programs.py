@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.backends.npu.assembly import assemble
-from qmlir.backends.npu.stream import Port, Program, Segment, flat
+from qmlir.backends.npu.stream import Port, Program, Segment, assemble, flat
 from qmlir.devices import Device, load_device
 from qmlir.isa.encoding import Place
 

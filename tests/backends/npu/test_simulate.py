@@ -5,16 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from qmlir.backends.npu.assembly import assemble
-from qmlir.backends.npu.cycles import predicted_cycles
+from qmlir.backends.npu.execute import Function, Simulator
+from qmlir.backends.npu.interleave import serial
 from qmlir.backends.npu.races import checked
-from qmlir.backends.npu.serial import serial
-from qmlir.backends.npu.simulate import Function, Simulator
-from qmlir.backends.npu.stream import Port, Program, Routine, Segment, flat
+from qmlir.backends.npu.report import predicted_cycles
+from qmlir.backends.npu.stream import Port, Program, Routine, Segment, assemble, flat
 from qmlir.devices import load_device
-from qmlir.devices.blocks import Fault
 from qmlir.devices.costs import busy_cycles
-from qmlir.devices.footprints import footprints
+from qmlir.devices.footprints import Fault, footprints
 from qmlir.isa.commands import Move
 from qmlir.isa.encoding import Place, StreamError, Wait
 from tests.backends.npu.programs import DEVICE, DRAM, OUTPUT, TABLE, WEIGHTS, Layer, image, tiled

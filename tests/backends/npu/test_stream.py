@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qmlir.backends.npu.assembly import assemble, disassemble
-from qmlir.backends.npu.simulate import Simulator
-from qmlir.backends.npu.stream import Port, Program, Routine
+from qmlir.backends.npu.execute import Simulator
+from qmlir.backends.npu.stream import Port, Program, Routine, assemble, disassemble
 from qmlir.errors import FileError
-from qmlir.isa.commands import BY_OP, COMMANDS, Convolve, End, Sync
+from qmlir.isa.commands import BY_OP, COMMANDS, Convolve, End, Sync, decode, encode
 from qmlir.isa.encoding import Command, Place, Signed, StreamError, Wait, field_kinds
-from qmlir.isa.words import decode, encode
 from tests.backends.npu.damage import outcomes
 from tests.backends.npu.programs import DEVICE, Layer, image
 

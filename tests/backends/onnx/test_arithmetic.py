@@ -8,8 +8,7 @@ from xdsl.dialects.builtin import i8, i32
 
 import qmlir
 from qmlir.backends.onnx import export_onnx
-from qmlir.backends.onnx.integer.forms import computes
-from qmlir.backends.onnx.integer.requantize import CONTRACTS
+from qmlir.backends.onnx.integer import CONTRACTS, computes
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import main_function
 from qmlir.dialects import qint

@@ -15,7 +15,7 @@ import qmlir
 from qmlir.backends.onnx import EXPORTS
 from qmlir.compiler import IMPORTED, Pipeline
 from qmlir.dialects.quant.ops import QuantizeCastOp
-from qmlir.ir.marks import QUANTIZATION
+from qmlir.ir.names import QUANTIZATION
 from qmlir.ir.signature import signature_of
 from qmlir.policies.runtimes import follow
 from tests.backends.side_by_side import main, on_floats, one_each, run, side_by_side

@@ -16,7 +16,7 @@ from qmlir.compiler import IMPORTED, Pipeline
 from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.tflite import load_tflite
-from qmlir.ir.marks import INTEGER_OPERATOR, QUANTIZATION
+from qmlir.ir.names import INTEGER_OPERATOR, QUANTIZATION
 from qmlir.policies.ledger import decisions
 from qmlir.policies.runtimes import follow
 from tests.backends.onnx.runtime import exported

@@ -18,7 +18,7 @@ from qmlir.backends.reference import evaluate
 from qmlir.compiler import main_function
 from qmlir.dialects import nn
 from qmlir.errors import LoweringError
-from qmlir.ir.dtypes import is_numpys_own
+from qmlir.ir.types import is_numpys_own
 from tests.backends.onnx.runtime import Array, exported, of_sample, run
 from tests.ops.samples import SAMPLES, Sample
 

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp, f32
 import qmlir
 from qmlir.backends.tflite import EXPORTS
 from qmlir.compiler import IMPORTED, Pipeline
-from qmlir.dialects.nn.pointwise import FunctionOp
+from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.ir.signature import signature_of
 from tests.backends.side_by_side import main, on_floats, one_each, run, side_by_side
 from tests.backends.tflite.test_samples import MISSING, refusal

@@ -14,8 +14,8 @@ from qmlir.compiler import IMPORTED, Pipeline, main_function, to_integers
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import Elements, NNOp
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.nn.pointwise import FunctionOp
-from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.nn.elementwise import FunctionOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.errors import LoweringError, QmlirError
 from qmlir.frontends.tflite import load_tflite
 from qmlir.ir.context import make_context

@@ -1,6 +1,6 @@
 """Interpolation as machine code: dimensions between the axes are one."""
 
-from qmlir.codegen.kernels.resize import merged_around
+from qmlir.codegen.kernels.elementwise import merged_around
 
 
 def test_dimensions_beside_the_axes_merge() -> None:

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType, StringAttr, Tenso
 from xdsl.ir import SSAValue
 
 from qmlir.dialects import qint
-from qmlir.dialects.qint.base import int32, int32s, largest_difference
+from qmlir.dialects.qint.requantize import int32, int32s, largest_difference
 from qmlir.numerics.fixed_point import NumericsError
 
 

@@ -28,7 +28,6 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.quant import QUANT
-from qmlir.dialects.quant.float_text import float_format
 from qmlir.dialects.quant.foreign import (
     AnyType,
     CalibratedType,
@@ -37,7 +36,7 @@ from qmlir.dialects.quant.foreign import (
     any_quantized_element,
 )
 from qmlir.dialects.quant.ops import DequantizeCastOp, StorageCastOp
-from qmlir.dialects.quant.storage import default_range
+from qmlir.dialects.quant.syntax import default_range, float_format
 from qmlir.dialects.quant.types import PER_TENSOR, packed_scales, packed_zero_points, quantized_element
 from qmlir.errors import QmlirError
 from qmlir.ir.signature import signature_of

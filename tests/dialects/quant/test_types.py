@@ -26,7 +26,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from qmlir.dialects.quant import QUANT
-from qmlir.dialects.quant.float_text import float_text
+from qmlir.dialects.quant.syntax import float_text
 from qmlir.dialects.quant.types import UniformType, expressed_tensor, quantized_element, storage_tensor
 
 u8 = IntegerType(8, Signedness.UNSIGNED)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from qmlir.cli.expectations import expectations
+from qmlir.cli.diagnostics import expectations
 from qmlir.cli.flags import argument_parser
 from qmlir.cli.pass_list import pass_list
 from qmlir.ir.context import make_context

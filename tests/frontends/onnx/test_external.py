@@ -15,10 +15,10 @@ from onnx import TensorProto, numpy_helper
 from xdsl.dialects.builtin import NoneType
 
 from qmlir.compiler import save
-from qmlir.dialects.nn.shape import ConstantOp
+from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.errors import FileError
 from qmlir.frontends.onnx import load_onnx
-from qmlir.frontends.onnx.external import in_machine_order
+from qmlir.frontends.onnx.reader import in_machine_order
 from qmlir.frontends.onnx.types import element_dtype, element_type
 from qmlir.ir.interfaces import Array
 from qmlir.ir.source import read_mlir
@@ -170,7 +170,7 @@ def test_refused_types_and_shapes(tmp_path: Path) -> None:
 PEAK = """
 import re, sys
 from qmlir.frontends.onnx import load_onnx
-from qmlir.frontends.onnx.external import in_machine_order
+from qmlir.frontends.onnx.reader import in_machine_order
 from qmlir.frontends.onnx.types import element_dtype, element_type
 from qmlir.ir.source import read_mlir
 module = load_onnx(sys.argv[1])

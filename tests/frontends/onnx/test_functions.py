@@ -6,13 +6,13 @@ import pytest
 from onnx import helper
 
 from qmlir.backends.reference import evaluate
-from qmlir.dialects.nn.activation import ReluOp
+from qmlir.dialects.nn.functions import ReluOp
 from qmlir.errors import FileError
+from qmlir.frontends.function import Constant
 from qmlir.frontends.onnx import load_onnx
+from qmlir.frontends.onnx.control import onnx_function
 from qmlir.frontends.onnx.converters import converts
-from qmlir.frontends.onnx.functions import onnx_function
 from qmlir.frontends.opaque import opaque_report
-from qmlir.frontends.values import Constant
 from tests.frontends.onnx.agreement import floats, kinds, load, main_of, model, node, ops_of
 
 OPSET = [helper.make_opsetid("", 21)]

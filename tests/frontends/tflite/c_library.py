@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from qmlir.lowering.nn_to_qint import tables
+from qmlir.lowering.nn_to_qint import functions
 
 Floats = npt.NDArray[np.float32]
 
@@ -33,5 +33,5 @@ def functions_of_the_c_library() -> Iterator[None]:
     """qmlir's tables as LiteRT fills them here: with functions of the library that is installed."""
     with pytest.MonkeyPatch.context() as patch:
         for ours, theirs in FUNCTIONS.items():
-            patch.setattr(tables, ours, of_the_c_library(theirs))
+            patch.setattr(functions, ours, of_the_c_library(theirs))
         yield

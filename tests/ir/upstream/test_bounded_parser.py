@@ -11,8 +11,8 @@ from xdsl.printer import Printer
 from qmlir.cli.diagnostics import diagnostic_of
 from qmlir.ir.context import make_context
 from qmlir.ir.source import SourceError, parse_text
-from qmlir.ir.upstream.bounded_parser import EXPANDED, NESTING, RANK, WIDTH
-from qmlir.ir.upstream.splats import SPLAT_LIMIT, Splat
+from qmlir.ir.upstream.dense import SPLAT_LIMIT, Splat
+from qmlir.ir.upstream.parser import EXPANDED, NESTING, RANK, WIDTH
 from qmlir.ir.weights import WeightsMode, module_text
 
 DEEP = 2000

@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import LoweringError
-from qmlir.ir.marks import QUANTIZATION
+from qmlir.ir.names import QUANTIZATION
 from qmlir.numerics import fixed_point
 from tests.lowering.both import check, network, quantized, to_loops
 

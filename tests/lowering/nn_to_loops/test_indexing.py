@@ -8,7 +8,7 @@ from xdsl.dialects import test
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, TensorType, f32, i64
 
 from qmlir.dialects.nn import GatherNDOp, GatherOp, ScatterNDOp, TopKOp
-from qmlir.lowering.nn_to_loops.indexing import merge_steps
+from qmlir.lowering.nn_to_loops.movement import merge_steps
 from tests.lowering.both import check
 
 FARTHEST = [0, 2, -1, -3, 3, -4, 1 << 40, -(1 << 40), (1 << 63) - 1, -(1 << 63)]

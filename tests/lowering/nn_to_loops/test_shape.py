@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, Signednes
 from qmlir.dialects.nn import AddOp, ConcatOp, ConstantOp, PadOp, ReluOp, ReshapeOp, TransposeOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
-from qmlir.ir.dtypes import element_type_of
-from qmlir.lowering.nn_to_loops.shape import merge_pads, merge_permutation
+from qmlir.ir.types import element_type_of
+from qmlir.lowering.nn_to_loops.movement import merge_pads, merge_permutation
 from tests.lowering.both import check, network, quantized, to_loops
 
 Array = npt.NDArray[Any]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from qmlir.lowering.nn_to_qint.tables import half_away
+from qmlir.lowering.nn_to_qint.functions import half_away
 
 LESS = np.nextafter(np.float32(0.5), np.float32(0))
 

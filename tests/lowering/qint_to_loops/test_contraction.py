@@ -11,7 +11,7 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp, RequantizeOp
-from qmlir.dialects.qint.base import int32, int32s
+from qmlir.dialects.qint.requantize import int32, int32s
 from qmlir.dialects.windows import ints
 from qmlir.errors import LoweringError
 from tests.lowering.both import check, network, to_loops

@@ -7,7 +7,7 @@ import pytest
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i8, i16, i32, i64
 
 from qmlir.dialects.qint import AddOp, InterpolatedLookupOp, LookupOp, MulOp
-from qmlir.dialects.qint.base import int32
+from qmlir.dialects.qint.requantize import int32
 from qmlir.ir.weights import WeightsAttr
 from tests.lowering.both import check
 from tests.lowering.qint_to_loops.test_contraction import integers, requantized

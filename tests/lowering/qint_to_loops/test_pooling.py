@@ -7,7 +7,7 @@ import pytest
 from xdsl.dialects.builtin import BoolAttr
 
 from qmlir.dialects.qint import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp
-from qmlir.dialects.qint.base import int32
+from qmlir.dialects.qint.requantize import int32
 from qmlir.dialects.windows import ints
 from tests.lowering.both import check
 from tests.lowering.qint_to_loops.test_contraction import integers, requantized

@@ -8,8 +8,7 @@ import pytest
 from xdsl.dialects.builtin import IntegerType, StringAttr, TensorType, i32
 
 from qmlir.dialects.qint import RequantizeOp
-from qmlir.dialects.qint.base import int32, int32s
-from qmlir.dialects.qint.requantize import float32_parts
+from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
 from qmlir.errors import LoweringError
 from qmlir.numerics import fixed_point
 from tests.lowering.both import check, network, to_loops

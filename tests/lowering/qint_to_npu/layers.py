@@ -17,7 +17,7 @@ from xdsl.ir import Block, Region, SSAValue
 
 from qmlir.devices import Device
 from qmlir.dialects import nn, qint
-from qmlir.dialects.qint.base import width_of
+from qmlir.dialects.qint.requantize import width_of
 from qmlir.dialects.windows import ints
 from qmlir.ir.interfaces import TensorOp, shape_of
 from qmlir.ir.weights import WeightsAttr

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, seed
 from hypothesis import strategies as st
 
-from qmlir.backends.npu.simulate import Simulator
-from qmlir.backends.npu_program import assemble
+from qmlir.backends.npu.execute import Simulator
 from qmlir.backends.reference import evaluate
+from qmlir.backends.simulated import assemble
 from qmlir.compiler import Pipeline, main_function
 from qmlir.devices import Device, load_device
 from qmlir.dialects import qint

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, seed
 
-from qmlir.backends.npu.serial import serial
-from qmlir.backends.npu.simulate import Simulator
-from qmlir.backends.npu_program import assemble
+from qmlir.backends.npu.execute import Simulator
+from qmlir.backends.npu.interleave import serial
 from qmlir.backends.reference import evaluate
+from qmlir.backends.simulated import assemble
 from qmlir.compiler import TO_COMMANDS, Pipeline, main_function
 from qmlir.devices import Device, load_device, shipped_devices
 from qmlir.errors import PipelineError

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from qmlir.transforms.nn.permutation import (
+from qmlir.transforms.nn.cancel_transposes import (
     composed,
     inverse,
     is_identity,

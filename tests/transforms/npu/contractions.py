@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
 
-from qmlir.backends.npu.cycles import predicted_cycles
-from qmlir.backends.npu.simulate import Simulator
+from qmlir.backends.npu.execute import Simulator
+from qmlir.backends.npu.report import predicted_cycles
 from qmlir.backends.npu.stream import Program
-from qmlir.backends.npu_program import assemble
 from qmlir.backends.reference import Reference
+from qmlir.backends.simulated import assemble
 from qmlir.compiler import TO_COMMANDS, Pipeline, main_function
 from qmlir.devices import load_device
 from qmlir.ir.context import make_context

@@ -6,7 +6,7 @@ from itertools import combinations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from qmlir.transforms.npu.arena import Item, live_at_most, place
+from qmlir.transforms.npu.place.arena import Item, live_at_most, place
 
 
 @st.composite

@@ -13,7 +13,7 @@ from qmlir.devices import load_device
 from qmlir.devices.module import filled_of
 from qmlir.dialects.npu import LayerOp
 from qmlir.errors import PipelineError
-from qmlir.transforms.npu.aliases import joins
+from qmlir.transforms.npu.tile.aliases import joins
 from tests.conftest import ROOT
 from tests.graphs import drawn
 from tests.lowering.qint_to_npu.layers import Layer

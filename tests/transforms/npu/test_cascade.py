@@ -12,19 +12,18 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp
 from xdsl.ir import SSAValue
 
-from qmlir.backends.npu.cycles import predicted_cycles
-from qmlir.backends.npu.report import Report
-from qmlir.backends.npu.serial import serial
-from qmlir.backends.npu.simulate import Simulator
-from qmlir.backends.npu_program import assemble
+from qmlir.backends.npu.execute import Simulator
+from qmlir.backends.npu.interleave import serial
+from qmlir.backends.npu.report import Report, predicted_cycles
 from qmlir.backends.reference import evaluate
+from qmlir.backends.simulated import assemble
 from qmlir.compiler import TO_COMMANDS, TO_LAYERS, Pipeline, main_function
 from qmlir.devices import Device, load_device
 from qmlir.dialects import nn, qint
 from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.windows import ints
 from qmlir.ir.interfaces import shape_of
-from qmlir.transforms.npu.stays import address_of
+from qmlir.transforms.npu.cascade.residency import address_of
 from tests.graphs import drawn
 from tests.lowering.qint_to_npu.layers import Draft, Layer
 from tests.ops.sample import axis, pads, window

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from qmlir.backends.npu.memories import Fault
-from qmlir.backends.npu.simulate import Simulator
+from qmlir.backends.npu.execute import Simulator
+from qmlir.backends.npu.machine import Fault
 from qmlir.backends.npu.stream import Program
-from qmlir.backends.npu_program import assemble
+from qmlir.backends.simulated import assemble
 from qmlir.compiler import Pipeline
 from qmlir.devices import load_device
 from qmlir.ir.context import make_context

@@ -3,9 +3,8 @@
 import hypothesis.strategies as st
 from hypothesis import given
 
-from qmlir.transforms.npu.arena import Item
-from qmlir.transforms.npu.regions import Region
-from qmlir.transforms.npu.rings import Full, around
+from qmlir.transforms.npu.place.arena import Full, Item, around
+from qmlir.transforms.npu.tile.engines import Region
 from tests.transforms.npu.test_arena import items, overlap
 
 

@@ -4,12 +4,13 @@ from math import prod
 
 import pytest
 
-from qmlir.backends.npu.cycles import predicted_cycles
+from qmlir.backends.npu.report import predicted_cycles
 from qmlir.backends.npu.stream import Program
 from qmlir.devices import Device, load_device, shipped_devices
 from qmlir.isa.commands import Convolve, Window
-from qmlir.transforms.npu.tiling import Kept, tiling
-from qmlir.transforms.npu.work import Work
+from qmlir.transforms.npu.tile.room import Kept
+from qmlir.transforms.npu.tile.search import tiling
+from qmlir.transforms.npu.tile.work import Work
 from tests.transforms.npu.contractions import Convolution, program
 
 LAYERS = {

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.compiler import IMPORTED, Pipeline
 from qmlir.dialects import nn
-from qmlir.dialects.nn.pointwise import FunctionOp
+from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.policies.ledger import decisions
 from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtimes import follow

@@ -10,9 +10,9 @@ import qmlir
 from qmlir.compiler import Pipeline, main_function
 from qmlir.dialects.calib import ObserveOp
 from qmlir.errors import ProfileError
-from qmlir.ir.target import load_target
+from qmlir.ir.context import load_target
 from qmlir.numerics.schemas import Schema
-from qmlir.policies.recipe import Recipe
+from qmlir.policies.policy import Recipe
 from qmlir.transforms.quantize.apply_profile import apply_profile
 from qmlir.transforms.quantize.equalize_channels import equalize_channels
 from qmlir.transforms.quantize.recipes import Recipes

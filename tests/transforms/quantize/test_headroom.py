@@ -11,8 +11,8 @@ import qmlir
 from qmlir.compiler import main_function
 from qmlir.dialects.calib import Observation, ObserveOp
 from qmlir.numerics.histograms import Histogram
-from qmlir.policies.recipe import Recipe
-from qmlir.transforms.quantize.headroom import expected
+from qmlir.policies.policy import Recipe
+from qmlir.transforms.quantize.scale_groups import expected
 from tests.transforms.quantize.calibrated import calibrated, learnt, parsed, sqnr
 
 RNG = np.random.default_rng(17)

@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.compiler import OBSERVE, Pipeline
 from qmlir.dialects.nn.base import is_quantized
-from qmlir.dialects.nn.shape import ConstantOp
-from qmlir.ir.marks import POWER
+from qmlir.dialects.nn.movement import ConstantOp
+from qmlir.ir.names import POWER
 from qmlir.policies.policy import Policy, rule_of
 from tests.frontends.onnx.agreement import load, model, node
 from tests.transforms.quantize.calibrated import Array, calibrated, entry, learnt, quantized, run, sqnr, uniform

@@ -12,7 +12,7 @@ import qmlir
 from qmlir.compiler import Pipeline, load, quantize, save, to_integers
 from qmlir.dialects.nn import NN, ConstantOp, FullyConnectedOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp, is_float
-from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.errors import PipelineError, QmlirError, QmlirWarning
 from qmlir.numerics.schemas import SCHEMAS
 from qmlir.policies.ledger import decision_of, decisions

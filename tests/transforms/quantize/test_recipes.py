@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from qmlir.compiler import quantize
 from qmlir.dialects.nn import NN, ConstantOp, RequantizeOp
 from qmlir.dialects.nn.base import is_quantized
-from qmlir.dialects.nn.shape import MovementOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.errors import PipelineError
 from qmlir.policies.ledger import decisions

@@ -3,18 +3,19 @@
 xDSL 0.74 has twenty of TOSA's operations, some of them with the types of another version. This package defines TOSA's
 operations with upstream's names, properties and rules; only `tosa.cond_if` and `tosa.yield` are xDSL's. Loops,
 variables, Fourier transforms, `resize` and `custom` are missing. The package exports `TOSA`, which is registered in
-place of xDSL's dialect of the same name.
+place of xDSL's dialect of the same name. When xDSL has an operation of version 1.0, delete it here.
 """
 
 from xdsl.dialects.tosa import IfOp, NanModeAttr, RoundingModeAttr, YieldOp
 from xdsl.ir import Dialect
 
+from qmlir.ir.upstream.tosa.base import ShapeType
 from qmlir.ir.upstream.tosa.contraction import Conv2DOp, Conv3DOp, DepthwiseConv2DOp, MatMulOp, TransposeConv2DOp
-from qmlir.ir.upstream.tosa.elementwise import ELEMENTWISE
-from qmlir.ir.upstream.tosa.lookup import GatherOp, ScatterOp, TableOp
-from qmlir.ir.upstream.tosa.pooling import AvgPool2DOp, MaxPool2DOp
+from qmlir.ir.upstream.tosa.elementwise import ELEMENTWISE, GatherOp, RescaleOp, ScatterOp, TableOp
 from qmlir.ir.upstream.tosa.reduction import (
     ArgMaxOp,
+    AvgPool2DOp,
+    MaxPool2DOp,
     ReduceAllOp,
     ReduceAnyOp,
     ReduceMaxOp,
@@ -22,7 +23,6 @@ from qmlir.ir.upstream.tosa.reduction import (
     ReduceProductOp,
     ReduceSumOp,
 )
-from qmlir.ir.upstream.tosa.requantize import RescaleOp
 from qmlir.ir.upstream.tosa.shape import (
     ConcatOp,
     ConstOp,
@@ -35,7 +35,6 @@ from qmlir.ir.upstream.tosa.shape import (
     TileOp,
     TransposeOp,
 )
-from qmlir.ir.upstream.tosa.types import ShapeType
 
 TOSA = Dialect(
     "tosa",

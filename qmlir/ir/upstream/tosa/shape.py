@@ -20,6 +20,7 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.ir.upstream.tosa.base import (
     SHAPE,
     TENSOR,
+    ShapeType,
     TosaOp,
     constant_shape,
     element,
@@ -29,7 +30,6 @@ from qmlir.ir.upstream.tosa.base import (
     sizes,
     text,
 )
-from qmlir.ir.upstream.tosa.types import ShapeType
 
 
 def tensor_of(values: Attribute) -> TensorType[Attribute]:

@@ -1,0 +1,155 @@
+"""Prints the ledger, writes it as JSON, and compares two ledgers."""
+
+import argparse
+import json
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from rich.console import Console
+from rich.table import Table
+
+from qmlir.cli.flags import ArgumentParser
+from qmlir.cli.terminal import cell, terminal
+from qmlir.errors import FileError
+from qmlir.files import replacing
+from qmlir.policies.ledger import Change, Entry
+
+# ---------------------------------------------------------------------------------------------------------------
+# Prints the ledger on a terminal, and writes it as JSON.
+
+
+def print_decisions(entries: Sequence[Entry], console: Console | None = None) -> None:
+    """Prints a table with a row for each operation, and a line that counts them."""
+    console = console or terminal()
+    rows = [(entry.node, entry.operation, entry.outcome, entry.scale, _why(entry)) for entry in entries]
+    console.print(table_of(("node", "operation", "outcome", "scale", "why"), rows))
+    quantized = sum(e.outcome == "quantized" for e in entries)
+    console.print(f"{quantized} of {len(entries)} operations quantized")
+
+
+def print_changes(changes: Sequence[Change], console: Console | None = None) -> None:
+    """Prints a table with up to two rows for each operation that changed, and a line that counts them."""
+    console = console or terminal()
+    rows: list[tuple[str, ...]] = []
+    for change in changes:
+        for sign, entry in (("-", change.before), ("+", change.after)):
+            if entry is not None:
+                rows.append((sign, entry.node, entry.operation, entry.outcome, entry.scale, _why(entry)))
+    if rows:
+        console.print(table_of(("", "node", "operation", "outcome", "scale", "why"), rows))
+    console.print(f"{len(changes)} operations changed" if rows else "no operation changed")
+
+
+def _why(entry: Entry) -> str:
+    return f"{entry.reason}; {entry.remedy}" if entry.remedy and entry.remedy not in entry.reason else entry.reason
+
+
+def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    """Makes a table of rows under headings, to be printed on a terminal."""
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold")
+    for row in rows:
+        table.add_row(*map(cell, row))
+    return table
+
+
+@contextmanager
+def write_ledger(entries: Sequence[Entry], path: Path | None) -> Generator[None]:
+    """Writes the ledger as JSON to `path`, if given, together with the block's own files: both or neither."""
+    if path is None:
+        yield
+        return
+    with replacing(path) as temporary:
+        temporary.write_text(json.dumps([e.as_dict() for e in entries], indent=2) + "\n", encoding="utf-8")
+        yield
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# `qmlir ledger` and `qmlir ledger diff`: print the decision about each operation, and compare two ledgers.
+
+
+if TYPE_CHECKING:
+    from qmlir.policies.ledger import Entry
+
+WHAT = "a ledger as `quantize --ledger` writes it, or a quantized .mlir file"
+
+
+def add_ledger_options(parser: ArgumentParser) -> None:
+    """Adds the options of `qmlir ledger`."""
+    parser.add_argument("ledger", type=Path, help=WHAT)
+    _add_json(parser)
+
+
+def add_diff_options(parser: ArgumentParser) -> None:
+    """Adds the options of `qmlir ledger diff`."""
+    parser.add_argument("before", type=Path, help=WHAT)
+    parser.add_argument("after", type=Path, help=WHAT)
+    _add_json(parser)
+
+
+def _add_json(parser: ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+
+
+def run_ledger(arguments: argparse.Namespace) -> None:
+    """Prints a ledger."""
+    from qmlir.cli.ledger import print_decisions
+
+    entries = read_ledger(arguments.ledger)
+    if arguments.json:
+        _print_json([entry.as_dict() for entry in entries])
+    else:
+        print_decisions(entries)
+
+
+def run_diff(arguments: argparse.Namespace) -> None:
+    """Prints the differences between two ledgers."""
+    from qmlir.cli.ledger import print_changes
+    from qmlir.policies.ledger import changes
+
+    found = changes(read_ledger(arguments.before), read_ledger(arguments.after))
+    if arguments.json:
+        _print_json([change.as_dict() for change in found])
+    else:
+        print_changes(found)
+
+
+def _print_json(rows: Any) -> None:
+    sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+
+
+def read_ledger(path: Path) -> "list[Entry]":
+    """Reads the entries of a ledger in JSON, or of a quantized network.
+
+    Raises:
+        FileError: The file is neither of the two.
+    """
+    from qmlir.policies.ledger import CROSSING, Entry, decisions
+
+    if path.suffix != ".json":
+        from qmlir.compiler import load
+
+        return decisions(load(path))
+    need, remedy = "must be a ledger", "write one with `qmlir quantize --ledger`"
+    try:
+        rows: Any = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileError(path, need, got=(error.strerror or str(error)).lower(), remedy=remedy) from None
+    except json.JSONDecodeError as error:
+        place = f"{path}:{error.lineno}:{error.colno}"
+        raise FileError(place, need, got=f"a mistake ({error.msg})", remedy=remedy) from None
+    except (ValueError, RecursionError):  # not UTF-8, numbers of thousands of digits, thousands of brackets
+        raise FileError(path, need, got="something that is no JSON", remedy=remedy) from None
+    names = list(Entry.__dataclass_fields__)
+    found: list[Entry] = []
+    for number, row in enumerate(cast(list[object], rows) if isinstance(rows, list) else [None]):
+        fields = cast(dict[str, Any], row) if isinstance(row, dict) else {}
+        if not all(isinstance(fields.get(name), int | None if name == CROSSING else str) for name in names):
+            need = f"must be a ledger: a list of rows with {', '.join(names)}"
+            raise FileError(path, need, got=f"another row {number}", remedy=remedy)
+        found.append(Entry(**{name: fields[name] for name in names if name in fields}))
+    return found

@@ -1,0 +1,266 @@
+"""The tables of a device file that its description is made of: values with units, operations, waits; and their keys."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Annotated, Any, Literal, cast, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticCustomError
+
+from qmlir.errors import near_misses
+
+# ---------------------------------------------------------------------------------------------------------------
+# Value types of a device file: numbers with units, names, and tables that reject unknown keys.
+
+
+def _count(unit: str, least: int = 1) -> object:
+    return Field(strict=True, ge=least, json_schema_extra={"unit": unit})
+
+
+Bytes = Annotated[int, _count("bytes")]
+Cycles = Annotated[int, _count("cycles", 0)]
+Lanes = Annotated[int, _count("lanes")]
+Elements = Annotated[int, _count("elements")]
+Steps = Annotated[int, _count("steps")]
+Bits = Annotated[int, _count("bits", 0)]
+Count = Annotated[int, _count("count")]
+BytesPerCycle = Annotated[float, Field(strict=True, gt=0, json_schema_extra={"unit": "bytes/cycle"})]
+ElementsPerCycle = Annotated[float, Field(strict=True, gt=0, json_schema_extra={"unit": "elements/cycle"})]
+MacsPerCycle = Annotated[float, Field(strict=True, gt=0, json_schema_extra={"unit": "MACs/cycle"})]
+Share = Annotated[float, Field(strict=True, gt=0, le=1, json_schema_extra={"unit": "share of the peak"})]
+MHz = Annotated[int, _count("MHz")]
+Flag = Annotated[bool, Field(strict=True)]
+Name = Annotated[str, StringConstraints(strict=True, pattern=r"^[a-z][a-z0-9_-]*$")]
+
+Storage = Literal["i8", "u8", "i16"]
+Accumulator = Literal["i24", "i32", "i40", "i48", "i64"]
+Addend = Literal["i8", "i16", "i24", "i32", "i40", "i48", "i64"]
+Role = Literal["ifm", "ofm", "weights", "acc", "bias", "scales", "lut"]
+
+
+class Table(BaseModel):
+    """A table of the file: it rejects keys that its class does not have, and is immutable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# [ops] and [fallback] of a device file: what the device computes with which limits, and where the rest runs.
+
+
+Pair = tuple[Elements, Elements]
+
+
+class Window(Table):
+    """Limits of an operation with a sliding window; a key that is left out sets no limit."""
+
+    kernel_max: Pair | None = Field(default=None, description="rows, columns of the window")
+    kernel_area_max: Elements | None = Field(default=None, description="rows · columns of the window")
+    stride_max: Steps | None = Field(default=None, description="of both axes")
+    dilation_max: Steps | None = Field(default=None, description="of both axes")
+    padding_max: Elements | None = Field(default=None, description="on each side")
+
+
+class Convolution(Window):
+    """Limits of convolutions."""
+
+    groups: Flag = Field(default=False, description="whether channels may fall into groups")
+    channels_multiple: Elements | None = Field(default=None, description="input channels are a multiple of this")
+
+
+class DepthwiseConvolution(Window):
+    """Limits of depthwise convolutions, which have one output channel for each input channel on every device."""
+
+
+class Contraction(Table):
+    """Limits of matrix products."""
+
+    terms_max: Elements | None = Field(default=None, description="products in one sum")
+
+
+class Sum(Table):
+    """Limits of the sum of two tensors."""
+
+    operand_scale: Literal["same", "independent"] = Field(description="whether each operand has a scale of its own")
+
+
+class Plain(Table):
+    """An operation without limits of its own."""
+
+
+class MaxPool(Window):
+    """Limits of maximum pools."""
+
+
+class AveragePool(Window):
+    """Limits of average pools."""
+
+    divisor: Literal["any", "pow2"] = Field(default="any", description="by how many elements it can divide")
+
+
+class Lookup(Table):
+    """Limits of lookup tables, which compute functions of one element."""
+
+    entries: Literal[256, 512, 513] = Field(description="how many entries")
+    type: Storage = Field(description="type of the entries")
+
+
+class Operations(Table):
+    """The operations that the device computes, each with its limits; the device refuses an operation without a key."""
+
+    conv2d: Convolution | None = Field(default=None, description="convolutions")
+    depthwise: DepthwiseConvolution | None = Field(default=None, description="depthwise convolutions")
+    fc: Contraction | None = Field(default=None, description="fully connected layers")
+    add: Sum | None = Field(default=None, description="sums and differences of two tensors")
+    mul: Plain | None = Field(default=None, description="products of two tensors")
+    maxpool: MaxPool | None = Field(default=None, description="maximum pools")
+    avgpool: AveragePool | None = Field(default=None, description="average pools, global ones too")
+    requantize: Plain | None = Field(default=None, description="changes of scale, relu and clamp by themselves")
+    lut: Lookup | None = Field(default=None, description="functions of one element")
+    move: Plain | None = Field(default=None, description="concat, slice, pad, transpose: data that only moves")
+    act: tuple[Literal["none", "relu", "relu6", "clamp", "lut"], ...] = Field(
+        default=("none",), description="what may follow a contraction in the same command"
+    )
+
+
+class Fallback(Table):
+    """What happens with operations that the device refuses."""
+
+    kind: Literal["error", "host"] = Field(description="an error, or the host computes them")
+    operations: tuple[Name, ...] = Field(default=(), description="host: which ones; none listed means any")
+    setup: Cycles = Field(default=500, description="host: before a routine of it begins")
+    bytes_per_cycle: BytesPerCycle = Field(default=4.0, description="host: what a routine reads and writes")
+    macs_per_cycle: MacsPerCycle = Field(
+        default=16.0, description="host: products, or other operations on single elements, while it reads and writes"
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# How queues wait for each other: the table `[sync]` of a device file.
+
+
+Neighbours = tuple[Name, Name]
+"""Two queues, in either order."""
+
+
+KINDS = {"between": "tokens", "tokens": "tokens", "compares": "interlock"}
+"""Key → the only kind of synchronisation that has this key."""
+
+
+class Sync(Table):
+    """How queues wait for each other."""
+
+    kind: Literal["watermark", "tokens", "interlock", "descriptor", "barrier"] = Field(
+        description="counters of finished commands, tokens between neighbours, addresses compared by the hardware, "
+        "counts in descriptors, or everything waits for everything"
+    )
+    max_waits: Count = Field(default=3, description="queues that one command may wait for")
+    depth: Count = Field(default=64, description="commands a queue holds; the program waits for room")
+    between: tuple[Neighbours, ...] = Field(
+        default=(),
+        description="tokens: pairs of queues that give each other tokens; unless given, those next to each other "
+        "in the file",
+    )
+    tokens: Count = Field(
+        default=255, description="tokens: how many lie between two queues; who has one more to give waits for room"
+    )
+
+    compares: tuple[Name, ...] = Field(
+        default=(),
+        description="interlock: memories whose addresses the hardware compares; unless given, all. Who touches others "
+        "waits for counters",
+    )
+
+    def compared(self, memories: Sequence[str]) -> frozenset[int]:
+        """The numbers of the memories whose addresses the hardware compares.
+
+        Args:
+            memories: The names of all memories, in the order of the file.
+        """
+        if self.kind != "interlock":
+            return frozenset()
+        return frozenset(number for number, name in enumerate(memories) if name in (self.compares or memories))
+
+    def neighbours(self, queues: Sequence[str]) -> list[set[int]]:
+        """For each queue, the numbers of its neighbours: the queues that exchange tokens with it.
+
+        Args:
+            queues: The names of the queues, in the order of the file.
+        """
+        numbers = {name: number for number, name in enumerate(queues)}
+        found: list[set[int]] = [set() for _ in queues]
+        for first, second in self.between or pairwise(queues):
+            found[numbers[first]].add(numbers[second])
+            found[numbers[second]].add(numbers[first])
+        return found
+
+    def check(self, queues: Sequence[str], memories: Sequence[str]) -> None:
+        """Checks the table against the queues and memories of the file.
+
+        Raises:
+            PydanticCustomError: A key belongs to another kind, a name is unknown, or no tokens reach a queue.
+        """
+        for key, kind in KINDS.items():
+            if self.kind != kind and getattr(self, key) != type(self).model_fields[key].default:
+                raise _error("sync.{key} is for kind {kind}, got {got}", key=key, kind=kind, got=self.kind)
+        paired = [name for pair in self.between for name in pair]
+        for key, what, names, known in (
+            ("between", "queue", paired, queues),
+            ("compares", "memory", self.compares, memories),
+        ):
+            if missing := [name for name in names if name not in known]:
+                remedy = near_misses(missing[0], known) or "add it"
+                text = "sync.{key}: there is no {what} {name}; {remedy}"
+                raise _error(text, key=key, what=what, name=missing[0], remedy=remedy)
+        reached = set(_reached(self.neighbours(queues)))
+        if self.kind == "tokens" and (apart := [name for n, name in enumerate(queues) if n not in reached]):
+            raise _error("sync.between: no tokens from queue {first} reach {name}", first=queues[0], name=apart[0])
+
+
+def _reached(neighbours: Sequence[set[int]]) -> Iterator[int]:
+    """Yields the queues that the first queue's tokens can reach, directly or through other queues."""
+    found, waiting = {0}, [0]
+    while waiting:
+        yield (queue := waiting.pop())
+        waiting += sorted(neighbours[queue] - found)
+        found |= neighbours[queue]
+
+
+def _error(text: str, **values: str) -> PydanticCustomError:
+    return PydanticCustomError("sync", text, dict(values))  # pyright: ignore[reportArgumentType]
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The schema of device files as data: the keys of each table, and the unit of each value.
+
+
+def keys_of(table: type[Table]) -> dict[str, FieldInfo]:
+    """The fields of a table by their keys in the file."""
+    return {field.alias or name: field for name, field in table.model_fields.items()}
+
+
+def table_of(annotation: Any) -> type[Table] | None:
+    """The table class that an annotation names, directly or inside an option or a tuple; None if it names no table."""
+    if isinstance(annotation, type) and issubclass(annotation, Table):
+        return annotation
+    return next((t for a in get_args(annotation) if (t := table_of(a)) is not None), None)
+
+
+def unit_of(field: FieldInfo) -> str | None:
+    """The unit of a field's value; None if the value has no unit."""
+    return _unit(field) or _unit_within(field.annotation)
+
+
+def _unit(field: FieldInfo) -> str | None:
+    extra = cast(dict[str, Any] | None, field.json_schema_extra)
+    return None if extra is None else extra.get("unit")
+
+
+def _unit_within(annotation: Any) -> str | None:
+    """The unit that one of the types in an annotation carries; None if no type carries a unit."""
+    for part in (*getattr(annotation, "__metadata__", ()), *get_args(annotation)):
+        unit = _unit(part) if isinstance(part, FieldInfo) else _unit_within(part)
+        if unit is not None:
+            return unit
+    return None

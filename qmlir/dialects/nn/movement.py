@@ -1,0 +1,557 @@
+"""Data movement: constants, shapes, permutations, padding, slices, gathers and scatters."""
+
+import abc
+from collections.abc import Callable, Sequence
+from math import isnan, prod
+from typing import Any, ClassVar, cast
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BoolAttr,
+    DenseArrayBase,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    StringAttr,
+    TensorType,
+    i32,
+    i64,
+)
+from xdsl.ir import Attribute, SSAValue
+from xdsl.irdl import (
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+)
+from xdsl.traits import ConstantLike
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.nn.base import Elements, NNOp
+from qmlir.dialects.quant.rules import SameScale
+from qmlir.dialects.quant.types import UniformType, storage_tensor
+from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of
+from qmlir.ir.types import dtype_of
+from qmlir.ir.weights import WeightsAttr
+from qmlir.numerics import fixed_point
+
+# ---------------------------------------------------------------------------------------------------------------
+# Constants and data movement: the operations that compute nothing.
+#
+# They accept elements of any type (float, quantized or integer) and are used on every level that has tensors, nn and
+# qint alike. On a quantized type `evaluate` moves the stored integers, which moves the real values they represent.
+
+
+@irdl_op_definition
+class ConstantOp(TensorOp):
+    """A constant tensor; if its type is quantized, `value` holds the stored integers.
+
+    (C1) `value` has the result's type, or the result's storage type if the result is quantized
+    """
+
+    name = "nn.constant"
+    value = prop_def(WeightsAttr)
+    y = result_def(TensorType)
+
+    traits = traits_def(ConstantLike())
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$value attr-dict `:` type($y)"
+
+    def __init__(
+        self,
+        value: WeightsAttr | Array,
+        type: TensorType[Attribute] | None = None,
+        attributes: dict[str, Attribute] | None = None,
+    ):
+        weights = value if isinstance(value, WeightsAttr) else WeightsAttr(value)
+        super().__init__(result_types=[type or weights.type], properties={"value": weights}, attributes=attributes)
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        return [self.value.array.shape]
+
+    def infer_elements(self) -> Sequence[Attribute | None]:
+        return [None if isinstance(element_of(self.y), UniformType) else self.value.type.element_type]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        return (self.value.array,)
+
+    def verify_(self) -> None:
+        super().verify_()
+        element = element_of(self.y)
+        if isinstance(element, UniformType) and np.dtype(element.numpy_dtype) != self.value.array.dtype:  # C1
+            raise VerifyException(
+                f"'{self.name}' of type {self.y.type} must hold {storage_tensor(self.y.type)}, got {self.value.type}"
+            )
+
+
+class MovementOp(TensorOp, abc.ABC):
+    """An operation that moves elements of any type unchanged."""
+
+    y = result_def(TensorType)
+
+    traits = traits_def(SameScale())
+    irdl_options = (ParsePropInAttrDict(),)
+
+    def data_operands(self) -> Sequence[SSAValue]:
+        """The operands whose elements move; they come first, and operands of indices follow them."""
+        return self.operands
+
+    def infer_elements(self) -> Sequence[Attribute | None]:
+        return [element_of(self.operands[0])]
+
+
+@irdl_op_definition
+class ReshapeOp(MovementOp):
+    """The same elements in row-major order under another shape.
+
+    (C1) the new shape has no negative dimension and as many elements as the old shape
+    """
+
+    name = "nn.reshape"
+    x = operand_def(TensorType)
+    shape = prop_def(DenseArrayBase.constr(i64))
+
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        shape = tuple(self.shape.get_values())
+        if min(shape, default=0) < 0 or prod(shape) != prod(shape_of(self.x)):  # C1
+            raise VerifyException(f"'{self.name}' cannot turn {list(shape_of(self.x))} into {list(shape)}")
+        return [shape]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        return (inputs[0].reshape(self.infer_shapes()[0]),)
+
+
+@irdl_op_definition
+class TransposeOp(MovementOp):
+    """Dimension i of the result is dimension permutation[i] of the operand.
+
+    (C1) the permutation names each dimension once
+    """
+
+    name = "nn.transpose"
+    x = operand_def(TensorType)
+    permutation = prop_def(DenseArrayBase.constr(i64))
+
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x, permutation = shape_of(self.x), self.permutation.get_values()
+        if sorted(permutation) != list(range(len(x))):  # C1
+            raise VerifyException(f"'{self.name}' needs a permutation of {len(x)} dimensions, got {list(permutation)}")
+        return [tuple(x[p] for p in permutation)]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        return (inputs[0].transpose(self.permutation.get_values()).copy(order="C"),)
+
+
+@irdl_op_definition
+class BroadcastOp(MovementOp):
+    """The operand repeated along missing dimensions and dimensions of size 1, as in numpy broadcasting.
+
+    (C1) the operand broadcasts to the shape
+    """
+
+    name = "nn.broadcast"
+    x = operand_def(TensorType)
+    shape = prop_def(DenseArrayBase.constr(i64))
+
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x, shape = shape_of(self.x), tuple(self.shape.get_values())
+        own = shape[len(shape) - len(x) :] if len(x) <= len(shape) else None
+        if own is None or any(size not in (1, wanted) for size, wanted in zip(x, own, strict=True)):  # C1
+            raise VerifyException(f"'{self.name}' cannot repeat {list(x)} to {list(shape)}")
+        if min(shape, default=0) < 0:  # C1
+            raise VerifyException(f"'{self.name}' needs a shape without negative dimensions, got {list(shape)}")
+        return [shape]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        return (np.broadcast_to(inputs[0], self.infer_shapes()[0]).copy(),)
+
+
+@irdl_op_definition
+class ConcatOp(MovementOp):
+    """The operands concatenated along `axis`.
+
+    (C1) there is at least one operand; all have the same element type, and the same sizes along the other dimensions
+    """
+
+    name = "nn.concat"
+    inputs = var_operand_def(TensorType)
+    axis = prop_def(IntegerAttr.constr(i64))
+
+    assembly_format = "$inputs attr-dict `:` type($inputs) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        shapes, axis = [shape_of(x) for x in self.inputs], self.axis.value.data
+        fits = bool(shapes) and 0 <= axis < len(shapes[0])
+        rest = {(*s[:axis], *s[axis + 1 :], element_of(x)) for s, x in zip(shapes, self.inputs, strict=True)}
+        if not fits or len({len(s) for s in shapes}) != 1 or len(rest) != 1:  # C1
+            kinds = ", ".join(str(x.type) for x in self.inputs)
+            raise VerifyException(
+                f"'{self.name}' needs operands that differ along axis {axis} only, got {kinds or 'none'}"
+            )
+        return [(*shapes[0][:axis], sum(s[axis] for s in shapes), *shapes[0][axis + 1 :])]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        return (np.concatenate(inputs, axis=self.axis.value.data),)
+
+
+@irdl_op_definition
+class PadOp(MovementOp):
+    """Adds `low[i]` elements before and `high[i]` after the operand along each dimension i.
+
+    `value` is the real value of the new elements: a float for float and quantized tensors, an integer for integer
+    tensors. In a quantized tensor the new elements are `value` quantized to the tensor's type, saturated to its range.
+
+    (C1) `low` and `high` have one entry, not negative, for each dimension
+    (C2) `value` is a float for float and quantized tensors, and for integer tensors an integer that their type holds
+    (C3) a quantized tensor is not padded with NaN
+    """
+
+    name = "nn.pad"
+    x = operand_def(TensorType)
+    low = prop_def(DenseArrayBase.constr(i64))
+    high = prop_def(DenseArrayBase.constr(i64))
+    value = prop_def(FloatAttr[AnyFloat] | IntegerAttr)
+
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def pads(self) -> list[tuple[int, int]]:
+        """(low, high) for each dimension."""
+        return list(zip(self.low.get_values(), self.high.get_values(), strict=True))
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x = shape_of(self.x)
+        if not len(self.low) == len(self.high) == len(x) or min(min(p) for p in [*self.pads(), (0, 0)]) < 0:  # C1
+            raise VerifyException(f"'{self.name}' needs {len(x)} paddings low and high, none negative")
+        if isinstance(self.value, FloatAttr) != self.takes_real_value():  # C2
+            raise VerifyException(f"'{self.name}' of {element_of(self.x)} cannot pad with {self.value}")
+        element = element_of(self.x)
+        if isinstance(element, IntegerType) and not _holds(
+            cast(IntegerType, element), int(self.value.value.data)
+        ):  # C2
+            raise VerifyException(f"'{self.name}' of {element} cannot pad with {self.value}, which it does not hold")
+        if isinstance(element, UniformType) and isnan(float(self.value.value.data)):  # C3
+            raise VerifyException(f"'{self.name}' of quantized values cannot pad with NaN")
+        return [tuple(low + size + high for size, (low, high) in zip(x, self.pads(), strict=True))]
+
+    def takes_real_value(self) -> bool:
+        """Whether the elements represent real numbers (float or quantized), so that the padding value is a float."""
+        return not isinstance(element_of(self.x), IntegerType)
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        (x,) = inputs
+        return (np.pad(x, self.pads(), constant_values=self.stored_value()),)
+
+    def stored_value(self) -> Array:
+        """The padding value as it is stored in the operand's array, as a 0-d array."""
+        value, element = np.array(self.value.value.data), element_of(self.x)
+        if not isinstance(element, UniformType):
+            return value.astype(dtype_of(element))
+        limits = element.storage_min, element.storage_max
+        return fixed_point.quantize(value, element.scale, element.zero_point, *limits, np.dtype(element.numpy_dtype))
+
+
+def _holds(element: IntegerType, value: int) -> bool:
+    """Whether an integer type holds a value; signless types are signed, and i1 holds 0 and, for true, 1 or −1."""
+    bits = element.width.data
+    if element.signedness.data == Signedness.UNSIGNED:
+        return 0 <= value < 1 << bits
+    return -(1 << bits - 1) <= value < 1 << bits - 1 or (bits == 1 and value == 1)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Selection: slices, gathers, scatters and top-k.
+#
+# Slices, gathers and `nn.scatter_nd` move elements of any type unchanged; on quantized types they move the stored
+# integers. Indices are i32 or i64 and count from zero; a negative index counts from the end. An index that still lies
+# outside the dimension selects the nearest element inside, so that computed indices never reach beyond a buffer.
+
+
+@irdl_op_definition
+class SliceOp(MovementOp):
+    """Element i of the result along each dimension is element offset + i · stride of the operand.
+
+    (C1) each dimension has one offset, one size and one stride; no stride is 0, no size is negative
+    (C2) every element of the result lies inside the operand
+    """
+
+    name = "nn.slice"
+    x = operand_def(TensorType)
+    offsets = prop_def(DenseArrayBase.constr(i64))
+    sizes = prop_def(DenseArrayBase.constr(i64))
+    strides = prop_def(DenseArrayBase.constr(i64))
+
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def steps(self) -> list[tuple[int, int, int]]:
+        """(offset, size, stride) for each dimension."""
+        values = (self.offsets.get_values(), self.sizes.get_values(), self.strides.get_values())
+        return list(zip(*values, strict=True))
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x, sizes = shape_of(self.x), tuple(self.sizes.get_values())
+        counts = {len(self.offsets), len(sizes), len(self.strides)}
+        if counts != {len(x)} or 0 in self.strides.get_values() or min(sizes, default=0) < 0:  # C1
+            raise VerifyException(
+                f"'{self.name}' needs {len(x)} offsets, sizes that are not negative, and strides that are not 0"
+            )
+        for extent, (offset, size, stride) in zip(x, self.steps(), strict=True):
+            if size and not (0 <= offset < extent and 0 <= offset + (size - 1) * stride < extent):  # C2
+                raise VerifyException(
+                    f"'{self.name}' takes {size} elements from {offset} in steps of {stride} out of {extent}"
+                )
+        return [sizes]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        return (inputs[0][tuple(_python_slice(*step) for step in self.steps())].copy(),)
+
+
+def _python_slice(offset: int, size: int, stride: int) -> slice:
+    stop = offset + size * stride
+    return slice(offset, stop if stop >= 0 else None, stride) if size else slice(0, 0)
+
+
+def places(indices: Array, size: int | Array) -> Array:
+    """Resolves indices to int64 places in [0, size): negative indices count from the end, all are clipped to the range.
+
+    If `size` is an array, it gives the size for each entry of the indices' last dimension.
+    """
+    wide = indices.astype(np.int64)
+    return np.clip(np.where(wide < 0, wide + size, wide), 0, size - 1)
+
+
+class IndexedOp(MovementOp, abc.ABC):
+    """A data movement whose last operand holds indices.
+
+    (I1) indices are i32 or i64
+    """
+
+    def data_operands(self) -> Sequence[SSAValue]:
+        return self.operands[:-1]
+
+    def verify_(self) -> None:
+        super().verify_()
+        check_indices(self, self.operands[-1])
+
+
+def check_indices(op: TensorOp, indices: SSAValue) -> None:
+    """Raises VerifyException unless the elements of `indices` are i32 or i64."""
+    if element_of(indices) not in (i32, i64):  # I1
+        raise VerifyException(f"'{op.name}' needs indices of i32 or i64, got {element_of(indices)}")
+
+
+@irdl_op_definition
+class GatherOp(IndexedOp):
+    """Elements of x at `indices` along `axis`; in the result, the dimensions of the indices replace the axis.
+
+    (C1) the axis lies within the rank of x and is not empty
+    """
+
+    name = "nn.gather"
+    x = operand_def(TensorType)
+    indices = operand_def(TensorType)
+    axis = prop_def(IntegerAttr.constr(i64))
+
+    assembly_format = "$x `,` $indices attr-dict `:` type($x) `,` type($indices) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x, axis = shape_of(self.x), self.axis.value.data
+        if not 0 <= axis < len(x) or x[axis] == 0:  # C1
+            raise VerifyException(f"'{self.name}' needs an axis that is not empty, got {axis} of {list(x)}")
+        return [(*x[:axis], *shape_of(self.indices), *x[axis + 1 :])]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x, indices = inputs
+        axis = self.axis.value.data
+        return (np.take(x, places(indices, x.shape[axis]), axis=axis),)
+
+
+def rows_of(op: TensorOp, x: Shape, indices: Shape) -> tuple[Shape, Shape]:
+    """(shape of the list of rows, shape of one row) that indices […, k] select from x.
+
+    Raises:
+        VerifyException: The indices have no dimension, k exceeds the rank of x, or one of the first k dimensions of x
+            is empty.
+    """
+    depth = indices[-1] if indices else -1
+    if not 0 <= depth <= len(x) or 0 in x[:depth]:
+        raise VerifyException(f"'{op.name}' cannot find places {list(indices)} in {list(x)}")
+    return indices[:-1], x[depth:]
+
+
+def coordinates(indices: Array, shape: Shape) -> tuple[Array, ...]:
+    """The int64 places that indices […, k] select in a tensor, one array for each of its first k dimensions."""
+    return tuple(places(indices[..., d], shape[d]) for d in range(indices.shape[-1]))
+
+
+@irdl_op_definition
+class GatherNDOp(IndexedOp):
+    """y[i, :] = x[indices[i, 0], …, indices[i, k−1], :], where i runs over all dimensions of the indices but the last.
+
+    (C1) the last dimension k of the indices is at most the rank of x, and the first k dimensions of x are not empty
+    """
+
+    name = "nn.gather_nd"
+    x = operand_def(TensorType)
+    indices = operand_def(TensorType)
+
+    assembly_format = "$x `,` $indices attr-dict `:` type($x) `,` type($indices) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        listed, row = rows_of(self, shape_of(self.x), shape_of(self.indices))  # C1
+        return [(*listed, *row)]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x, indices = inputs
+        listed = indices.reshape(-1, indices.shape[-1])
+        found = x[coordinates(listed, x.shape)] if listed.shape[1] else np.repeat(x[None], len(listed), axis=0)
+        return (found.reshape(self.infer_shapes()[0]),)
+
+
+def scattered_shape(op: TensorOp, x: Shape, updates: Shape, indices: Shape) -> Shape:
+    """The shape of x; raises VerifyException unless `updates` is the shape of the rows that the indices select."""
+    listed, row = rows_of(op, x, indices)
+    if updates != (*listed, *row):
+        raise VerifyException(f"'{op.name}' needs updates {[*listed, *row]}, got {list(updates)}")
+    return x
+
+
+@irdl_op_definition
+class ScatterNDOp(IndexedOp):
+    """x with x[indices[i, 0], …, indices[i, k−1], :] replaced by updates[i, :]; the last of repeated updates wins.
+
+    (C1) the last dimension k of the indices is at most the rank of x, and the first k dimensions of x are not empty;
+         the updates have the shape of the rows that the indices select
+    (C2) the updates have the element type of x
+    """
+
+    name = "nn.scatter_nd"
+    x = operand_def(TensorType)
+    updates = operand_def(TensorType)
+    indices = operand_def(TensorType)
+
+    assembly_format = (
+        "$x `,` $updates `,` $indices attr-dict `:` type($x) `,` type($updates) `,` type($indices) `->` type($y)"
+    )
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        if element_of(self.x) != element_of(self.updates):  # C2
+            raise VerifyException(
+                f"'{self.name}' needs updates of {element_of(self.x)}, got {element_of(self.updates)}"
+            )
+        return [scattered_shape(self, *(shape_of(o) for o in self.operands))]  # C1
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        return (_scatter(*inputs, put=lambda y, at, rows: y.__setitem__(at, rows)),)
+
+
+def _scatter(x: Array, updates: Array, indices: Array, put: Callable[[Array, tuple[Array, ...], Array], Any]) -> Array:
+    """Calls `put(target, places, rows)` once on a copy of x, for all rows together, and returns the copy."""
+    y = x.copy()
+    listed = indices.reshape(-1, indices.shape[-1])
+    target, at = y, coordinates(listed, x.shape)
+    if not at:  # each row is all of x
+        target, at = y[None], (np.zeros(len(listed), np.int64),)
+    put(target, at, updates.reshape(len(listed), *x.shape[indices.shape[-1] :]))
+    return y
+
+
+REDUCTIONS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+"""The function by which nn.scatter_reduce_nd combines an element and its update, by the name of the reduction."""
+
+
+@irdl_op_definition
+class ScatterReduceNDOp(NNOp):
+    """x with x[indices[i, 0], …, indices[i, k−1], :] combined with updates[i, :], for each i in order.
+
+    reduction   "add", "mul", "max" or "min"; each step is rounded separately, integers wrap around
+
+    (C1) as for nn.scatter_nd
+    (C2) the reduction is one of the four
+    """
+
+    name = "nn.scatter_reduce_nd"
+    x = operand_def(TensorType)
+    updates = operand_def(TensorType)
+    indices = operand_def(TensorType)
+    reduction = prop_def(StringAttr)
+    y = result_def(TensorType)
+
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$x `,` $updates `,` $indices attr-dict `:` type($x) `,` type($updates) `,` type($indices) `->` type($y)"
+    )
+
+    def data_operands(self) -> Sequence[SSAValue]:
+        return [self.x, self.updates]
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        if self.reduction.data not in REDUCTIONS:  # C2
+            raise VerifyException(f"'{self.name}' reduces by {', '.join(REDUCTIONS)}, got {self.reduction.data}")
+        return [scattered_shape(self, *(shape_of(o) for o in self.operands))]  # C1
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        with np.errstate(all="ignore"):
+            return (_scatter(*inputs, put=REDUCTIONS[self.reduction.data].at),)
+
+    def verify_(self) -> None:
+        super().verify_()
+        check_indices(self, self.indices)
+
+
+@irdl_op_definition
+class TopKOp(NNOp):
+    """The i64 indices of the k greatest elements along an axis, greatest first; without `largest`, of the k least.
+
+    Equal elements are listed in index order; NaN is greater than all numbers.
+
+    (C1) the axis lies within the rank of x and has at least k elements
+    """
+
+    name = "nn.top_k"
+    x = operand_def(TensorType)
+    axis = prop_def(IntegerAttr.constr(i64))
+    k = prop_def(IntegerAttr.constr(i64))
+    largest = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
+    y = result_def(TensorType)
+
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x, axis, k = shape_of(self.x), self.axis.value.data, self.k.value.data
+        if not 0 <= axis < len(x) or not 0 <= k <= x[axis]:  # C1
+            raise VerifyException(f"'{self.name}' cannot take {k} elements along axis {axis} of {list(x)}")
+        return [(*x[:axis], k, *x[axis + 1 :])]
+
+    def result_element(self, data: Attribute) -> Attribute:
+        return i64
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        axis, keys = self.axis.value.data, order_keys(inputs[0])
+        order = np.argsort(~keys if bool(self.largest) else keys, axis=axis, kind="stable")
+        return (np.take(order, np.arange(self.k.value.data), axis=axis),)
+
+
+def order_keys(x: Array) -> Array:
+    """Integer sort keys in the order of the numbers: −0 equals +0, NaN is greatest; complemented keys reverse it."""
+    if x.dtype.kind != "f":
+        return x
+    signed = np.dtype(f"i{x.dtype.itemsize}")
+    canonical = np.where(np.isnan(x), np.array(np.nan, x.dtype), x + x.dtype.type(0))
+    bits = canonical.view(signed)
+    return np.where(bits < 0, bits ^ np.iinfo(signed).max, bits)

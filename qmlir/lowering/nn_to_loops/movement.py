@@ -1,0 +1,577 @@
+"""Kernels of data movement: shapes, permutations, padding, slices, gathers and scatters."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import AnyFloat, IntegerType, i1, i64
+from xdsl.ir import SSAValue
+
+from qmlir.codegen.code import WIDTHS, Buffer, Code
+from qmlir.codegen.kernel import Kernel, MainLowering, Rules, constant_array
+from qmlir.codegen.value import INDEX, Value
+from qmlir.dialects.nn.base import is_unsigned
+from qmlir.dialects.nn.movement import (
+    BroadcastOp,
+    ConcatOp,
+    ConstantOp,
+    GatherNDOp,
+    GatherOp,
+    PadOp,
+    ReshapeOp,
+    ScatterNDOp,
+    ScatterReduceNDOp,
+    SliceOp,
+    TopKOp,
+    TransposeOp,
+)
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.types import is_integer
+
+# ---------------------------------------------------------------------------------------------------------------
+# Lowering of constants and data movement, for elements of any type; a reshape is a view of the same buffer.
+
+
+def widths_of(tensor: SSAValue) -> tuple[int, ...]:
+    """Lanes of the vectors that move a tensor's elements; empty for i1, because memory holds each i1 in a byte."""
+    return () if element_of(tensor) == i1 else WIDTHS
+
+
+@dataclass(frozen=True)
+class Transpose(Kernel):
+    """y[i_0, i_1, …] = x[…], where dimension k of y is dimension permutation[k] of x."""
+
+    permutation: tuple[int, ...]
+    widths: tuple[int, ...]
+
+    @property
+    def symbol(self) -> str:
+        return "nn_transpose"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, y = buffers
+        *outer, length = y.shape
+        place = [self.permutation.index(d) for d in range(len(y.shape))]
+        neighbours = self.permutation[-1] == len(self.permutation) - 1
+        with ExitStack() as nest:
+            rows = [nest.enter_context(code.loop(begin, end))] if outer else []
+            rows += [nest.enter_context(code.loop(0, size)) for size in outer[1:]]
+
+            def copy(i: Value, lanes: int | None) -> None:
+                position = [*rows, i]
+                y.store(x.load(*(position[p] for p in place), lanes=lanes), *position)
+
+            code.spans(0, length, copy, self.widths if neighbours else ())
+
+
+def _transpose(state: MainLowering, op: TransposeOp) -> None:
+    shape, permutation = merge_permutation(shape_of(op.x), op.permutation.get_values())
+    if list(permutation) == sorted(permutation):
+        state.replace(op.y, state.view(state.buffer(op.x), shape_of(op.y)))
+        return
+    result = [shape[p] for p in permutation]
+    y = state.allocate_result(op.y)
+    kernel = Transpose(permutation, widths_of(op.y))
+    state.call(kernel, [state.view(state.buffer(op.x), shape), state.view(y, result)], result[0])
+    state.replace(op.y, y)
+
+
+def merge_permutation(shape: Sequence[int], permutation: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The same transpose in fewer dimensions: size-1 dimensions are dropped, dimensions that stay together merged.
+
+    Returns:
+        The merged shape and permutation.
+    """
+    kept = [p for p in permutation if shape[p] != 1]
+    runs: list[list[int]] = []
+    for p in kept:
+        follows = runs and all(shape[d] == 1 for d in range(runs[-1][-1] + 1, p)) and p > runs[-1][-1]
+        if follows:
+            runs[-1].append(p)
+        else:
+            runs.append([p])
+    starts = sorted(run[0] for run in runs)
+    sizes = {run[0]: prod(shape[p] for p in run) for run in runs}
+    return tuple(sizes[s] for s in starts), tuple(starts.index(run[0]) for run in runs)
+
+
+@dataclass(frozen=True)
+class Concat(Kernel):
+    """y[o, :] = the concatenation of the rows x_0[o, :], x_1[o, :], …."""
+
+    widths: tuple[int, ...]
+
+    @property
+    def symbol(self) -> str:
+        return "nn_concat"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        *sources, y = buffers
+        with code.loop(begin, end, name="row") as o:
+            offset = 0
+            for x in sources:
+
+                def copy(i: Value, lanes: int | None, x: Buffer = x, offset: int = offset) -> None:
+                    y.store(x.load(o, i, lanes=lanes), o, i + offset)
+
+                code.spans(0, x.shape[1], copy, self.widths)
+                offset += x.shape[1]
+
+
+def _concat(state: MainLowering, op: ConcatOp) -> None:
+    axis, shape = op.axis.value.data, shape_of(op.y)
+    outer = prod(shape[:axis])
+    y = state.allocate_result(op.y)
+    rows = [state.view(state.buffer(x), (outer, prod(shape_of(x)[axis:]))) for x in op.inputs if prod(shape_of(x))]
+    state.call(Concat(widths_of(op.y)[:1]), [*rows, state.view(y, (outer, prod(shape[axis:])))], outer)
+    state.replace(op.y, y)
+
+
+@dataclass(frozen=True)
+class Pad(Kernel):
+    """y = x surrounded by a constant; `pads` has the counts (before, after) of each dimension."""
+
+    pads: tuple[tuple[int, int], ...]
+    value: int | float
+    widths: tuple[int, ...]
+
+    @property
+    def symbol(self) -> str:
+        return "nn_pad"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, y = buffers
+        *outer, size = x.shape
+        low = self.pads[-1][0]
+        with ExitStack() as nest:
+            rows: list[Value] = []
+            for axis, _ in enumerate(outer):
+                bounds = (begin, end) if axis == 0 else (0, y.shape[axis])
+                rows.append(nest.enter_context(code.loop(*bounds)))
+            source = [row - before for row, (before, _) in zip(rows, self.pads[:-1], strict=True)]
+
+            def fill(i: Value, lanes: int | None) -> None:
+                y.store(code.constant(self.value, y.element).spread(lanes), *rows, i)
+
+            def copy(i: Value, lanes: int | None) -> None:
+                y.store(x.load(*source, i, lanes=lanes), *rows, i + low)
+
+            def inside() -> None:
+                code.spans(0, low, fill, self.widths)
+                code.spans(0, size, copy, self.widths)
+                code.spans(low + size, y.shape[-1], fill, self.widths)
+
+            padded = [(s, n) for s, n, p in zip(source, outer, self.pads[:-1], strict=True) if p != (0, 0)]
+            if not padded:
+                inside()
+                return
+            condition = padded[0][0].below(padded[0][1])
+            for row, count in padded[1:]:
+                condition = condition & row.below(count)
+            code.branch(condition, inside, lambda: code.spans(0, y.shape[-1], fill, self.widths))
+
+
+def _pad(state: MainLowering, op: PadOp) -> None:
+    if all(p == (0, 0) for p in op.pads()):
+        state.replace(op.y, state.buffer(op.x))
+        return
+    shape, pads = merge_pads(shape_of(op.x), op.pads())
+    result = [low + size + high for size, (low, high) in zip(shape, pads, strict=True)]
+    y = state.allocate_result(op.y)
+    arguments = [state.view(state.buffer(op.x), shape), state.view(y, result)]
+    state.call(Pad(pads, _stored_value(op), widths_of(op.y)), arguments, result[0] if len(result) > 1 else 1)
+    state.replace(op.y, y)
+
+
+def merge_pads(
+    shape: Sequence[int], pads: Sequence[tuple[int, int]]
+) -> tuple[tuple[int, ...], tuple[tuple[int, int], ...]]:
+    """The same padding in fewer dimensions: a dimension without padding merges into the dimension before it."""
+    merged: list[tuple[int, tuple[int, int]]] = []
+    for size, (low, high) in zip(shape, pads, strict=True):
+        if merged and (low, high) == (0, 0):
+            before, (first, last) = merged[-1]
+            merged[-1] = (before * size, (first * size, last * size))
+        elif merged and merged[-1][0] == 1 and merged[-1][1] == (0, 0):
+            merged[-1] = (size, (low, high))
+        else:
+            merged.append((size, (low, high)))
+    return tuple(size for size, _ in merged), tuple(pad for _, pad in merged)
+
+
+def _stored_value(op: PadOp) -> int | float:
+    """The padding value as memory holds it: a number of the element type, or its bits for types held as integers."""
+    stored = op.stored_value()
+    is_float = stored.dtype == np.float32 or stored.dtype == np.float64
+    return float(stored) if is_float else int(stored.view(f"i{stored.itemsize}"))
+
+
+@dataclass(frozen=True)
+class Broadcast(Kernel):
+    """y = x, repeated along every dimension in which x has size 1."""
+
+    widths: tuple[int, ...]
+
+    @property
+    def symbol(self) -> str:
+        return "nn_broadcast"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, y = buffers
+        *outer, length = y.shape
+        with ExitStack() as nest:
+            rows = [
+                nest.enter_context(code.loop(begin, end) if axis == 0 else code.loop(0, count))
+                for axis, count in enumerate(outer)
+            ]
+            source = [0 if size == 1 else row for size, row in zip(x.shape[:-1], rows, strict=True)]
+
+            def copy(i: Value, lanes: int | None) -> None:
+                value = x.load(*source, 0).spread(lanes) if x.shape[-1] == 1 else x.load(*source, i, lanes=lanes)
+                y.store(value, *rows, i)
+
+            code.spans(0, length, copy, self.widths)
+
+
+def _broadcast(state: MainLowering, op: BroadcastOp) -> None:
+    y = state.allocate_result(op.y)
+    if prod(shape_of(op.y)):
+        shape, result = merge_repeats(shape_of(op.x), shape_of(op.y))
+        arguments = [state.view(state.buffer(op.x), shape), state.view(y, result)]
+        state.call(Broadcast(widths_of(op.y)), arguments, result[0] if len(result) > 1 else 1)
+    state.replace(op.y, y)
+
+
+def merge_repeats(shape: Sequence[int], result: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The same broadcast in fewer dimensions: neighbours that are both repeated or both kept are merged."""
+    merged: list[tuple[int, int]] = []
+    for size, wanted in zip((*[1] * (len(result) - len(shape)), *shape), result, strict=True):
+        if wanted == 1:
+            continue
+        if merged and (merged[-1][0] == 1) == (size == 1):
+            merged[-1] = (merged[-1][0] * size, merged[-1][1] * wanted)
+        else:
+            merged.append((size, wanted))
+    if not merged:
+        merged.append((1, 1))
+    return tuple(size for size, _ in merged), tuple(wanted for _, wanted in merged)
+
+
+def _reshape(state: MainLowering, op: ReshapeOp) -> None:
+    state.replace(op.y, state.view(state.buffer(op.x), shape_of(op.y)))
+
+
+def _constant(state: MainLowering, op: ConstantOp) -> None:
+    array = constant_array(op.y)
+    assert array is not None
+    state.replace(op.y, state.constant(array))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Lowering of slices, gathers and scatters of elements of any type, and of top-k.
+
+
+Step = tuple[int, int, int]
+"""(offset, size, stride) along a dimension."""
+
+
+@dataclass(frozen=True)
+class Slice(Kernel):
+    """y[i, …] = x[offset + i · stride, …]."""
+
+    steps: tuple[Step, ...]
+    widths: tuple[int, ...]
+
+    @property
+    def symbol(self) -> str:
+        return "nn_slice"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, y = buffers
+        *outer, (offset, size, stride) = self.steps
+        with ExitStack() as nest:
+            rows = [
+                nest.enter_context(code.loop(begin, end) if axis == 0 else code.loop(0, count))
+                for axis, (_, count, _) in enumerate(outer)
+            ]
+            source = [row * step + first for row, (first, _, step) in zip(rows, outer, strict=True)]
+
+            def copy(i: Value, lanes: int | None) -> None:
+                y.store(x.load(*source, i * stride + offset, lanes=lanes), *rows, i)
+
+            code.spans(0, size, copy, self.widths if stride == 1 else ())
+
+
+def _slice(state: MainLowering, op: SliceOp) -> None:
+    shape, steps = merge_steps(shape_of(op.x), op.steps())
+    result = [size for _, size, _ in steps]
+    y = state.allocate_result(op.y)
+    arguments = [state.view(state.buffer(op.x), shape), state.view(y, result)]
+    state.call(Slice(steps, widths_of(op.y)), arguments, result[0] if len(result) > 1 else 1)
+    state.replace(op.y, y)
+
+
+def merge_steps(shape: Sequence[int], steps: Sequence[Step]) -> tuple[tuple[int, ...], tuple[Step, ...]]:
+    """The same slice in fewer dimensions: a dimension that is taken whole merges into the dimension before it.
+
+    Dimensions merge only if the dimension before has stride 1.
+    """
+    merged: list[tuple[int, Step]] = []
+    for extent, (offset, size, stride) in zip(shape, steps, strict=True):
+        step = (offset, size, stride if size > 1 else 1)
+        if merged and step == (0, extent, 1) and merged[-1][1][2] == 1:
+            before, (first, count, _) = merged[-1]
+            merged[-1] = (before * extent, (first * extent, count * extent, 1))
+        else:
+            merged.append((extent, step))
+    if not merged:
+        merged.append((1, (0, 1, 1)))
+    return tuple(extent for extent, _ in merged), tuple(step for _, step in merged)
+
+
+def _place(index: Value, size: int) -> Value:
+    """The position of an index in a dimension: negative indices count from the end, then it is clamped to the size."""
+    wide = index.to(INDEX)
+    return (wide < 0).choose(wide + size, wide).maximum(0).minimum(size - 1)
+
+
+@dataclass(frozen=True)
+class Gather(Kernel):
+    """y[o · m + j, :] = x[o, indices[j], :]."""
+
+    widths: tuple[int, ...]
+
+    @property
+    def symbol(self) -> str:
+        return "nn_gather"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, indices, y = buffers
+        (count,) = indices.shape
+        with code.loop(begin, end, name="row") as row:
+            place = _place(indices.load(row % count), x.shape[1])
+
+            def copy(i: Value, lanes: int | None) -> None:
+                y.store(x.load(row // count, place, i, lanes=lanes), row, i)
+
+            code.spans(0, x.shape[2], copy, self.widths)
+
+
+def _gather(state: MainLowering, op: GatherOp) -> None:
+    axis, x, count = op.axis.value.data, shape_of(op.x), prod(shape_of(op.indices))
+    outer, inner = prod(x[:axis]), prod(x[axis + 1 :])
+    y = state.allocate_result(op.y)
+    if outer * count * inner:
+        data = state.view(state.buffer(op.x), (outer, x[axis], inner))
+        indices = state.view(state.buffer(op.indices), (count,))
+        rows = outer * count
+        state.call(Gather(widths_of(op.y)), [data, indices, state.view(y, (rows, inner))], rows)
+    state.replace(op.y, y)
+
+
+@dataclass(frozen=True)
+class GatherND(Kernel):
+    """y[i, :] = x[indices[i, 0], …, indices[i, k−1], :]."""
+
+    widths: tuple[int, ...]
+
+    @property
+    def symbol(self) -> str:
+        return "nn_gather_nd"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, indices, y = buffers
+        with code.loop(begin, end, name="row") as row:
+            places = _places(indices, row, x.shape)
+
+            def copy(i: Value, lanes: int | None) -> None:
+                y.store(x.load(*places, i, lanes=lanes), row, i)
+
+            code.spans(0, x.shape[-1], copy, self.widths)
+
+
+def _places(indices: Buffer, row: Value, shape: Sequence[int]) -> list[Value]:
+    """The positions in the first dimensions of a shape that a row of indices refers to."""
+    return [_place(indices.load(row, d), shape[d]) for d in range(indices.shape[1])]
+
+
+def _gather_nd(state: MainLowering, op: GatherNDOp) -> None:
+    y = state.allocate_result(op.y)
+    if prod(shape_of(op.y)):
+        *listed, depth = shape_of(op.indices)
+        shape, count = shape_of(op.x), prod(listed)
+        inner = prod(shape[depth:])
+        data = state.view(state.buffer(op.x), (*shape[:depth], inner))
+        indices = state.view(state.buffer(op.indices), (count, depth))
+        state.call(GatherND(widths_of(op.y)), [data, indices, state.view(y, (count, inner))], count)
+    state.replace(op.y, y)
+
+
+@dataclass(frozen=True)
+class Scatter(Kernel):
+    """y = x; then y[indices[i, 0], …, indices[i, k−1], :] is set to updates[i, :] or combined with it, for i in order.
+
+    The kernel has one item, because a later row may write to the position of an earlier row. x and y are flat.
+
+    reduction   how updates are combined with elements: add, mul, max or min; None to replace the elements
+    dims        the first k dimensions of x
+    """
+
+    reduction: str | None
+    unsigned: bool
+    dims: tuple[int, ...]
+    widths: tuple[int, ...]
+
+    @property
+    def symbol(self) -> str:
+        return "nn_scatter_nd" if self.reduction is None else f"nn_scatter_{self.reduction}_nd"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, updates, indices, y = buffers
+        count, inner = updates.shape
+        with code.loop(begin, end, name="whole"):
+            code.spans(0, x.shape[0], lambda i, lanes: y.store(x.load(i, lanes=lanes), i), self.widths)
+            with code.loop(0, count, name="row") as row:
+                at = code.index(0)
+                for place, size in zip(_places(indices, row, self.dims), self.dims, strict=True):
+                    at = at * size + place
+                base = at * inner
+
+                def put(i: Value, lanes: int | None) -> None:
+                    value = updates.load(row, i, lanes=lanes)
+                    if self.reduction is not None:
+                        value = _combined(self.reduction, y.load(base + i), value, self.unsigned)
+                    y.store(value, base + i)
+
+                code.spans(0, inner, put, self.widths if self.reduction is None else ())
+
+
+def _combined(reduction: str, one: Value, other: Value, unsigned: bool) -> Value:
+    match reduction:
+        case "add":
+            return one + other
+        case "mul":
+            return one * other
+        case _:
+            pair = (_signed_order(one), _signed_order(other)) if unsigned else (one, other)
+            chosen = pair[0].maximum(pair[1]) if reduction == "max" else pair[0].minimum(pair[1])
+            return _signed_order(chosen) if unsigned else chosen
+
+
+def _signed_order(x: Value) -> Value:
+    """Maps unsigned integers to signed integers of the same order, and back."""
+    assert is_integer(x.element)
+    return x ^ -(1 << x.element.width.data - 1)
+
+
+def _scatter(state: MainLowering, op: ScatterNDOp | ScatterReduceNDOp) -> None:
+    *listed, depth = shape_of(op.indices)
+    shape, count = shape_of(op.x), prod(listed)
+    reduction = op.reduction.data if isinstance(op, ScatterReduceNDOp) else None
+    kernel = Scatter(reduction, is_unsigned(element_of(op.x)), shape[:depth], widths_of(op.y))
+    y = state.allocate_result(op.y)
+    if prod(shape):
+        flat = (prod(shape),)
+        arguments = [
+            state.view(state.buffer(op.x), flat),
+            state.view(state.buffer(op.updates), (count, prod(shape[depth:]))),
+            state.view(state.buffer(op.indices), (count, depth)),
+            state.view(y, flat),
+        ]
+        state.call(kernel, arguments, 1)
+    state.replace(op.y, y)
+
+
+@dataclass(frozen=True)
+class TopK(Kernel):
+    """y[o, :, i] = the positions a of the k largest (or smallest) elements x[o, a, i], sorted.
+
+    It is an insertion sort: each position enters the sorted list of the best positions found so far, and the entries
+    that come after it move down.
+    """
+
+    largest: bool
+    unsigned: bool
+
+    @property
+    def symbol(self) -> str:
+        return "nn_top_k"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, y = buffers
+        _, n, inner = x.shape
+        k = y.shape[1]
+
+        def key(o: Value, place: Value, i: Value) -> Value:
+            return order_key(x.load(o, place.to(INDEX), i), self.unsigned)
+
+        def comes_before(one: Value, one_key: Value, other: Value, other_key: Value) -> Value:
+            first = other_key < one_key if self.largest else one_key < other_key
+            return first | ((one_key ^ other_key).below(1) & (one < other))
+
+        with code.loop(begin, end, name="o") as o, code.loop(0, inner) as i, code.loop(0, n, name="place") as place:
+            found = place.minimum(k)
+
+            def exchange(p: Value, carried: list[Value]) -> list[Value]:
+                own, own_key = carried
+                other = y.load(o, p, i)
+                other_key = key(o, other, i)
+                before = comes_before(own, own_key, other, other_key)
+                y.store(before.choose(own, other), o, p, i)
+                return [before.choose(other, own), before.choose(other_key, own_key)]
+
+            def insert() -> None:
+                own = place.to(i64)
+                last, _ = code.fold(0, found, [own, key(o, own, i)], exchange, name="p")
+                with code.when(place < k):
+                    y.store(last, o, place, i)
+
+            with code.when(place < k):
+                insert()
+            with code.when(place >= k):
+                worst, own = y.load(o, k - 1, i), place.to(i64)
+                with code.when(comes_before(own, key(o, own, i), worst, key(o, worst, i))):
+                    insert()
+
+
+def order_key(x: Value, unsigned: bool) -> Value:
+    """The integer key by which nn.top_k orders an element; the same as its `order_keys`."""
+    if unsigned:
+        return _signed_order(x)
+    if not isinstance(x.element, AnyFloat):
+        return x
+    integer = IntegerType(x.element.bitwidth)
+    most = (1 << x.element.bitwidth - 1) - 1
+    infinity = {32: 0xFF << 23, 64: 0x7FF << 52}[x.element.bitwidth]
+    bits = (x + 0.0).bits(integer)
+    is_nan = bits.same(infinity) < (bits & most)
+    canonical = is_nan.choose(infinity + 1, bits)
+    return (canonical < 0).choose(canonical ^ most, canonical)
+
+
+def _top_k(state: MainLowering, op: TopKOp) -> None:
+    axis, x, k = op.axis.value.data, shape_of(op.x), op.k.value.data
+    outer, inner = prod(x[:axis]), prod(x[axis + 1 :])
+    y = state.allocate_result(op.y)
+    if prod(shape_of(op.y)):
+        arguments = [state.view(state.buffer(op.x), (outer, x[axis], inner)), state.view(y, (outer, k, inner))]
+        state.call(TopK(bool(op.largest), is_unsigned(element_of(op.x))), arguments, outer)
+    state.replace(op.y, y)
+
+
+RULES: Rules = {
+    TransposeOp: _transpose,
+    ConcatOp: _concat,
+    PadOp: _pad,
+    ReshapeOp: _reshape,
+    ConstantOp: _constant,
+    BroadcastOp: _broadcast,
+    SliceOp: _slice,
+    GatherOp: _gather,
+    GatherNDOp: _gather_nd,
+    ScatterNDOp: _scatter,
+    ScatterReduceNDOp: _scatter,
+    TopKOp: _top_k,
+}

@@ -1,0 +1,386 @@
+"""Kernels of pools, normalizations and weighted sums of neighbours."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from math import prod
+
+from xdsl.dialects.builtin import IntegerType, VectorType, f32, i32, i64
+from xdsl.ir import Attribute
+
+from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.kernel import Kernel, MainLowering, Rules
+from qmlir.codegen.kernels.arithmetic import Epilogue
+from qmlir.codegen.kernels.elementwise import lower_resize, merged_around
+from qmlir.codegen.kernels.pooling import Reduction, lower_global_pool, lower_pool
+from qmlir.codegen.kernels.tile import Window, window_of
+from qmlir.codegen.value import INDEX, Value
+from qmlir.dialects.qint.normalization import (
+    Division,
+    L2NormalizationOp,
+    LogOfSum,
+    LogSoftmaxOp,
+    Root,
+    SoftmaxOp,
+    logarithm_of_share,
+)
+from qmlir.dialects.qint.pooling import (
+    IN_FLOATS,
+    AveragePool2DOp,
+    GlobalSumPoolOp,
+    InterpolateOp,
+    MaxPool2DOp,
+    PoolOp,
+    ResizeOp,
+    round_mean,
+    weighted,
+)
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.types import is_integer
+from qmlir.lowering.qint_to_loops.contraction import ending
+from qmlir.lowering.qint_to_loops.requantize import Narrow, narrowing
+
+# ---------------------------------------------------------------------------------------------------------------
+# Lowering of integer pools.
+
+
+@dataclass(frozen=True)
+class Maximum(Reduction):
+    """The maximum of signed integers; the least integer of the type for an empty window."""
+
+    element: IntegerType
+
+    def start(self, code: Code, lanes: int | None) -> Value:
+        least = -(1 << self.element.width.data - 1)
+        return code.constant(least, VectorType(self.element, [lanes]) if lanes else self.element)
+
+    def combine(self, accumulator: Value, x: Value) -> Value:
+        return accumulator.maximum(x)
+
+    def finish(self, accumulator: Value, count: Value, parameters: Sequence[Value]) -> Value:
+        return accumulator
+
+
+@dataclass(frozen=True)
+class Average(Reduction):
+    """The mean, rounded half away from −offset.
+
+    accumulator   the type of the sums, which must hold the sums of elements with `offset` added
+    size          the number of elements of the window
+    offset        added to the elements before the mean is rounded, and subtracted afterwards
+    include       whether positions outside the image count; the divisor is then the window's size
+    padding       the value of positions outside the image, if they count
+    """
+
+    element: IntegerType
+    accumulator: IntegerType
+    size: int
+    offset: int
+    include: bool
+    padding: int
+
+    def start(self, code: Code, lanes: int | None) -> Value:
+        return code.zeros(self.accumulator, lanes)
+
+    def combine(self, accumulator: Value, x: Value) -> Value:
+        return accumulator + x.to(self.accumulator)
+
+    def finish(self, accumulator: Value, count: Value, parameters: Sequence[Value]) -> Value:
+        total = accumulator
+        if self.include:
+            if self.padding:
+                outside = (self.size - count).to(self.accumulator)
+                total = total + outside * self.padding
+            divisor = total.code.index(self.size).to(self.accumulator)
+        else:
+            divisor = count.maximum(1).to(self.accumulator)  # an empty window yields 0 / 1
+        if self.offset:
+            total = total + divisor * self.offset
+        half = divisor.logical_shift(1).spread(total.lanes)
+        sign = total >> (self.accumulator.width.data - 1)
+        away = (half ^ sign) - sign  # half with the total's sign
+        return ((total + away).truncated_quotient(divisor) - self.offset).to(self.element)
+
+
+def _window(op: PoolOp) -> Window:
+    return window_of(op, shape_of(op.x), shape_of(op.y), op.window_values())
+
+
+def _element(op: PoolOp) -> IntegerType:
+    element = element_of(op.x)
+    assert is_integer(element)
+    return element
+
+
+def _max_pool(state: MainLowering, op: MaxPool2DOp) -> None:
+    lower_pool(state, "qint_max_pool2d", _window(op), Maximum(_element(op)), state.buffer(op.x), op.y)
+
+
+def _average_pool(state: MainLowering, op: AveragePool2DOp) -> None:
+    window, element = _window(op), _element(op)
+    rows, columns = window.extent
+    zero_point, include, offset = op.zero_point.value.data, bool(op.count_include_pad), op.offset.value.data
+    largest = max(1 << element.width.data - 1, abs(zero_point)) + abs(offset)
+    fits = largest * rows * columns + rows * columns < 1 << 31
+    average = Average(element, i32 if fits else i64, rows * columns, offset, include, zero_point if include else 0)
+    lower_pool(state, "qint_average_pool2d", window, average, state.buffer(op.x), op.y)
+
+
+@dataclass(frozen=True)
+class CentredSum(Reduction):
+    """Σ (x − zero_point) in i32, then an epilogue."""
+
+    zero_point: int
+    epilogue: Epilogue
+
+    def start(self, code: Code, lanes: int | None) -> Value:
+        return code.zeros(i32, lanes)
+
+    def combine(self, accumulator: Value, x: Value) -> Value:
+        return accumulator + (x.to(i32) - self.zero_point)
+
+    def finish(self, accumulator: Value, count: Value, parameters: Sequence[Value]) -> Value:
+        return self.epilogue.finish(accumulator, parameters)
+
+
+def _global_sum_pool(state: MainLowering, op: GlobalSumPoolOp) -> None:
+    batch, height, width, channels = shape_of(op.x)
+    result, epilogue, parameters = ending(state, op.acc, channels)
+    reduction = CentredSum(op.zero_point.value.data, epilogue)
+    shape = (batch, height * width, channels)
+    lower_global_pool(state, "qint_global_sum_pool", shape, reduction, state.buffer(op.x), result, parameters)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Lowering of softmax, log-softmax and L2 normalization: one element at a time, in i64.
+
+
+@dataclass(frozen=True)
+class Softmax(Kernel):
+    """y[o, a, i] = narrow(table[m − x[o, a, i]] / Σ_a table[m − x[o, a, i]]), with m the maximum of x[o, :, i].
+
+    Buffers: x, table, breakpoints (knots) of 1/(1 + x), y.
+
+    shape      x's sizes before, along and behind the axis
+    division   the integer arithmetic of the quotient
+    """
+
+    shape: tuple[int, int, int]
+    division: Division
+    narrow: Narrow
+
+    @property
+    def symbol(self) -> str:
+        return "qint_softmax"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, table, inverse, y = buffers
+        length = self.shape[1]
+        with code.loop(begin, end, name="row") as o, code.loop(0, self.shape[2], name="column") as i:
+            most = _maximum(code, x, length, o, i)
+
+            def exponential(a: Value) -> Value:
+                return table.load((most - x.load(o, a, i).to(i64)).to(INDEX)).to(i64)
+
+            def add(a: Value, sums: list[Value]) -> Sequence[Value]:
+                return [sums[0] + self.division.term(exponential(a))]
+
+            (total,) = code.fold(0, length, [code.zeros(i64, None)], add)
+            shares = self.division.shares(total, lambda place: inverse.load(place.to(INDEX)).to(i64))
+            with code.loop(0, length, name="a") as a:
+                y.store(self.narrow(self.division.share(exponential(a), *shares)), o, a, i)
+
+
+def _softmax(state: MainLowering, op: SoftmaxOp) -> None:
+    shape = op.split()
+    y = state.allocate_result(op.y)
+    kernel = Softmax(shape, op.division_by_sum(), narrowing(op))
+    tables = [state.constant((t or op.table).array) for t in (op.table, op.inverse)]
+    buffers = [state.view(state.buffer(op.x), shape), *tables, state.view(y, shape)]
+    state.call(kernel, buffers, shape[0])
+    state.replace(op.y, y)
+
+
+def _maximum(code: Code, x: Buffer, length: int, o: Value, i: Value) -> Value:
+    """The maximum of x[o, :, i], in i64."""
+    least = code.constant(-(1 << 15), i64)
+    (most,) = code.fold(0, length, [least], lambda a, m: [m[0].maximum(x.load(o, a, i).to(i64))])
+    return most
+
+
+@dataclass(frozen=True)
+class LogSoftmax(Kernel):
+    """y[o, a, i] = differences[m − x[o, a, i]] − ln Σ_a table[m − x[o, a, i]]. Buffers: x, table, differences, y.
+
+    shape        x's sizes before, along and behind the axis
+    log_of_sum   the integer arithmetic of the logarithm
+    """
+
+    shape: tuple[int, int, int]
+    log_of_sum: LogOfSum
+
+    @property
+    def symbol(self) -> str:
+        return "qint_log_softmax"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, table, differences, y = buffers
+        length = self.shape[1]
+        with code.loop(begin, end, name="row") as o, code.loop(0, self.shape[2], name="column") as i:
+            most = _maximum(code, x, length, o, i)
+
+            def entry(buffer: Buffer, a: Value) -> Value:
+                return buffer.load((most - x.load(o, a, i).to(i64)).to(INDEX)).to(i64)
+
+            def add(a: Value, sums: list[Value]) -> Sequence[Value]:
+                return [sums[0] + entry(table, a)]
+
+            (total,) = code.fold(0, length, [code.zeros(i64, None)], add)
+            log_total = self.log_of_sum(total)
+            with code.loop(0, length, name="a") as a:
+                y.store(logarithm_of_share(entry(differences, a), log_total).to(y.element), o, a, i)
+
+
+def _log_softmax(state: MainLowering, op: LogSoftmaxOp) -> None:
+    shape = op.split()
+    y = state.allocate_result(op.y)
+    tables = [state.constant(t.array) for t in (op.table, op.differences)]
+    buffers = [state.view(state.buffer(op.x), shape), *tables, state.view(y, shape)]
+    state.call(LogSoftmax(shape, op.log_of_sum()), buffers, shape[0])
+    state.replace(op.y, y)
+
+
+@dataclass(frozen=True)
+class L2Normalization(Kernel):
+    """y[o, a, i] = narrow((x[o, a, i] − z) / √Σ_a (x[o, a, i] − z)²), with the zero point z.
+
+    shape   x's sizes before, along and behind the axis
+    root    the integer arithmetic of the quotient by the root
+    """
+
+    shape: tuple[int, int, int]
+    zero_point: int
+    root: Root
+    narrow: Narrow
+
+    @property
+    def symbol(self) -> str:
+        return "qint_l2_normalization"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, y = buffers
+        length = self.shape[1]
+        with code.loop(begin, end, name="row") as o, code.loop(0, self.shape[2], name="column") as i:
+
+            def centred(a: Value) -> Value:
+                return x.load(o, a, i).to(i64) - self.zero_point
+
+            def add(a: Value, sums: list[Value]) -> Sequence[Value]:
+                return [sums[0] + centred(a) * centred(a)]
+
+            (total,) = code.fold(0, length, [code.zeros(i64, None)], add)
+            factor, bits = self.root.factor(total)
+            with code.loop(0, length, name="a") as a:
+                y.store(self.narrow(self.root.share(centred(a), factor, bits)), o, a, i)
+
+
+def _l2_normalization(state: MainLowering, op: L2NormalizationOp) -> None:
+    shape = op.split()
+    y = state.allocate_result(op.y)
+    kernel = L2Normalization(shape, op.input_zero_point.value.data, op.root(), narrowing(op))
+    state.call(kernel, [state.view(state.buffer(op.x), shape), state.view(y, shape)], shape[0])
+    state.replace(op.y, y)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Lowering of integer interpolation.
+
+
+def _resize(state: MainLowering, op: ResizeOp) -> None:
+    lower_resize(state, "qint_resize", op.tables(), op.x, op.acc, op.zero_point.value.data)
+
+
+@dataclass(frozen=True)
+class Interpolate(Kernel):
+    """y = R(Σ w · (x + offset)) − offset with a rounding R, one element at a time.
+
+    Buffers: x, then taps (positions of neighbours) and weights of each axis, then y.
+
+    axes      the axes in the order in which weights multiply; sums run over the taps of the last axis outermost
+    rounding  the rounding of the `InterpolateOp`, which decides whether sums are in f32 or in i64
+    bits      the fractional bits of integer sums
+    """
+
+    axes: tuple[int, ...]
+    rounding: str
+    bits: int
+    offset: int
+
+    @property
+    def symbol(self) -> str:
+        return "qint_interpolate"
+
+    @property
+    def wide(self) -> Attribute:
+        """The type of the sums."""
+        return f32 if self.rounding in IN_FLOATS else i64
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, *tables, y = buffers
+        with ExitStack() as nest:
+            place = [
+                nest.enter_context(code.loop(begin, end) if axis == 0 else code.loop(0, size))
+                for axis, size in enumerate(y.shape)
+            ]
+            total = self._sum(code, x, tables, place, place, [], code.zeros(self.wide, None))
+            y.store((round_mean(total, self.rounding, self.bits) - self.offset).to(y.element), *place)
+
+    def _sum(
+        self,
+        code: Code,
+        x: Buffer,
+        tables: Sequence[Buffer],
+        result: Sequence[Value],
+        place: Sequence[Value],
+        weights: Sequence[Value],
+        total: Value,
+    ) -> Value:
+        """Adds to `total` the terms at all taps of the axes that have no weight yet, the last such axis outermost."""
+        left = len(self.axes) - len(weights)
+        if left == 0:
+            term = (x.load(*place).to(i32) + self.offset).to(self.wide)
+            return total + weighted(term, weights, self.rounding)
+        axis = self.axes[left - 1]
+        taps, own = tables[2 * left - 2 : 2 * left]
+
+        def step(t: Value, sums: list[Value]) -> list[Value]:
+            there = list(place)
+            there[axis] = taps.load(result[axis], t).to(INDEX)
+            weight = own.load(result[axis], t)
+            return [self._sum(code, x, tables, result, there, [weight, *weights], sums[0])]
+
+        return code.fold(0, taps.shape[1], [total], step, name="t")[0]
+
+
+def _interpolate(state: MainLowering, op: InterpolateOp) -> None:
+    steps = op.steps()
+    shape, result, place = merged_around(shape_of(op.x), shape_of(op.y), [axis for axis, _, _ in steps])
+    buffer = state.allocate_result(op.y)
+    if prod(result):
+        constants = [state.constant(table) for _, taps, weights in steps for table in (taps, weights)]
+        kernel = Interpolate(tuple(place), op.rounding.data, sum(op.bits.get_values()), op.offset.value.data)
+        views = [state.view(state.buffer(op.x), shape), *constants, state.view(buffer, result)]
+        state.call(kernel, views, result[0] if len(result) > 1 else 1)
+    state.replace(op.y, buffer)
+
+
+RULES: Rules = {
+    MaxPool2DOp: _max_pool,
+    AveragePool2DOp: _average_pool,
+    GlobalSumPoolOp: _global_sum_pool,
+    SoftmaxOp: _softmax,
+    LogSoftmaxOp: _log_softmax,
+    L2NormalizationOp: _l2_normalization,
+    ResizeOp: _resize,
+    InterpolateOp: _interpolate,
+}

@@ -1,0 +1,1 @@
+"""The pass `npu-cascade`: keeps tensors between layers inside the device, and splits layers into bands of rows."""

@@ -1,0 +1,1 @@
+"""The pass `npu-place`: assigns an address to every buffer of a device's program."""

@@ -1,0 +1,101 @@
+"""Layers that compute nothing because their result is a view of another tensor's bytes.
+
+A reshape, or a change of type alone, is a view of all bytes of its input; a slice of image rows is a view of some of
+them. The opposite case is a concat of rows: each layer writes its rows directly into the joined tensor, so that the
+concat itself copies nothing:
+
+    %2 = npu.layer "expand" (%1) { … }           // rows 0 to 7
+    %4 = npu.layer "expand" (%3) { … }           // rows 8 to 15
+    %5 = npu.layer "expand" (%2, %4) { nn.concat … {axis = 1} }
+"""
+
+from math import prod
+
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.devices.module import stored_bytes, stored_dtype
+from qmlir.dialects.nn import ConcatOp, SliceOp
+from qmlir.dialects.nn.movement import ConstantOp, ReshapeOp
+from qmlir.dialects.npu import LayerOp
+from qmlir.dialects.quant.ops import StorageCastOp
+from qmlir.ir.interfaces import shape_of
+
+
+def first_of(layer: LayerOp) -> Operation:
+    """The first operation of a layer, constants apart."""
+    return next(op for op in layer.operations() if not isinstance(op, ConstantOp))
+
+
+def renames(layer: LayerOp) -> bool:
+    """Whether the result of a layer is a contiguous view of its input."""
+    return begins_at(layer) is not None
+
+
+def begins_at(layer: LayerOp) -> int | None:
+    """Byte offset of a layer's result within its input; None if the result is not a view of the input.
+
+    Rows that the host reads are no view: the host is given whole tensors.
+    """
+    first = first_of(layer)
+    if len(layer.inputs) != 1 or len(layer.operations()) > 1:
+        return None
+    if isinstance(first, ReshapeOp | StorageCastOp):
+        return 0
+    if not isinstance(first, SliceOp) or not readers(layer.outputs[0]):
+        return None
+    shape, steps = shape_of(first.x), first.steps()
+    axis = next((n for n, (extent, (_, size, _)) in enumerate(zip(shape, steps, strict=True)) if size != extent), 0)
+    one_piece = all(stride == 1 for _, _, stride in steps) and prod(shape[:axis]) == 1
+    whole_behind = all(size == extent for extent, (_, size, _) in list(zip(shape, steps, strict=True))[axis + 1 :])
+    if not (one_piece and whole_behind):
+        return None
+    return steps[axis][0] * prod(shape[axis + 1 :]) * stored_dtype(first.x).itemsize
+
+
+def joins(layer: LayerOp) -> bool:
+    """Whether a layer's inputs are written directly into its result: it concatenates rows that only it reads."""
+    first = first_of(layer)
+    if not isinstance(first, ConcatOp) or len(layer.operations()) > 1 or len(set(layer.inputs)) < len(first.inputs):
+        return False
+    in_one_piece = prod(shape_of(layer.outputs[0])[: first.axis.value.data]) == 1
+    return in_one_piece and all(_is_written_for(value, layer) for value in layer.inputs)
+
+
+def _is_written_for(value: SSAValue, joined: LayerOp) -> bool:
+    """Whether a layer computes a value, and `joined` is the only reader."""
+    writer = value.owner
+    if not isinstance(writer, LayerOp) or len(list(value.uses)) != 1 or writer.parent is not joined.parent:
+        return False
+    return not renames(writer) and not isinstance(first_of(writer), ConcatOp)
+
+
+def root_of(value: SSAValue) -> SSAValue:
+    """The tensor whose bytes a value has: the value itself, or the tensor of which it is a view."""
+    while isinstance(layer := value.owner, LayerOp) and renames(layer):
+        value = layer.inputs[0]
+    return value
+
+
+def home_of(value: SSAValue) -> tuple[SSAValue, int]:
+    """The tensor into which a layer's result is written (itself, or a concat's result), and the byte offset."""
+    reader = next((use.operation for use in value.uses), None)
+    if not isinstance(reader, LayerOp) or not joins(reader):
+        return value, 0
+    before = list(reader.inputs)[: list(reader.inputs).index(value)]
+    return reader.outputs[0], sum(stored_bytes(other) for other in before)
+
+
+def readers(value: SSAValue) -> list[LayerOp]:
+    """The layers that read a tensor or a view of it; empty if anything but layers reads it too."""
+    found: list[LayerOp] = []
+    for use in value.uses:
+        reader = use.operation
+        if not isinstance(reader, LayerOp):
+            return []
+        found.append(reader)
+        if renames(reader):
+            others = readers(reader.outputs[0])
+            if not others:
+                return []
+            found += others
+    return found

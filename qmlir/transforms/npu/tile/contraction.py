@@ -1,0 +1,317 @@
+"""Tiles layers with a contraction: sums are computed tile by tile, and finished while the next tile's data loads."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.devices.module import stored_bias, stored_weights
+from qmlir.dialects import qint
+from qmlir.dialects.nn.movement import ConstantOp
+from qmlir.dialects.npu import LayerOp
+from qmlir.errors import LoweringError
+from qmlir.ir.interfaces import shape_of
+from qmlir.isa.commands import Convolve, ConvolveDepthwise, Init
+from qmlir.transforms.npu.tile.commands import packed
+from qmlir.transforms.npu.tile.emission import Emitter, Spot, View
+from qmlir.transforms.npu.tile.room import Kept
+from qmlir.transforms.npu.tile.search import Tiling, smallest, tiling
+from qmlir.transforms.npu.tile.vector import finish
+from qmlir.transforms.npu.tile.work import Contraction, Inside, Work, groups_of, is_pointwise, other_operands, work_of
+
+Array = npt.NDArray[Any]
+T = TypeVar("T")
+K = TypeVar("K")
+
+
+def tile_contraction(
+    emitter: Emitter, layer: LayerOp, op: Contraction, chain: Sequence[Operation], outer: dict[SSAValue, SSAValue]
+) -> None:
+    """Emits the commands of a contraction and of the elementwise operations that follow it.
+
+    Args:
+        emitter: Receives the commands.
+        layer: The layer.
+        op: The contraction.
+        chain: The elementwise operations after it.
+        outer: Arguments of the layer's body → the network's values.
+
+    Raises:
+        LoweringError: Not even the smallest tile fits, or the layer has a form without commands.
+    """
+    bias = None if op.b is None else _constant(op.b, layer)
+    _constant(op.w, layer)
+    weights, weight_zero_point = stored_weights(op, emitter.device)
+    if not chain:
+        raise LoweringError(op.name, layer.label.data, "must be followed by a change of scale in its layer")
+    if isinstance(op, qint.DepthwiseConv2DOp) and shape_of(op.x)[-1] != weights.shape[-1]:
+        raise LoweringError(
+            op.name, layer.label.data, "must have one output channel for each input channel",
+            got=f"{weights.shape[-1]} for {shape_of(op.x)[-1]}",
+        )  # fmt: skip
+    parts = list(_parts(emitter, layer, op, chain, outer))
+    work = work_of(op, chain, layer, 8 * weights.itemsize, _inside(emitter, parts[0]), emitter.device)
+    bits, shift = stored_bias(op, emitter.device)
+    brought = _bias(emitter, None if bias is None else bias >> shift, bits)
+    loop = _Loop(emitter, op, chain, work, _tiling(emitter, work, layer), weights, weight_zero_point, brought, shift)
+    for part in parts:
+        loop.run(part)
+
+
+def _tiling(emitter: Emitter, work: Work, layer: LayerOp) -> Tiling:
+    """The tiling of a contraction.
+
+    Raises:
+        LoweringError: Not even the smallest tile fits; the error names the sizes.
+    """
+    device = emitter.device
+    if (found := tiling(work, device)) is None:
+        needed = smallest(work, device).items()
+        raise LoweringError(
+            "npu.layer", layer.label.data, f"must have tiles that fit the memories of {device.name}",
+            got=", ".join(f"{size} bytes of {role} in {room}" for role, (size, room) in needed),
+        )  # fmt: skip
+    return found
+
+
+def _constant(value: SSAValue, layer: LayerOp) -> Array:
+    if not isinstance(value.owner, ConstantOp):
+        raise LoweringError("npu.layer", layer.label.data, "must have weights and a bias that are constants in it")
+    return value.owner.value.array
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The parts of a contraction
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A contraction on one image and one group of its channels.
+
+    source, target  the tensors, or the group's part of them
+    operands        the other tensors that the operations after the contraction read
+    outputs         the group's output channels, as indices into all output channels
+    """
+
+    source: View
+    target: View
+    operands: dict[SSAValue, View]
+    outputs: range
+
+
+def _parts(
+    emitter: Emitter, layer: LayerOp, op: Contraction, chain: Sequence[Operation], outer: dict[SSAValue, SSAValue]
+) -> Iterator[_Part]:
+    """Yields the parts group by group, and image by image within a group.
+
+    If the contraction is pointwise, all pixels of all images are rows of one image.
+    """
+    seen = {v: emitter.views(v, outer) for v in other_operands(op, chain)}
+    sources, targets = emitter.views(op.x, outer), emitter.result(layer.outputs[0], layer.label.data)
+    if is_pointwise(op):
+        sources, targets = _as_rows(sources), _as_rows(targets)
+        seen = {v: _as_rows(views) for v, views in seen.items()}
+    groups = groups_of(op)
+    for group in range(groups):
+        for n, (source, target) in enumerate(zip(sources, targets, strict=True)):
+            mine = [_group(view, group, groups) for view in (source, target)]
+            operands = {v: _group(views[n], group, groups) for v, views in seen.items()}
+            width = target.shape[2] // groups
+            yield _Part(mine[0], mine[1], operands, range(group * width, (group + 1) * width))
+
+
+def _as_rows(images: Sequence[View]) -> list[View]:
+    """Images that lie next to each other, as a single image with a row for each pixel."""
+    first = images[0]
+    pixels = len(images) * first.shape[0] * first.shape[1]
+    return [View.dense(first.memory, first.spot, (pixels, 1, first.shape[2]), first.bits)]
+
+
+def _group(view: View, group: int, groups: int) -> View:
+    rows, columns, channels = view.shape
+    width = channels // groups
+    return view.box(range(rows), range(columns), range(group * width, (group + 1) * width))
+
+
+def _inside(emitter: Emitter, part: _Part) -> Inside:
+    """Which tensors of a part stay inside the device."""
+    stays = emitter.engines.staying
+    return Inside(
+        emitter.rests[-1],
+        part.source.memory == stays,
+        part.target.memory == stays,
+        sum(view.memory == stays for view in part.operands.values()),
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Bias
+
+
+def _bias(emitter: Emitter, bias: Array | None, bits: int) -> Callable[[range], Spot] | None:
+    """A function that brings the bias of some output channels to where the array reads it; None without a bias.
+
+    The whole bias is loaded at once if it takes at most a quarter of its region; otherwise each tile loads its own.
+    """
+    if bias is None:
+        return None
+    numbers = bias.astype(f"<i{bits // 8}")
+    way = emitter.engines.staging("bias", emitter.engines.constants("bias"))
+    if way is not None and numbers.nbytes > emitter.regions[way[0].id, "bias"].size // 4:
+        return lambda channels: emitter.staged(numbers[channels.start : channels.stop], "bias")
+    whole = emitter.staged(numbers, "bias")
+    return lambda channels: Spot(whole.buffer, whole.offset + channels.start * bits // 8)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Tile by tile
+
+
+@dataclass
+class _Shelf(Generic[K, T]):
+    """The tiles that are already loaded, for as long as the tiling keeps them."""
+
+    kept: Kept
+    tiles: dict[K, T] = field(default_factory=dict[K, T])
+
+    def get(self, key: K, bring: Callable[[], T]) -> T:
+        """The tile for `key`; `bring` loads it if it is not there."""
+        if key in self.tiles:
+            return self.tiles[key]
+        tile = bring()
+        if self.kept is not Kept.STEP:
+            self.tiles[key] = tile
+        return tile
+
+    def next_outer(self) -> None:
+        """Drops tiles that are kept for one step of the outer loop only."""
+        if self.kept is Kept.OUTER:
+            self.tiles.clear()
+
+
+Ranges = tuple[range, ...]
+
+
+@dataclass
+class _Loop:
+    """The loops over the tiles of a layer.
+
+    chosen   the tiling
+    weights  weights of all groups, as the device stores them, with the zero point weight_zero_point
+    bias     brings the bias of some output channels, which the array shifts left by bias_shift; None without a bias
+    """
+
+    emitter: Emitter
+    op: Contraction
+    chain: Sequence[Operation]
+    work: Work
+    chosen: Tiling
+    weights: Array
+    weight_zero_point: int
+    bias: Callable[[range], Spot] | None
+    bias_shift: int
+
+    def __post_init__(self) -> None:
+        self.kept_weights: _Shelf[Ranges, Spot] = _Shelf(self.chosen.weights)
+        self.kept_data: _Shelf[Ranges, View] = _Shelf(self.chosen.data)
+
+    def run(self, part: _Part) -> None:
+        """Emits the commands of one image and one group."""
+        work, chosen = self.work, self.chosen
+        self.kept_data.tiles.clear()
+        outputs = _tiles(work.out_channels, chosen.outputs)
+        positions = list(product(_tiles(work.out_rows, chosen.rows), _tiles(work.out_columns, chosen.columns)))
+        if chosen.weights is Kept.LAYER:
+            for channels in outputs:
+                for terms in self._slices(channels):
+                    self._weights(part, channels, terms)
+        if chosen.outputs_outside:
+            for channels in outputs:
+                self._next_outer()
+                for rows, columns in positions:
+                    self._tile(part, rows, columns, channels)
+        else:
+            for rows, columns in positions:
+                self._next_outer()
+                for channels in outputs:
+                    self._tile(part, rows, columns, channels)
+
+    def _next_outer(self) -> None:
+        self.kept_weights.next_outer()
+        self.kept_data.next_outer()
+
+    def _slices(self, outputs: range) -> list[range]:
+        """The slices of the input channels, by which a sum is accumulated."""
+        return [outputs] if self.work.depthwise else _tiles(self.work.channels, self.chosen.terms)
+
+    def _tile(self, part: _Part, rows: range, columns: range, outputs: range) -> None:
+        """Emits the commands for the sums of a tile and for the operations after them."""
+        emitter, post = self.emitter, self.emitter.engines.post
+        shape = (len(rows), len(columns), len(outputs))
+        channels = range(part.outputs.start + outputs.start, part.outputs.start + outputs.stop)
+        sums = emitter.tile(emitter.engines.sums, shape, self.work.sum_bits, "acc")
+        bias = None if self.bias is None else self.bias(channels)
+        for number, terms in enumerate(self._slices(outputs)):
+            self._accumulate(part, rows, columns, outputs, terms, sums, bias, number == 0)
+        operands = {v: emitter.load(view.box(rows, columns, outputs), post) for v, view in part.operands.items()}
+        target = part.target.box(rows, columns, outputs)
+        room = emitter.room(target, post)
+        finish(emitter, self.chain, {self.op.acc: sums, **operands}, room, channels)
+        emitter.store(room, target, post)
+
+    def _accumulate(
+        self,
+        part: _Part,
+        rows: range,
+        columns: range,
+        outputs: range,
+        terms: range,
+        sums: View,
+        bias: Spot | None,
+        first: bool,
+    ) -> None:
+        """Emits the command that adds the products of one slice of the input channels."""
+        work, array = self.work, self.emitter.engines.array
+        weights = self._weights(part, outputs, terms)
+        (seen_rows, top), (seen_columns, left) = work.seen(0, rows), work.seen(1, columns)
+        data = self.kept_data.get(
+            (rows, columns, terms),
+            lambda: self.emitter.load(part.source.box(seen_rows, seen_columns, terms), array),
+        )
+        kind = ConvolveDepthwise if work.depthwise else Convolve
+        begin = Init.ZERO if bias is None else Init.BIAS
+        self.emitter.issue(
+            array, kind, data=data.spot, weights=weights, bias=bias or sums.spot, sums=sums.spot,
+            init=begin if first else Init.ACCUMULATE, data_bits=work.data_bits, weight_bits=work.weight_bits,
+            sum_bits=work.sum_bits, bias_bits=work.bias_bits, bias_shift=self.bias_shift,
+            zero_point=self.op.zero_point.value.data,
+            weight_zero_point=self.weight_zero_point, rows=data.shape[0], columns=data.shape[1],
+            channels=data.shape[2], row_pitch=data.row_pitch, pixel_pitch=data.pixel_pitch,
+            out_rows=len(rows), out_columns=len(columns), kernel_rows=work.kernel[0], kernel_columns=work.kernel[1],
+            stride_rows=work.stride[0], stride_columns=work.stride[1], dilation_rows=work.dilation[0],
+            dilation_columns=work.dilation[1], top=top, left=left,
+            **({} if work.depthwise else {"out_channels": len(outputs)}),
+        )  # fmt: skip
+
+    def _weights(self, part: _Part, outputs: range, terms: range) -> Spot:
+        """Where the weights of some output channels and a slice of the input channels lie; loads them if needed."""
+        first = part.outputs.start
+
+        def bring() -> Spot:
+            if self.work.depthwise:
+                chosen = np.ascontiguousarray(self.weights[..., outputs.start : outputs.stop])
+            else:
+                some = self.weights[first + outputs.start : first + outputs.stop, ..., terms.start : terms.stop]
+                chosen = packed(some, self.emitter.device)
+            return self.emitter.staged(chosen, "weights")
+
+        return self.kept_weights.get((range(first, first + 1), outputs, terms), bring)
+
+
+def _tiles(total: int, size: int) -> list[range]:
+    """Ranges of the given size that cover a total; the last range may be smaller."""
+    return [range(start, min(start + size, total)) for start in range(0, total, size)]

@@ -1,0 +1,335 @@
+"""Emits the commands of a tiled layer: loads boxes of tensors into buffers, works on them, and stores the results.
+
+A `View` is a tensor [rows, columns, channels] somewhere in a buffer. Each tile gets buffers of its own; `npu-place`
+later lets them share memory.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.builder import Builder
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.devices import Device
+from qmlir.devices.copies import merged
+from qmlir.devices.description import Memory, Queue
+from qmlir.devices.module import as_images, stored_bytes, stored_dtype
+from qmlir.devices.schema import Role
+from qmlir.dialects import qint
+from qmlir.dialects.npu import BufferOp, IssueOp
+from qmlir.dialects.qint.requantize import width_of
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.weights import WeightsAttr
+from qmlir.isa.commands import CONTRACTS, Mark, Move, SetContext, Step
+from qmlir.isa.encoding import Command, Place, field_kinds
+from qmlir.transforms.npu.tile.aliases import home_of
+from qmlir.transforms.npu.tile.engines import Engines, Region, Rest, regions
+
+Array = npt.NDArray[Any]
+
+
+_Finish = tuple[Operation, range | None]
+"""The purpose of a context: an operation, and the channels that it applies to (None for all)."""
+
+
+class Spot(NamedTuple):
+    """A position in a buffer, as an offset in bytes."""
+
+    buffer: SSAValue
+    offset: int = 0
+
+
+@dataclass(frozen=True)
+class View:
+    """A tensor in a buffer, with dense channels.
+
+    memory        the memory of the buffer
+    spot          the first element
+    shape         rows, columns, channels
+    bits          width of an element
+    row_pitch     bytes from one row to the next; 0 repeats a single row
+    pixel_pitch   bytes from one column to the next; 0 repeats a single column
+    """
+
+    memory: Memory
+    spot: Spot
+    shape: tuple[int, int, int]
+    bits: int
+    row_pitch: int
+    pixel_pitch: int
+
+    @staticmethod
+    def dense(memory: Memory, spot: Spot, shape: tuple[int, int, int], bits: int) -> "View":
+        """A view without gaps."""
+        _, columns, channels = shape
+        pixel = channels * bits // 8
+        return View(memory, spot, shape, bits, columns * pixel, pixel)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the view's elements, without gaps."""
+        return prod(self.shape) * self.bits // 8
+
+    def box(self, rows: range, columns: range, channels: range) -> "View":
+        """The part of the view with the given rows, columns and channels."""
+        offset = rows.start * self.row_pitch + columns.start * self.pixel_pitch + channels.start * self.bits // 8
+        spot = Spot(self.spot.buffer, self.spot.offset + offset)
+        return replace(self, spot=spot, shape=(len(rows), len(columns), len(channels)))
+
+    def rows(self, rows: range) -> "View":
+        """The part of the view with the given rows."""
+        return self.box(rows, range(self.shape[1]), range(self.shape[2]))
+
+
+@dataclass
+class Emitter:
+    """Emits the commands of a network at the end of a block.
+
+    tensors    the network's values → the buffers that hold them, dense
+    stays      values that stay inside the device → their addresses there
+    layers     the layer names that `Mark` commands refer to
+    rests      for each layer, the memory that tensors staying inside the device leave to its tiles
+    """
+
+    device: Device
+    builder: Builder
+    tensors: dict[SSAValue, Spot] = field(default_factory=dict[SSAValue, Spot])
+    stays: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
+    layers: list[str] = field(default_factory=list[str])
+    rests: list[Rest | None] = field(default_factory=list["Rest | None"])
+    _constants: dict[tuple[bytes, str], SSAValue] = field(default_factory=dict[tuple[bytes, str], SSAValue])
+    _contexts: dict[tuple[Operation, range | None], int] = field(
+        default_factory=dict[tuple[Operation, range | None], int]
+    )
+    _tables: dict[Operation, Spot] = field(default_factory=dict[Operation, Spot])
+    _next_context: int = 0
+
+    def __post_init__(self) -> None:
+        self.engines = Engines.of(self.device)
+        self._memories = {memory.id: memory for memory in self.device.memory}
+
+    @property
+    def regions(self) -> Mapping[tuple[str, Role], Region]:
+        """The regions of the current layer's tiles."""
+        return regions(self.device, self.rests[-1])
+
+    # -- buffers ----------------------------------------------------------------------------------------------------
+
+    def buffer(
+        self, memory: Memory, size: int, role: Role, tensor: str | None = None, address: int | None = None
+    ) -> SSAValue:
+        """Creates a buffer."""
+        return self.builder.insert(BufferOp(memory.id, size, role, tensor=tensor, address=address)).buffer
+
+    def memory_of(self, spot: Spot) -> Memory:
+        """The memory of a spot's buffer."""
+        owner = spot.buffer.owner
+        assert isinstance(owner, BufferOp)
+        return self._memories[owner.memory.data]
+
+    def tile(self, memory: Memory, shape: tuple[int, int, int], bits: int, role: Role) -> View:
+        """Creates a buffer for a dense tensor."""
+        return View.dense(memory, Spot(self.buffer(memory, prod(shape) * bits // 8, role)), shape, bits)
+
+    def constant(self, array: Array, role: Role) -> Spot:
+        """A buffer with constant bytes that are there from the start; equal constants share a buffer."""
+        memory = self.engines.constants(role)
+        held = np.ascontiguousarray(array).reshape(-1).view(np.int8)
+        key = (held.tobytes(), memory.id)
+        if key not in self._constants:
+            op = BufferOp(memory.id, held.nbytes, role, contents=WeightsAttr(held))
+            self._constants[key] = self.builder.insert(op).buffer
+        return Spot(self._constants[key])
+
+    def staged(self, array: Array, role: Role) -> Spot:
+        """A constant where commands read it: loaded there if a queue can do so, otherwise in place."""
+        source = self.constant(array, role)
+        way = self.engines.staging(role, self.engines.constants(role))
+        if way is None:
+            return source
+        memory, queue = way
+        target = Spot(self.buffer(memory, array.nbytes, role))
+        self.copy(queue, source, target, array.nbytes)
+        return target
+
+    def views(self, value: SSAValue, inside: Mapping[SSAValue, SSAValue] | None = None) -> list[View]:
+        """A value of the network as one view [H, W, C] for each image.
+
+        Args:
+            value: A tensor of the network, or a constant of a layer.
+            inside: Arguments of a layer's body → the network's values.
+        """
+        outer = (inside or {}).get(value, value)
+        shape, bits = shape_of(outer), 8 * stored_dtype(outer).itemsize
+        constant = getattr(outer.owner, "value", None) if outer not in self.tensors else None
+        if isinstance(constant, WeightsAttr):
+            memory, spot = self.engines.constants("ifm"), self.constant(constant.array, "ifm")
+        else:
+            spot = self.tensors[outer]
+            memory = self.memory_of(spot)
+        images, image = as_images(shape)
+        first = View.dense(memory, spot, image, bits)
+        return [replace(first, spot=Spot(spot.buffer, spot.offset + n * first.size)) for n in range(images)]
+
+    def result(self, value: SSAValue, name: str) -> list[View]:
+        """The views for a computed value: in a buffer of its own, or in the tensor that joins it with others."""
+        home, offset = home_of(value)
+        if home not in self.tensors:
+            stays = self.engines.staying if value in self.stays else None
+            memory, address = stays or self.engines.external, self.stays.get(value)
+            address = None if address is None else address - offset
+            self.tensors[home] = Spot(self.buffer(memory, stored_bytes(home), "ofm", name, address))
+        self.tensors[value] = Spot(self.tensors[home].buffer, offset)
+        return self.views(value)
+
+    # -- commands ---------------------------------------------------------------------------------------------------
+
+    def issue(self, queue: Queue, kind: type[Command], ctx: int = 0, **fields: Any) -> None:
+        """Emits a command on a queue; places are given as `Spot`s."""
+        buffers: list[SSAValue] = []
+        given: dict[str, Any] = {}
+        for name, field_kind in field_kinds(kind).items():
+            value = fields[name]
+            if field_kind is Place:
+                if value.buffer not in buffers:
+                    buffers.append(value.buffer)
+                value = Place(buffers.index(value.buffer), value.offset)
+            given[name] = value
+        self.builder.insert(IssueOp(queue.id, kind(0, (), ctx, **given), buffers))
+
+    def begin(self, layer: str, rest: Rest | None = None) -> None:
+        """Marks the beginning of a layer; `rest` is the memory that tensors inside the device leave to its tiles."""
+        self.layers.append(layer)
+        self.rests.append(rest)
+        self.issue(self.engines.array, Mark, layer=len(self.layers) - 1)
+        self._contexts.clear()
+        self._tables.clear()
+
+    def copy(self, queue: Queue, source: Spot, target: Spot, size: int) -> None:
+        """Copies contiguous bytes."""
+        self.issue(
+            queue, Move, source=source, target=target, size=size, rows=1, planes=1,
+            source_row=0, source_plane=0, target_row=0, target_plane=0,
+        )  # fmt: skip
+
+    def move(self, queue: Queue, source: View, target: View) -> None:
+        """Copies a tensor in as few transfers as the queue's loops allow."""
+        rows, columns, channels = source.shape
+        loops = merged([
+            (rows, source.row_pitch, target.row_pitch),
+            (columns, source.pixel_pitch, target.pixel_pitch),
+            (channels * source.bits // 8, 1, 1),
+        ])  # fmt: skip
+        outer, inner = loops[: -queue.dims], loops[-queue.dims :]
+        (planes, source_plane, target_plane), (rows, source_row, target_row), (size, _, _) = [
+            *[(1, 0, 0)] * (3 - len(inner)), *inner,
+        ]  # fmt: skip
+        for place in np.ndindex(*(count for count, _, _ in outer)):
+            self.issue(
+                queue,
+                Move,
+                source=_later(source.spot, sum(n * pitch for n, (_, pitch, _) in zip(place, outer, strict=True))),
+                target=_later(target.spot, sum(n * pitch for n, (_, _, pitch) in zip(place, outer, strict=True))),
+                size=size,
+                rows=rows,
+                planes=planes,
+                source_row=source_row,
+                source_plane=source_plane,
+                target_row=target_row,
+                target_plane=target_plane,
+            )
+
+    def load(self, view: View, queue: Queue, role: Role = "ifm") -> View:
+        """A part of a tensor where a queue can read it: loaded into a dense tile, or in place if possible."""
+        way = self.engines.reading(queue)
+        if way is None or way[0] == view.memory:
+            return view
+        memory, dma = way
+        tile = self.tile(memory, view.shape, view.bits, role)
+        self.move(dma, view, tile)
+        return tile
+
+    def room(self, view: View, queue: Queue) -> View:
+        """The view into which a queue writes a part of a result: the part itself, or a tile for `store` to copy."""
+        way = self._leaving(view, queue)
+        return view if way is None else self.tile(way[0], view.shape, view.bits, "ofm")
+
+    def store(self, tile: View, view: View, queue: Queue) -> None:
+        """Copies a part of a result from the tile that `room` made to its tensor; nothing if it is there already."""
+        way = self._leaving(view, queue)
+        if way is not None:
+            self.move(way[1], tile, view)
+
+    def _leaving(self, view: View, queue: Queue) -> tuple[Memory, Queue] | None:
+        """Where a queue leaves a part of a result, and the queue that stores it; None if it is written in place."""
+        way = self.engines.writing(queue)
+        return None if way is None or way[0] == view.memory else way
+
+    # -- contexts ---------------------------------------------------------------------------------------------------
+
+    def context(self, op: qint.RequantizeOp | qint.LookupOp | qint.AddOp, channels: range | None = None) -> int:
+        """The number of a context that finishes values as an operation says; emits the context unless it is still set.
+
+        The context numbers are used in turn. Commands that use a context run on the queue that sets it, in order.
+
+        Args:
+            op: The operation.
+            channels: The channels to finish, if the requantization has a factor for each channel; all by default.
+        """
+        wanted = (op, channels if isinstance(op, qint.RequantizeOp) and len(op.multiplier) > 1 else None)
+        if wanted not in self._contexts:
+            number = self._next_context % CONTEXTS
+            self._next_context += 1
+            self._contexts = {key: n for key, n in self._contexts.items() if n != number} | {wanted: number}
+            self.issue(self.engines.post, SetContext, ctx=number, **self._finishing(op, channels))
+        return self._contexts[wanted]
+
+    def _finishing(self, op: qint.RequantizeOp | qint.LookupOp | qint.AddOp, channels: range | None) -> dict[str, Any]:
+        bits, table = width_of(op.results[0]), self._table(op)
+        if isinstance(op, qint.LookupOp):
+            half = 1 << bits - 1
+            return _CONTEXT | {"step": Step.LOOKUP, "bits": bits, "lower": -half, "upper": half - 1, "table": table}
+        fields: dict[str, Any] = _CONTEXT | {
+            "bits": bits, "zero_point": op.zero_point.value.data, "lower": op.lower.value.data,
+            "upper": op.upper.value.data, "table": table,
+        }  # fmt: skip
+        if isinstance(op, qint.AddOp):
+            return fields
+        per_channel = len(op.multiplier) > 1
+        first = channels.start if per_channel and channels is not None else 0
+        return fields | {
+            "contract": CONTRACTS.index(op.contract.data), "input_zero_point": op.input_zero_point.value.data,
+            "per_channel": int(per_channel), "table": _later(table, 8 * first),
+        }  # fmt: skip
+
+    def _table(self, op: qint.RequantizeOp | qint.LookupOp | qint.AddOp) -> Spot:
+        """The table of an operation at the place where commands read it; a layer loads each table once."""
+        if op not in self._tables:
+            known = {role for memory in self.device.memory for role in memory.holds}
+            role: Role = "lut" if isinstance(op, qint.LookupOp) and "lut" in known else self.engines.tables()
+            self._tables[op] = self.staged(_entries(op), role)
+        return self._tables[op]
+
+
+CONTEXTS = 16
+"""The number of contexts: a context's number has four bits."""
+
+_CONTEXT = {"step": Step.REQUANTIZE, "contract": 0, "input_zero_point": 0, "zero_point": 0, "per_channel": 0}
+"""The default fields of a context."""
+
+
+def _entries(op: qint.RequantizeOp | qint.LookupOp | qint.AddOp) -> Array:
+    """The entries of the table of an operation's context; a sum carries its factors in the command instead."""
+    if isinstance(op, qint.LookupOp):
+        return op.table.array
+    if isinstance(op, qint.AddOp):
+        return np.array([1 << 30, 1], "<i4")
+    return np.stack([op.multiplier.get_values(), op.shift.get_values()], axis=1).astype("<i4")
+
+
+def _later(spot: Spot, offset: int) -> Spot:
+    return Spot(spot.buffer, spot.offset + offset)

@@ -1,0 +1,428 @@
+"""Tiles layers without a contraction: elementwise operations, pools, sums over an image, copies."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.devices.copies import Copy, copies
+from qmlir.devices.description import Queue
+from qmlir.dialects import qint
+from qmlir.dialects.nn.movement import ConstantOp, PadOp, ReshapeOp
+from qmlir.dialects.npu import LayerOp
+from qmlir.dialects.qint.requantize import width_of
+from qmlir.dialects.quant.ops import StorageCastOp
+from qmlir.errors import LoweringError
+from qmlir.ir.interfaces import shape_of
+from qmlir.isa.commands import Arithmetic, Fill, Init, Pool, Pooling, Post, Reduce
+from qmlir.isa.commands import Operation as Computes
+from qmlir.transforms.npu.tile.emission import Emitter, Spot, View
+from qmlir.transforms.npu.tile.work import Work
+
+# ---------------------------------------------------------------------------------------------------------------
+# Tiles layers without a contraction: chains of elementwise operations, pools, and sums over an image.
+
+
+def finish(
+    emitter: Emitter,
+    chain: Sequence[Operation],
+    values: dict[SSAValue, View],
+    target: View,
+    channels: range | None = None,
+) -> None:
+    """Emits the commands of a chain of elementwise operations.
+
+    Args:
+        emitter: Receives the commands.
+        chain: The operations; the result of the last operation is written to `target`.
+        values: The tensors that the chain reads, with the same rows, columns and channels as `target`.
+        target: The view that receives the result.
+        channels: The channels of the whole tensor that `target` covers; all by default.
+    """
+    steps = [op for op in chain if not isinstance(op, qint.MulOp)]
+    for op in steps:
+        last = op is steps[-1]
+        view = target if last else _between(emitter, target.shape, width_of(op.results[0]))
+        values[op.results[0]] = view
+        product = op.operands[0].owner if isinstance(op, qint.RequantizeOp) else None
+        if isinstance(op, qint.AddOp):
+            _add(emitter, op, values, view, channels)
+        elif isinstance(product, qint.MulOp) and product in chain:
+            assert isinstance(op, qint.RequantizeOp)
+            _multiply(emitter, product, op, values, view, channels)
+        else:
+            assert isinstance(op, qint.RequantizeOp | qint.LookupOp)
+            _post(emitter, op, values[op.x], view, channels)
+
+
+def _between(emitter: Emitter, shape: tuple[int, int, int], bits: int) -> View:
+    memory, role = emitter.engines.between
+    return emitter.tile(memory, shape, bits, role)
+
+
+def _post(
+    emitter: Emitter, op: qint.RequantizeOp | qint.LookupOp, source: View, target: View, channels: range | None
+) -> None:
+    rows, columns, width = target.shape
+    emitter.issue(
+        emitter.engines.post, Post, ctx=emitter.context(op, channels), source=source.spot, source_bits=source.bits,
+        rows=rows, columns=columns, channels=width, source_row=source.row_pitch, source_pixel=source.pixel_pitch,
+        target=target.spot, target_row=target.row_pitch, target_pixel=target.pixel_pitch,
+    )  # fmt: skip
+
+
+def _add(emitter: Emitter, op: qint.AddOp, values: dict[SSAValue, View], target: View, channels: range | None) -> None:
+    multipliers = op.multipliers.get_values()
+    ctx = emitter.context(op, channels)
+    _arithmetic(emitter, Computes.ADD, op, ctx, values, target, multipliers, op.shift.value.data)
+
+
+def _multiply(
+    emitter: Emitter,
+    op: qint.MulOp,
+    scaled: qint.RequantizeOp,
+    values: dict[SSAValue, View],
+    target: View,
+    channels: range | None,
+) -> None:
+    _arithmetic(emitter, Computes.MUL, op, emitter.context(scaled, channels), values, target, (1, 1), 1)
+
+
+def _arithmetic(
+    emitter: Emitter,
+    computes: Computes,
+    op: qint.AddOp | qint.MulOp,
+    ctx: int,
+    values: dict[SSAValue, View],
+    target: View,
+    multipliers: Sequence[int],
+    shift: int,
+) -> None:
+    lhs, rhs = values[op.lhs], values[op.rhs]
+    rows, columns, channels = target.shape
+    emitter.issue(
+        emitter.engines.post, Arithmetic, ctx=ctx, operation=computes, bits=lhs.bits, lhs=lhs.spot, rhs=rhs.spot,
+        target=target.spot, rows=rows, columns=columns, channels=channels, lhs_row=lhs.row_pitch,
+        lhs_pixel=lhs.pixel_pitch, rhs_row=rhs.row_pitch, rhs_pixel=rhs.pixel_pitch, target_row=target.row_pitch,
+        target_pixel=target.pixel_pitch, lhs_zero_point=op.lhs_zero_point.value.data,
+        rhs_zero_point=op.rhs_zero_point.value.data, lhs_multiplier=multipliers[0], rhs_multiplier=multipliers[1],
+        shift=shift,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def tile_elementwise(
+    emitter: Emitter, layer: LayerOp, chain: Sequence[Operation], outer: dict[SSAValue, SSAValue]
+) -> None:
+    """Emits the commands of a chain of elementwise operations, in pieces that fit."""
+    post = emitter.engines.post
+    targets = emitter.result(layer.outputs[0], layer.label.data)
+    sources = {v: emitter.views(v, outer) for op in chain for v in op.operands if v.owner not in chain}
+    per_channel = any(isinstance(op, qint.RequantizeOp) and len(op.multiplier) > 1 for op in chain)
+    for n, target in enumerate(targets):
+        inputs = {v: broadcast(views[n if len(views) > 1 else 0], target.shape) for v, views in sources.items()}
+        if not per_channel and all(_is_dense(v) for v in (target, *inputs.values())):
+            target, inputs = _flat(target), {v: _flat(view) for v, view in inputs.items()}
+        tiles = len([op for op in chain if not isinstance(op, qint.MulOp)])
+        for rows, columns, channels in pieces(emitter, post, target, [*inputs.values()], tiles):
+            part = target.box(rows, columns, channels)
+            loaded = {v: emitter.load(view.box(rows, columns, channels), post) for v, view in inputs.items()}
+            room = emitter.room(part, post)
+            finish(emitter, chain, loaded, room, channels)
+            emitter.store(room, part, post)
+
+
+def broadcast(view: View, shape: tuple[int, int, int]) -> View:
+    """A view of a tensor broadcast to a shape; rows and columns can be repeated, channels cannot.
+
+    Raises:
+        LoweringError: The tensor does not broadcast to the shape.
+    """
+    rows, columns, channels = view.shape
+    if channels != shape[2] or rows not in (1, shape[0]) or columns not in (1, shape[1]):
+        raise LoweringError(
+            "npu.layer", "", f"needs an operand that repeats to {list(shape)}", got=str(list(view.shape))
+        )
+    return replace(
+        view,
+        shape=shape,
+        row_pitch=view.row_pitch if rows == shape[0] else 0,
+        pixel_pitch=view.pixel_pitch if columns == shape[1] else 0,
+    )
+
+
+def _is_dense(view: View) -> bool:
+    return view == View.dense(view.memory, view.spot, view.shape, view.bits)
+
+
+def _flat(view: View) -> View:
+    return View.dense(view.memory, view.spot, (1, 1, prod(view.shape)), view.bits)
+
+
+def pieces(
+    emitter: Emitter, queue: Queue, target: View, inputs: Sequence[View], tiles: int
+) -> Iterator[tuple[range, range, range]]:
+    """Yields parts of a tensor [rows, columns, channels] of which two at a time fit the memories where they are loaded.
+
+    Args:
+        emitter: The emitter, with the device and its regions.
+        queue: The queue that works on the parts.
+        target: The whole tensor.
+        inputs: The tensors that are read for each part.
+        tiles: How many tensors are written for each part, intermediate tensors included.
+    """
+    limits = [MOST]
+    known, reading, writing = emitter.regions, emitter.engines.reading(queue), emitter.engines.writing(queue)
+    brought = [] if reading is None else [view.bits // 8 for view in inputs if view.memory != reading[0]]
+    if reading is not None and brought:
+        limits.append(known[reading[0].id, "ifm"].size // 2 // sum(brought))
+    between, role = emitter.engines.between
+    if tiles > 1 or (writing is not None and writing[0] != target.memory):
+        limits.append(known[between.id, role].size // 2 // (tiles * 4))
+    yield from split(target.shape, max(min(limits), 1))
+
+
+MOST = 1 << 22
+"""The most elements that a command works on."""
+
+
+def split(shape: tuple[int, int, int], most: int) -> Iterator[tuple[range, range, range]]:
+    """Yields boxes of at most `most` elements that cover a shape: whole rows, else columns of a row, else channels."""
+    rows, columns, channels = shape
+    some_channels = min(channels, most)
+    some_columns = min(columns, max(most // some_channels, 1)) if some_channels == channels else 1
+    whole = some_columns == columns and some_channels == channels
+    some_rows = min(rows, max(most // (columns * channels), 1)) if whole else 1
+    yield from boxes(shape, (some_rows, some_columns, some_channels))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def tile_pool(
+    emitter: Emitter, layer: LayerOp, op: qint.MaxPool2DOp | qint.AveragePool2DOp, outer: dict[SSAValue, SSAValue]
+) -> None:
+    """Emits the commands of a pool, for some rows and channels of its result at a time."""
+    queue = emitter.engines.pool
+    sources, targets = emitter.views(op.x, outer), emitter.result(layer.outputs[0], layer.label.data)
+    for source, target in zip(sources, targets, strict=True):
+        work = _windows(op, source, target)
+        tile = _pool_tile(emitter, op, work, source, target)
+        for at, part in ((b, target.box(*b)) for b in boxes(target.shape, tile)):
+            (seen_rows, top), (seen_columns, left) = work.seen(0, at[0]), work.seen(1, at[1])
+            data = emitter.load(source.box(seen_rows, seen_columns, at[2]), queue)
+            room = emitter.room(part, queue)
+            _pool(emitter, op, data, room, (top, left))
+            emitter.store(room, part, queue)
+
+
+def boxes(shape: tuple[int, int, int], tile: tuple[int, int, int]) -> Iterator[tuple[range, range, range]]:
+    """Yields the tiles that cover a shape; the last tiles may be smaller."""
+    for row in range(0, shape[0], tile[0]):
+        for column in range(0, shape[1], tile[1]):
+            for channel in range(0, shape[2], tile[2]):
+                yield (
+                    range(row, min(row + tile[0], shape[0])),
+                    range(column, min(column + tile[1], shape[1])),
+                    range(channel, min(channel + tile[2], shape[2])),
+                )
+
+
+def _windows(op: qint.MaxPool2DOp | qint.AveragePool2DOp, source: View, target: View) -> Work:
+    """The geometry of a pool's windows."""
+    top, _, left, _ = op.padding_values()
+    return Work(
+        *source.shape, *target.shape, kernel=op.window_values(), stride=op.stride_values(),
+        dilation=op.dilation_values(), before=(top, left),
+    )  # fmt: skip
+
+
+def _pool_tile(
+    emitter: Emitter, op: qint.MaxPool2DOp | qint.AveragePool2DOp, work: Work, source: View, target: View
+) -> tuple[int, int, int]:
+    """The tile of a pool's result: as many rows as fit; if a row does not fit, fewer channels and then fewer columns.
+
+    Raises:
+        LoweringError: Not even a single window fits.
+    """
+    queue, known = emitter.engines.pool, emitter.regions
+    reading, writing = emitter.engines.reading(queue), emitter.engines.writing(queue)
+    inside = MOST if reading is None or reading[0] == source.memory else known[reading[0].id, "ifm"].size // 2
+    outside = MOST if writing is None or writing[0] == target.memory else known[writing[0].id, "ofm"].size // 2
+    tile = list(target.shape)
+
+    def fits() -> bool:
+        seen = work.most_seen(0, tile[0]) * work.most_seen(1, tile[1])
+        size = target.bits // 8 * tile[2]
+        return seen * size <= inside and tile[0] * tile[1] * size <= outside and prod(tile) <= MOST
+
+    for axis in (0, 2, 1):
+        while not fits() and tile[axis] > 1:
+            tile[axis] = -(-tile[axis] // 2)
+    if not fits():
+        raise LoweringError(op.name, emitter.layers[-1], f"must have a window that fits {inside} bytes of {queue.id}")
+    return tile[0], tile[1], tile[2]
+
+
+def _pool(
+    emitter: Emitter, op: qint.MaxPool2DOp | qint.AveragePool2DOp, source: View, target: View, before: tuple[int, int]
+) -> None:
+    average = isinstance(op, qint.AveragePool2DOp)
+    (kernel_rows, kernel_columns), (stride_rows, stride_columns) = op.window_values(), op.stride_values()
+    dilation_rows, dilation_columns = op.dilation_values()
+    emitter.issue(
+        emitter.engines.pool, Pool, pooling=Pooling.AVERAGE if average else Pooling.MAX, bits=source.bits,
+        source=source.spot, rows=source.shape[0], columns=source.shape[1], channels=source.shape[2],
+        row_pitch=source.row_pitch, pixel_pitch=source.pixel_pitch, target=target.spot, out_rows=target.shape[0],
+        out_columns=target.shape[1], target_row=target.row_pitch, target_pixel=target.pixel_pitch,
+        kernel_rows=kernel_rows, kernel_columns=kernel_columns, stride_rows=stride_rows,
+        stride_columns=stride_columns, dilation_rows=dilation_rows, dilation_columns=dilation_columns,
+        top=before[0], left=before[1],
+        count_padding=int(average and bool(op.count_include_pad)),
+        zero_point=op.zero_point.value.data if isinstance(op, qint.AveragePool2DOp) else 0,
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------------------------------------------------------
+
+
+def tile_reduction(
+    emitter: Emitter,
+    layer: LayerOp,
+    op: qint.GlobalSumPoolOp,
+    chain: Sequence[Operation],
+    outer: dict[SSAValue, SSAValue],
+) -> None:
+    """Emits the commands that sum an image, some channels and rows at a time, and the operations after them."""
+    pool, post = emitter.engines.pool, emitter.engines.post
+    sources, targets = emitter.views(op.x, outer), emitter.result(layer.outputs[0], layer.label.data)
+    others = {v: emitter.views(v, outer) for step in chain for v in step.operands if v.owner not in (op, *chain)}
+    room = _brought_room(emitter, [sources[0], *(views[0] for views in others.values())])
+    sums_room = emitter.regions[emitter.engines.sums.id, "acc"].size // 2
+    for n, (source, target) in enumerate(zip(sources, targets, strict=True)):
+        rows, columns, channels = source.shape
+        some = max(min(channels, sums_room // 4 // len(chain), room // (source.bits // 8) // (1 + len(others))), 1)
+        for _, _, at in boxes((1, 1, channels), (1, 1, some)):
+            sums = emitter.tile(emitter.engines.sums, (1, 1, len(at)), 32, "acc")
+            most = max(room // (source.bits // 8), len(at))
+            for first, (seen_rows, seen_columns, _) in enumerate(split((rows, columns, len(at)), most)):
+                tile = emitter.load(source.box(seen_rows, seen_columns, at), pool)
+                emitter.issue(
+                    pool, Reduce, source=tile.spot, bits=tile.bits, rows=tile.shape[0], columns=tile.shape[1],
+                    channels=tile.shape[2], row_pitch=tile.row_pitch, pixel_pitch=tile.pixel_pitch,
+                    zero_point=op.zero_point.value.data, sums=sums.spot,
+                    init=Init.ACCUMULATE if first else Init.ZERO,
+                )  # fmt: skip
+            part = target.box(range(1), range(1), at)
+            loaded = {v: emitter.load(views[n].box(range(1), range(1), at), post) for v, views in others.items()}
+            written = emitter.room(part, post)
+            finish(emitter, chain, {op.acc: sums, **loaded}, written, at)
+            emitter.store(written, part, post)
+
+
+def _brought_room(emitter: Emitter, views: Sequence[View]) -> int:
+    """The most bytes that a tile may have where pools read it, such that two tiles fit at a time."""
+    reading = emitter.engines.reading(emitter.engines.pool)
+    if reading is None or all(view.memory == reading[0] for view in views):
+        return MOST
+    return emitter.regions[reading[0].id, "ifm"].size // 2
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Tiles layers that only move data, as copies of strided boxes; aliases.py handles layers whose result is a view.
+
+
+def tile_movement(emitter: Emitter, layer: LayerOp, op: Operation, outer: dict[SSAValue, SSAValue]) -> None:
+    """Emits the copies of a layer, and the fill of padding; a reshape or storage cast of a constant emits nothing."""
+    if isinstance(op, ReshapeOp | StorageCastOp):
+        emitter.tensors[layer.outputs[0]] = emitter.views(op.operands[0], outer)[0].spot
+        return
+    emitter.result(layer.outputs[0], layer.label.data)
+    target = emitter.tensors[layer.outputs[0]]
+    bits = width_of(layer.outputs[0])
+    if isinstance(op, PadOp):
+        _fill(emitter, op, target)
+    for copy in copies(op):
+        source = emitter.views(copy.source, outer)[0].spot
+        for box in _boxes(copy, source, target, bits, emitter):
+            _copy(emitter, *box)
+
+
+def _boxes(copy: Copy, source: Spot, target: Spot, bits: int, emitter: Emitter) -> list[tuple[View, View]]:
+    """A copy as pairs of source and target boxes [rows, columns, channels]."""
+    size, loops = bits // 8, copy.loops()
+    outer, inner = loops[:-3], [*[(1, 0, 0)] * (3 - len(loops)), *loops[-3:]]
+    (rows, there_row, here_row), (columns, there_column, here_column), (channels, _, _) = inner
+    shape, there_memory, here_memory = (rows, columns, channels), emitter.memory_of(source), emitter.memory_of(target)
+    found: list[tuple[View, View]] = []
+    for place in np.ndindex(*(count for count, _, _ in outer)):
+        there = copy.there + sum(n * stride for n, (_, stride, _) in zip(place, outer, strict=True))
+        here = copy.here + sum(n * stride for n, (_, _, stride) in zip(place, outer, strict=True))
+        found.append(
+            (
+                View(there_memory, _at(source, there * size), shape, bits, there_row * size, there_column * size),
+                View(here_memory, _at(target, here * size), shape, bits, here_row * size, here_column * size),
+            )
+        )
+    return found
+
+
+def _at(spot: Spot, offset: int) -> Spot:
+    return Spot(spot.buffer, spot.offset + offset)
+
+
+def _copy(emitter: Emitter, source: View, target: View) -> None:
+    """Copies a box in pieces: directly if one memory serves loads and stores, else through a pool with a 1x1 window."""
+    queue = emitter.engines.pool
+    reading, writing = emitter.engines.reading(queue), emitter.engines.writing(queue)
+    direct = reading is not None and writing is not None and reading[0] == writing[0]
+    for box in pieces(emitter, queue, target, [source], 1):
+        part, tile = target.box(*box), emitter.load(source.box(*box), queue)
+        room = tile if direct else emitter.room(part, queue)
+        if not direct:
+            _pool_of_one(emitter, tile, room)
+        emitter.store(room, part, queue)
+
+
+def copy_tensor(emitter: Emitter, value: SSAValue, name: str, size: int) -> Spot:
+    """Copies a whole tensor of `size` bytes to a new buffer; returns the buffer."""
+    external = emitter.engines.external
+    target = Spot(emitter.buffer(external, size, "ofm", tensor=name))
+    source = emitter.tensors.get(value)
+    if source is None:
+        held = value.owner
+        assert isinstance(held, ConstantOp)
+        source = emitter.constant(held.value.array, "ifm")
+    _copy(emitter, *(View.dense(emitter.memory_of(spot), spot, (1, 1, size), 8) for spot in (source, target)))
+    return target
+
+
+def _pool_of_one(emitter: Emitter, source: View, target: View) -> None:
+    rows, columns, channels = source.shape
+    emitter.issue(
+        emitter.engines.pool, Pool, pooling=Pooling.MAX, bits=source.bits, source=source.spot, rows=rows,
+        columns=columns, channels=channels, row_pitch=source.row_pitch, pixel_pitch=source.pixel_pitch,
+        target=target.spot, out_rows=rows, out_columns=columns, target_row=target.row_pitch,
+        target_pixel=target.pixel_pitch, kernel_rows=1, kernel_columns=1, stride_rows=1, stride_columns=1,
+        dilation_rows=1, dilation_columns=1, top=0, left=0, count_padding=0, zero_point=0,
+    )  # fmt: skip
+
+
+def _fill(emitter: Emitter, op: PadOp, target: Spot) -> None:
+    """Fills a result with its padding before the data is copied over it; differing bytes are filled one by one."""
+    stored: list[int] = op.stored_value().reshape(1).view(np.uint8).tolist()
+    way = emitter.engines.writing(emitter.engines.pool)
+    queue = emitter.engines.pool if way is None else way[1]
+    count = prod(shape_of(op.y))
+    if len(set(stored)) == 1:
+        count, stored = count * len(stored), stored[:1]
+    for n, value in enumerate(stored):
+        size, rows = (count, 1) if len(stored) == 1 else (1, count)
+        emitter.issue(
+            queue, Fill, target=Spot(target.buffer, target.offset + n), size=size, rows=rows, planes=1,
+            target_row=len(stored) if rows > 1 else 0, target_plane=0, value=value,
+        )  # fmt: skip
