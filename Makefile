@@ -36,7 +36,7 @@ lint: $(TOOLS) ## format, style, types, layers, generated pages
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -W ignore -m tests.conformance.matrix --check
-	$(BIN)/python -W ignore -m tests.device.pages --check
+	$(BIN)/python -W ignore -m tests.devices.pages --check
 	$(BIN)/python -W ignore -m tests.models.accuracy --check
 
 models: $(READY) ## accuracy of trained models in QMLIR_SHARED (../shared), QMLIR_MODELS_SHARE (1) of the samples; then:
@@ -65,7 +65,7 @@ files: $(READY) ## N (5000) damaged files of each format that is read, on JOBS: 
 
 tables: $(READY) ## write the generated pages anew: OPERATORS.md, DEVICES.md
 	$(BIN)/python -W ignore -m tests.conformance.matrix
-	$(BIN)/python -W ignore -m tests.device.pages
+	$(BIN)/python -W ignore -m tests.devices.pages
 
 bench: $(READY) ## speed: latency of the models and of the compiler itself
 	$(BIN)/python -m pytest tests/benchmarks -q -s

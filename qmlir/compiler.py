@@ -16,17 +16,15 @@ from qmlir.arguments import Network
 from qmlir.devices import load_device
 from qmlir.devices.module import context_of
 from qmlir.devices.requirements import required_options
-from qmlir.dialects.nn.queries import limit
 from qmlir.dialects.npu.layers import DEVICE
 from qmlir.errors import FileError, OptionError, ProfileError
 from qmlir.files import path_of
 from qmlir.frontends.opaque import refuse_opaque
+from qmlir.ir.budget import BUDGET, limit
 from qmlir.ir.context import make_context
-from qmlir.ir.memory import BUDGET
 from qmlir.ir.passes import Pipeline, configured_pass
 from qmlir.ir.signature import main_function
 from qmlir.ir.verify import require_module, verify
-from qmlir.policies.runtimes import follow
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable
@@ -100,6 +98,8 @@ def load(
     module = _load(path_of(path), sizes, arrays, key, arguments.integer_given("fold_budget", fold_budget))
     limit(module, fold_budget)
     if numerics is not None:
+        from qmlir.policies.runtimes import follow
+
         follow(module, arguments.text_given("numerics", numerics))
     return module
 

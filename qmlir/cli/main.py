@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmlir.cli import analyzing, device, ledger, quantizing
+from qmlir.cli import device, ledger, quantizing
+from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.diagnostics import diagnose, report, reported_warnings
 from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of
 from qmlir.cli.models import add_loading_options, load_known, load_simplified
-from qmlir.cli.samples import add_data_options, samples_of
 from qmlir.cli.terminal import progress, say
 from qmlir.errors import OptionError, near_misses
 
@@ -132,8 +132,8 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     ledger.add_ledger_options(bare("ledger", ledger.run_ledger, "show what became of each operation"))
     ledger.add_diff_options(bare("ledger diff", ledger.run_diff, "compare what became of each operation"))
 
-    analyzing.add_analyze_options(
-        command("analyze", analyzing.run_analyze, "compare the tensors of a float network and a quantized one on data")
+    ledger.add_analyze_options(
+        command("analyze", ledger.run_analyze, "compare the tensors of a float network and a quantized one on data")
     )
 
     sub = bare("device check", device.run_check, "print what a device can do, and what becomes of a network on it")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from qmlir.cli.flags import ArgumentParser, count
 from qmlir.errors import FileError
-from qmlir.ir.memory import BUDGET
+from qmlir.ir.budget import BUDGET
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

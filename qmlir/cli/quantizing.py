@@ -7,9 +7,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of
 from qmlir.cli.models import load_known, load_model
-from qmlir.cli.samples import add_data_options, samples_of
 from qmlir.cli.terminal import progress, say
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -11,9 +11,6 @@ from qmlir.devices.judgement import RULES
 from qmlir.devices.limits import EVERY, limits_of
 from qmlir.devices.schema import Table, keys_of, table_of, unit_of
 
-# ---------------------------------------------------------------------------------------------------------------
-# Generates the reference pages of device files from their schema: the keys, and what each shipped device computes.
-
 
 def keys_page() -> str:
     """Every key of a device file as a Markdown table: its unit, its default and its meaning."""

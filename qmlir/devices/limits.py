@@ -12,9 +12,9 @@ from typing import Any, cast
 from xdsl.ir import Operation
 
 from qmlir.devices import properties
-from qmlir.devices.copies import MOST_TRANSFERS
 from qmlir.devices.description import Device
 from qmlir.devices.properties import Sums
+from qmlir.devices.stored import MOST_TRANSFERS
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.numerics import fixed_point

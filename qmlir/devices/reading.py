@@ -14,7 +14,8 @@ from pydantic_core import ErrorDetails
 from qmlir.devices.description import Device
 from qmlir.devices.schema import Table, keys_of, table_of, unit_of
 from qmlir.errors import FileError, OptionError, near_misses
-from qmlir.files import check_data, path_of
+from qmlir.files import path_of
+from qmlir.yaml_files import check_data
 
 DEVICE_KEY = "schema"
 """The top-level key that distinguishes a device file from the file of another target."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from qmlir.devices.description import Device
 from qmlir.devices.reading import load_device
+from qmlir.dialects.target import Target, load_target
 from qmlir.errors import OptionError
-from qmlir.ir.context import Target, load_target
 
 PRECISIONS = {"i8": "int8", "u8": "uint8", "i16": "int16"}
 """Types of a device file → the quantizer's precisions."""

@@ -48,9 +48,6 @@ BLOCK = "qmlir.block"
 NUMERICS = "qmlir.numerics"
 """The attribute key, on a module, of the runtime whose rounding the module follows (runtimes.py)."""
 
-FOLD_BUDGET = "qmlir.fold_budget"
-"""The attribute key, on a module, of the budget for constant folding: the bytes that folded constants may take."""
-
 UNSIGNED = "qmlir.unsigned"
 """The attribute key, on an operation, of the offset by which its stored integers were larger before they became signed.
 

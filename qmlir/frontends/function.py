@@ -15,8 +15,8 @@ from qmlir.dialects.qmlir import BLOCK
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
+from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array, Shape
-from qmlir.ir.memory import Budget
 from qmlir.ir.names import NAME, NameAttr
 from qmlir.ir.rewriting import name_hint
 from qmlir.numerics import fixed_point

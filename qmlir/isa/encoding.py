@@ -1,4 +1,11 @@
-"""The encoding of commands as 32-bit words, of single commands and of streams."""
+"""The encoding of commands as 32-bit words, and the error for words that encode no command.
+
+    word 0       op:8 | words:8 | queue:4 | ctx:4 | waits:2 | zero:6     `words` counts all words of the command
+    then waits   queue:4 | count:28                      the command starts when `queue` has finished `count` commands
+    then fields  one word each: an unsigned number, a signed number, or a place memory:4 | address:28
+
+The command classes describe the meaning of their fields (commands.py).
+"""
 
 import re
 from collections.abc import Sequence
@@ -7,16 +14,6 @@ from functools import cache
 from typing import Annotated, Any, ClassVar, NamedTuple, Self, get_type_hints
 
 from qmlir.errors import QmlirError
-
-# ---------------------------------------------------------------------------------------------------------------
-# The encoding of commands as 32-bit words, and the error for words that encode no command.
-#
-#     word 0       op:8 | words:8 | queue:4 | ctx:4 | waits:2 | zero:6     `words` counts all words of the command
-#     then waits   queue:4 | count:28                      the command starts when `queue` has finished `count` commands
-#     then fields  one word each: an unsigned number, a signed number, or a place memory:4 | address:28
-#
-# The command classes describe the meaning of their fields (commands.py).
-
 
 WORD = 1 << 32
 

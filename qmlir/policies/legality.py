@@ -19,7 +19,8 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qint.normalization import LOGARITHM_BITS
-from qmlir.ir.context import QmlirContext, Target, load_target
+from qmlir.dialects.target import Target, load_target
+from qmlir.ir.context import QmlirContext
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.numerics import fixed_point
 from qmlir.policies.quantized_values import (
@@ -63,7 +64,7 @@ class NoIntegerForm(Exception):
 
 def target_of(ctx: Context) -> Target:
     """Returns the target the compiler chose, or the CPU if it chose none."""
-    if isinstance(ctx, QmlirContext) and ctx.target is not None:
+    if isinstance(ctx, QmlirContext) and isinstance(ctx.target, Target):
         return ctx.target
     return load_target("cpu")
 

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, IntegerA
 from xdsl.ir import Attribute, Operation
 
 from qmlir.errors import FileError, OptionError, QmlirError, near_misses
-from qmlir.files import Dumper, Key, YamlFile, number_of, path_of, read_yaml
+from qmlir.files import path_of
 from qmlir.numerics.schemas import (
     Calibration,
     Precision,
@@ -21,6 +21,7 @@ from qmlir.numerics.schemas import (
     quantization_of_range,
     weight_precision_beside,
 )
+from qmlir.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 
 # ---------------------------------------------------------------------------------------------------------------
 # A recipe is the quantization config of one operation: the options of `--quantize`, changed by the policy's rules.

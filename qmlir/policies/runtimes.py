@@ -96,6 +96,7 @@ from typing import Literal, get_args
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
+from qmlir.dialects.nn.functions import FUNCTIONS
 from qmlir.dialects.qmlir import NUMERICS
 from qmlir.errors import OptionError, PipelineError, near_misses
 
@@ -144,14 +145,6 @@ class Rounding:
 FLOAT = Rounding("float_even", float32=True)
 PAIRS = Rounding("float_even", float32=True, pairs=True)
 
-_FUNCTIONS = (
-    "relu", "clamp", "requantize", "abs", "neg", "sign", "floor", "ceil", "round", "sqrt", "reciprocal", "rsqrt", "exp",
-    "log", "erf", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "sin", "cos", "tan", "sigmoid",
-    "tanh", "gelu", "hard_sigmoid", "hard_swish", "leaky_relu", "elu", "selu", "celu", "softplus", "softsign", "mish",
-    "swish", "thresholded_relu", "shrink",
-)  # fmt: skip
-"""Elementwise functions, for which `ONNXRUNTIME` uses lookup tables of their float32 results."""
-
 ONNXRUNTIME: Mapping[str, Rounding] = {
     "nn.conv2d": PAIRS,
     "nn.depthwise_conv2d": FLOAT,
@@ -161,7 +154,7 @@ ONNXRUNTIME: Mapping[str, Rounding] = {
     "nn.add": FLOAT,
     "nn.mul": Rounding("float_sum", float32=True),
     "quant.qcast": Rounding("float32"),
-    **dict.fromkeys((f"nn.{function}" for function in _FUNCTIONS), replace(FLOAT, function="float32")),
+    **dict.fromkeys((function.name for function in FUNCTIONS), replace(FLOAT, function="float32")),
 }
 
 SINGLE, DOUBLE, UPUP = Rounding("single"), Rounding("double"), Rounding("upup")

@@ -11,9 +11,10 @@ import numpy.typing as npt
 import yaml
 
 from qmlir.errors import FileError
-from qmlir.files import Dumper, Key, YamlFile, number_of, read_yaml, replacing, write_whole
+from qmlir.files import replacing, write_whole
 from qmlir.numerics.histograms import SQUARE_UNIT, VALUE_UNIT, Moments
 from qmlir.profiles.profile import BINS, Profile, TensorProfile, grid, structure_of
+from qmlir.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 
 # ---------------------------------------------------------------------------------------------------------------
 # Reads and writes Glow's `profile.yaml`.

@@ -10,7 +10,7 @@ import qmlir
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import NNOp, is_float
 from qmlir.dialects.nn.movement import MovementOp
-from qmlir.ir.context import load_target
+from qmlir.dialects.target import load_target
 from tests.ops.samples import OPERATIONS, Array, Sample
 
 

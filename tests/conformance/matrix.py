@@ -19,11 +19,11 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn.base import Elements, NNOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.qmlir import OpaqueOp
+from qmlir.dialects.target import Target, load_target
 from qmlir.errors import QmlirError
 from qmlir.files import write_whole
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.onnx.converters import converts, folds
-from qmlir.ir.context import Target, load_target
 from qmlir.ir.interfaces import TensorOp
 from tests.conformance import listing
 from tests.conformance.cases import Case, cases

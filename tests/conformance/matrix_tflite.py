@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 import tflite
 
 from qmlir.dialects import nn
+from qmlir.dialects.target import Target
 from qmlir.frontends.tflite import load_tflite
 from qmlir.frontends.tflite.converters import STABLEHLO, converts, reason_against
-from qmlir.ir.context import Target
 from qmlir.ir.interfaces import TensorOp
 from tests.conformance import deviations
 from tests.conformance.operators_tflite import ORACLES, subjects

@@ -11,7 +11,7 @@ import pytest
 
 import qmlir
 from qmlir.numerics.divergence import glow_range
-from qmlir.numerics.glow import Requantization, bias_parameters, requantization
+from qmlir.numerics.schemas import Requantization, bias_parameters, requantization
 
 Find = Callable[[str], Path]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from qmlir.devices import load_device, parse_device, shipped_devices
+from qmlir.dialects.target import load_target
 from qmlir.errors import FileError, OptionError
-from qmlir.ir.context import load_target
 from qmlir.numerics.fixed_point import CONTRACTS
 
 NMP = (Path(__file__).parents[2] / "qmlir" / "targets" / "nmp.toml").read_text("utf-8")

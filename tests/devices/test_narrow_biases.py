@@ -12,8 +12,8 @@ import pytest
 import qmlir
 from qmlir.devices import load_device
 from qmlir.devices.limits import refusals
-from qmlir.devices.module import trailing_zeros
 from qmlir.devices.requirements import requirements
+from qmlir.devices.stored import trailing_zeros
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qint.contraction import Conv2DOp

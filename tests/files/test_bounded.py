@@ -8,10 +8,10 @@ import pytest
 from qmlir.cli.ledger import read_ledger
 from qmlir.devices import load_device
 from qmlir.errors import FileError, QmlirError
-from qmlir.files import NESTING, check_data
 from qmlir.ir.side_file import map_side_file
 from qmlir.policies.policy import Policy
 from qmlir.profiles.profile import Profile
+from qmlir.yaml_files import NESTING, check_data
 
 
 def aliases(first: str, next: str, count: int = 12) -> str:

@@ -15,9 +15,17 @@ from qmlir.numerics.calibration import (
     choose_quantization,
 )
 from qmlir.numerics.fixed_point import dequantize, quantize
-from qmlir.numerics.glow import bias_parameters, requantization
 from qmlir.numerics.histograms import MOST_BINS, Histogram
-from qmlir.numerics.schemas import SCHEMAS, STORAGE_RANGES, Calibration, QuantizationError, Schema, exponent_of
+from qmlir.numerics.schemas import (
+    SCHEMAS,
+    STORAGE_RANGES,
+    Calibration,
+    QuantizationError,
+    Schema,
+    bias_parameters,
+    exponent_of,
+    requantization,
+)
 from qmlir.profiles.profile import TensorProfile
 
 RNG = np.random.default_rng(11)

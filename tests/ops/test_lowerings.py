@@ -4,7 +4,7 @@ import pytest
 from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
-from qmlir.ir.context import load_target
+from qmlir.dialects.target import load_target
 from qmlir.ir.interfaces import TensorOp
 from qmlir.lowering.nn_to_loops.convert import RULES as NN_RULES
 from qmlir.lowering.nn_to_qint.convert import LOWERINGS

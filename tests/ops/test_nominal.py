@@ -23,7 +23,7 @@ from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import AccumulatorScale, FixedScale, SameScale
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.context import load_target
+from qmlir.dialects.target import load_target
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of
 from qmlir.lowering.nn_to_qint.convert import LOWERINGS
 from qmlir.numerics import fixed_point

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from qmlir.cli.ledger import print_changes, print_decisions
 from qmlir.compiler import to_integers
+from qmlir.dialects.target import load_target
 from qmlir.errors import OptionError
-from qmlir.ir.context import load_target
 from qmlir.lowering.nn_to_qint.convert import LOWERINGS
 from qmlir.policies.ledger import CODES, REMEDIES, Change, Entry, changes, decide, decision_of, decisions
 from tests.conftest import ROOT

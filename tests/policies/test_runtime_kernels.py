@@ -7,7 +7,7 @@ from qmlir.backends.tflite.kernels import KERNELS
 from qmlir.compiler import main_function
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.ir.interfaces import TensorOp
-from qmlir.lowering.nn_to_qint.storage import sign_storage
+from qmlir.lowering.nn_to_qint.convert import sign_storage
 from qmlir.policies.runtime_kernels import depending_on_library, lacking, rounded_as_default, rounding_for
 from qmlir.policies.runtimes import Rounding
 from tests.backends.quantized_text import I8, I16, U8, network, unary

@@ -4,8 +4,8 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from qmlir.dialects.qmlir import NUMERICS
+from qmlir.dialects.target import load_target
 from qmlir.errors import OptionError, PipelineError
-from qmlir.ir.context import load_target
 from qmlir.numerics.fixed_point import CONTRACTS, QUANTIZATIONS
 from qmlir.policies.runtimes import RUNTIMES, Rounding, follow, rounding_of, runtime_of
 

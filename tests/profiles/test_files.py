@@ -9,10 +9,10 @@ import numpy.typing as npt
 import pytest
 
 from qmlir.errors import FileError, ProfileError
-from qmlir.files import read_yaml
 from qmlir.numerics.histograms import Moments
 from qmlir.profiles.files import glow_name, redistributed, save_glow
 from qmlir.profiles.profile import Profile, TensorProfile
+from qmlir.yaml_files import read_yaml
 
 Array = npt.NDArray[Any]
 

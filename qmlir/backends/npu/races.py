@@ -15,9 +15,8 @@ import numpy.typing as npt
 from qmlir.backends.npu.machine import beyond_tokens
 from qmlir.backends.npu.stream import Program, disassemble
 from qmlir.devices import Device
-from qmlir.devices.access import require_access
 from qmlir.devices.description import Memory
-from qmlir.devices.footprints import MAX_ELEMENTS, Block, Fault, Footprint, footprint
+from qmlir.devices.footprints import MAX_ELEMENTS, Block, Fault, Footprint, footprint, require_access
 from qmlir.isa.commands import SetContext, waits_for_all
 from qmlir.isa.encoding import Command
 

@@ -13,6 +13,7 @@ from qmlir.backends.onnx.values import Permutation, Values, constant, exports, i
 from qmlir.dialects import nn
 from qmlir.dialects.nn.elementwise import ComparisonOp, FunctionOp, OperandPairOp, PointwiseOp, UnaryOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.formats.onnx import FUNCTIONS
 from qmlir.ir.interfaces import Shape, element_of, shape_of
 from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.types import dtype_of
@@ -251,29 +252,16 @@ def shift(op: nn.ShiftLeftOp | nn.ShiftRightOp, values: Values) -> None:
 # Forms of activations, clamps and requantization, as one ONNX node or as several.
 
 
-ACTIVATIONS: dict[type[UnaryOp], tuple[str, dict[str, str]]] = {
-    nn.SigmoidOp: ("Sigmoid", {}),
-    nn.TanhOp: ("Tanh", {}),
-    nn.HardSigmoidOp: ("HardSigmoid", {"alpha": "alpha", "beta": "beta"}),
-    nn.HardSwishOp: ("HardSwish", {}),
-    nn.LeakyReluOp: ("LeakyRelu", {"alpha": "alpha"}),
-    nn.EluOp: ("Elu", {"alpha": "alpha"}),
-    nn.SeluOp: ("Selu", {"alpha": "alpha", "gamma": "gamma"}),
-    nn.CeluOp: ("Celu", {"alpha": "alpha"}),
-    nn.SoftplusOp: ("Softplus", {}),
-    nn.SoftsignOp: ("Softsign", {}),
-    nn.MishOp: ("Mish", {}),
-    nn.ThresholdedReluOp: ("ThresholdedRelu", {"alpha": "alpha"}),
-    nn.ShrinkOp: ("Shrink", {"bias": "bias", "lambd": "threshold"}),
-}
-"""Operation → (ONNX's operator, its attributes: ONNX's name → the operation's property)."""
+SPELLED = (nn.ReluOp, nn.NegOp)
+"""Functions that are other operators on unsigned integers."""
 
 
-@exports(*ACTIVATIONS)
-def activation(op: UnaryOp, values: Values) -> None:
-    """Writes the operation as one node."""
-    kind, attributes = ACTIVATIONS[type(op)]
-    unary(kind, op, values, **{name: getattr(op, own).value.data for name, own in attributes.items()})
+@exports(*(op for op in FUNCTIONS if op not in SPELLED))
+def function(op: FunctionOp, values: Values) -> None:
+    """Writes a function as the operator of formats/onnx.py."""
+    operator = FUNCTIONS[type(op)]
+    attributes = {name: getattr(op, own).value.data for name, (own, _) in operator.attributes.items()}
+    unary(operator.kind, op, values, **attributes)
 
 
 @exports(nn.GeluOp)
@@ -323,38 +311,6 @@ def _as_it_is(op: nn.ClampOp | nn.RequantizeOp, values: Values) -> None:
 
 # ---------------------------------------------------------------------------------------------------------------
 # Forms of elementary functions.
-
-
-FUNCTIONS: dict[type[UnaryOp], str] = {
-    nn.AbsOp: "Abs",
-    nn.SignOp: "Sign",
-    nn.FloorOp: "Floor",
-    nn.CeilOp: "Ceil",
-    nn.RoundOp: "Round",
-    nn.SqrtOp: "Sqrt",
-    nn.ReciprocalOp: "Reciprocal",
-    nn.ExpOp: "Exp",
-    nn.LogOp: "Log",
-    nn.ErfOp: "Erf",
-    nn.SinOp: "Sin",
-    nn.CosOp: "Cos",
-    nn.TanOp: "Tan",
-    nn.AsinOp: "Asin",
-    nn.AcosOp: "Acos",
-    nn.AtanOp: "Atan",
-    nn.SinhOp: "Sinh",
-    nn.CoshOp: "Cosh",
-    nn.AsinhOp: "Asinh",
-    nn.AcoshOp: "Acosh",
-    nn.AtanhOp: "Atanh",
-}
-"""Operation → ONNX's operator."""
-
-
-@exports(*FUNCTIONS)
-def function(op: UnaryOp, values: Values) -> None:
-    """Writes the operation as one node."""
-    unary(FUNCTIONS[type(op)], op, values)
 
 
 @exports(nn.RsqrtOp)

@@ -14,6 +14,7 @@ from qmlir.backends.tflite.values import INT8, MOVED, UINT8, Values, constant, d
 from qmlir.dialects import nn
 from qmlir.dialects.nn.elementwise import BitwiseOp, ComparisonOp, FunctionOp, OperandPairOp, ShiftOp, UnaryOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.formats.tflite import FUNCTIONS
 from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.names import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.numerics import tables
@@ -283,46 +284,18 @@ def _tan(graph: Graph, x: Tensor) -> Tensor:
     return graph.pointwise("DIV", graph.pointwise("SIN", x), graph.pointwise("COS", x))
 
 
-@exports(
-    nn.ErfOp, nn.AsinOp, nn.AcosOp, nn.AtanOp, nn.SinhOp, nn.CoshOp, nn.AsinhOp, nn.AcoshOp, nn.AtanhOp,
-)  # fmt: skip
-def missing(op: UnaryOp, values: Values) -> None:
-    """Writes a function that TFLite lacks as a lookup table; raises NoForm unless it maps bytes to bytes."""
-    if not tabled(op, values):
-        raise NoForm("must be a function that TFLite has", op.name, "quantize it to bytes, or rewrite the model")
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # Forms of activations, clamps and requantization, as one TFLite operator or as several.
 
-
-FUNCTIONS: dict[type[UnaryOp], str] = {
-    nn.AbsOp: "ABS",
-    nn.NegOp: "NEG",
-    nn.SignOp: "SIGN",
-    nn.FloorOp: "FLOOR",
-    nn.CeilOp: "CEIL",
-    nn.RoundOp: "ROUND",
-    nn.SqrtOp: "SQRT",
-    nn.RsqrtOp: "RSQRT",
-    nn.ExpOp: "EXP",
-    nn.LogOp: "LOG",
-    nn.SinOp: "SIN",
-    nn.CosOp: "COS",
-    nn.SigmoidOp: "LOGISTIC",
-    nn.TanhOp: "TANH",
-    nn.HardSwishOp: "HARD_SWISH",
-}
-"""Operation → TFLite's operator."""
 
 CLAMPS: dict[Bounds, str] = {(0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1", (0.0, None): "RELU"}
 """Bounds of a clamp → TFLite's operator."""
 
 
-@exports(*FUNCTIONS)
-def function(op: UnaryOp, values: Values) -> None:
-    """Writes the operation as one operator."""
-    one(FUNCTIONS[type(op)], op, values)
+@exports(*(op for op in FUNCTIONS if op is not nn.ReluOp))
+def function(op: FunctionOp, values: Values) -> None:
+    """Writes a function as the operator of formats/tflite.py."""
+    one(FUNCTIONS[type(op)][0], op, values)
 
 
 @exports(nn.GeluOp)
@@ -498,3 +471,10 @@ def shrink(op: nn.ShrinkOp, values: Values) -> None:
         return graph.pointwise("SELECT_V2", below, raised, high)
 
     several(op, values, form)
+
+
+@exports(*(op for op in nn.functions.FUNCTIONS if op not in exports.entries))
+def missing(op: UnaryOp, values: Values) -> None:
+    """Writes a function that TFLite lacks as a lookup table; raises NoForm unless it maps bytes to bytes."""
+    if not tabled(op, values):
+        raise NoForm("must be a function that TFLite has", op.name, "quantize it to bytes, or rewrite the model")

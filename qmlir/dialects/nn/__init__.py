@@ -1,3 +1,4 @@
+# pyright: reportUnusedImport=false
 """The neural-network dialect: the operations of a network, on float or quantized tensors.
 
 Spatial operations are channels-last; `base.py` describes what all operations share.
@@ -5,6 +6,7 @@ Spatial operations are channels-last; `base.py` describes what all operations sh
 
 from xdsl.ir import Dialect
 
+from qmlir.dialects.nn import casts, contraction, elementwise, functions, movement, normalization, reduction, resize
 from qmlir.dialects.nn.casts import BitcastOp, CastOp
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.elementwise import (
@@ -112,111 +114,17 @@ from qmlir.dialects.nn.reduction import (
     ReduceSumOp,
 )
 from qmlir.dialects.nn.resize import ResizeOp, SampleOp
+from qmlir.ir.interfaces import TensorOp
+
+_FAMILIES = (contraction, casts, elementwise, functions, reduction, normalization, movement, resize)
 
 NN = Dialect(
     "nn",
     [
-        Conv2DOp,
-        DepthwiseConv2DOp,
-        FullyConnectedOp,
-        MatMulOp,
-        CastOp,
-        BitcastOp,
-        AddOp,
-        SubOp,
-        MulOp,
-        DivOp,
-        ModOp,
-        PowOp,
-        MaximumOp,
-        MinimumOp,
-        PReluOp,
-        SquaredDifferenceOp,
-        EqualOp,
-        LessOp,
-        LessEqualOp,
-        IsNaNOp,
-        IsInfOp,
-        WhereOp,
-        AndOp,
-        OrOp,
-        XorOp,
-        NotOp,
-        ShiftLeftOp,
-        ShiftRightOp,
-        AbsOp,
-        NegOp,
-        SignOp,
-        FloorOp,
-        CeilOp,
-        RoundOp,
-        SqrtOp,
-        ReciprocalOp,
-        RsqrtOp,
-        ExpOp,
-        LogOp,
-        ErfOp,
-        AsinOp,
-        AcosOp,
-        AtanOp,
-        SinhOp,
-        CoshOp,
-        AsinhOp,
-        AcoshOp,
-        AtanhOp,
-        SinOp,
-        CosOp,
-        TanOp,
-        ReluOp,
-        ClampOp,
-        SigmoidOp,
-        TanhOp,
-        RequantizeOp,
-        GeluOp,
-        HardSigmoidOp,
-        HardSwishOp,
-        LeakyReluOp,
-        EluOp,
-        SeluOp,
-        CeluOp,
-        SoftplusOp,
-        SoftsignOp,
-        MishOp,
-        SwishOp,
-        ThresholdedReluOp,
-        ShrinkOp,
-        MaxPool2DOp,
-        MaxPoolIndices2DOp,
-        AveragePool2DOp,
-        GlobalAveragePoolOp,
-        ReduceMeanOp,
-        ReduceSumOp,
-        ReduceProdOp,
-        ReduceMaxOp,
-        ReduceMinOp,
-        ArgMaxOp,
-        ArgMinOp,
-        CumulativeSumOp,
-        CumulativeProductOp,
-        SoftmaxOp,
-        LogSoftmaxOp,
-        LayerNormOp,
-        RMSNormOp,
-        LpNormalizationOp,
-        LocalResponseNormalizationOp,
-        ConstantOp,
-        ReshapeOp,
-        TransposeOp,
-        ConcatOp,
-        PadOp,
-        BroadcastOp,
-        SliceOp,
-        GatherOp,
-        GatherNDOp,
-        ScatterNDOp,
-        ScatterReduceNDOp,
-        TopKOp,
-        ResizeOp,
-        SampleOp,
+        found
+        for family in _FAMILIES
+        for found in vars(family).values()
+        if isinstance(found, type) and issubclass(found, TensorOp) and "name" in vars(found)
+        if found.__module__ == family.__name__
     ],
 )

@@ -546,3 +546,11 @@ class ShrinkOp(ThresholdOp):
         bias, threshold = self.bias.value.data, self.threshold.value.data
         above = x.same(threshold).less(x).choose(x - bias, x.same(0.0))
         return x.less(-threshold).choose(x + bias, above)
+
+
+FUNCTIONS: tuple[type[FunctionOp], ...] = tuple(
+    found
+    for found in list(globals().values())
+    if isinstance(found, type) and issubclass(found, FunctionOp) and "name" in vars(found)
+)
+"""Every function of one element. Targets, runtimes and formats that treat all alike go through this tuple."""

@@ -91,12 +91,16 @@ class Table:
         """Registers the decorated function for `operator` from version `since` of its domain's operator set on."""
 
         def register(function: F) -> F:
-            entries = self._entries.setdefault((domain, operator), [])
-            assert all(e.since != since for e in entries), f"{operator} since {since} is registered twice"
-            entries.append(Signature.of(function, since, self._skip))
+            self.enter(operator, Signature.of(function, since, self._skip), domain)
             return function
 
         return register
+
+    def enter(self, operator: str, signature: Signature, domain: str = "") -> None:
+        """Registers what an operator takes, and what is called, from a version of its domain's operator set on."""
+        entries = self._entries.setdefault((domain, operator), [])
+        assert all(e.since != signature.since for e in entries), f"{operator}: {signature.since} is registered twice"
+        entries.append(signature)
 
     def select(self, domain: str, operator: str, version: int) -> Signature | None:
         """Returns the newest entry for an operator in a given operator set; None if the operator has no entry."""

@@ -1,6 +1,6 @@
 """Operators on single elements: arithmetic, comparisons, casts, activations, elementary functions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import TypeGuard
 
@@ -8,7 +8,6 @@ import numpy as np
 from xdsl.dialects.builtin import BoolAttr, NoneType, f64, i8
 from xdsl.ir import Attribute
 
-from qmlir.dialects import nn
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.nn.casts import BitcastOp, CastOp, converted, power_of_two
 from qmlir.dialects.nn.elementwise import (
@@ -36,22 +35,17 @@ from qmlir.dialects.nn.elementwise import (
     XorOp,
 )
 from qmlir.dialects.nn.functions import (
-    CeluOp,
     ClampOp,
-    EluOp,
     GeluOp,
-    HardSigmoidOp,
     LeakyReluOp,
     ReciprocalOp,
-    SeluOp,
-    ShrinkOp,
     SqrtOp,
     SwishOp,
-    ThresholdedReluOp,
 )
+from qmlir.formats.onnx import FUNCTIONS, Operator
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Dequantized, Refusal, Value, filled, once
-from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.converters import Signature, converts
 from qmlir.frontends.onnx.types import element_name, element_type
 from qmlir.ir.interfaces import Array, TensorOp, element_of
 from qmlir.ir.types import dtype_of, element_type_of
@@ -331,50 +325,6 @@ def bit_cast(node: Node, x: Value, *, to: int) -> Value:
 # Activations with attributes or bounds, and operators that are the identity at inference.
 
 
-@converts("LeakyRelu", since=6)
-def leaky_relu(node: Node, x: Value, *, alpha: float = 0.01) -> Value:
-    """y = alpha · x where x < 0, else x."""
-    return node.compute(LeakyReluOp, [x], {"alpha": bound(alpha)})
-
-
-@converts("Elu", since=6)
-def elu(node: Node, x: Value, *, alpha: float = 1.0) -> Value:
-    """y = alpha · (e^x − 1) where x < 0, else x."""
-    return node.compute(EluOp, [x], {"alpha": bound(alpha)})
-
-
-@converts("Selu", since=6)
-def selu(
-    node: Node, x: Value, *, alpha: float = 1.67326319217681884765625, gamma: float = 1.05070102214813232421875
-) -> Value:
-    """y = gamma · alpha · (e^x − 1) where x < 0, else gamma · x."""
-    return node.compute(SeluOp, [x], {"alpha": bound(alpha), "gamma": bound(gamma)})
-
-
-@converts("Celu", since=12)
-def celu(node: Node, x: Value, *, alpha: float = 1.0) -> Value:
-    """y = alpha · (e^(x / alpha) − 1) where x < 0, else x."""
-    return node.compute(CeluOp, [x], {"alpha": bound(alpha)})
-
-
-@converts("HardSigmoid", since=6)
-def hard_sigmoid(node: Node, x: Value, *, alpha: float = 0.2, beta: float = 0.5) -> Value:
-    """y = max(0, min(1, alpha · x + beta))."""
-    return node.compute(HardSigmoidOp, [x], {"alpha": bound(alpha), "beta": bound(beta)})
-
-
-@converts("ThresholdedRelu", since=10)
-def thresholded_relu(node: Node, x: Value, *, alpha: float = 1.0) -> Value:
-    """y = x where x > alpha, else 0."""
-    return node.compute(ThresholdedReluOp, [x], {"alpha": bound(alpha)})
-
-
-@converts("Shrink", since=9)
-def shrink(node: Node, x: Value, *, bias: float = 0.0, lambd: float = 0.5) -> Value:
-    """y = x + bias where x < −lambd, x − bias where x > lambd, else 0."""
-    return node.compute(ShrinkOp, [x], {"bias": bound(bias), "threshold": bound(lambd)})
-
-
 @converts("Swish", since=24)
 def swish(node: Node, x: Value, *, alpha: float = 1.0) -> Value:
     """y = x · sigmoid(alpha · x)."""
@@ -458,49 +408,17 @@ def dropout_training(
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Elementwise functions of one operand without attributes: a table from ONNX operator to nn operation.
+# Functions of one element: the operators of formats/onnx.py.
 
 
-FUNCTIONS: dict[str, tuple[int, type[FunctionOp]]] = {
-    "Abs": (6, nn.AbsOp),
-    "Neg": (6, nn.NegOp),
-    "Sign": (9, nn.SignOp),
-    "Floor": (6, nn.FloorOp),
-    "Ceil": (6, nn.CeilOp),
-    "Round": (11, nn.RoundOp),
-    "Sqrt": (6, nn.SqrtOp),
-    "Reciprocal": (6, nn.ReciprocalOp),
-    "Exp": (6, nn.ExpOp),
-    "Log": (6, nn.LogOp),
-    "Erf": (9, nn.ErfOp),
-    "Sin": (7, nn.SinOp),
-    "Cos": (7, nn.CosOp),
-    "Tan": (7, nn.TanOp),
-    "Asin": (7, nn.AsinOp),
-    "Acos": (7, nn.AcosOp),
-    "Atan": (7, nn.AtanOp),
-    "Sinh": (9, nn.SinhOp),
-    "Cosh": (9, nn.CoshOp),
-    "Asinh": (9, nn.AsinhOp),
-    "Acosh": (9, nn.AcoshOp),
-    "Atanh": (9, nn.AtanhOp),
-    "Relu": (6, nn.ReluOp),
-    "Sigmoid": (6, nn.SigmoidOp),
-    "Tanh": (6, nn.TanhOp),
-    "HardSwish": (14, nn.HardSwishOp),
-    "Softplus": (1, nn.SoftplusOp),
-    "Softsign": (1, nn.SoftsignOp),
-    "Mish": (18, nn.MishOp),
-}
-"""ONNX operator → (the first operator set version that the entry serves, nn operation)."""
+def _function(op: type[FunctionOp], operator: Operator) -> None:
+    def convert(node: Node, x: Value, **given: float) -> Value:
+        properties = {own: bound(given.get(name, default)) for name, (own, default) in operator.attributes.items()}
+        return node.compute(op, [x], properties)
+
+    attributes = dict.fromkeys(operator.attributes, False)
+    converts.enter(operator.kind, Signature(operator.since, convert, ("x",), 1, False, attributes))
 
 
-def _converter(op: type[FunctionOp]) -> Callable[[Node, Value], Value]:
-    def convert(node: Node, x: Value) -> Value:
-        return node.compute(op, [x])
-
-    return convert
-
-
-for _operator, (_since, _op) in FUNCTIONS.items():
-    converts(_operator, since=_since)(_converter(_op))
+for _op, _operator in FUNCTIONS.items():
+    _function(_op, _operator)

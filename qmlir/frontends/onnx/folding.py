@@ -13,8 +13,8 @@ from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Ints, Refusal, Value, sized
 from qmlir.frontends.onnx.converters import converts, folds
 from qmlir.frontends.onnx.movement import reshaped
+from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array, TensorOp, shape_of
-from qmlir.ir.memory import Budget
 
 # ---------------------------------------------------------------------------------------------------------------
 # Constant subexpressions, computed with numpy at import.

@@ -18,8 +18,8 @@ from qmlir.frontends.onnx.quantization import argument_type
 from qmlir.frontends.onnx.reader import Model, read_model
 from qmlir.frontends.onnx.types import element_dtype, element_name, element_type
 from qmlir.frontends.onnx.walk import Walk
+from qmlir.ir.budget import BUDGET, Budget
 from qmlir.ir.interfaces import Array, Shape
-from qmlir.ir.memory import BUDGET, Budget
 from qmlir.ir.names import NAME, NameAttr
 from qmlir.ir.rewriting import name_hint
 from qmlir.ir.types import native

@@ -14,8 +14,8 @@ from onnx import numpy_helper, shape_inference, version_converter
 
 from qmlir.errors import FileError
 from qmlir.frontends.onnx.types import element_dtype, element_name
+from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array
-from qmlir.ir.memory import Budget
 from qmlir.ir.types import bits_dtype
 
 # ---------------------------------------------------------------------------------------------------------------

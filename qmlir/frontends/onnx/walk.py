@@ -19,8 +19,9 @@ from qmlir.frontends.onnx.folding import evaluated
 from qmlir.frontends.onnx.opaque import AttributeValue, InferredTypes, attribute_value, import_opaque
 from qmlir.frontends.onnx.quantization import RESHAPING, prepared
 from qmlir.frontends.onnx.reader import Model
+from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array
-from qmlir.ir.memory import Budget, shortage
+from qmlir.ir.memory import shortage
 
 # ---------------------------------------------------------------------------------------------------------------
 # Imports one node by qmlir's own tables of operators: by a fold if all inputs are constant, else by a converter.

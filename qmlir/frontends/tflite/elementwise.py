@@ -9,6 +9,7 @@ from xdsl.ir import OpResult, SSAValue
 from qmlir.dialects import nn
 from qmlir.dialects.quant.ops import CastOp, DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.formats.tflite import FUNCTIONS
 from qmlir.frontends.function import Constant, Refusal, Value
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.node import TFLiteNode
@@ -114,26 +115,6 @@ def add_n(node: TFLiteNode, *inputs: Value) -> Value:
 # ---------------------------------------------------------------------------------------------------------------
 # One operand
 
-FUNCTIONS: dict[str, tuple[str, type[TensorOp]]] = {
-    "LOGISTIC": ("", nn.SigmoidOp),
-    "TANH": ("", nn.TanhOp),
-    "RELU": ("", nn.ReluOp),
-    "HARD_SWISH": ("HardSwishOptions", nn.HardSwishOp),
-    "EXP": ("ExpOptions", nn.ExpOp),
-    "LOG": ("", nn.LogOp),
-    "SQRT": ("", nn.SqrtOp),
-    "RSQRT": ("", nn.RsqrtOp),
-    "SIN": ("", nn.SinOp),
-    "COS": ("CosOptions", nn.CosOp),
-    "ABS": ("AbsOptions", nn.AbsOp),
-    "FLOOR": ("", nn.FloorOp),
-    "CEIL": ("", nn.CeilOp),
-    "ROUND": ("", nn.RoundOp),
-    "SIGN": ("SignOptions", nn.SignOp),
-    "LOGICAL_NOT": ("LogicalNotOptions", nn.NotOp),
-}
-"""Operators that become one nn operation on one operand: operator → (options, operation)."""
-
 
 def _function(operator: str, options: str, op_type: type[TensorOp]) -> None:
     @converts(operator, options=options)
@@ -141,8 +122,10 @@ def _function(operator: str, options: str, op_type: type[TensorOp]) -> None:
         return node.pointwise(op_type, [x])
 
 
-for _operator, _entry in FUNCTIONS.items():
-    _function(_operator, *_entry)
+for _op, (_kind, _options) in FUNCTIONS.items():
+    if _op is not nn.NegOp:
+        _function(_kind, _options, _op)
+_function("LOGICAL_NOT", "LogicalNotOptions", nn.NotOp)
 
 
 @converts("NEG", options="NegOptions")

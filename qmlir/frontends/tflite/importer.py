@@ -23,7 +23,7 @@ from qmlir.frontends.function import Builder, Refusal, sized
 from qmlir.frontends.tflite.converters import tensor_ir
 from qmlir.frontends.tflite.reader import Model, Signature, Tensor, read_model
 from qmlir.frontends.tflite.walk import Walk
-from qmlir.ir.memory import BUDGET, Budget
+from qmlir.ir.budget import BUDGET, Budget
 from qmlir.ir.names import NAME, NameAttr
 from qmlir.ir.rewriting import name_hint
 

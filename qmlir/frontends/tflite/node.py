@@ -1,4 +1,13 @@
-"""One operator of the source model, as its converter sees it."""
+"""A TFLite operator as its converter sees it: a frontend node that also knows the types of its outputs.
+
+TFLite states the storage of each tensor. A converter therefore reads the output's type and passes quantized operands
+to the nn operation itself. The call
+
+    node.pointwise(AddOp, [a, b], {...})
+
+adds the operation on floats or on quantized types. If nn does not have the operation on quantized types, the call
+adds the nominal meaning: dequantize → operation on f32 → quantize.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,18 +25,6 @@ from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Dequantized, Refusal, Value
 from qmlir.frontends.tflite.reader import Tensor
 from qmlir.ir.interfaces import TensorOp, element_of
-
-# ---------------------------------------------------------------------------------------------------------------
-# A TFLite operator as its converter sees it: a frontend node that also knows the types of its outputs.
-#
-# TFLite states the storage of each tensor. A converter therefore reads the output's type and passes quantized operands
-# to the nn operation itself. The call
-#
-#     node.pointwise(AddOp, [a, b], {...})
-#
-# adds the operation on floats or on quantized types. If nn does not have the operation on quantized types, the call
-# adds the nominal meaning: dequantize → operation on f32 → quantize.
-
 
 ACTIVATIONS: dict[int, tuple[float | None, float | None]] = {
     0: (None, None),

@@ -15,8 +15,8 @@ from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.kernel import Array, MainLowering, Rules, constant_array
 from qmlir.codegen.kernels.arithmetic import Arithmetic, Epilogue
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
-from qmlir.codegen.kernels.depthwise import DepthwiseTask, TapArithmetic, lower_depthwise
 from qmlir.codegen.kernels.tile import Window, pack_columns, window_of
+from qmlir.codegen.kernels.windows import DepthwiseTask, TapArithmetic, lower_depthwise
 from qmlir.codegen.value import Value
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp, WeightedOp
 from qmlir.ir.interfaces import Shape, shape_of

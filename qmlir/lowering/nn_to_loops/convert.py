@@ -31,7 +31,7 @@ RULES: Rules = {
     **{kind: _if_plain(rule) for kind, rule in FLOAT_RULES.items()},
     **movement.RULES,
     **resize.RULES,
-    **elementwise.RULES,
+    **elementwise.CASTS,
 }
 
 

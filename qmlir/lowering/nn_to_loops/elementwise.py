@@ -410,6 +410,9 @@ def _storage(state: MainLowering, op: StorageCastOp) -> None:
 RULES: Rules = {
     **{op: _pointwise for op in nn.NN.operations if issubclass(op, PointwiseOp)},
     nn.RequantizeOp: _same,
+}
+
+CASTS: Rules = {
     CastOp: _cast,
     BitcastOp: _bitcast,
     QuantizeCastOp: _quantize,

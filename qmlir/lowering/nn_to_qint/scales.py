@@ -16,7 +16,7 @@ from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
 from qmlir.dialects.qmlir import UNSIGNED
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.scales import promises_powers_of_two
-from qmlir.ir.context import Target
+from qmlir.dialects.target import Target
 from qmlir.numerics import fixed_point
 from qmlir.policies.legality import factors
 from qmlir.policies.quantized_values import uniform

@@ -12,8 +12,8 @@ from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.kernel import Kernel, MainLowering, Rules
 from qmlir.codegen.kernels.arithmetic import Epilogue
 from qmlir.codegen.kernels.elementwise import lower_resize, merged_around
-from qmlir.codegen.kernels.pooling import Reduction, lower_global_pool, lower_pool
 from qmlir.codegen.kernels.tile import Window, window_of
+from qmlir.codegen.kernels.windows import Reduction, lower_global_pool, lower_pool
 from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.qint.normalization import (
     Division,

@@ -26,12 +26,12 @@ from qmlir.dialects.nn import (
 )
 from qmlir.dialects.nn.elementwise import PointwiseOp
 from qmlir.dialects.nn.normalization import ExponentialsOp
-from qmlir.dialects.nn.queries import budget_of, derived_constant, float_constant_of, used_once
+from qmlir.dialects.nn.queries import derived_constant, float_constant_of, used_once
 from qmlir.dialects.quant.ops import CastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
+from qmlir.ir.budget import Budget, budget_of
 from qmlir.ir.interfaces import Shape, element_of, shape_of
-from qmlir.ir.memory import Budget
 from qmlir.ir.rewriting import replace, rewrite
 from qmlir.transforms.nn.fold_constants import DropWhatChangesNothing, EvaluateOnConstants, MergeReshapes
 

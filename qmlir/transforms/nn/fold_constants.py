@@ -29,10 +29,11 @@ from qmlir.dialects.nn import (
 )
 from qmlir.dialects.nn.base import NNOp, is_quantized
 from qmlir.dialects.nn.movement import MovementOp
-from qmlir.dialects.nn.queries import budget_of, constant_of, keeps_shape, split_constant
+from qmlir.dialects.nn.queries import constant_of, keeps_shape, split_constant
 from qmlir.dialects.nn.reduction import ReductionOp
+from qmlir.ir.budget import Budget, budget_of
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.memory import Budget, within_memory
+from qmlir.ir.memory import within_memory
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import replace, rewrite
 from qmlir.ir.types import dtype_of

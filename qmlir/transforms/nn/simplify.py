@@ -12,8 +12,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qmlir.dialects.nn.queries import budget_of
-from qmlir.ir.memory import Budget
+from qmlir.ir.budget import Budget, budget_of
 from qmlir.ir.passes import option
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
 from qmlir.transforms.nn.fold_batch_norm import fold_batch_norm

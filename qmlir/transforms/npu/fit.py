@@ -17,8 +17,9 @@ from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.devices import Device
-from qmlir.devices.module import constant_bytes, device_of, stored_bytes
+from qmlir.devices.module import device_of
 from qmlir.devices.properties import work_of
+from qmlir.devices.stored import constant_bytes, stored_bytes
 from qmlir.dialects.npu import LayerOp
 from qmlir.ir.interfaces import shape_of
 from qmlir.transforms.npu.cascade.bands import Step, can_split, hands_on, split

@@ -27,7 +27,7 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.calib import ObserveOp
 from qmlir.numerics.calibration import choose_quantization
 from qmlir.policies.policy import Recipe
-from qmlir.transforms.quantize.channel_pairs import (
+from qmlir.transforms.quantize.equalize_channels import (
     ChannelPair,
     ContractionSum,
     channel_pairs,

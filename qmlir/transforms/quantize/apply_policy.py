@@ -18,8 +18,8 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.rules import FixedScale
+from qmlir.dialects.target import Target
 from qmlir.errors import OptionError, QmlirWarning, near_misses
-from qmlir.ir.context import Target
 from qmlir.ir.names import names_of
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import names_of_value, node_name, tensor_name

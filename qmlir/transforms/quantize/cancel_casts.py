@@ -18,7 +18,7 @@ from qmlir.dialects.nn import RequantizeOp
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.context import Target
+from qmlir.dialects.target import Target
 from qmlir.ir.names import INTEGER_OPERATOR
 from qmlir.ir.rewriting import replace
 from qmlir.policies.legality import target_of

@@ -33,7 +33,7 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.scales import PowerOfTwoAttr, promises_powers_of_two
-from qmlir.ir.context import Target
+from qmlir.dialects.target import Target
 from qmlir.ir.interfaces import Array, element_of, shape_of, tensor_type
 from qmlir.ir.passes import option
 from qmlir.ir.verify import SCALES

@@ -28,10 +28,10 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qmlir import WIDENED
 from qmlir.dialects.quant.rules import AccumulatorScale
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.context import Target
+from qmlir.dialects.target import Target
 from qmlir.ir.interfaces import Array, tensor_type
 from qmlir.ir.passes import option
-from qmlir.numerics import fixed_point, glow
+from qmlir.numerics import fixed_point, schemas
 from qmlir.numerics.schemas import RANGES, SMALLEST_SCALE, Schema, StoredPrecision, power_of_two_above
 from qmlir.policies.ledger import decide, decision_of
 from qmlir.policies.legality import Int64s, NoIntegerForm, require_integer_form, stored_bias, target_of
@@ -148,7 +148,7 @@ def _narrow(op: WeightedOp, constant: ConstantOp, recipe: Recipe, target: Target
     real = real_bias(constant)
     data, weights = uniform(op.x), uniform(op.w)
     if recipe.glow_exact:
-        found = glow.stored_bias(
+        found = schemas.stored_bias(
             real, recipe.schema, precision, data.scale, list(weights.scales), per_channel=weights.is_per_axis
         )
     else:
@@ -161,7 +161,9 @@ def _narrow(op: WeightedOp, constant: ConstantOp, recipe: Recipe, target: Target
     return ConstantOp(found.integers.astype(type.numpy_dtype), TensorType(type, real.shape), attributes)
 
 
-def _symmetric(real: Array, schema: Schema, precision: StoredPrecision, steps: Array, moved: bool) -> glow.StoredBias:
+def _symmetric(
+    real: Array, schema: Schema, precision: StoredPrecision, steps: Array, moved: bool
+) -> schemas.StoredBias:
     """Stores a bias in the finest steps in which it fits, but in no finer steps than the accumulator's.
 
     For targets that shift it left (`moved`), the steps are the accumulator's times a power of two, the same for all
@@ -175,4 +177,4 @@ def _symmetric(real: Array, schema: Schema, precision: StoredPrecision, steps: A
     elif schema == "symmetric_with_power2_scale":
         scales = np.array([power_of_two_above(scale) for scale in scales.tolist()])
     integers = fixed_point.quantize(real, scales, 0, -limit, limit, np.int64)
-    return glow.StoredBias(integers, scales.tolist(), [0] * len(scales))
+    return schemas.StoredBias(integers, scales.tolist(), [0] * len(scales))

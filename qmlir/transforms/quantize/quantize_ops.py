@@ -25,7 +25,7 @@ from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.context import Target
+from qmlir.dialects.target import Target
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of, tensor_type
 from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import replace

@@ -14,7 +14,7 @@ from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.qmlir import BLOCK
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
-from qmlir.ir.context import Target
+from qmlir.dialects.target import Target
 from qmlir.ir.names import POWER
 from qmlir.ir.rewriting import tensor_name
 from qmlir.numerics.schemas import is_symmetric, weight_bits

@@ -1,4 +1,4 @@
-"""A group of tensors that share one quantized type: its range, with a margin, and which contradictions it has."""
+"""A group of tensors that share one quantized type: what decides about the type, and which contradictions it has."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,9 +11,6 @@ from qmlir.dialects.quant.rules import FixedScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.numerics.schemas import Precision, QuantizationError, Schema, is_centred
 from qmlir.policies.policy import Recipe
-
-# ---------------------------------------------------------------------------------------------------------------
-# A group of tensors that share one quantized type: what decides about the type, and which contradictions it has.
 
 
 @dataclass

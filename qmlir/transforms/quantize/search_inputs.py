@@ -15,7 +15,7 @@ from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.numerics.schemas import STORAGE_RANGES, Precision, power_of_two_above
 from qmlir.policies.policy import POLICY, policy_attribute, recipe_of
 from qmlir.policies.quantized_values import data_operands
-from qmlir.transforms.quantize.channel_pairs import evaluations
+from qmlir.transforms.quantize.equalize_channels import evaluations
 from qmlir.transforms.quantize.recipes import Recipes, float_input
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.quant.rules import FixedScale
-from qmlir.ir.context import Target
+from qmlir.dialects.target import Target
 from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import set_names

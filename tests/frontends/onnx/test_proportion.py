@@ -14,8 +14,8 @@ from qmlir.compiler import IMPORTED, Pipeline, load, save
 from qmlir.errors import FileError, NodeError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
+from qmlir.ir.budget import BUDGET
 from qmlir.ir.interfaces import Array
-from qmlir.ir.memory import BUDGET
 from tests.frontends.onnx.agreement import FLOAT, agree, floats, kinds, model, node, reason
 
 

@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.compiler import Pipeline, main_function
 from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.target import load_target
 from qmlir.errors import ProfileError
-from qmlir.ir.context import load_target
 from qmlir.numerics.schemas import Schema
 from qmlir.policies.policy import Recipe
 from qmlir.transforms.quantize.apply_profile import apply_profile

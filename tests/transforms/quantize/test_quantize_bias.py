@@ -15,8 +15,7 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.onnx import load_onnx
-from qmlir.numerics.glow import bias_parameters
-from qmlir.numerics.schemas import quantization_of_range
+from qmlir.numerics.schemas import bias_parameters, quantization_of_range
 from qmlir.policies.legality import stored_bias
 from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtimes import follow

@@ -8,7 +8,7 @@ import pytest
 import qmlir
 from qmlir.compiler import main_function
 from qmlir.dialects.calib import ObserveOp
-from qmlir.ir.context import load_target
+from qmlir.dialects.target import load_target
 from qmlir.policies.policy import POLICY, Recipe, policy_attribute, settings_of
 from qmlir.transforms.quantize.apply_profile import apply_profile
 from qmlir.transforms.quantize.recipes import Recipes

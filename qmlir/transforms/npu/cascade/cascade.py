@@ -11,7 +11,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
-from qmlir.devices.module import device_of, stored_dtype
+from qmlir.devices.module import device_of
+from qmlir.devices.stored import stored_dtype
 from qmlir.dialects import qint
 from qmlir.dialects.npu import HostOp, LayerOp
 from qmlir.ir.interfaces import shape_of

@@ -12,8 +12,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.devices import Device
 from qmlir.devices.description import Memory
-from qmlir.devices.module import stored_bytes, stored_weights
 from qmlir.devices.schema import Role
+from qmlir.devices.stored import stored_bytes, stored_weights
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.npu import LayerOp

@@ -13,7 +13,7 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.devices.module import stored_bytes, stored_dtype
+from qmlir.devices.stored import stored_bytes, stored_dtype
 from qmlir.dialects.nn import ConcatOp, SliceOp
 from qmlir.dialects.nn.movement import ConstantOp, ReshapeOp
 from qmlir.dialects.npu import LayerOp

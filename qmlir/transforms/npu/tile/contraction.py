@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.devices.module import stored_bias, stored_weights
+from qmlir.devices.stored import stored_bias, stored_weights
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.npu import LayerOp

@@ -15,10 +15,9 @@ from xdsl.builder import Builder
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices import Device
-from qmlir.devices.copies import merged
 from qmlir.devices.description import Memory, Queue
-from qmlir.devices.module import as_images, stored_bytes, stored_dtype
 from qmlir.devices.schema import Role
+from qmlir.devices.stored import as_images, merged, stored_bytes, stored_dtype
 from qmlir.dialects import qint
 from qmlir.dialects.npu import BufferOp, IssueOp
 from qmlir.dialects.qint.requantize import width_of

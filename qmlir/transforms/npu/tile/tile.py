@@ -16,8 +16,9 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from qmlir.devices import Device
-from qmlir.devices.module import LAYERS, constant_bytes, device_of, stored_bytes, stored_dtype
+from qmlir.devices.module import LAYERS, device_of
 from qmlir.devices.properties import work_of
+from qmlir.devices.stored import constant_bytes, stored_bytes, stored_dtype
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp, MovementOp
 from qmlir.dialects.npu import BufferOp, CallOp, HostOp, LayerOp, PortAttr

@@ -7,8 +7,8 @@ from math import prod
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.devices.copies import Copy, copies
 from qmlir.devices.description import Queue
+from qmlir.devices.stored import Copy, copies
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp, PadOp, ReshapeOp
 from qmlir.dialects.npu import LayerOp

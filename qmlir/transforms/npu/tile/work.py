@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices import Device
-from qmlir.devices.module import as_images, stored_bias, stored_dtype
+from qmlir.devices.stored import as_images, stored_bias, stored_dtype
 from qmlir.dialects import qint
 from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.qint.requantize import width_of

@@ -1,0 +1,123 @@
+"""Carries out a request of `qmlir-opt`: reads and verifies the input, runs the passes, prints the result."""
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+
+from qmlir.cli.arguments import Request
+from qmlir.cli.diagnostics import Diagnostic, diagnose, diagnostic_of, expectations, mismatches, report
+from qmlir.cli.pipeline import Stopwatch, run_pass
+from qmlir.compiler import context_of, load
+from qmlir.errors import FileError
+from qmlir.ir.context import QmlirContext, make_context
+from qmlir.ir.source import parse_text
+from qmlir.ir.storage import TextForm, self_contained_text, write_modules
+from qmlir.ir.verify import verification_errors
+
+MODEL_SUFFIXES = (".onnx", ".tflite")
+"""Suffixes of files that a frontend reads; every other file is MLIR text."""
+
+_SPLIT = re.compile(r"^// -----[ \t]*\r?$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """A piece of the input that is a module by itself, and the number of its first line in the file."""
+
+    text: str
+    first_line: int
+
+
+class Run:
+    """One run of `qmlir-opt`: the request and the state while it is carried out."""
+
+    def __init__(self, request: Request, *, debug: bool) -> None:
+        self.request = request
+        self.debug = debug
+        self.stopwatch = Stopwatch()
+        self.file = "<stdin>" if request.input == "-" else request.input
+
+    def run(self) -> int:
+        """Processes every piece, writes the result and returns the exit status."""
+        wrong: list[Diagnostic] = []
+        modules: list[ModuleOp] = []
+        if Path(self.file).suffix in MODEL_SUFFIXES:
+            pieces = [None]
+        else:
+            pieces = self._pieces(_read_text(self.request.input))
+        for piece in pieces:
+            module, diagnostics = self._process(piece)
+            if module is not None and not diagnostics:
+                modules.append(module)
+            if self.request.verify_diagnostics and piece is not None:
+                announced, malformed = expectations(piece.text, first_line=piece.first_line)
+                diagnostics = malformed + mismatches(diagnostics, announced, self.file)
+            wrong += diagnostics
+        if self.request.output == "-" or not wrong:
+            self._write(modules)
+        if self.request.timing:
+            sys.stderr.write(self.stopwatch.report())
+        report(wrong)
+        return 1 if wrong else 0
+
+    def _pieces(self, text: str) -> list[_Piece]:
+        if not self.request.split_input_file:
+            return [_Piece(text, 1)]
+        pieces: list[_Piece] = []
+        line = 1
+        for part in _SPLIT.split(text):
+            pieces.append(_Piece(part, line))
+            line += part.count("\n")
+        return pieces
+
+    def _process(self, piece: _Piece | None) -> tuple[ModuleOp | None, list[Diagnostic]]:
+        """Returns the module after all passes, or its errors; a `piece` of None stands for a model file."""
+        ctx = make_context()
+        ctx.allow_unregistered = self.request.allow_unregistered
+        ctx.weights_folder = Path() if self.request.input == "-" else Path(self.request.input).parent
+        doing = "reading the input"
+        try:
+            with self.stopwatch.measure("(parse)"):
+                module = load(self.file) if piece is None else self._parse(ctx, piece)
+                ctx.target = context_of(module).target  # a network quantized for a device rounds as that device does
+            with self.stopwatch.measure("(verify)"):
+                errors = verification_errors(module)
+            for each in () if errors else self.request.passes:
+                doing = f'pass "{each.name}"'
+                verify = self.request.verify_each
+                errors = run_pass(ctx, module, each, watch=self.request.watch, stopwatch=self.stopwatch, verify=verify)
+                if errors:
+                    break
+            return module, [diagnostic_of(e, doing=doing) for e in errors]
+        except Exception as error:
+            return None, [diagnose(error, doing=doing, debug=self.debug)]
+
+    def _parse(self, ctx: QmlirContext, piece: _Piece) -> ModuleOp:
+        return parse_text(ctx, piece.text, self.file, first_line=piece.first_line)
+
+    def _write(self, modules: Sequence[ModuleOp]) -> None:
+        request = self.request
+        form = TextForm(request.generic, request.debuginfo, request.weights, request.upstream)
+        with self.stopwatch.measure("(print)"):
+            if self.request.output != "-":
+                write_modules(modules, Path(self.request.output), form)
+                return
+            sys.stdout.write(self_contained_text(modules, form))
+            sys.stdout.flush()
+
+
+def _read_text(file: str) -> str:
+    """Returns the text of a file, or of standard input for `-`."""
+    try:
+        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise FileError(
+            "<stdin>" if file == "-" else file,
+            "must be MLIR text",
+            got="binary data",
+            remedy=f"model files are told by their suffix: {', '.join(MODEL_SUFFIXES)}",
+        ) from None

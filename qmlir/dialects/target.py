@@ -1,0 +1,71 @@
+"""A target as data: the operations it computes in integers, their storage types, and its rounding contract.
+
+Targets are read from qmlir/targets/*.toml. The quantizer and the lowering ask them; neither knows a target by name.
+"""
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from qmlir.errors import OptionError
+
+
+@dataclass(frozen=True)
+class Target:
+    """The limits of a machine.
+
+    name          as given to `--target`
+    contract      the rounding contract of its requantizations
+    integer       operation name → storage types ("i8", "u8", "i16") of its data that have an integer form
+    floating      operation name → why it has no integer form
+    sum_bits      bits of the largest sums of products that the machine can requantize
+    least_factor  least factor between the scales of sums and results; smaller factors need unsupported shifts
+    moves_bias    whether biases of 8 and 16 bits are shifted left to the steps of the sums, by one shift for a layer
+    """
+
+    name: str
+    contract: str
+    integer: dict[str, tuple[str, ...]]
+    floating: dict[str, str]
+    sum_bits: int = 32
+    least_factor: float = 0.0
+    moves_bias: bool = False
+
+    def why_float(self, operation: str, storage: str) -> str | None:
+        """Says why an operation cannot run in integers on data of this storage type; None if it can."""
+        if operation in self.floating:
+            return self.floating[operation]
+        if operation not in self.integer:
+            return f"target {self.name} has no integer form of it"
+        if storage not in self.integer[operation]:
+            return f"target {self.name} computes it on {', '.join(self.integer[operation])}, not on {storage}"
+        return None
+
+    def refusal(self, operation: str, storage: str) -> tuple[str, str] | None:
+        """Returns a ledger code and a reason if an operation cannot run in integers on data of this storage type.
+
+        The code is `precision` if another storage type is supported, else `target`. Returns None if it can run.
+        """
+        if (reason := self.why_float(operation, storage)) is None:
+            return None
+        return "precision" if operation in self.integer and operation not in self.floating else "target", reason
+
+
+@cache
+def load_target(name: str = "cpu") -> Target:
+    """Returns the shipped target of that name; device files in the same folder have another form (devices/)."""
+    from qmlir.dialects.nn.functions import FUNCTIONS  # a driver that only prints its options needs no dialect
+
+    files = [f for f in (resources.files("qmlir") / "targets").iterdir() if f.name.endswith(".toml")]
+    tables: dict[str, dict[str, Any]] = {
+        f.name.removesuffix(".toml"): tomllib.loads(f.read_text("utf-8")) for f in files
+    }
+    known = sorted(name for name, table in tables.items() if "integer" in table)
+    if name not in known:
+        raise OptionError("target", f"must be one of {', '.join(known)}", got=name)
+    data = tables[name]
+    functions = {op.name: tuple(data["functions"]) for op in FUNCTIONS}
+    integer = {**functions, **{op: tuple(types) for op, types in data["integer"].items()}}
+    return Target(data["name"], data["contract"], integer, dict(data["float"]), data.get("sum_bits", 32))
