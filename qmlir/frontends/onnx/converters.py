@@ -72,8 +72,11 @@ class Signature:
         for wanted, required in self.attributes.items():
             if required and wanted not in attributes:
                 raise node.error(f'needs its attribute "{wanted}"', "none")
-        if not self.variadic and any(i is not None for i in inputs[len(self.inputs) :]):
+        further = inputs[len(self.inputs) :]
+        if not self.variadic and any(i is not None for i in further):
             raise Refusal(f"it has {len(inputs)} inputs and qmlir knows {len(self.inputs)}")
+        if self.variadic and any(i is None for i in further):
+            raise node.error("needs all of its inputs", "some that are left out")
         if unknown := [a for a in attributes if a not in self.attributes]:
             raise Refusal(f'qmlir does not know its attribute "{unknown[0]}"')
 

@@ -82,6 +82,7 @@ def floor_div(node: TFLiteNode, a: Value, b: Value) -> Value:
 @converts("ATAN2", options="ATan2Options")
 def atan2(node: TFLiteNode, y: Value, x: Value) -> Value:
     """The angle of the point (x, y): atan(y / x), plus or minus π where x is negative."""
+    y, x = node.floats(y), node.floats(x)
     zero, half = node.number(0, x), node.number(np.pi, x)
     angle = node.insert(nn.AtanOp, [node.insert(nn.DivOp, [y, x])])
     turn = node.insert(nn.WhereOp, [node.insert(nn.LessOp, [y, zero]), node.insert(nn.NegOp, [half]), half])
@@ -89,7 +90,7 @@ def atan2(node: TFLiteNode, y: Value, x: Value) -> Value:
     turned = node.insert(nn.WhereOp, [left, node.insert(nn.AddOp, [angle, turn]), angle])
     nowhere = node.insert(nn.IsNaNOp, [turned])  # 0 / 0
     both = node.insert(nn.AddOp, [y, x])
-    return node.compute(nn.WhereOp, [nowhere, both, turned])
+    return node.finished(node.compute(nn.WhereOp, [nowhere, both, turned]))
 
 
 @converts("RIGHT_SHIFT", options="RightShiftOptions")

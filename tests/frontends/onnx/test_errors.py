@@ -191,6 +191,20 @@ def test_wrong_numbers_of_inputs_and_outputs() -> None:
     refused(model(node("Relu", "x", "y z"), {"x": [3]}), "1 to 1 outputs, got 2", NodeError)
 
 
+@pytest.mark.parametrize("operator", ["Max", "Sum", "Mean", "Concat"])
+@pytest.mark.parametrize("constant", [False, True])
+def test_none_of_several_inputs_may_be_left_out(operator: str, constant: bool) -> None:
+    """Of constants too, which are computed at import."""
+    attributes = {"axis": 0} if operator == "Concat" else {}
+    inputs = {} if constant else {"x": [3]}
+    weights = {"x": np.ones(3, np.float32)} if constant else {}
+    refused(
+        model(node(operator, "x _ x", **attributes), inputs, weights),
+        "all of its inputs, got some that are left out",
+        NodeError,
+    )
+
+
 def test_attributes_of_the_wrong_type_or_missing() -> None:
     refused(model(node("Conv", "x w", strides=2), {"x": [3], "w": [3]}), "strides must be INTS, got INT", NodeError)
     refused(model(node("MaxPool", "x"), {"x": [1, 1, 3, 3]}), 'needs its attribute "kernel_shape"', NodeError)
