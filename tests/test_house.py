@@ -3,6 +3,7 @@
 import ast
 import re
 import subprocess
+from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -125,6 +126,34 @@ def test_transforms_are_passes_or_lie_in_the_folder_of_one() -> None:
     names = {name.removeprefix("npu-").replace("-", "_") for name in PASSES}
     files = [relative(p) for p in SOURCES if "transforms" in p.parts and p.stem != "__init__"]
     assert [f for f in files if f not in modules and not names & set(f.split("/")[:-1])] == []
+
+
+def imported(path: Path, modules: Mapping[str, Path]) -> set[str]:
+    """The modules of the package that a file needs to be imported: not those in functions or for type checking."""
+    found, waiting = set[str](), list(ast.parse(path.read_text(encoding="utf-8")).body)
+    for node in waiting:
+        match node:
+            case ast.ImportFrom(module=str(module), names=names):
+                found |= {f"{module}.{a.name}" if f"{module}.{a.name}" in modules else module for a in names}
+            case ast.Import(names=names):
+                found |= {a.name for a in names}
+            case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.FunctionDef() | ast.ClassDef():
+                pass
+            case ast.If() | ast.Try() | ast.With():
+                waiting += [n for n in ast.iter_child_nodes(node) if isinstance(n, ast.stmt)]
+            case _:
+                pass
+    return found & modules.keys()
+
+
+def test_files_do_not_import_each_other() -> None:
+    """Import-linter keeps folders apart; among files, too, there is an order in which each needs earlier ones only."""
+    modules = {relative(p).removesuffix(".py").removesuffix("/__init__").replace("/", "."): p for p in SOURCES}
+    needs = {name: imported(path, modules) - {name} for name, path in modules.items()}
+    assert "qmlir.ir.types" in needs["qmlir.ir.weights"]
+    while ready := {name for name, others in needs.items() if not others & needs.keys()}:
+        needs = {name: others for name, others in needs.items() if name not in ready}
+    assert sorted(needs) == []
 
 
 def private_names(tree: ast.Module) -> set[str]:
