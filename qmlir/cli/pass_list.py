@@ -142,7 +142,7 @@ def _elements(slice: ast.expr) -> list[ast.expr]:
 @lru_cache
 def _alias(module: str, name: str) -> tuple[str, ast.expr] | None:
     """Returns the module that defines a type alias, and the definition: `Schema = Literal["asymmetric", …]`."""
-    for statement in ast.parse(_source(module)).body:
+    for statement in _statements(module):
         match statement:
             case ast.Assign(targets=[ast.Name(id=target)], value=value) if target == name:
                 return module, value
@@ -153,6 +153,12 @@ def _alias(module: str, name: str) -> tuple[str, ast.expr] | None:
             case _:
                 pass
     return None
+
+
+@lru_cache
+def _statements(module: str) -> list[ast.stmt]:
+    """The statements of a module, whose aliases several passes ask for."""
+    return ast.parse(_source(module)).body
 
 
 @lru_cache
