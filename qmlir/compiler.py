@@ -1,4 +1,4 @@
-"""The compiler on one page: the stages, which are made of named passes (pipeline.py), and the functions users call.
+"""The compiler on one page: the stages, which are made of named passes (ir/passes.py), and the functions users call.
 
 Stages meet only here. A stage is a tuple of pass names; the way from a model file to machine code is the concatenation
 of the tuples below, and `qmlir-opt --mlir-print-ir-after-all` prints the IR after each pass.

@@ -51,7 +51,7 @@ NUMERICS = "qmlir.numerics"
 UNSIGNED = "qmlir.unsigned"
 """The attribute key, on an operation, of the offset by which its stored integers were larger before they became signed.
 
-The offset is 128 for 8 bits and 32768 for 16 bits (lowering/nn_to_qint/storage.py).
+The offset is 128 for 8 bits and 32768 for 16 bits (lowering/nn_to_qint/convert.py).
 """
 
 UNSIGNED_WEIGHTS = "qmlir.unsigned_weights"

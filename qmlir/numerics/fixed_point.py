@@ -13,7 +13,7 @@ from qmlir.errors import QmlirError
 # ---------------------------------------------------------------------------------------------------------------
 # Roundings of a · multiplier · 2^(shift − 31): a function for each way in which runtimes round it, on int64.
 #
-# The contract of each function (fixed_point.py) states which accumulators, multipliers and shifts it takes without
+# The contract of each function (`CONTRACTS`) states which accumulators, multipliers and shifts it takes without
 # overflow.
 
 

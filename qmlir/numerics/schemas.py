@@ -302,8 +302,8 @@ def _square_errors(rows: Array, candidates: Array, limits: tuple[int, int]) -> n
 # Glow's quantization parameters of biases, and Glow's requantization. numpy only.
 #
 # The results equal Glow's bit for bit, in float32 where Glow uses float32. qmlir's own rules differ: a bias is stored
-# in steps of the accumulator, and a requantization multiplier has 31 bits. This module serves comparisons with Glow and
-# users who migrate from it. Glow's parameters of ranges are in schemas.py.
+# in steps of the accumulator, and a requantization multiplier has 31 bits. These functions serve comparisons with Glow,
+# and users who migrate from it. Glow's parameters of ranges are above.
 
 
 @dataclass(frozen=True)

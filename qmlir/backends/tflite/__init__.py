@@ -3,7 +3,7 @@
 convert.py       the entry: a function → a file
 values.py        values as tensors, and the table of forms     graph.py        tensors and operators
 model.py         names; the flatbuffer                        kernels.py      the types that LiteRT's kernels take
-clamps.py        fused clamps and bounds                      windows.py      padding of sliding windows
+clamps.py        fused clamps and bounds
 
 The other files are the operator families. A form is a function that writes an nn operation as TFLite operators. A
 quantized tensor is written as its stored integers with their scale and zero point. An operation on quantized tensors

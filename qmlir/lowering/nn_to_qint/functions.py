@@ -356,7 +356,7 @@ def lower_on_floats(op: UnaryOp, operands: Sequence[SSAValue], quantization: str
 
 
 def _change_storage(op: UnaryOp, operands: Sequence[SSAValue]) -> list[Operation]:
-    """Converts u8 storage to i8 or back: stored integers change by 128, the scale stays (storage.py)."""
+    """Converts u8 storage to i8 or back: stored integers change by 128, the scale stays (convert.py)."""
     data, result = uniform(op.x), uniform(op.y)
     if not isinstance(op, nn.RequantizeOp) or (data.storage_width, result.storage_width) != (8, 8):
         raise NoIntegerForm("target", f"{data.storage} has no integer form at the edge of a network, only 8 bits have")

@@ -104,7 +104,7 @@ class Work:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Builds the `Work` (work.py) of a layer's contraction from its operations and the shapes of its tensors.
+# Builds the `Work` of a layer's contraction from its operations and the shapes of its tensors.
 
 
 Contraction = qint.Conv2DOp | qint.DepthwiseConv2DOp | qint.FullyConnectedOp
