@@ -64,6 +64,19 @@ def policy_given(given: object) -> Policy:
             raise OptionError("policy", need, got=_described(given))
 
 
+def options_given(function: str, given: Mapping[str, object], known: Iterable[str]) -> dict[str, object]:
+    """Returns the options that are not None.
+
+    Raises:
+        OptionError: The function has no option of that name; the error proposes similar names.
+    """
+    names = list(known)
+    for name in given:
+        if name not in names:
+            raise OptionError(f"{function} {name}", "there is no such option", remedy=near_misses(name, names))
+    return {name: value for name, value in given.items() if value is not None}
+
+
 def integer_given(option: str, given: object) -> int:
     """Returns an integer, from Python's or numpy's integers; truth values are refused.
 

@@ -6,7 +6,7 @@ of the tuples below, and `qmlir-opt --mlir-print-ir-after-all` prints the IR aft
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -25,6 +25,7 @@ from qmlir.ir.context import make_context
 from qmlir.ir.passes import Pipeline, configured_pass
 from qmlir.ir.signature import main_function
 from qmlir.ir.verify import require_module, verify
+from qmlir.policies.quant_config import QuantConfig, QuantOptions
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable
@@ -40,6 +41,27 @@ SIMPLIFY = ("simplify",)
 
 IMPORTED = (*SIMPLIFY, "fold-qdq")
 """nn as imported from a model file → nn, on quantized types where the model file was quantized."""
+
+QUANTIZE = (
+    "apply-profile",  # where a profile is named
+    "require-network",
+    "apply-policy",
+    "require-ranges",
+    "gather-casts",  # of a network as imported
+    "separate-slices",
+    "keep-integers",  # this and the next three on samples
+    "equalize-channels",
+    "search-inputs",
+    "align-scales",
+    "choose-scales",
+    "adjust-layers",  # on samples
+    "quantize-ops",
+    "quantize-bias",
+    "cancel-casts",
+    "honour-policy",
+    "fail-on-float",  # where asked for
+)
+"""nn + calib.observe with ranges → nn on !quant; the pass `quantize` gives each pass its options."""
 
 OBSERVE = (*SIMPLIFY, "insert-observers")
 """nn → nn + calib: an observer on each activation tensor that remains after fusing."""
@@ -166,7 +188,7 @@ def profile(
     """
     from qmlir.backends.cpu.tally import tally
     from qmlir.profiles.profile import Profile
-    from qmlir.transforms.quantize import insert_observers as observing
+    from qmlir.transforms.quantize import observers as observing
 
     most, by_channel = arguments.integer_given("bins", bins), arguments.flag_given("per_channel", per_channel)
     module = loaded(module)
@@ -189,33 +211,17 @@ def quantize(
     module: Network,
     profile: "Profile | str | Path | None" = None,
     *,
-    schema: str | None = None,
-    precision: str | None = None,
-    weight_precision: str = "same",
-    calibration: str = "auto",
-    per_channel: bool | None = None,
-    bias: str = "auto",
-    rounding: str = "auto",
-    glow_exact: bool = False,
     data: Iterable[Array | Mapping[str, Array]] | None = None,
     fail_on_float: bool = False,
     policy: "Policy | Mapping[str, Any] | str | Path | None" = None,
     target: str | Path | None = None,
+    **options: Unpack[QuantOptions],
 ) -> ModuleOp:
     """Returns a network on quantized types, made from a float network and the ranges of its tensors.
 
     Args:
         module: A float network, or its path; it stays unchanged.
         profile: The ranges, or the path of a profile; None if the module's observers hold them.
-        schema: How a range becomes a scale and a zero point; `asymmetric` by default.
-        precision: Storage of activations, and of weights unless weight_precision says otherwise; `int8` by default.
-        weight_precision: Storage of weights: int2 to int8, or int16; `same` is that of the activations.
-        calibration: How histograms narrow ranges: minmax, moving_average, percentile, kl, kl_tvm, mse, aciq; `auto` is
-            mse where there are histograms.
-        per_channel: Whether weights have a scale for each output channel, as by default.
-        bias: Storage of biases, by default int32, or int64 for 16-bit data; int8 and int16 have their own scales.
-        rounding: How weights are rounded: with `auto`, a layer's together if there are data; `nearest`, one by one.
-        glow_exact: Whether to use Glow's parameters bit for bit.
         data: Samples, as for profiling. They serve to equalize channels, to find inputs that are integers times a
             step, to round weights and to correct biases layer by layer. None skips all of this.
         fail_on_float: Whether to raise an error if an operation stays float.
@@ -223,39 +229,26 @@ def quantize(
         target: A device, by its name or its file. The device's requirements become the defaults, and an option that
             the device does not support is an error. The module keeps the device, so that `reference` and `compile`
             round as the device does.
+        **options: The fields of `QuantConfig` (policies/quant_config.py), which says what each of them means: schema,
+            precision, weight_precision, calibration, per_channel, bias, rounding, glow_exact. An option of None has
+            its default, or what the target asks for.
     """
     from qmlir.transforms.quantize.apply_profile import apply_profile
-    from qmlir.transforms.quantize.quantize import QuantizePass, quantize_by
 
     result = loaded(module).clone()
-    required: Mapping[str, object] = {}
+    chosen = arguments.options_given("quantize", options, QuantConfig().options())
     if target is not None:
-        asked = {"schema": schema, "precision": precision, "per_channel": per_channel}
-        free = {"weight_precision": weight_precision, "bias": bias}
-        asked |= {name: None if value in ("same", "auto") else value for name, value in free.items()}
-        required = required_options(target, **asked)
+        chosen |= required_options(target, chosen)
         result.attributes[DEVICE] = StringAttr(str(target))
     context = context_of(result)
     if profile is not None:
         held, source = arguments.profile_given(profile)
         apply_profile(result, held, source=source, switch=PARTIAL)
-    options = {
-        "schema": schema,
-        "precision": precision,
-        "weight_precision": weight_precision,
-        "calibration": calibration,
-        "per_channel": per_channel,
-        "bias": bias,
-        "rounding": rounding,
-        "glow_exact": glow_exact,
-        "fail_on_float": fail_on_float,
-    }
-    chosen = {**{name: value for name, value in options.items() if value is not None}, **required}
-    step = configured_pass("quantize", chosen)
-    assert isinstance(step, QuantizePass)
-    quantize_by(
-        arguments.policy_given(policy), step, context, result, None if data is None else arguments.samples_given(data)
-    )
+    if data is not None:
+        context.samples[""] = arguments.samples_given(data)
+    step = configured_pass("quantize", {**chosen, "fail_on_float": fail_on_float})
+    context.policy = arguments.policy_given(policy)
+    step.apply(context, result)
     verify(result)
     return result
 

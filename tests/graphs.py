@@ -32,7 +32,7 @@ from qmlir.ir.context import make_context
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.names import NAME, NameAttr
 from qmlir.ir.weights import WeightsAttr, WeightsMode, module_text
-from qmlir.transforms.quantize.insert_observers import InsertObserversPass
+from qmlir.transforms.quantize.observers import InsertObserversPass
 
 Array = npt.NDArray[Any]
 

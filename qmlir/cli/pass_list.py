@@ -4,9 +4,9 @@ Importing every pass takes longer than a person waits for a help text (xDSL alon
 dialect another eighth). So this module imports no pass and reads the source files: the table of passes, and each
 class:
 
-    class QuantizePass(ModulePass):
-        \"\"\"Integers instead of floats.\"\"\"
-        schema: Schema = option("asymmetric", "how a range becomes a scale and a zero point")
+    class ApplyProfilePass(ModulePass):
+        \"\"\"Writes the ranges of a profile on observers.\"\"\"
+        file: str = option("", "the profile, in YAML")
 
 A test compares the result with that of importing (`options.option_infos`) for every pass.
 """
@@ -72,17 +72,24 @@ def _wrapped(text: str, indent: int) -> list[str]:
 def read_pass(reference: str) -> tuple[str, list[OptionInfo]]:
     """Returns the summary and the options of the pass at `module:Class`, read from its source."""
     module, _, name = reference.partition(":")
-    source = _source(module)
-    match = re.search(rf"^class {name}\b.*?(?=^\S|\Z)", source, re.MULTILINE | re.DOTALL)
-    assert match is not None, f"{module} must define the class {name} itself, for --help reads its source"
+    options: list[OptionInfo] = []
+    for where, definition in reversed(_lineage(module, name)):
+        for field in definition.body:
+            if isinstance(field, ast.AnnAssign) and not ast.unparse(field.annotation).startswith("ClassVar"):
+                options.append(_option(where, field))
+    return first_sentence(ast.get_docstring(_lineage(module, name)[0][1]) or ""), options
+
+
+@lru_cache
+def _lineage(module: str, name: str) -> list[tuple[str, ast.ClassDef]]:
+    """Returns a class and its bases within the package, each with its module, in the order of attribute lookup."""
+    if (match := re.search(rf"^class {name}\b.*?(?=^\S|\Z)", _source(module), re.MULTILINE | re.DOTALL)) is None:
+        found = re.search(rf"^from (qmlir[\w.]+) import (?:\([^)]*|.*)\b{name}\b", _source(module), re.MULTILINE)
+        return _lineage(found[1], name) if found is not None else []
     (definition,) = ast.parse(match[0]).body
     assert isinstance(definition, ast.ClassDef)
-    options = [
-        _option(module, field)
-        for field in definition.body
-        if isinstance(field, ast.AnnAssign) and not ast.unparse(field.annotation).startswith("ClassVar")
-    ]
-    return first_sentence(ast.get_docstring(definition) or ""), options
+    bases = [entry for base in definition.bases for entry in _lineage(module, ast.unparse(base))]
+    return [(module, definition), *bases]
 
 
 def first_sentence(docstring: str) -> str:

@@ -13,6 +13,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from qmlir.ir.passes import PassPipeline
 from qmlir.ir.source import SourceError
 from qmlir.ir.verify import verification_errors
 from qmlir.ir.weights import WeightsMode, module_text
@@ -67,6 +68,8 @@ def run_pass(
     Returns:
         Errors for the IR that the pass left invalid. The pass's own exceptions are not caught.
     """
+    if isinstance(each, PassPipeline):
+        return _run_pipeline(ctx, module, each, watch=watch, stopwatch=stopwatch, verify=verify)
     if watch.all_before or each.name in watch.before:
         _dump(module, f"Before {each.name}")
     with stopwatch.measure(each.name):
@@ -78,6 +81,20 @@ def run_pass(
     with stopwatch.measure("(verify)"):
         errors = verification_errors(module)
     return [SourceError(f'pass "{each.name}" left invalid IR: {e.message}', e.location) for e in errors]
+
+
+def _run_pipeline(
+    ctx: Context, module: ModuleOp, each: PassPipeline, *, watch: Watch, stopwatch: Stopwatch, verify: bool
+) -> list[SourceError]:
+    """Runs the passes of a pass that is made of passes; it is dumped as a whole if the user names it."""
+    if each.name in watch.before:
+        _dump(module, f"Before {each.name}")
+    for step in each.steps(ctx, module):
+        if errors := run_pass(ctx, module, step, watch=watch, stopwatch=stopwatch, verify=verify):
+            return errors
+    if each.name in watch.after:
+        _dump(module, f"After {each.name}")
+    return []
 
 
 def _dump(module: ModuleOp, when: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of
 from qmlir.cli.models import load_known, load_model
+from qmlir.cli.pass_list import OptionInfo, read_pass
 from qmlir.cli.terminal import progress, say
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -99,13 +100,12 @@ if TYPE_CHECKING:
     from qmlir.ir.signature import Array
     from qmlir.policies.policy import Policy
 
-SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale")
-PRECISIONS = ("int8", "uint8", "int16")
-WEIGHT_PRECISIONS = ("same", "int2", "int3", "int4", "int5", "int6", "int7", "int8", "int16")
-CALIBRATIONS = ("auto", "minmax", "moving_average", "percentile", "kl", "kl_tvm", "mse", "aciq")
-BIASES = ("auto", "int8", "int16", "int32", "int64")
-ROUNDINGS = ("auto", "nearest")
-"""The values of the fields of `Recipe`, repeated here because importing policy.py takes long."""
+CONFIG = "qmlir.policies.quant_config:QuantConfig"
+
+
+def config_options() -> list[OptionInfo]:
+    """Returns the quantizer's options, read from their source, since importing it takes long."""
+    return read_pass(CONFIG)[1]
 
 
 def add_quantize_options(parser: ArgumentParser) -> None:
@@ -114,14 +114,13 @@ def add_quantize_options(parser: ArgumentParser) -> None:
     add("--profile", type=Path, help="a profile, of ours or of Glow's (default: the ranges in the IR)")
     add("--partial-profile", action="store_true", help="accept a profile that lacks some of the tensors")
     add("--profile-by-name", action="store_true", help="accept tensors that were computed in another way then")
-    add("--schema", **choice(SCHEMAS), help="how a range becomes scale and zero point (default: asymmetric)")
-    add("--precision", **choice(PRECISIONS), help="storage of the integers (default: int8)")
-    add("--weight-precision", **choice(WEIGHT_PRECISIONS), help="storage of weights (default: same as the activations)")
-    add("--calibration", **choice(CALIBRATIONS), help="how histograms narrow ranges (default: auto, which is mse)")
-    add("--bias", **choice(BIASES), help="storage of biases (default: by the data's, int32 or int64)")
-    add("--rounding", **choice(ROUNDINGS), help="of weights (default: auto, which is together, on --data)")
-    add("--glow-exact", action="store_true", help="Glow's parameters bit for bit; calibrations are minmax and kl")
-    add("--per-tensor", action="store_true", help="one weight scale a tensor instead of one a channel")
+    for option in config_options():
+        flag, help = f"--{option.name}", f"{option.help} (default: {option.default})"
+        if option.type == "bool":
+            add(flag, action=argparse.BooleanOptionalAction, help=help)
+        else:
+            add(flag, **choice(option.type.split(" | ")), help=help)
+    add("--per-tensor", dest="per_channel", action="store_false", default=None, help="the same as --no-per-channel")
     add("--policy", type=Path, help="rules for single operations, a .yaml file")
     add("--rule", action="append", default=[], help='one more rule: "name=conv1 precision=int16"; see the README')
     add("--print-config", action="store_true", help="print the policy that results, and where it holds, and stop")
@@ -173,11 +172,9 @@ def _some(samples: "Samples", module: "ModuleOp") -> "Iterator[Mapping[str, Arra
 
 
 def _given(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the recipe's fields that the command line gives, by their names in Python."""
-    named = ("schema", "precision", "weight_precision", "calibration", "bias", "rounding")
-    given = {name: value for name in named if (value := getattr(arguments, name)) is not None}
-    switches = {"per_channel": (arguments.per_tensor, False), "glow_exact": (arguments.glow_exact, True)}
-    return given | {name: value for name, (switched, value) in switches.items() if switched}
+    """Returns the quantizer's options that the command line gives, by their names in Python."""
+    named = [option.name.replace("-", "_") for option in config_options()]
+    return {name: value for name in named if (value := getattr(arguments, name)) is not None}
 
 
 def _policy(arguments: argparse.Namespace) -> "Policy":
@@ -191,10 +188,10 @@ def _print_config(module: "ModuleOp", policy: "Policy", arguments: argparse.Name
     """Prints the policy merged with the options as YAML, and as comments the operations that each rule matches."""
     from qmlir.compiler import Pipeline
     from qmlir.policies.legality import load_target
-    from qmlir.policies.policy import Recipe, conflicts
+    from qmlir.policies.policy import conflicts
     from qmlir.transforms.quantize.apply_policy import apply_policy
 
-    conflicts(policy.default, _given(arguments), Recipe())
+    conflicts(policy.default, _given(arguments))
     whole = policy.with_default(_given(arguments))
     applied = apply_policy(Pipeline("simplify")(module), whole, load_target())
     sys.stdout.write(whole.text())

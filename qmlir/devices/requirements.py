@@ -58,12 +58,16 @@ def requirements(device: Device, precision: str | None = None) -> Requirements:
     return Requirements(schema, data, other, device.quant.granularity == "channel", bias)
 
 
-def required_options(target: str | Path, **given: object) -> Mapping[str, object]:
-    """The options of `quantize` that a device fixes, merged with the user's options.
+OPEN = ("same", "auto")
+"""Values of options that leave the choice to the device."""
+
+
+def required_options(target: str | Path, given: Mapping[str, object]) -> dict[str, object]:
+    """The options of `quantize` that a device fixes, merged with the user's choices for them.
 
     Args:
         target: The device, by its name or its file.
-        given: Options that the user sets; None for an option that the user leaves open.
+        given: Options that the user sets, by name.
 
     Raises:
         OptionError: The user asks for an option that the device does not have.
@@ -71,9 +75,9 @@ def required_options(target: str | Path, **given: object) -> Mapping[str, object
     device = load_device(target)
     precision = given.get("precision")
     fixed = requirements(device, precision if isinstance(precision, str) else None).options()
-    asked = {name: value for name, value in given.items() if value is not None}
+    asked = {name: value for name, value in given.items() if name in fixed and value not in OPEN}
     for name, value in asked.items():
-        if fixed[name] not in (value, "auto", "same") and value is not False:
+        if fixed[name] not in (value, *OPEN) and value is not False:
             raise OptionError(name, f"must be {fixed[name]} for {device.name}", got=str(value), remedy="leave it out")
     return {**fixed, **asked}
 

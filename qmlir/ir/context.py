@@ -5,7 +5,7 @@ xDSL ever ships a dialect of the same name, qmlir's dialect wins.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any, cast
@@ -37,15 +37,22 @@ class QmlirContext(Context):
 
     weights_folder  the folder of the parsed module's side files; None for the working directory
     target          the `Target` the compiler chose, or None before it has chosen
+    samples         calibration samples by the file that holds them, "" for samples that a caller gave as arrays; passes
+                    replace them by those that they have read and checked
+    policy          the `Policy` whose rules the quantizer follows, or None if its options name a policy
+    applied         the rules that apply-policy has written, each with the operations that carry it
     """
 
     weights_folder: Path | None = None
     target: object | None = None
+    samples: dict[str, Any] = field(default_factory=dict[str, Any])
+    policy: object | None = None
+    applied: list[Any] = field(default_factory=list[Any])
 
     def clone(self) -> "QmlirContext":
         """Returns a copy; dialects that the copy loads do not appear in this context."""
-        held = {field.name: getattr(self, field.name) for field in fields(self)}
-        copies = {name: cast(dict[str, Any], value).copy() for name, value in held.items() if isinstance(value, dict)}
+        held = {f.name: getattr(self, f.name) for f in fields(self)}
+        copies = {name: cast(Any, value).copy() for name, value in held.items() if isinstance(value, dict | list)}
         return replace(self, **copies)
 
 

@@ -1,10 +1,12 @@
 """Passes: their options, how they are found by name, and pipelines of them, of which `compiler.py` makes its stages."""
 
 import dataclasses
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.transforms import get_all_passes
@@ -78,20 +80,30 @@ PASSES: dict[str, str] = {
     "fold-batch-norm": "qmlir.transforms.nn.fold_batch_norm:FoldBatchNormPass",
     "fuse-activation": "qmlir.transforms.nn.fuse_activation:FuseActivationPass",
     "global-pools": "qmlir.transforms.nn.global_pools:GlobalPoolsPass",
+    "require-network": "qmlir.transforms.quantize.quantize:RequireNetworkPass",
+    "require-ranges": "qmlir.transforms.quantize.quantize:RequireRangesPass",
+    "honour-policy": "qmlir.transforms.quantize.quantize:HonourPolicyPass",
+    "fail-on-float": "qmlir.transforms.quantize.quantize:FailOnFloatPass",
     "quantize": "qmlir.transforms.quantize.quantize:QuantizePass",
-    "insert-observers": "qmlir.transforms.quantize.insert_observers:InsertObserversPass",
+    "insert-observers": "qmlir.transforms.quantize.observers:InsertObserversPass",
     "apply-profile": "qmlir.transforms.quantize.apply_profile:ApplyProfilePass",
     "apply-policy": "qmlir.transforms.quantize.apply_policy:ApplyPolicyPass",
     "separate-slices": "qmlir.transforms.quantize.separate_slices:SeparateSlicesPass",
+    "keep-integers": "qmlir.transforms.quantize.search_inputs:KeepIntegersPass",
+    "equalize-channels": "qmlir.transforms.quantize.equalize_channels:EqualizeChannelsPass",
+    "search-inputs": "qmlir.transforms.quantize.search_inputs:SearchInputsPass",
+    "align-scales": "qmlir.transforms.quantize.align_scales:AlignScalesPass",
     "choose-scales": "qmlir.transforms.quantize.choose_scales:ChooseScalesPass",
     "round-weights": "qmlir.transforms.quantize.round_weights:RoundWeightsPass",
+    "adjust-layers": "qmlir.transforms.quantize.round_weights:AdjustLayersPass",
     "correct-bias": "qmlir.transforms.quantize.correct_bias:CorrectBiasPass",
     "quantize-ops": "qmlir.transforms.quantize.quantize_ops:QuantizeOpsPass",
     "quantize-bias": "qmlir.transforms.quantize.quantize_bias:QuantizeBiasPass",
     "cancel-casts": "qmlir.transforms.quantize.cancel_casts:CancelCastsPass",
     "move-casts": "qmlir.transforms.quantize.move_casts:MoveCastsPass",
+    "gather-casts": "qmlir.transforms.quantize.fold_qdq:GatherCastsPass",
     "fold-qdq": "qmlir.transforms.quantize.fold_qdq:FoldQDQPass",
-    "observers-to-results": "qmlir.transforms.quantize.observers_to_results:ObserversToResultsPass",
+    "observers-to-results": "qmlir.transforms.quantize.observers:ObserversToResultsPass",
     "inline": "qmlir.transforms.inline:InlinePass",
     "normalize-quant-types": "qmlir.transforms.quant.normalize_quant_types:NormalizeQuantTypesPass",
     "lower-quant-ops": "qmlir.lowering.quant_to_arith.lower_quant_ops:LowerQuantOpsPass",
@@ -119,6 +131,9 @@ PASSES: dict[str, str] = {
 }
 """Pass name → `module:Class`, imported on first use. The drivers list these passes; other xDSL passes work too."""
 
+PIPELINES: dict[str, str] = {"quantize": "qmlir.compiler:QUANTIZE"}
+"""Name of a pass that is made of passes → the tuple of their names, imported on first use."""
+
 
 def listed_name(name: str) -> str:
     """Returns the name in `PASSES`; upstream's spelling `convert-qint-to-npu` gives `qint-to-npu`."""
@@ -138,6 +153,24 @@ def pass_class(name: str) -> type[ModulePass]:
     if (factory := get_all_passes().get(name)) is not None:
         return factory()
     raise OptionError(name, "there is no such pass", remedy=near_misses(name, [*PASSES, *get_all_passes()]))
+
+
+def pipeline(name: str) -> tuple[str, ...]:
+    """Returns the names of the passes that the pass `name` is made of."""
+    module, _, attribute = PIPELINES[name].partition(":")
+    return getattr(import_module(module), attribute)
+
+
+class PassPipeline(ModulePass):
+    """A pass made of passes, which drivers run one by one: they verify and dump the IR between them."""
+
+    @abstractmethod
+    def steps(self, ctx: Context, module: ModuleOp) -> Iterator[ModulePass]:
+        """The passes in order; each is asked for when the pass before has run, so it may depend on the module then."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        for step in self.steps(ctx, op):
+            step.apply(ctx, op)
 
 
 class Pipeline:

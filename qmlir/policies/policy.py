@@ -1,194 +1,32 @@
-"""The policy: rules that quantize some operations differently, and the recipe that each operation gets from them."""
+"""The policy: rules that quantize some operations differently from the rest.
+
+    default: {schema: symmetric}                      # for all operations; the options of `--quantize` otherwise
+    rules:
+      - {name: conv1, precision: int16}               # a node or a tensor, by its exact name
+      - {glob: "head/*", keep-float: true}            # or by glob, or by regex
+      - {kind: depthwise_conv2d, per-channel: true}   # by kind of operation; globs too
+      - {between: [pool1_out, logits], calibration: kl}   # operations that compute the second tensor from the first
+      - {layer: first, precision: int16}              # the first or the last convolution or dense layer
+      - {name: image, range: [-1.0, 1.0]}             # a tensor's range, which overrides the observed range
+
+A rule applies to the operations that match all of its selectors. If several rules give a setting, the last rule wins.
+Settings are the fields of a `Recipe` (the quantization options of one operation), spelled with `-` or `_`.
+apply_policy.py, which knows the network, finds the operations that a rule matches.
+"""
 
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 import yaml
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, IntegerAttr, StringAttr
-from xdsl.ir import Attribute, Operation
 
 from qmlir.errors import FileError, OptionError, QmlirError, near_misses
 from qmlir.files import path_of
-from qmlir.numerics.schemas import (
-    Calibration,
-    Precision,
-    Schema,
-    WeightPrecision,
-    quantization_of_range,
-    weight_precision_beside,
-)
+from qmlir.policies.quant_config import QuantConfig, Recipe, Settings
 from qmlir.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
-
-# ---------------------------------------------------------------------------------------------------------------
-# A recipe is the quantization config of one operation: the options of `--quantize`, changed by the policy's rules.
-#
-# The options of the pass are the default recipe of every operation. An operation, or the observer of a tensor, may
-# carry some of a recipe's fields in its `qmlir.policy` attribute. All other fields stay as the options say:
-#
-#     nn.conv2d … {qmlir.policy = {precision = "int16", weight_precision = "int8"}}
-#     calib.observe %x {name = "x", qmlir.policy = {range = [-1.0, 1.0]}}
-#
-# The fields on an operation apply to its weights, its bias and its result. The fields on an observer apply to its
-# tensor, and override those of the operation that makes the tensor.
-
-
-POLICY = "qmlir.policy"
-"""The attribute key for the recipe's fields that an operation or an observer carries."""
-
-BiasPrecision: TypeAlias = Literal["auto", "int8", "int16", "int32", "int64"]
-
-Rounding: TypeAlias = Literal["auto", "nearest"]
-
-Format: TypeAlias = tuple[Schema, Precision]
-
-Settings: TypeAlias = Mapping[str, Any]
-"""Some of a recipe's fields by name, as plain values."""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """The options in effect for one operation or tensor.
-
-    schema            how a range becomes a scale and a zero point
-    precision         storage of activations, and of weights unless weight_precision says otherwise
-    weight_precision  storage of weights; `same` is that of the activations
-    calibration       how a histogram becomes a range
-    per_channel       whether weights have a scale for each output channel
-    bias              storage of biases; `auto` is int32, or int64 beside 16-bit data if the target has sums of more
-                      than 32 bits; int8 and int16 biases have a scale of their own, not that of the sums
-    rounding          how weights are rounded; `auto` rounds a layer's weights together if there are data
-                      (round_weights.py)
-    glow_exact        whether parameters equal Glow's bit for bit, also in corner cases
-    keep_float        whether the operation stays float
-    range             the real range of the tensor, which overrides the observed range; None for the observed range
-    parameters        (scale, zero point) of the tensor, which override its range; None to choose them
-    """
-
-    schema: Schema = "asymmetric"
-    precision: Precision = "int8"
-    weight_precision: WeightPrecision = "same"
-    calibration: Calibration = "auto"
-    per_channel: bool = True
-    bias: BiasPrecision = "auto"
-    rounding: Rounding = "auto"
-    glow_exact: bool = False
-    keep_float: bool = False
-    range: tuple[float, float] | None = None
-    parameters: tuple[float, int] | None = None
-
-    @property
-    def format(self) -> Format:
-        """The schema and precision, which values of one quantized type share."""
-        return self.schema, self.precision
-
-    def in_format(self, format: Format) -> "Recipe":
-        """Returns the recipe with another schema and precision."""
-        return replace(self, schema=format[0], precision=format[1])
-
-    @property
-    def searches_exponents(self) -> bool:
-        """Whether the quantizer searches the power-of-two scales with the least error."""
-        searched = self.calibration in ("auto", "mse") and not self.glow_exact
-        return searched and self.schema == "symmetric_with_power2_scale"
-
-    @property
-    def stored_weights(self) -> WeightPrecision:
-        """The storage of weights; by default that of the activations, but always signed."""
-        return weight_precision_beside(self.precision) if self.weight_precision == "same" else self.weight_precision
-
-    def check(self, where: str) -> None:
-        """Checks that the schema and the precision go together, for any network.
-
-        Raises:
-            QuantizationError: They do not go together.
-        """
-        quantization_of_range(0.0, 0.0, self.schema, self.precision, where=where)
-
-    def added_bias(self, data_bits: int, sum_bits: int) -> int:
-        """Returns the bits of an added bias, for data of `data_bits` on a target with sums of up to `sum_bits`."""
-        if self.bias in ("int32", "int64"):
-            return int(self.bias.removeprefix("int"))
-        return 64 if data_bits > 8 and sum_bits > 32 else 32
-
-    def with_settings(self, settings: Settings) -> "Recipe":
-        """Returns the recipe with some fields changed.
-
-        Raises:
-            OptionError: A recipe has no such field.
-        """
-        names = [f.name for f in fields(self)]
-        for name in settings:
-            if name not in names:
-                raise OptionError(POLICY, f"has no field {name}", remedy=near_misses(name, names))
-        return replace(self, **settings)
-
-
-def recipe_of(op: Operation, default: Recipe) -> Recipe:
-    """Returns the recipe of an operation: the default, changed by the fields that the operation carries."""
-    policy = op.attributes.get(POLICY)
-    return default.with_settings(settings_of(policy)) if isinstance(policy, DictionaryAttr) else default
-
-
-def settings_of(policy: DictionaryAttr) -> dict[str, Any]:
-    """Returns the plain values of a `qmlir.policy` attribute."""
-    return {name: _plain(value) for name, value in policy.data.items()}
-
-
-def policy_attribute(settings: Settings) -> DictionaryAttr:
-    """Returns the `qmlir.policy` attribute that holds some of a recipe's fields."""
-    return DictionaryAttr({name: _attribute(value) for name, value in settings.items()})
-
-
-def _plain(value: Attribute) -> Any:
-    match value:
-        case StringAttr():
-            return value.data
-        case IntegerAttr() if value.type == IntegerAttr.from_bool(True).type:
-            return bool(value.value.data)
-        case IntegerAttr() | FloatAttr():
-            return value.value.data
-        case ArrayAttr():
-            return tuple(_plain(v) for v in value)
-        case _:
-            raise OptionError(POLICY, "holds strings, numbers, booleans and lists of them", got=str(value))
-
-
-def _attribute(value: Any) -> Attribute:
-    match value:
-        case bool():
-            return IntegerAttr.from_bool(value)
-        case str():
-            return StringAttr(value)
-        case int():
-            return IntegerAttr(value, 64)
-        case float():
-            return FloatAttr(value, 64)
-        case tuple():
-            return ArrayAttr([_attribute(v) for v in cast(tuple[Any, ...], value)])
-        case _:
-            raise OptionError(POLICY, "holds strings, numbers, booleans and lists of them", got=repr(value))
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# The policy: rules that quantize some operations differently from the rest.
-#
-#     default: {schema: symmetric}                      # for all operations; the options of `--quantize` otherwise
-#     rules:
-#       - {name: conv1, precision: int16}               # a node or a tensor, by its exact name
-#       - {glob: "head/*", keep-float: true}            # or by glob, or by regex
-#       - {kind: depthwise_conv2d, per-channel: true}   # by kind of operation; globs too
-#       - {between: [pool1_out, logits], calibration: kl}   # operations that compute the second tensor from the first
-#       - {layer: first, precision: int16}              # the first or the last convolution or dense layer
-#       - {name: image, range: [-1.0, 1.0]}             # a tensor's range, which overrides the observed range
-#
-# A rule applies to the operations that match all of its selectors. If several rules give a setting, the last rule wins.
-# Settings are the fields of a `Recipe` (the quantization options of one operation), spelled with `-` or `_`.
-# apply_policy.py, which knows the network, finds the operations that a rule matches.
-
 
 REMEDY = "see the README for what a policy may say"
 
@@ -306,6 +144,19 @@ class Policy:
     def with_default(self, settings: Settings) -> "Policy":
         """Returns the policy with changed default settings; settings that are not given stay as they are."""
         return Policy({**self.default, **settings}, self.rules)
+
+    def config(self, options: QuantConfig) -> QuantConfig:
+        """Returns options of the quantizer under the policy's default settings.
+
+        Raises:
+            OptionError: An option contradicts the default, or the default holds what only a rule can give.
+        """
+        given = options.options()
+        conflicts(self.default, given)
+        if unknown := self.default.keys() - given.keys():
+            remedy = "use a rule"
+            raise OptionError("policy", "cannot set this by default", got=", ".join(sorted(unknown)), remedy=remedy)
+        return QuantConfig(**{**given, **self.default})
 
     def as_dict(self) -> dict[str, Any]:
         """The policy as plain data, which `of` reads."""
@@ -506,17 +357,13 @@ def _inline(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "…"
 
 
-def conflicts(default: Settings, given: Settings, standard: Recipe) -> None:
-    """Checks that options do not contradict a policy's default.
-
-    Args:
-        default: The policy's default settings.
-        given: The options with their values.
-        standard: The values of options that the user does not give.
+def conflicts(default: Settings, given: Settings) -> None:
+    """Checks that options do not contradict a policy's default; an option with its standard value never does.
 
     Raises:
         OptionError: An option and the policy's default give different values.
     """
+    standard = QuantConfig()
     for name, value in given.items():
         if name in default and default[name] != value != getattr(standard, name):
             need = f"must not contradict the policy's default, {default[name]}"

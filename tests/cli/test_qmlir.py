@@ -14,8 +14,9 @@ import yaml
 import qmlir
 from qmlir.cli import quantizing
 from qmlir.cli.bundle import c_identifier
-from qmlir.ir.passes import PASSES
-from qmlir.policies.policy import Recipe
+from qmlir.ir.passes import pass_class
+from qmlir.policies.policy import Policy
+from qmlir.policies.quant_config import QuantConfig, QuantOptions
 from qmlir.profiles.profile import Profile, structure_of
 from tests.cli.small import Small, run, write_small
 
@@ -288,17 +289,17 @@ def test_outputs_of_any_name(tmp_path: Path) -> None:
 
 
 def test_the_values_of_options_are_those_of_the_library() -> None:
-    hints = get_type_hints(Recipe)
-    for field, values in {
-        "schema": quantizing.SCHEMAS,
-        "precision": quantizing.PRECISIONS,
-        "weight_precision": quantizing.WEIGHT_PRECISIONS,
-        "calibration": quantizing.CALIBRATIONS,
-        "bias": quantizing.BIASES,
-        "rounding": quantizing.ROUNDINGS,
-    }.items():
-        assert values == get_args(hints[field])
-    assert "quantize" in PASSES
+    """Flags, passes, policies and functions take the fields of `QuantConfig`, by the same names and values."""
+    hints = get_type_hints(QuantConfig)
+    flags = {option.name.replace("-", "_"): option.type for option in quantizing.config_options()}
+    assert flags == {name: "bool" if hint is bool else " | ".join(get_args(hint)) for name, hint in hints.items()}
+    assert get_type_hints(QuantOptions) == {
+        name: (bool if hint is bool else str) | None for name, hint in hints.items()
+    }
+    assert hints.items() <= get_type_hints(pass_class("quantize")).items()
+    for name in hints:
+        (value, *_) = get_args(hints[name]) or (True,)
+        assert Policy.of({"default": {name.replace("_", "-"): value}}).default == {name: value}
 
 
 def test_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ from qmlir.cli.samples import Preprocessing
 from qmlir.compiler import EXPORT_FORMATS
 from qmlir.ir.passes import PASSES, pass_class
 from qmlir.policies.ledger import CODES, REMEDIES
-from qmlir.policies.policy import Recipe
+from qmlir.policies.quant_config import Recipe
 from qmlir.policies.runtimes import Runtime
 from tests.remedies.texts import remedies
 

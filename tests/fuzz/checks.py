@@ -40,7 +40,7 @@ from qmlir.frontends.opaque import opaque_report
 from qmlir.ir.names import QUANTIZATION
 from qmlir.policies.runtimes import follow
 from qmlir.profiles.profile import Profile
-from qmlir.transforms.quantize.insert_observers import by_tensor, observed_keys, observed_shapes, observers
+from qmlir.transforms.quantize.observers import by_tensor, observed_keys, observed_shapes, observers
 from tests.backends.onnx.stepwise import FloatErrors, compare
 from tests.backends.tflite.runtime import LiteRT, computes_in_floats
 from tests.frontends.tflite.c_library import functions_of_the_c_library

@@ -36,7 +36,7 @@ from qmlir.dialects.windows import ints
 from qmlir.ir.context import make_context
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.names import NAME, NameAttr
-from qmlir.transforms.quantize.insert_observers import InsertObserversPass
+from qmlir.transforms.quantize.observers import InsertObserversPass
 
 Array = npt.NDArray[Any]
 Shape = tuple[int, ...]

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from qmlir.errors import FileError, OptionError
-from qmlir.policies.policy import Policy, PolicyError, Recipe, Rule, conflicts, rule_of
+from qmlir.policies.policy import Policy, PolicyError, Rule, conflicts, rule_of
+from qmlir.policies.quant_config import Recipe
 
 TEXT = """
 default: {schema: symmetric, weight-precision: int6}
@@ -115,9 +116,9 @@ def test_data_and_words_are_refused_as_files_are() -> None:
 
 
 def test_contradictions() -> None:
-    conflicts({"schema": "symmetric"}, {"schema": "symmetric", "precision": "int8"}, Recipe())
-    conflicts({"schema": "symmetric"}, {"schema": "asymmetric"}, Recipe())  # nobody said it
+    conflicts({"schema": "symmetric"}, {"schema": "symmetric", "precision": "int8"})
+    conflicts({"schema": "symmetric"}, {"schema": "asymmetric"})  # nobody said it
     with pytest.raises(
         OptionError, match="schema: must not contradict the policy's default, symmetric, got symmetric_"
     ):
-        conflicts({"schema": "symmetric"}, {"schema": "symmetric_with_uint8"}, Recipe())
+        conflicts({"schema": "symmetric"}, {"schema": "symmetric_with_uint8"})

@@ -15,7 +15,7 @@ from qmlir.compiler import Pipeline, profile, quantize
 from qmlir.errors import FileError, OptionError, ProfileError
 from qmlir.profiles.profile import Profile, TensorProfile, grid
 from qmlir.transforms.quantize.apply_profile import apply_profile
-from qmlir.transforms.quantize.insert_observers import observers
+from qmlir.transforms.quantize.observers import observers
 from tests.transforms.quantize.calibrated import parsed
 
 Array = npt.NDArray[Any]

@@ -22,7 +22,8 @@ def strictly(*nodes: onnx.NodeProto, constants: Mapping[str, Any] | None = None,
         onnx.save(model(nodes, {"x": [1, 8]}, constants), folder / "case.onnx")
         module = qmlir.load(folder / "case.onnx")
         profile = qmlir.profile(module, [*np.load(folder / "samples.npy")])
-        return qmlir.quantize(module, profile, **{"fail_on_float": True, **options})
+        strict: dict[str, Any] = {"fail_on_float": True, **options}
+        return qmlir.quantize(module, profile, **strict)
 
     return run
 

@@ -1,8 +1,8 @@
-"""Scales tensors between contractions so that the best scale of each tensor is a power of two.
+"""`align-scales`: scales tensors between contractions so that the best scale of each tensor is a power of two.
 
 A scale that must be a power of two is up to √2 off the best scale: the step is too wide, or values saturate. Between
 two contractions (convolutions, fully connected layers) the whole tensor can be multiplied before and divided after
-(channel_pairs.py). So where the scale cannot fit the tensor, the tensor is made to fit the scale:
+(equalize_channels.py). So where the scale cannot fit the tensor, the tensor is made to fit the scale:
 
     g = 2^e / s,   s the scale of least error, 2^e the power of two nearest to s
 
@@ -18,15 +18,17 @@ Enters and leaves: a float network with observers that hold ranges.
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
+from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.numerics.calibration import choose_quantization
-from qmlir.policies.policy import Recipe
+from qmlir.policies.quant_config import QuantConfig, Recipe
 from qmlir.transforms.quantize.equalize_channels import (
     ChannelPair,
     ContractionSum,
@@ -35,8 +37,29 @@ from qmlir.transforms.quantize.equalize_channels import (
     observe_anew,
 )
 from qmlir.transforms.quantize.scale_groups import expected
+from qmlir.transforms.quantize.side_by_side import SampledPass
 
 Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class AlignScalesPass(QuantConfig, SampledPass):
+    """Multiplies tensors between contractions so that powers of two are good scales, where the schema asks for these.
+
+    ```mlir
+    %0 = nn.conv2d %x, %w0, %b0 {max = 6.0 : f32, min = 0.0 : f32} : …
+    %1 = nn.conv2d %0, %w1 : …
+    // becomes, with %w0a = g · %w0, %b0a = g · %b0 and %w1a = %w1 / g
+    %0 = nn.conv2d %x, %w0a, %b0a {max = 7.96875 : f32, min = 0.0 : f32} : …
+    %1 = nn.conv2d %0, %w1a : …
+    ```
+    """
+
+    name = "align-scales"
+
+    def adjust(self, function: func.FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> None:
+        if self.recipe().searches_exponents:
+            align_scales(function, samples, self.recipe())
 
 
 def align_scales(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recipe: Recipe) -> int:

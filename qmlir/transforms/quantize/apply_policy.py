@@ -20,24 +20,15 @@ from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.rules import FixedScale
 from qmlir.dialects.target import Target
 from qmlir.errors import OptionError, QmlirWarning, near_misses
+from qmlir.ir.context import QmlirContext
 from qmlir.ir.names import names_of
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import names_of_value, node_name, tensor_name
 from qmlir.numerics.schemas import STORAGE_RANGES, QuantizationError, exponent_of, is_symmetric, quantization_of_range
 from qmlir.policies.ledger import deciding_operations, decisions
 from qmlir.policies.legality import target_of
-from qmlir.policies.policy import (
-    POLICY,
-    Policy,
-    PolicyError,
-    Recipe,
-    Rule,
-    Settings,
-    policy_attribute,
-    recipe_of,
-    rule_of,
-    settings_of,
-)
+from qmlir.policies.policy import Policy, PolicyError, Rule, rule_of
+from qmlir.policies.quant_config import POLICY, QuantConfig, Recipe, Settings, policy_attribute, recipe_of, settings_of
 from qmlir.policies.quantized_values import computed_storage, data_values
 from qmlir.transforms.quantize.recipes import float_input
 from qmlir.transforms.quantize.scale_group import storage_type
@@ -201,7 +192,7 @@ RESULT_SETTINGS = ("range", "parameters")
 
 
 @dataclass(frozen=True)
-class ApplyPolicyPass(ModulePass):
+class ApplyPolicyPass(QuantConfig, ModulePass):
     """Writes the rules of a policy on the operations they match, as `qmlir.policy`.
 
     ```mlir
@@ -216,10 +207,17 @@ class ApplyPolicyPass(ModulePass):
     rules: str = option("", "more rules, with ; between them: {name=conv1 precision=int16; layer=last keep-float=true}")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        chosen = ctx.policy if isinstance(ctx, QmlirContext) else None  # by `quantize`, which has merged the default
+        policy = chosen if isinstance(chosen, Policy) else self._policy()
+        applied = apply_policy(op, policy, target_of(ctx), base=self.recipe(), spread_default=chosen is None)
+        if isinstance(ctx, QmlirContext):
+            ctx.applied = applied
+
+    def _policy(self) -> Policy:
         if not self.file and not self.rules.strip():
             remedy = 'give one: --apply-policy="file=net.yaml"'
             raise OptionError("apply-policy", "needs a file or rules", remedy=remedy)
-        apply_policy(op, policy_of(self.file, self.rules), target_of(ctx), spread_default=True)
+        return policy_of(self.file, self.rules)
 
 
 def policy_of(file: str, rules: str) -> Policy:

@@ -19,7 +19,7 @@ from qmlir.ir.rewriting import names_of_value
 from qmlir.profiles.files import glow_name
 from qmlir.profiles.profile import Profile, TensorProfile
 from qmlir.transforms.nn.simplify import simplify
-from qmlir.transforms.quantize.insert_observers import insert_observers, observed_keys, observers
+from qmlir.transforms.quantize.observers import insert_observers, observed_keys, observers
 
 # ---------------------------------------------------------------------------------------------------------------
 # Finds the tensors of a network in a profile, and says why others are not found.

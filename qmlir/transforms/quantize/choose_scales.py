@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp, TensorType, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp, TensorType, UnitAttr, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -35,16 +35,11 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.scales import PowerOfTwoAttr, promises_powers_of_two
 from qmlir.dialects.target import Target
 from qmlir.ir.interfaces import Array, element_of, shape_of, tensor_type
-from qmlir.ir.passes import option
 from qmlir.ir.verify import SCALES
 from qmlir.numerics.schemas import (
     SMALLEST_SCALE,
     STORAGE_RANGES,
-    Calibration,
-    Precision,
     QuantizationError,
-    Schema,
-    WeightPrecision,
     choose_weight_quantization,
     exponent_of,
     power_of_two_above,
@@ -53,11 +48,12 @@ from qmlir.numerics.schemas import (
 )
 from qmlir.policies.ledger import decide, decision_of
 from qmlir.policies.legality import LEAST_FACTOR, target_of
-from qmlir.policies.policy import BiasPrecision, Recipe
+from qmlir.policies.quant_config import QuantConfig, Recipe
 from qmlir.policies.quantized_values import bias_numbers, data_operands, data_values, is_weight
 from qmlir.transforms.quantize.on_floats import clamp_to_domain
 from qmlir.transforms.quantize.recipes import EMPTY, Reason, Recipes, called, no_range
 from qmlir.transforms.quantize.scale_groups import FINE, ScaleGroups
+from qmlir.transforms.quantize.side_by_side import IMPORTED, cast_of_weights
 
 BIAS_LIMITS = {32: 2.0**30, 64: 2.0**62}
 """Accumulator bits → largest bias in the accumulator's steps: half of the range is for the products."""
@@ -66,7 +62,7 @@ LARGEST_SCALE = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
-class ChooseScalesPass(ModulePass):
+class ChooseScalesPass(QuantConfig, ModulePass):
     """Puts `quant.qcast` and `quant.dcast` on each tensor of integer operations; removes observers.
 
     ```mlir
@@ -80,25 +76,10 @@ class ChooseScalesPass(ModulePass):
     """
 
     name = "choose-scales"
-    schema: Schema = option("asymmetric", "how a range becomes a scale and a zero point")
-    precision: Precision = option("int8", "storage of activations, and of weights unless said otherwise")
-    weight_precision: WeightPrecision = option("same", "storage of weights; same: that of the activations, signed")
-    calibration: Calibration = option("auto", "how histograms narrow ranges; auto: mse where there are histograms")
-    per_channel: bool = option(True, "one scale for each output channel of weights, instead of one for all")
-    bias: BiasPrecision = option("auto", "storage of biases, by the data's; of 8 and 16 bits with a scale of their own")
-    glow_exact: bool = option(False, "Glow's parameters bit for bit; calibrations are minmax and kl")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of(ctx)
-        recipe = Recipe(
-            self.schema,
-            self.precision,
-            self.weight_precision,
-            self.calibration,
-            self.per_channel,
-            self.bias,
-            glow_exact=self.glow_exact,
-        )
+        recipe = self.recipe()
         recipe.check(self.name)
         for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
             if self.schema == "symmetric_with_power2_scale":
@@ -139,6 +120,8 @@ class _Chooser:
         for op in able:
             if isinstance(op, WeightedOp) and (self._requantizes(op) or isinstance(op.w.owner, ConstantOp)):
                 self._cast_weights(op)
+            elif isinstance(op, WeightedOp) and (cast := cast_of_weights(op)) is not None:
+                cast.attributes[IMPORTED] = UnitAttr()
         self._cast_activations(able)
         for observer in [o for o in self.block.ops if isinstance(o, ObserveOp)]:
             Rewriter.erase_op(observer)

@@ -27,15 +27,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType, f32
+from xdsl.dialects import func
+from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.nn import ConstantOp
 from qmlir.ir.names import POWER
-from qmlir.ir.passes import option
-from qmlir.transforms.quantize.side_by_side import Layer, SideBySide, network_of, samples_given
+from qmlir.transforms.quantize.side_by_side import Layer, SampledPass, SideBySide
 
 Array = npt.NDArray[Any]
 
@@ -44,7 +43,7 @@ HARM = 2.0
 
 
 @dataclass(frozen=True)
-class CorrectBiasPass(ModulePass):
+class CorrectBiasPass(SampledPass):
     """Corrects biases on calibration data, between `choose-scales` and `quantize-ops`.
 
     ```mlir
@@ -56,23 +55,9 @@ class CorrectBiasPass(ModulePass):
     """
 
     name = "correct-bias"
-    data: str = option("", "samples: a .npy file of the only input, or an .npz file with one array for each input")
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        correct_bias(op, samples_given(op, self.name, self.data))
-
-
-def correct_bias(module: ModuleOp, inputs: Sequence[Sequence[Array]]) -> int:
-    """Corrects the biases of a network between `choose-scales` and `quantize-ops`.
-
-    Args:
-        module: Changed in place.
-        inputs: Samples, each an array for each input.
-
-    Returns:
-        The number of operations with a new bias.
-    """
-    return SideBySide(network_of(module).body.block, inputs).run(correct)
+    def adjust(self, function: func.FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> int:
+        return SideBySide(function.body.block, samples).run(correct)
 
 
 def correct(layer: Layer) -> bool:

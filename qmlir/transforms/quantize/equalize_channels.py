@@ -1,4 +1,4 @@
-"""Brings the channels of a tensor nearer to one magnitude (cross-layer equalization), so that one scale serves all."""
+"""`equalize-channels`: brings the channels of a tensor nearer to one magnitude, so that one scale serves all."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, f32, f64
 from xdsl.ir import Block, Operation, SSAValue
@@ -31,11 +32,12 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.ir.interfaces import shape_of
 from qmlir.numerics.schemas import weight_bits
-from qmlir.policies.policy import POLICY
+from qmlir.policies.legality import target_of
+from qmlir.policies.quant_config import POLICY, QuantConfig
 from qmlir.profiles.profile import TensorProfile, require_finite
 from qmlir.transforms.quantize.recipes import Recipes
 from qmlir.transforms.quantize.scale_groups import leaves_room
-from qmlir.transforms.quantize.side_by_side import linear_part
+from qmlir.transforms.quantize.side_by_side import SampledPass, linear_part
 
 # ---------------------------------------------------------------------------------------------------------------
 # Finds pairs of contractions whose channels in between can be scaled: up in the writer, down in the reader.
@@ -350,6 +352,26 @@ SHARE = 0.4
 
 LARGEST_FACTOR = 8.0
 """The largest factor of a channel: a channel that is nearly dead on the data may be alive on other data."""
+
+
+@dataclass(frozen=True)
+class EqualizeChannelsPass(QuantConfig, SampledPass):
+    """Equalizes the channels between contractions, unless weights have one scale a tensor or parameters are Glow's.
+
+    ```mlir
+    %0 = nn.conv2d %x, %w0, %b0 {min = 0.0 : f32} : …
+    %1 = nn.conv2d %0, %w1 : …
+    // becomes, with %w0a = s · %w0, %b0a = s · %b0 and %w1a = %w1 / s, a factor s for each channel in between
+    %0 = nn.conv2d %x, %w0a, %b0a {min = 0.0 : f32} : …
+    %1 = nn.conv2d %0, %w1a : …
+    ```
+    """
+
+    name = "equalize-channels"
+
+    def adjust(self, function: func.FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> None:
+        if self.per_channel and not self.glow_exact:
+            equalize_channels(function, samples, Recipes(function.body.block, self.recipe(), target_of(ctx)))
 
 
 def equalize_channels(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes) -> int:

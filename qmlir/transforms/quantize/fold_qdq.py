@@ -3,7 +3,8 @@
 Enters: float nn with `quant.qcast` and `quant.dcast`. An island is `dcast → operation → qcast`, a float operation
 between casts. Leaves: an operation on quantized types in place of each island that has an integer form, with the
 model's own scales and zero points; floats between casts elsewhere; and a decision with its reason on every operation.
-An operation that stays float can still be quantized with a profile.
+An operation that stays float can still be quantized with a profile. Its first part, `gather-casts`, moves the casts
+next to the operations that compute.
 
 An average pool has one scale for operand and result. If the model gives the result parameters of its own, the average
 is first rewritten as a depthwise convolution with equal weights, which rounds only once.
@@ -61,6 +62,27 @@ class FoldQDQPass(ModulePass):
         gather_casts(op)
         for step in (QuantizeOpsPass(), QuantizeBiasPass(), CancelCastsPass()):
             step.apply(ctx, op)
+
+
+@dataclass(frozen=True)
+class GatherCastsPass(ModulePass):
+    """Moves the casts of an imported network next to the operations that compute.
+
+    ```mlir
+    %0 = quant.dcast %a : tensor<1x4x!quant.uniform<u8:f32, 0.5>> to tensor<1x4xf32>
+    %1 = nn.reshape %0 : tensor<1x4xf32> -> tensor<4xf32>
+    %2 = nn.relu %1 : tensor<4xf32> -> tensor<4xf32>
+    // becomes
+    %0 = nn.reshape %a : tensor<1x4x!quant.uniform<u8:f32, 0.5>> -> tensor<4x!quant.uniform<u8:f32, 0.5>>
+    %1 = quant.dcast %0 : tensor<4x!quant.uniform<u8:f32, 0.5>> to tensor<4xf32>
+    %2 = nn.relu %1 : tensor<4xf32> -> tensor<4xf32>
+    ```
+    """
+
+    name = "gather-casts"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        gather_casts(op)
 
 
 def has_casts(module: ModuleOp) -> bool:

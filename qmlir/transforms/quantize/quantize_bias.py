@@ -30,17 +30,16 @@ from qmlir.dialects.quant.rules import AccumulatorScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.target import Target
 from qmlir.ir.interfaces import Array, tensor_type
-from qmlir.ir.passes import option
 from qmlir.numerics import fixed_point, schemas
 from qmlir.numerics.schemas import RANGES, SMALLEST_SCALE, Schema, StoredPrecision, power_of_two_above
 from qmlir.policies.ledger import decide, decision_of
 from qmlir.policies.legality import Int64s, NoIntegerForm, require_integer_form, stored_bias, target_of
-from qmlir.policies.policy import BiasPrecision, Recipe, recipe_of
+from qmlir.policies.quant_config import BiasPrecision, QuantConfig, Recipe, recipe_of
 from qmlir.policies.quantized_values import bias_constant, bias_in_steps, real_bias, uniform
 
 
 @dataclass(frozen=True)
-class QuantizeBiasPass(ModulePass):
+class QuantizeBiasPass(QuantConfig, ModulePass):
     """Gives each quantized convolution and fully connected layer an integer bias, by default of scale s_x·s_w.
 
     ```mlir
@@ -51,12 +50,9 @@ class QuantizeBiasPass(ModulePass):
     """
 
     name = "quantize-bias"
-    bias: BiasPrecision = option("auto", "storage of biases, where operations do not say it themselves")
-    schema: Schema = option("asymmetric", "how a bias of 8 or 16 bits gets its scale")
-    glow_exact: bool = option(False, "biases of 8 and 16 bits as Glow stores them, bit for bit")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target, default = target_of(ctx), Recipe(self.schema, bias=self.bias, glow_exact=self.glow_exact)
+        target, default = target_of(ctx), self.recipe()
         for operation in [o for o in op.walk() if isinstance(o, WeightedOp)]:
             if operation.b is not None and is_float(operation.b) and is_quantized(operation.x):
                 _quantize_bias(operation, target, recipe_of(operation, default))

@@ -18,7 +18,7 @@ from qmlir.dialects.target import Target
 from qmlir.ir.names import POWER
 from qmlir.ir.rewriting import tensor_name
 from qmlir.numerics.schemas import is_symmetric, weight_bits
-from qmlir.policies.policy import POLICY, Format, Recipe, recipe_of, settings_of
+from qmlir.policies.quant_config import POLICY, Format, Recipe, recipe_of, settings_of
 from qmlir.policies.quantized_values import bias_constant, computed_storage, data_operands, data_values, is_weight
 from qmlir.transforms.nn.widen_halves import is_half
 from qmlir.transforms.quantize.scale_group import storage_type

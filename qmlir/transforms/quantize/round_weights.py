@@ -1,6 +1,9 @@
-"""`round-weights`: rounds weights together, so that their errors cancel on the data that a layer reads."""
+"""`round-weights`: rounds weights together, so that their errors cancel on the data that a layer reads.
 
-from collections.abc import Container, Sequence
+`adjust-layers` does this and corrects the bias, layer by layer.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 from typing import Any
@@ -8,19 +11,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects import func
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.nn import ConstantOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.ir.interfaces import shape_of, tensor_type
-from qmlir.ir.passes import option
 from qmlir.ir.weights import WeightsAttr
-from qmlir.policies.policy import Recipe, recipe_of
-from qmlir.transforms.quantize.side_by_side import UNROUNDED, Layer, SideBySide, network_of, samples_given
+from qmlir.policies.quant_config import QuantConfig, Recipe, recipe_of
+from qmlir.transforms.quantize.correct_bias import correct
+from qmlir.transforms.quantize.side_by_side import IMPORTED, UNROUNDED, Layer, SampledPass, SideBySide, cast_of_weights
 
 # ---------------------------------------------------------------------------------------------------------------
 # Writes contractions (convolutions, fully connected layers) as matrix products, by im2col.
@@ -344,7 +346,7 @@ VALUES = 1 << 24
 
 
 @dataclass(frozen=True)
-class RoundWeightsPass(ModulePass):
+class RoundWeightsPass(QuantConfig, SampledPass):
     """Rounds weights on calibration data, between `choose-scales` and `quantize-ops`.
 
     ```mlir
@@ -357,11 +359,30 @@ class RoundWeightsPass(ModulePass):
     """
 
     name = "round-weights"
-    data: str = option("", "samples: a .npy file of the only input, or an .npz file with one array for each input")
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        inputs = samples_given(op, self.name, self.data)
-        SideBySide(network_of(op).body.block, inputs).run(WeightRounding())
+    def adjust(self, function: func.FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> int:
+        return SideBySide(function.body.block, samples).run(WeightRounding(self.recipe()))
+
+
+@dataclass(frozen=True)
+class AdjustLayersPass(QuantConfig, SampledPass):
+    """Rounds the weights of a layer and corrects its bias on calibration data, before the next layer is adjusted.
+
+    The result differs from that of round-weights followed by correct-bias: here, the weights of a layer are rounded for
+    the data of layers with corrected biases.
+
+    ```mlir
+    %w = nn.constant <tensor<1x2xf32>, [0.4, 0.4]> : tensor<1x2xf32>
+    // becomes
+    %w = nn.constant <tensor<1x2xf32>, [1.0, 0.0]> {qmlir.unrounded = #qmlir.weights<…, [0.4, 0.4]>} : tensor<1x2xf32>
+    %corrected = nn.constant <tensor<1xf32>, …> : tensor<1xf32>
+    ```
+    """
+
+    name = "adjust-layers"
+
+    def adjust(self, function: func.FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> int:
+        return SideBySide(function.body.block, samples).run(WeightRounding(self.recipe()), correct)
 
 
 @dataclass(frozen=True)
@@ -369,11 +390,9 @@ class WeightRounding:
     """Rounds the weights of contractions (convolutions, fully connected layers), one layer after another.
 
     default  the recipe (quantization config) of operations without a policy of their own
-    fixed    casts that came with the network: the weights that they quantize stay as they are
     """
 
     default: Recipe = Recipe()
-    fixed: Container[Operation] = ()
 
     def __call__(self, layer: Layer) -> bool:
         """Rounds the weights of a contraction; returns whether they differ from the nearest integers."""
@@ -400,12 +419,10 @@ class WeightRounding:
     def _cast(self, op: WeightedOp) -> QuantizeCastOp | None:
         """The cast that rounds the weights of an operation; None if its rounding is not ours to change."""
         recipe = recipe_of(op, self.default)
-        back = op.w.owner
-        if recipe.rounding == "nearest" or recipe.glow_exact or not isinstance(back, DequantizeCastOp):
+        cast, back = cast_of_weights(op), op.w.owner
+        if recipe.rounding == "nearest" or recipe.glow_exact or cast is None or IMPORTED in cast.attributes:
             return None
-        cast = back.input.owner
-        if not isinstance(cast, QuantizeCastOp) or cast in self.fixed or not isinstance(cast.input.owner, ConstantOp):
-            return None
+        assert isinstance(back, DequantizeCastOp)
         return cast if _is_read_by(back, op) and _is_read_by(cast, back) and _data_step(op) is not None else None
 
 

@@ -10,7 +10,7 @@ from qmlir.dialects.calib import Bounds, Observation
 from qmlir.dialects.quant.rules import FixedScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.numerics.schemas import Precision, QuantizationError, Schema, is_centred
-from qmlir.policies.policy import Recipe
+from qmlir.policies.quant_config import Recipe
 
 
 @dataclass

@@ -27,7 +27,7 @@ from qmlir.numerics.schemas import (
     quantization_of_range,
     weight_range,
 )
-from qmlir.policies.policy import Format, Recipe
+from qmlir.policies.quant_config import Format, Recipe
 from qmlir.policies.quantized_values import data_operands, data_values, is_weight
 from qmlir.transforms.quantize.recipes import argument_of, called
 from qmlir.transforms.quantize.scale_group import (

@@ -1,10 +1,12 @@
-"""Scales of the network's inputs: those that keep integers exactly, or those that cost the results least."""
+"""Scales of the network's inputs: `keep-integers` keeps integers exactly, `search-inputs` costs the results least."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from xdsl.context import Context
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
@@ -13,10 +15,12 @@ from qmlir.dialects.nn import ReshapeOp, TransposeOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.numerics.schemas import STORAGE_RANGES, Precision, power_of_two_above
-from qmlir.policies.policy import POLICY, policy_attribute, recipe_of
+from qmlir.policies.legality import target_of
+from qmlir.policies.quant_config import POLICY, QuantConfig, policy_attribute, recipe_of
 from qmlir.policies.quantized_values import data_operands
 from qmlir.transforms.quantize.equalize_channels import evaluations
 from qmlir.transforms.quantize.recipes import Recipes, float_input
+from qmlir.transforms.quantize.side_by_side import SampledPass
 
 # ---------------------------------------------------------------------------------------------------------------
 # Keeps the integers of inputs that are integers times a step, as pictures and recordings are.
@@ -30,6 +34,23 @@ Array = npt.NDArray[Any]
 
 TOLERANCE = 1e-3
 """How far from a whole number of steps a value may lie, in steps: float32 rounding, no more."""
+
+
+@dataclass(frozen=True)
+class KeepIntegersPass(QuantConfig, SampledPass):
+    """Gives inputs whose samples are integers times a step the parameters that keep these integers.
+
+    ```mlir
+    calib.observe %x {name = "x", range = [0.0, 0.9]} : tensor<1x4xf32>
+    // becomes, if all samples are multiples of 1/255
+    calib.observe %x {name = "x", qmlir.policy = {parameters = [0.00392156886, -128]}, range = [0.0, 0.9]} : …
+    ```
+    """
+
+    name = "keep-integers"
+
+    def adjust(self, function: FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> None:
+        keep_integers(function, samples, Recipes(function.body.block, self.recipe(), target_of(ctx)))
 
 
 def keep_integers(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes) -> None:
@@ -108,6 +129,24 @@ FINER = 3
 
 SAMPLES = 64
 """The largest number of samples that exponents are tried on."""
+
+
+@dataclass(frozen=True)
+class SearchInputsPass(QuantConfig, SampledPass):
+    """Gives inputs the power-of-two scale that costs the network's results least, where the schema has such scales.
+
+    ```mlir
+    calib.observe %x {name = "x", range = [-1.0, 100.0]} : tensor<1x4xf32>
+    // becomes
+    calib.observe %x {name = "x", qmlir.policy = {parameters = [0.25, 0]}, range = [-1.0, 100.0]} : tensor<1x4xf32>
+    ```
+    """
+
+    name = "search-inputs"
+
+    def adjust(self, function: FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> None:
+        if self.recipe().searches_exponents:
+            search_inputs(function, samples, Recipes(function.body.block, self.recipe(), target_of(ctx)))
 
 
 def search_inputs(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes) -> None:

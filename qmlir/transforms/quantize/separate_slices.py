@@ -27,11 +27,9 @@ from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.quant.rules import FixedScale
 from qmlir.dialects.target import Target
 from qmlir.ir.names import NameAttr, names_of
-from qmlir.ir.passes import option
 from qmlir.ir.rewriting import set_names
-from qmlir.numerics.schemas import Precision, Schema
 from qmlir.policies.legality import target_of
-from qmlir.policies.policy import Recipe
+from qmlir.policies.quant_config import QuantConfig, Recipe
 from qmlir.transforms.quantize.recipes import Recipes
 
 MOVED = (SliceOp, ReshapeOp, TransposeOp)
@@ -39,7 +37,7 @@ MOVED = (SliceOp, ReshapeOp, TransposeOp)
 
 
 @dataclass(frozen=True)
-class SeparateSlicesPass(ModulePass):
+class SeparateSlicesPass(QuantConfig, ModulePass):
     """Moves functions with a fixed scale behind slices of their results that the scale does not suit.
 
     The observer of a slice holds the slice's range. If a slice stays where it is, its observer is removed, since it has
@@ -58,11 +56,9 @@ class SeparateSlicesPass(ModulePass):
     """
 
     name = "separate-slices"
-    schema: Schema = option("asymmetric", "how a range becomes a scale and a zero point")
-    precision: Precision = option("int8", "storage of activations")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        separate_slices(op, Recipe(self.schema, self.precision), target_of(ctx))
+        separate_slices(op, self.recipe(), target_of(ctx))
 
 
 def separate_slices(module: ModuleOp, recipe: Recipe, target: Target) -> None:

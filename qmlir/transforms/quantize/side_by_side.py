@@ -3,6 +3,7 @@
 import warnings
 import zipfile
 import zlib
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import wraps
@@ -13,15 +14,19 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits  # pyright: ignore[reportMissingTypeStubs]
+from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
 
 from qmlir.dialects.nn import ConstantOp, Conv2DOp, FullyConnectedOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.errors import FileError, OptionError, PipelineError, QmlirWarning
+from qmlir.ir.context import QmlirContext
 from qmlir.ir.interfaces import shape_of
+from qmlir.ir.passes import option
 from qmlir.ir.signature import Signature, signature_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.profiles.profile import require_finite
@@ -63,6 +68,9 @@ Samples = Iterable[Array | Mapping[str, Array]]
 
 UNROUNDED = "qmlir.unrounded"
 """The attribute key of the float network's values, on a constant that holds values rounded to a quantized type."""
+
+IMPORTED = "qmlir.imported"
+"""The attribute key, between `choose-scales` and `quantize-ops`, of a cast of weights that came with the network."""
 
 MEMORY = 512 << 20
 """Bytes that the values of all samples may take at a time; a large network is evaluated on fewer samples."""
@@ -117,16 +125,39 @@ def _samples_in(path: Path, signature: Signature) -> Iterator[Array | dict[str, 
         yield sample[""] if "" in sample else sample
 
 
-def samples_given(module: ModuleOp, name: str, file: str) -> list[list[Array]]:
-    """The samples of the file that the pass `name` was given, with the limit and the errors of `some_samples`.
+@dataclass(frozen=True)
+class SampledPass(ModulePass):
+    """A pass that decides on calibration samples: those of its file, or those that the context holds."""
 
-    Raises:
-        OptionError: No file is given.
-        FileError: The file is not a .npy or an .npz file.
-    """
-    if not file:
-        raise OptionError(name, "needs data", remedy=f'give some: --{name}="data=samples.npy"')
-    return some_samples(module, _samples_in(Path(file), signature_of(network_of(module))))
+    data: str = option("", "samples: a .npy file of the only input, or an .npz file with one array for each input")
+
+    @on_one_thread
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.adjust(network_of(op), self._samples(ctx, op), ctx)
+
+    @abstractmethod
+    def adjust(self, function: func.FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> object:
+        """Changes the network in place, by samples that are each an array for each input."""
+
+    def _samples(self, ctx: Context, module: ModuleOp) -> list[list[Array]]:
+        """The samples, with the limit and the errors of `some_samples`; all passes on a context work on the same.
+
+        Raises:
+            OptionError: The pass has no file, and the context has no samples.
+            FileError: The file is not a .npy or an .npz file.
+        """
+        held: dict[str, Any] = ctx.samples if isinstance(ctx, QmlirContext) else {}
+        if self.data and self.data not in held:
+            held[self.data] = _samples_in(Path(self.data), signature_of(network_of(module)))
+        if self.data not in held:
+            raise OptionError(self.name, "needs data", remedy=f'give some: --{self.name}="data=samples.npy"')
+        if not isinstance(held[self.data], Taken):
+            held[self.data] = Taken(some_samples(module, held[self.data]))
+        return held[self.data]
+
+
+class Taken(list[list[Array]]):
+    """Samples as the passes read them: checked, as many as fit into memory, and each an array for each input."""
 
 
 def samples_at_once(module: ModuleOp) -> int:
@@ -248,6 +279,13 @@ class SideBySide:
             if self.unread[value] <= 0:
                 self.floats.pop(value, None)
                 self.quantized.pop(value, None)
+
+
+def cast_of_weights(op: WeightedOp) -> QuantizeCastOp | None:
+    """The cast that rounds the constant weights of a contraction; None if they are stored, float or computed."""
+    back = op.w.owner
+    cast = back.input.owner if isinstance(back, DequantizeCastOp) else None
+    return cast if isinstance(cast, QuantizeCastOp) and isinstance(cast.input.owner, ConstantOp) else None
 
 
 def is_cast(value: SSAValue) -> bool:

@@ -18,7 +18,7 @@ from qmlir.ir.weights import WeightsMode, module_text
 from qmlir.policies.ledger import Entry, deciding_operations, decision_of, decisions
 from qmlir.profiles.profile import Profile
 from qmlir.transforms.quantize.apply_profile import apply_profile
-from qmlir.transforms.quantize.insert_observers import observed_shapes
+from qmlir.transforms.quantize.observers import observed_shapes
 
 Array = npt.NDArray[Any]
 

@@ -10,7 +10,8 @@ import qmlir
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.errors import InputError, PipelineError
-from qmlir.transforms.quantize.correct_bias import correct_bias
+from qmlir.transforms.quantize.correct_bias import correct
+from qmlir.transforms.quantize.side_by_side import SideBySide, network_of
 from tests.frontends.onnx.agreement import load, model, node
 from tests.transforms.quantize.calibrated import Array, learnt, parsed, sqnr
 from tests.transforms.quantize.test_schemas import values
@@ -91,7 +92,7 @@ def test_a_channel_that_is_always_0_stays_0() -> None:
 
 
 def test_a_network_without_casts_is_left_alone(samples: list[Array]) -> None:
-    assert correct_bias(parsed(DEEP), [[x] for x in samples]) == 0
+    assert SideBySide(network_of(parsed(DEEP)).body.block, [[x] for x in samples]).run(correct) == 0
 
 
 def test_refusals(samples: list[Array]) -> None:

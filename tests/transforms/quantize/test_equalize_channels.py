@@ -12,7 +12,7 @@ from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.target import load_target
 from qmlir.errors import ProfileError
 from qmlir.numerics.schemas import Schema
-from qmlir.policies.policy import Recipe
+from qmlir.policies.quant_config import Recipe
 from qmlir.transforms.quantize.apply_profile import apply_profile
 from qmlir.transforms.quantize.equalize_channels import equalize_channels
 from qmlir.transforms.quantize.recipes import Recipes

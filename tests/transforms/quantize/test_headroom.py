@@ -11,7 +11,7 @@ import qmlir
 from qmlir.compiler import main_function
 from qmlir.dialects.calib import Observation, ObserveOp
 from qmlir.numerics.histograms import Histogram
-from qmlir.policies.policy import Recipe
+from qmlir.policies.quant_config import Recipe
 from qmlir.transforms.quantize.scale_groups import expected
 from tests.transforms.quantize.calibrated import calibrated, learnt, parsed, sqnr
 

@@ -1,0 +1,183 @@
+"""The options of the quantizer, declared once: pass options, flags, keys of a policy and Python's arguments follow.
+
+A `QuantConfig` holds the options in effect for a network. A `Recipe` is the config of one operation or tensor: the
+network's, changed by what the policy says about the operation. The recipe's settings stand on the operation, or on the
+observer of the tensor, as the attribute `qmlir.policy`; settings that are not there stay as the network's config says:
+
+    nn.conv2d … {qmlir.policy = {precision = "int16", weight_precision = "int8"}}
+    calib.observe %x {name = "x", qmlir.policy = {range = [-1.0, 1.0]}}
+
+The settings on an operation apply to its weights, its bias and its result. The settings on an observer apply to its
+tensor, and override those of the operation that makes the tensor.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, TypeAlias, TypedDict, cast
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, IntegerAttr, StringAttr
+from xdsl.ir import Attribute, Operation
+
+from qmlir.errors import OptionError, near_misses
+from qmlir.ir.passes import option
+from qmlir.numerics.schemas import (
+    Calibration,
+    Precision,
+    Schema,
+    WeightPrecision,
+    quantization_of_range,
+    weight_precision_beside,
+)
+
+POLICY = "qmlir.policy"
+"""The attribute key for the settings that an operation or an observer carries."""
+
+BiasPrecision: TypeAlias = Literal["auto", "int8", "int16", "int32", "int64"]
+
+Rounding: TypeAlias = Literal["auto", "nearest"]
+
+Format: TypeAlias = tuple[Schema, Precision]
+
+Settings: TypeAlias = Mapping[str, Any]
+"""Some of a recipe's fields by name, as plain values."""
+
+
+@dataclass(frozen=True)
+class QuantConfig:
+    """The options of the quantizer for a whole network; each field is an option of `--quantize` and of its passes."""
+
+    schema: Schema = option("asymmetric", "how a range becomes a scale and a zero point")
+    precision: Precision = option("int8", "storage of activations, and of weights unless said otherwise")
+    weight_precision: WeightPrecision = option("same", "storage of weights; same: that of the activations, signed")
+    calibration: Calibration = option("auto", "how histograms narrow ranges; auto: mse where there are histograms")
+    per_channel: bool = option(True, "one scale for each output channel of weights, instead of one for all")
+    bias: BiasPrecision = option("auto", "storage of biases, by the data's; of 8 and 16 bits with a scale of their own")
+    rounding: Rounding = option("auto", "how weights are rounded; auto: together, on data where there are some")
+    glow_exact: bool = option(False, "Glow's parameters bit for bit; calibrations are minmax and kl")
+
+    def recipe(self) -> "Recipe":
+        """Returns the recipe of operations that no rule of a policy matches."""
+        return Recipe(**self.options())
+
+    def options(self) -> dict[str, Any]:
+        """Returns the options by name; fields that subclasses add are left out."""
+        return {f.name: getattr(self, f.name) for f in fields(QuantConfig)}
+
+
+class QuantOptions(TypedDict, total=False):
+    """The fields of `QuantConfig` as arguments of functions, which check the texts; None is the same as not given."""
+
+    schema: str | None
+    precision: str | None
+    weight_precision: str | None
+    calibration: str | None
+    per_channel: bool | None
+    bias: str | None
+    rounding: str | None
+    glow_exact: bool | None
+
+
+@dataclass(frozen=True)
+class Recipe(QuantConfig):
+    """The options in effect for one operation or tensor: those of the network, and those that only a rule can give.
+
+    keep_float        whether the operation stays float
+    range             the real range of the tensor, which overrides the observed range; None for the observed range
+    parameters        (scale, zero point) of the tensor, which override its range; None to choose them
+    """
+
+    keep_float: bool = False
+    range: tuple[float, float] | None = None
+    parameters: tuple[float, int] | None = None
+
+    @property
+    def format(self) -> Format:
+        """The schema and precision, which values of one quantized type share."""
+        return self.schema, self.precision
+
+    def in_format(self, format: Format) -> "Recipe":
+        """Returns the recipe with another schema and precision."""
+        return replace(self, schema=format[0], precision=format[1])
+
+    @property
+    def searches_exponents(self) -> bool:
+        """Whether the quantizer searches the power-of-two scales with the least error."""
+        searched = self.calibration in ("auto", "mse") and not self.glow_exact
+        return searched and self.schema == "symmetric_with_power2_scale"
+
+    @property
+    def stored_weights(self) -> WeightPrecision:
+        """The storage of weights; by default that of the activations, but always signed."""
+        return weight_precision_beside(self.precision) if self.weight_precision == "same" else self.weight_precision
+
+    def check(self, where: str) -> None:
+        """Checks that the schema and the precision go together, for any network.
+
+        Raises:
+            QuantizationError: They do not go together.
+        """
+        quantization_of_range(0.0, 0.0, self.schema, self.precision, where=where)
+
+    def added_bias(self, data_bits: int, sum_bits: int) -> int:
+        """Returns the bits of an added bias, for data of `data_bits` on a target with sums of up to `sum_bits`."""
+        if self.bias in ("int32", "int64"):
+            return int(self.bias.removeprefix("int"))
+        return 64 if data_bits > 8 and sum_bits > 32 else 32
+
+    def with_settings(self, settings: Settings) -> "Recipe":
+        """Returns the recipe with some fields changed.
+
+        Raises:
+            OptionError: A recipe has no such field.
+        """
+        names = [f.name for f in fields(self)]
+        for name in settings:
+            if name not in names:
+                raise OptionError(POLICY, f"has no field {name}", remedy=near_misses(name, names))
+        return replace(self, **settings)
+
+
+def recipe_of(op: Operation, default: Recipe) -> Recipe:
+    """Returns the recipe of an operation: the default, changed by the fields that the operation carries."""
+    policy = op.attributes.get(POLICY)
+    return default.with_settings(settings_of(policy)) if isinstance(policy, DictionaryAttr) else default
+
+
+def settings_of(policy: DictionaryAttr) -> dict[str, Any]:
+    """Returns the plain values of a `qmlir.policy` attribute."""
+    return {name: _plain(value) for name, value in policy.data.items()}
+
+
+def policy_attribute(settings: Settings) -> DictionaryAttr:
+    """Returns the `qmlir.policy` attribute that holds some of a recipe's fields."""
+    return DictionaryAttr({name: _attribute(value) for name, value in settings.items()})
+
+
+def _plain(value: Attribute) -> Any:
+    match value:
+        case StringAttr():
+            return value.data
+        case IntegerAttr() if value.type == IntegerAttr.from_bool(True).type:
+            return bool(value.value.data)
+        case IntegerAttr() | FloatAttr():
+            return value.value.data
+        case ArrayAttr():
+            return tuple(_plain(v) for v in value)
+        case _:
+            raise OptionError(POLICY, "holds strings, numbers, booleans and lists of them", got=str(value))
+
+
+def _attribute(value: Any) -> Attribute:
+    match value:
+        case bool():
+            return IntegerAttr.from_bool(value)
+        case str():
+            return StringAttr(value)
+        case int():
+            return IntegerAttr(value, 64)
+        case float():
+            return FloatAttr(value, 64)
+        case tuple():
+            return ArrayAttr([_attribute(v) for v in cast(tuple[Any, ...], value)])
+        case _:
+            raise OptionError(POLICY, "holds strings, numbers, booleans and lists of them", got=repr(value))
