@@ -3,7 +3,7 @@
 import ast
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -13,10 +13,11 @@ import xdsl
 from xdsl.dialects import get_all_dialects
 from xdsl.ir import Dialect
 
+from qmlir import compiler
 from qmlir.cli.flags import argument_parser
 from qmlir.cli.pass_list import pass_list
 from qmlir.ir.context import DIALECTS
-from qmlir.ir.passes import PASSES
+from qmlir.ir.passes import PASSES, PIPELINES, PassPipeline, pass_class, pipeline
 from tests.conftest import ROOT
 
 LONGEST_FILE = 600
@@ -107,6 +108,41 @@ def packages() -> list[str]:
     root = ROOT / "qmlir"
     folders = [f"{p.name}/" for p in root.iterdir() if p.is_dir() and any(p.iterdir()) and p.name != "__pycache__"]
     return sorted([*folders, *(p.name for p in root.glob("*.py") if p.name != "__init__.py")])
+
+
+def _pass_names(path: Path) -> Iterator[tuple[str, str]]:
+    """Each pass that a file names as text: in a stage of compiler.py, or as an argument of `Pipeline`."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Call(func=ast.Name(id="Pipeline"), args=entries):
+                where = "Pipeline"
+            case ast.Assign(targets=[ast.Name(id=where)], value=ast.Tuple(elts=entries)) if path.stem == "compiler":
+                pass
+            case _:
+                continue
+        for entry in entries:
+            match entry:
+                case ast.Constant(value=str(name)) | ast.Tuple(elts=[ast.Constant(value=str(name)), *_]):
+                    yield where, name
+                case _:
+                    pass
+
+
+def test_stages_name_passes() -> None:
+    """Names in a stage of compiler.py are of passes; nobody below compiler.py makes pipelines of names."""
+    named = [(relative(p), stage, name) for p in SOURCES for stage, name in _pass_names(p)]
+    stages = [entry for entry in named if entry[1] != "EXPORT_FORMATS"]
+    assert [entry for entry in stages if entry[2] not in PASSES] == []
+    assert [entry for entry in stages if not ABOVE.match(entry[0])] == []
+    assert {name for _, stage, name in stages if stage == "QUANTIZE"} == set(compiler.QUANTIZE)
+    for name, place in PIPELINES.items():
+        assert issubclass(pass_class(name), PassPipeline)
+        assert place.partition(":")[0] == "qmlir.compiler"
+        assert pipeline(name) == getattr(compiler, place.partition(":")[2])
+
+
+ABOVE = re.compile(r"qmlir/(cli/|analysis/|compiler\.py)")
+"""compiler.py, and the files of the layers above it."""
 
 
 def test_readme_draws_the_tree() -> None:
