@@ -25,7 +25,7 @@ import yaml
 
 from qmlir.errors import FileError, OptionError, QmlirError, near_misses
 from qmlir.files import path_of
-from qmlir.policies.quant_config import QuantConfig, Recipe, Settings
+from qmlir.policies.quant_config import TENSOR_SETTINGS, QuantConfig, Recipe, Settings
 from qmlir.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 
 REMEDY = "see the README for what a policy may say"
@@ -291,10 +291,6 @@ def _settings_of(data: Mapping[Any, Any], *keys: Key) -> dict[str, Any]:
             raise Misstep("is for one tensor, so only a rule can say it", *keys, key, got=str(key), name=True)
         found[name] = _value_of(name, value, hints[name], (*keys, key))
     return found
-
-
-TENSOR_SETTINGS = ("range", "parameters")
-"""Settings that describe one tensor."""
 
 
 def _value_of(name: str, value: Any, hint: Any, keys: Sequence[Key]) -> Any:

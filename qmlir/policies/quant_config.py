@@ -38,6 +38,12 @@ Rounding: TypeAlias = Literal["auto", "nearest"]
 
 Format: TypeAlias = tuple[Schema, Precision]
 
+WEIGHT_SETTINGS = ("weight_precision", "per_channel", "bias", "rounding")
+"""Settings that only operations with weights can have."""
+
+TENSOR_SETTINGS = ("range", "parameters")
+"""Settings of a tensor, which is an operation's result or an input of the network."""
+
 Settings: TypeAlias = Mapping[str, Any]
 """Some of a recipe's fields by name, as plain values."""
 
@@ -104,6 +110,11 @@ class Recipe(QuantConfig):
         """Whether the quantizer searches the power-of-two scales with the least error."""
         searched = self.calibration in ("auto", "mse") and not self.glow_exact
         return searched and self.schema == "symmetric_with_power2_scale"
+
+    @property
+    def narrow_weights(self) -> bool:
+        """Whether the integers of weights leave out the least of their storage type: -127 to 127, not -128 to 127."""
+        return not self.glow_exact
 
     @property
     def stored_weights(self) -> WeightPrecision:

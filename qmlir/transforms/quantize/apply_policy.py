@@ -28,7 +28,17 @@ from qmlir.numerics.schemas import STORAGE_RANGES, QuantizationError, exponent_o
 from qmlir.policies.ledger import deciding_operations, decisions
 from qmlir.policies.legality import target_of
 from qmlir.policies.policy import Policy, PolicyError, Rule, rule_of
-from qmlir.policies.quant_config import POLICY, QuantConfig, Recipe, Settings, policy_attribute, recipe_of, settings_of
+from qmlir.policies.quant_config import (
+    POLICY,
+    TENSOR_SETTINGS,
+    WEIGHT_SETTINGS,
+    QuantConfig,
+    Recipe,
+    Settings,
+    policy_attribute,
+    recipe_of,
+    settings_of,
+)
 from qmlir.policies.quantized_values import computed_storage, data_values
 from qmlir.transforms.quantize.recipes import float_input
 from qmlir.transforms.quantize.scale_group import storage_type
@@ -181,14 +191,8 @@ def _input_name(argument: BlockArgument) -> str:
 # reasons.
 
 
-WEIGHT_SETTINGS = ("weight_precision", "per_channel", "bias", "rounding")
-"""Settings that only operations with weights can have."""
-
 OF_INTEGERS = {"precision", *WEIGHT_SETTINGS}
 """Settings that only an integer operation can have."""
-
-RESULT_SETTINGS = ("range", "parameters")
-"""Settings of a tensor, which is an operation's result or an input of the network."""
 
 
 @dataclass(frozen=True)
@@ -362,7 +366,7 @@ def _foreign(op: Operation, settings: Settings) -> dict[str, str]:
     elif op.b is None and "bias" in settings:
         found["bias"] = "it has no bias"
     if any(rule.bounded for rule in op.get_traits_of_type(FixedScale)):
-        found.update((s, f"the function itself fixes its {s}") for s in settings if s in RESULT_SETTINGS)
+        found.update((s, f"the function itself fixes its {s}") for s in settings if s in TENSOR_SETTINGS)
     return found
 
 

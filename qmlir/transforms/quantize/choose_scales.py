@@ -268,7 +268,7 @@ class _Chooser:
         weights = op.w.owner.value.array
         recipe = self.recipes.of(op)
         axis = op.CHANNEL_AXIS if recipe.per_channel else None
-        where, precision, narrow = f"weights {called(op.w)}", recipe.stored_weights, not recipe.glow_exact
+        where, precision, narrow = f"weights {called(op.w)}", recipe.stored_weights, recipe.narrow_weights
         searched = recipe.calibration in ("auto", "mse") and not recipe.glow_exact
         scales = choose_weight_quantization(
             weights, axis, recipe.schema, precision, narrow=narrow, searched=searched, where=where
