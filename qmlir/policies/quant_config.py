@@ -36,9 +36,11 @@ BiasPrecision: TypeAlias = Literal["auto", "int8", "int16", "int32", "int64"]
 
 Rounding: TypeAlias = Literal["auto", "nearest"]
 
+WeightRange: TypeAlias = Literal["auto", "narrow", "full"]
+
 Format: TypeAlias = tuple[Schema, Precision]
 
-WEIGHT_SETTINGS = ("weight_precision", "per_channel", "bias", "rounding")
+WEIGHT_SETTINGS = ("weight_precision", "per_channel", "bias", "rounding", "weight_range")
 """Settings that only operations with weights can have."""
 
 TENSOR_SETTINGS = ("range", "parameters")
@@ -59,6 +61,7 @@ class QuantConfig:
     per_channel: bool = option(True, "one scale for each output channel of weights, instead of one for all")
     bias: BiasPrecision = option("auto", "storage of biases, by the data's; of 8 and 16 bits with a scale of their own")
     rounding: Rounding = option("auto", "how weights are rounded; auto: together, on data where there are some")
+    weight_range: WeightRange = option("auto", "integers of weights; full: all; narrow, the default: all but the least")
     glow_exact: bool = option(False, "Glow's parameters bit for bit; calibrations are minmax and kl")
 
     def recipe(self) -> "Recipe":
@@ -80,6 +83,7 @@ class QuantOptions(TypedDict, total=False):
     per_channel: bool | None
     bias: str | None
     rounding: str | None
+    weight_range: str | None
     glow_exact: bool | None
 
 
@@ -114,7 +118,7 @@ class Recipe(QuantConfig):
     @property
     def narrow_weights(self) -> bool:
         """Whether the integers of weights leave out the least of their storage type: -127 to 127, not -128 to 127."""
-        return not self.glow_exact
+        return not self.glow_exact if self.weight_range == "auto" else self.weight_range == "narrow"
 
     @property
     def stored_weights(self) -> WeightPrecision:

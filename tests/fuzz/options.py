@@ -40,6 +40,7 @@ class Options:
     bias: str = "auto"
     rounding: str = "auto"
     glow_exact: bool = False
+    weight_range: str = "auto"
     rules: Sequence[Mapping[str, Any]] = ()
     data: bool = False
     numerics: str = "default"
@@ -59,6 +60,7 @@ class Options:
             "bias",
             "rounding",
             "glow_exact",
+            "weight_range",
         )
         policy = Policy.of({"rules": [dict(rule) for rule in self.rules]}) if self.rules else None
         return {name: getattr(self, name) for name in names} | {"policy": policy}
@@ -148,6 +150,7 @@ def draw_options(rng: np.random.Generator, names: Sequence[str], shares: Shares)
         bins=choice([2000, 2000, 128, 2]),
         format=choice(EXPORT_FORMATS),
         machine=machine,
+        weight_range="full" if chance(0.1) else "auto",
     )
     if shares.devices and chance(shares.device):
         return Options(device=choice(shares.devices), data=options.data, calibration="auto")

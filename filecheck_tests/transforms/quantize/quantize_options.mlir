@@ -30,6 +30,13 @@
 // INT16: nn.constant <tensor<2x2xi16>, [32767, 16384, -32767, 16384]>
 // INT16: nn.constant <tensor<2xi64>, [268423168, 10736926737]> : tensor<2xi64>
 
+// The integers of weights: a symmetric scale is 127 steps to either side, or 128 to the negative side only.
+// RUN: qmlir-opt --quantize="weight-range=auto" %s | filecheck %s --check-prefix=SAME
+// RUN: qmlir-opt --quantize="weight-range=narrow glow-exact=true calibration=minmax" %s | filecheck %s --check-prefix=NARROW
+// RUN: qmlir-opt --quantize="weight-range=full" %s | filecheck %s --check-prefix=FULL
+// NARROW: nn.constant <tensor<2x2xi8>, [127, 64, -127, 64]> : {{.*}}<i8<-127:127>:f32:0,
+// FULL: nn.constant <tensor<2x2xi8>, [127, 64, -128, 64]> : {{.*}}<i8:f32:0, {0.0078740157186985015,3.906250e-03}>>
+
 // Storage of weights.
 // RUN: qmlir-opt --quantize="weight-precision=same" %s | filecheck %s --check-prefix=SAME
 // RUN: qmlir-opt --quantize="weight-precision=int2" %s | filecheck %s --check-prefix=WEIGHTS2

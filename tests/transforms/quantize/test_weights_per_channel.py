@@ -8,6 +8,8 @@ import numpy.typing as npt
 import pytest
 
 import qmlir
+from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.frontends.onnx import load_onnx
 from qmlir.policies.ledger import decisions
 from tests.frontends.onnx.agreement import model, node
@@ -54,3 +56,25 @@ def test_a_matrix_for_each_of_a_batch_says_that_it_has_one_scale() -> None:
     samples = [np.random.default_rng(1).standard_normal((2, 5, 8)).astype(np.float32)]
     (product,) = decisions(qmlir.quantize(module, qmlir.profile(module, samples)))
     assert product.reason == "i8 activations, a constant factor per tensor: it has a matrix for each of a batch"
+
+
+@pytest.mark.parametrize("precision", ["int2", "int4", "int8", "int16"])
+@pytest.mark.parametrize("name", ["conv", "depthwise", "gemm", "matmul, weights first"])
+def test_weights_of_the_full_range(name: str, precision: str) -> None:
+    """The least integer serves as a weight where `weight_range` is full, and the results are the reference's."""
+    operator, inputs, x, w, axis, attributes = LAYERS[name]
+    low = -np.abs(uneven(w, axis))  # of one sign, so that the least integer is worth it
+    module = load_onnx(model(node(operator, inputs, **attributes), {"x": x}, {"w": low}))
+    samples = [np.random.default_rng(1).standard_normal(x).astype(np.float32) for _ in range(8)]
+    bits = int(precision.removeprefix("int"))
+    options: dict[str, Any] = {"precision": "int16" if bits == 16 else "int8", "weight_precision": precision}
+    profile = qmlir.profile(module, samples)
+    least: dict[str, int] = {}
+    for extent in ("narrow", "full"):
+        quantized = qmlir.quantize(module, profile, weight_range=extent, **options)
+        (weights,) = [o.w.owner for o in quantized.walk() if isinstance(o, WeightedOp)]
+        assert isinstance(weights, ConstantOp)
+        least[extent] = int(weights.value.array.min())
+        executable, meaning = qmlir.compile(quantized), qmlir.reference(quantized)
+        np.testing.assert_array_equal(np.asarray(executable(samples[0])), np.asarray(meaning(samples[0])))
+    assert least == {"narrow": 1 - (1 << (bits - 1)), "full": -(1 << (bits - 1))}
