@@ -68,9 +68,14 @@ def activation(form: Form, bounds: Bounds, wanted: Bounds) -> tuple[int, Bounds]
     """
     named = [code for code, own in ACTIVATIONS.items() if own == bounds]
     for code in (*named, *ACTIVATIONS):
-        if activated(form, ACTIVATIONS[code]) == wanted:
+        if _is_prepared(form, ACTIVATIONS[code]) and activated(form, ACTIVATIONS[code]) == wanted:
             return code, (None, None)
     return NONE, wanted
+
+
+def _is_prepared(form: Form, bounds: Bounds) -> bool:
+    """Whether LiteRT takes an activation: it stops where a bound, in steps of the result, exceeds 32 bits."""
+    return form.parameters is None or all(b is None or abs(b) < 2.0**30 * form.parameters.scale for b in bounds)
 
 
 def activated(form: Form, bounds: Bounds) -> Bounds:

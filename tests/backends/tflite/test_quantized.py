@@ -197,6 +197,20 @@ def test_fused_clamps(clamp: str, zero_point: int, expected: int | None, tmp_pat
     assert activation(tmp_path / "m.tflite") == (expected or 0)
 
 
+def test_a_bound_beyond_32_bits_is_no_activation(tmp_path: Path) -> None:
+    """LiteRT stops where 6 is more than 2^31 steps of the result, though no integer gets there."""
+    x, y = f"tensor<2x4x{I8}>", "tensor<2x1x!quant.uniform<i8:f32, 1.0e-9:-128>>"
+    module = network(f"""
+      func.func @main(%x: {x}) -> {y} {{
+        %w = nn.constant <tensor<1x4xi8>, [1, 2, 3, 4]> : tensor<1x4x!quant.uniform<i8<-127:127>:f32, 1.0e-9>>
+        %y = nn.fully_connected %x, %w {{min = 0.0 : f32, max = 6.0 : f32}} :
+          {x}, tensor<1x4x!quant.uniform<i8<-127:127>:f32, 1.0e-9>> -> {y}
+        func.return %y : {y}
+      }}""")
+    check(module, tmp_path / "m.tflite", np.arange(-4, 4).astype(np.int8).reshape(2, 4))
+    assert activation(tmp_path / "m.tflite") == 0
+
+
 def test_a_bound_halfway_between_two_integers(tmp_path: Path) -> None:
     """Half away from zero under LiteRT's numerics: 6 / 4 is 2, and 1 / 0.4 is 3, which by default is 2."""
     six, one = "{min = 0.0 : f32, max = 6.0 : f32}", "{min = -1.0 : f32, max = 1.0 : f32}"
