@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.errors import OptionError, near_misses
+from qmlir.numerics import Array
 from qmlir.policies.policy import Policy
 from qmlir.profiles.profile import Profile
 
 T = TypeVar("T")
 
-Array = npt.NDArray[Any]
 
 Network = ModuleOp | str | Path
 """A network as functions accept it: a module, or the path of a file that `load` reads."""

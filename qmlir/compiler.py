@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-import numpy.typing as npt
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from qmlir import arguments
@@ -22,6 +21,7 @@ from qmlir.files import path_of
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.budget import BUDGET, limit
 from qmlir.ir.context import make_context
+from qmlir.ir.interfaces import Array
 from qmlir.ir.passes import Pipeline, configured_pass
 from qmlir.ir.signature import main_function
 from qmlir.ir.verify import require_module, verify
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from qmlir.policies.policy import Policy
     from qmlir.profiles.profile import Profile
 
-Array = npt.NDArray[Any]
 
 SIMPLIFY = ("simplify",)
 """nn → nn: constants folded, layouts cancelled, batch norms, biases and activations fused."""

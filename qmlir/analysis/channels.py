@@ -22,7 +22,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.analysis.tensors import Comparison
@@ -33,10 +32,8 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.rewriting import tensor_name
+from qmlir.numerics import Array, Float64s
 from qmlir.policies.quantized_values import uniform
-
-Array = npt.NDArray[Any]
-Float64s = npt.NDArray[np.float64]
 
 MARGIN = 12.0
 """dB by which the error of a channel may exceed the error that its storage explains."""

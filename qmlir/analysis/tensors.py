@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, TensorType, f32
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -23,7 +22,7 @@ from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.errors import QmlirError, QmlirWarning
 from qmlir.frontends.opaque import refuse_opaque
-from qmlir.ir.interfaces import TensorOp, shape_of
+from qmlir.ir.interfaces import Array, TensorOp, shape_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.policies.ledger import deciding_operations, decisions
 from qmlir.transforms.quantize.equalize_channels import FACTORS
@@ -176,8 +175,6 @@ def _return(function: func.FuncOp, end: func.ReturnOp, values: Sequence[SSAValue
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable
-
-Array = npt.NDArray[Any]
 
 
 @dataclass

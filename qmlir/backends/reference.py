@@ -8,17 +8,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.errors import LoweringError
+from qmlir.ir.interfaces import Array
 from qmlir.ir.memory import within_memory
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.signature import signature_of
-
-Array = npt.NDArray[Any]
 
 
 @runtime_checkable

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
-import numpy.typing as npt
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, SSAValue
@@ -18,6 +17,7 @@ from qmlir.devices.relays import with_relays
 from qmlir.dialects.npu import BufferOp, CallOp
 from qmlir.dialects.npu.commands import Numbers
 from qmlir.errors import LoweringError
+from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import Signature, TensorSpec, signature_of
 from qmlir.ir.source import read_mlir
 from qmlir.ir.storage import TextForm, write_module
@@ -110,8 +110,6 @@ def _layers(module: ModuleOp) -> list[str]:
 #
 # The callable has the interface of a CPU executable and returns the same bits.
 
-
-Array = npt.NDArray[Any]
 
 Native = Callable[[ModuleOp], Callable[[Sequence[Array]], Sequence[Array]]]
 """Compiles a module with one function on the qint level for this processor."""

@@ -166,10 +166,11 @@ def read_ledger(path: Path) -> "list[Entry]":
 
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     from xdsl.dialects.builtin import ModuleOp
 
-    Samples: TypeAlias = Iterable[npt.NDArray[Any] | Mapping[str, npt.NDArray[Any]]]
+    from qmlir.numerics import Array
+
+    Samples: TypeAlias = Iterable[Array | Mapping[str, Array]]
 
 Said: TypeAlias = tuple[str, str]
 """A count of rows, and the meaning of their figures, for the last line that the command prints."""

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from qmlir.errors import FileError, InputError, OptionError, near_misses
 from qmlir.files import replacing
 from qmlir.ir.passes import option
 from qmlir.ir.signature import Signature, TensorSpec
 from qmlir.ir.types import native
+from qmlir.numerics import Array
 
 # ---------------------------------------------------------------------------------------------------------------
 # Converts pictures to inputs of a network; the user says how pixels become numbers, and qmlir never guesses.
@@ -31,8 +31,6 @@ from qmlir.ir.types import native
 # Then each channel x becomes (x · scale − mean) / std. Without `resize`, the picture is resized to the input's size,
 # and its proportions may change.
 
-
-Array = npt.NDArray[Any]
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".webp")
 

@@ -24,7 +24,6 @@ from math import prod
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 from typing_extensions import TypeIs
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
@@ -52,12 +51,11 @@ from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import LoweringError
+from qmlir.ir.interfaces import Array
 from qmlir.ir.names import NAME
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.types import is_integer, is_memref, is_numpys_own
 from qmlir.ir.weights import WeightsAttr
-
-Array: TypeAlias = npt.NDArray[Any]
 
 PARALLEL = "qmlir.parallel"
 """Attribute of a kernel function whose last two arguments are the range [begin, end) of its outermost loop."""

@@ -9,9 +9,8 @@ decisions are dropped, because upstream has no such attributes.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn, TypeAlias, TypeVar, cast
+from typing import NoReturn, TypeAlias, TypeVar, cast
 
-import numpy.typing as npt
 from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
@@ -19,12 +18,10 @@ from xdsl.traits import Pure
 
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.errors import LoweringError
-from qmlir.ir.interfaces import element_of
+from qmlir.ir.interfaces import Array, element_of
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.types import element_type_of, is_integer
 from qmlir.ir.upstream.dense import Dense, dense_of
-
-Array: TypeAlias = npt.NDArray[Any]
 
 Rule: TypeAlias = Callable[..., SSAValue]
 """Lowers one operation: (code, operation, its lowered operands) → the value that replaces the operation's result."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from math import inf, prod
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
@@ -20,7 +19,7 @@ from qmlir.dialects.qint.requantize import width_of
 from qmlir.dialects.quant.ops import CastOp, StorageCastOp
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of
-from qmlir.numerics import fixed_point
+from qmlir.numerics import Int64s, fixed_point
 
 # ---------------------------------------------------------------------------------------------------------------
 # The width that sums of products need, from the constant weights and the range of the data type.
@@ -60,7 +59,7 @@ def sums_of(op: WeightedOp, types: str) -> Sums:
     return Sums(types, 1 + max(highest.bit_length(), (-1 - lowest).bit_length()))
 
 
-def _weights(op: WeightedOp) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _weights(op: WeightedOp) -> tuple[Int64s, Int64s]:
     """For each output channel, the sum of the positive weights and the sum of the magnitudes of the negative weights.
 
     If the weights are computed, each weight counts with the largest magnitude of its type.
@@ -74,7 +73,7 @@ def _weights(op: WeightedOp) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int6
     return np.maximum(weights, 0).sum(terms), -np.minimum(weights, 0).sum(terms)
 
 
-def _numbers(value: SSAValue) -> npt.NDArray[np.int64]:
+def _numbers(value: SSAValue) -> Int64s:
     """The integers of a constant; a single 0 if the value is computed."""
     constant = value.owner
     return constant.value.array.astype(np.int64) if isinstance(constant, ConstantOp) else np.zeros(1, np.int64)

@@ -6,7 +6,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices.description import Device
@@ -15,14 +14,11 @@ from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, PadOp, ReshapeOp, 
 from qmlir.dialects.qint.contraction import WeightedOp
 from qmlir.dialects.qint.requantize import width_of
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.types import dtype_of
 
 # ---------------------------------------------------------------------------------------------------------------
 # How tensors are stored in a device's memories: densely; a quantized tensor is stored as its integers.
-
-
-Array = npt.NDArray[Any]
 
 
 def stored_dtype(value: SSAValue) -> np.dtype[Any]:

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from qmlir.devices.description import Device
 from qmlir.devices.footprints import Block, Fault, Footprint
 from qmlir.isa.encoding import Command
+from qmlir.numerics import Int64s
 
 # ---------------------------------------------------------------------------------------------------------------
 # Finds the commands that a command has to wait for: earlier commands that touched the same bytes.
@@ -22,7 +23,7 @@ from qmlir.isa.encoding import Command
 Counts = npt.NDArray[np.int32]
 """For each queue, a number of its commands."""
 
-Granules = slice | npt.NDArray[np.int64]
+Granules = slice | Int64s
 
 
 class Touched(NamedTuple):

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.dialects.builtin import (
     AnyFloat,
     ArrayAttr,
@@ -36,6 +35,7 @@ from xdsl.traits import MemoryWriteEffect
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.ir.types import element_type
+from qmlir.numerics import Int64s
 from qmlir.numerics.histograms import Histogram
 
 Bounds = tuple[float, float]
@@ -59,7 +59,7 @@ class HistogramAttr(ParametrizedAttribute):
     counts: DenseArrayBase[IntegerType]
 
     @staticmethod
-    def of(exponent: int, first: int, counts: Sequence[int] | npt.NDArray[np.int64]) -> "HistogramAttr":
+    def of(exponent: int, first: int, counts: Sequence[int] | Int64s) -> "HistogramAttr":
         """Builds the attribute from plain numbers: the exponent k, the index of the first bin, and the counts."""
         held = DenseArrayBase.from_list(i64, [int(c) for c in counts])
         return HistogramAttr(IntAttr(exponent), IntAttr(first), held)

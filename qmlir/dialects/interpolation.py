@@ -7,13 +7,13 @@ from itertools import product
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, i64
 from xdsl.irdl import prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.ir.interfaces import Array, Shape, TensorOp
 from qmlir.ir.weights import WeightsAttr
+from qmlir.numerics import Float32s
 
 # ---------------------------------------------------------------------------------------------------------------
 # The base of interpolation operations: separable weighted sums of neighbours, for the float and integer levels.
@@ -85,7 +85,6 @@ class InterpolationOp(TensorOp, abc.ABC):
 # A "place" is the position of an output element on the axis of the input.
 
 
-Float32s = npt.NDArray[np.float32]
 Table = tuple[Array, Array]
 """The two input elements next to each place, int64 [O, 2], and their weights [O, 2]."""
 

@@ -18,8 +18,8 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.ir.types import IntegerElement
+from qmlir.numerics import Array
 
-Array = npt.NDArray[Any]
 Shape = tuple[int, ...]
 
 

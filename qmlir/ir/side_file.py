@@ -17,12 +17,10 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 
 from qmlir.errors import FileError
 from qmlir.ir.types import bits_dtype, is_numpys_own
-
-Array = npt.NDArray[Any]
+from qmlir.numerics import Array
 
 _SAFETENSORS = {
     "BOOL": "?",

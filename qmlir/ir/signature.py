@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute
@@ -17,8 +16,7 @@ from xdsl.ir import Attribute
 from qmlir.errors import InputError, QmlirError
 from qmlir.ir.names import NAME, NameAttr
 from qmlir.ir.types import IntegerElement, QuantizedElement, dtype_of, native
-
-Array = npt.NDArray[Any]
+from qmlir.numerics import Array
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from qmlir.numerics import Float32s
 from qmlir.numerics.divergence import LEVELS, glow_range, tvm_threshold
 from qmlir.numerics.histograms import Float64s, Histogram
 from qmlir.numerics.schemas import (
@@ -332,7 +333,7 @@ CALIBRATIONS: dict[Calibration, Callable[[_Search], Bounds]] = {
 """The calibrations that work on a histogram, by name."""
 
 
-def rescaled(histogram: Histogram, lo: float, hi: float, new_bins: int) -> npt.NDArray[np.float32]:
+def rescaled(histogram: Histogram, lo: float, hi: float, new_bins: int) -> Float32s:
     """Redistributes a histogram to `new_bins` bins over [lo, hi] as Glow does: whole counts, in float32 arithmetic.
 
     Each new bin takes its share of the count of each old bin that it overlaps, rounded half away from zero, but no

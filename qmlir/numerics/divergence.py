@@ -16,9 +16,7 @@ sums of the histogram.
 import numpy as np
 import numpy.typing as npt
 
-Float32s = npt.NDArray[np.float32]
-Float64s = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
+from qmlir.numerics import Float32s, Float64s, Int64s
 
 LEVELS = 255
 """The number of quantized bins for every precision: that of int8 less one, as in Glow and TVM."""

@@ -3,12 +3,12 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qmlir.errors import QmlirError
+from qmlir.numerics import Array, Int64s
 
 # ---------------------------------------------------------------------------------------------------------------
 # Roundings of a · multiplier · 2^(shift − 31): a function for each way in which runtimes round it, on int64.
@@ -16,8 +16,6 @@ from qmlir.errors import QmlirError
 # The contract of each function (`CONTRACTS`) states which accumulators, multipliers and shifts it takes without
 # overflow.
 
-
-Int64s = npt.NDArray[np.int64]
 
 MULTIPLIER_BITS = 31
 
@@ -144,11 +142,6 @@ def reduced16(a: Int64s, multiplier: Int64s, shift: Int64s) -> Int64s:
 #     M ≈ multiplier · 2^(shift − 31),   multiplier in [2^29, 2^31) or 0            (2)
 #
 # A *named contract* (see `CONTRACTS`) says how the product is rounded, because runtimes round differently.
-
-
-Array = npt.NDArray[Any]
-
-Float64s = npt.NDArray[np.float64]
 
 
 class NumericsError(QmlirError):

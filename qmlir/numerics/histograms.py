@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from qmlir.numerics import Array, Float64s
+
 # ---------------------------------------------------------------------------------------------------------------
 # Histograms of tensor values, with bins of equal width. numpy only.
 
-
-Float64s = npt.NDArray[np.float64]
 
 MOST_BINS = 1 << 12
 """The most bins after a histogram is spread over a wider range, unless twice its own number of bins is more.
@@ -39,7 +39,7 @@ class Histogram:
     @classmethod
     def over(cls, lo: float, hi: float, counts: npt.ArrayLike) -> "Histogram":
         """Builds a histogram from counts in bins that divide [lo, hi] evenly, as Glow's do."""
-        array: npt.NDArray[Any] = np.asarray(counts, np.float64).reshape(-1)
+        array: Array = np.asarray(counts, np.float64).reshape(-1)
         return cls(lo, (hi - lo) / max(len(array), 1), array)
 
     @classmethod

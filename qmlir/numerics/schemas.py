@@ -3,12 +3,13 @@
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from qmlir.errors import QmlirError, QmlirWarning
+from qmlir.numerics import Array, Float64s, Int64s
 
 # ---------------------------------------------------------------------------------------------------------------
 # Schemas: choose a scale and a zero point from a range of real values, by Glow's four rules. numpy only.
@@ -24,8 +25,6 @@ from qmlir.errors import QmlirError, QmlirWarning
 # weight's zero point. They use the narrow range [−127, 127], so that the sum of two products of an int8 activation and
 # a weight fits 16 bits.
 
-
-Array = npt.NDArray[Any]
 
 Schema = Literal["asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_power2_scale"]
 Precision = Literal["int8", "uint8", "int16"]
@@ -245,7 +244,7 @@ def choose_weight_quantization(
     narrow: bool = True,
     searched: bool = False,
     where: str | None = None,
-) -> npt.NDArray[np.float64]:
+) -> Float64s:
     """Chooses the scales of weights; the zero point is 0 for every schema.
 
     For int8 and the whole tensor, or each index of `axis`:
@@ -290,7 +289,7 @@ def choose_weight_quantization(
     return scales.astype(np.float32).astype(np.float64)
 
 
-def _square_errors(rows: Array, candidates: Array, limits: tuple[int, int]) -> npt.NDArray[np.float64]:
+def _square_errors(rows: Array, candidates: Array, limits: tuple[int, int]) -> Float64s:
     """Returns the square error of each row of weights under each of its candidate scales: [candidates, rows]."""
     real = rows.astype(np.float64)
     return np.array(
@@ -354,7 +353,7 @@ def bias_parameters(
 class StoredBias:
     """A bias as stored integers, with one scale and zero point, or with a scale and zero point for each element."""
 
-    integers: npt.NDArray[np.int64]
+    integers: Int64s
     scales: list[float]
     zero_points: list[int]
 
@@ -387,9 +386,7 @@ def stored_bias(
     return StoredBias(quantize(bias, scales, points, precision), scales, points)
 
 
-def quantize(
-    x: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, precision: StoredPrecision
-) -> npt.NDArray[np.int64]:
+def quantize(x: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, precision: StoredPrecision) -> Int64s:
     """Returns clamp(rint(x / S + Z)) in float32: the zero point is added before rounding, which is half to even."""
     steps = x.astype(np.float32) / np.asarray(scale, np.float32) + np.asarray(zero_point, np.float32)
     return np.clip(np.rint(steps), *RANGES[precision]).astype(np.int64)

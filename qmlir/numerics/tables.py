@@ -9,8 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.numerics import fixed_point
-from qmlir.numerics.fixed_point import Array, Float64s
+from qmlir.numerics import Array, Float64s, fixed_point
 
 
 def lookup_table(

@@ -9,7 +9,6 @@ target has contracts for it.
 """
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +21,7 @@ from qmlir.dialects.qint.normalization import LOGARITHM_BITS
 from qmlir.dialects.target import Target, load_target
 from qmlir.ir.context import QmlirContext
 from qmlir.ir.interfaces import Array, shape_of
-from qmlir.numerics import fixed_point
+from qmlir.numerics import Float64s, Int64s, fixed_point
 from qmlir.policies.quantized_values import (
     SAME_SCALE,
     bias_in_steps,
@@ -34,9 +33,6 @@ from qmlir.policies.quantized_values import (
     widest,
 )
 from qmlir.policies.runtime_kernels import followed_runtime, has_rounding
-
-Float64s = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
 
 ACCUMULATOR_MAX = 2**31 - 1
 """The largest magnitude of a sum in an i32 accumulator."""
@@ -318,7 +314,7 @@ def factors(op: Operation, dtype: type[np.float64 | np.float32] = np.float64, *,
     scales of data and per-tensor weights, or of both sides of a matrix product, is rounded to float32.
     """
 
-    def scales(value: SSAValue) -> npt.NDArray[Any]:
+    def scales(value: SSAValue) -> Array:
         return np.array(uniform(value).scales).astype(dtype)
 
     with np.errstate(over="ignore", under="ignore"):

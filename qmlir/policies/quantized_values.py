@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.dialects.builtin import IntegerType, Signedness
 from xdsl.ir import Operation, SSAValue
 
@@ -16,6 +15,7 @@ from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.ir.interfaces import element_of
+from qmlir.numerics import Float64s
 
 # ---------------------------------------------------------------------------------------------------------------
 # Describes the operands and results of operations on quantized types, and how they are stored.
@@ -88,8 +88,6 @@ def domain_bounds(op: FunctionOp, element: UniformType) -> tuple[float | None, f
 # does so too, so that its quotient is a whole number before rounding; an 8-bit or 16-bit bias has a scale of its own.
 # All values are known when the network is lowered: at run time, integers are added.
 
-
-Float64s = npt.NDArray[np.float64]
 
 SAME_SCALE = 2.0**-20
 """Two scales whose relative difference is below this are meant to be equal: float32 has 24 bits."""

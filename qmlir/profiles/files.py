@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import yaml
 
 from qmlir.errors import FileError
 from qmlir.files import replacing, write_whole
+from qmlir.numerics import Float64s, Int64s
 from qmlir.numerics.histograms import SQUARE_UNIT, VALUE_UNIT, Moments
 from qmlir.profiles.profile import BINS, Profile, TensorProfile, grid, structure_of
 from qmlir.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
@@ -25,9 +25,6 @@ from qmlir.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 # Glow's file has neither shapes nor moments. Its names are C identifiers; they match a tensor's name made into an
 # identifier (`glow_name`).
 
-
-Int64s = npt.NDArray[np.int64]
-Float64s = npt.NDArray[np.float64]
 
 GLOW_REMEDY = "write one with Glow's -dump-profile, or with `qmlir profile --format glow`"
 

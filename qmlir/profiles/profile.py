@@ -16,21 +16,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 
 from qmlir.errors import OptionError, ProfileError
 from qmlir.files import path_of
+from qmlir.numerics import Array, Float64s, Int64s
 from qmlir.numerics.histograms import BLOCK, VALUE_UNIT, Moments
 
 BINS = 2000
 
 CHANNEL_BINS = 128
 """The most bins of a channel's histogram; it is small because a network has thousands of channels."""
-
-Float64s = npt.NDArray[np.float64]
 
 
 @dataclass
@@ -57,13 +55,13 @@ class TensorProfile:
     hi: float = -math.inf
     exponent: int = 0
     first: int = 0
-    counts: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    counts: Int64s = field(default_factory=lambda: np.zeros(0, np.int64))
     moments: Moments | None = field(default_factory=Moments)
     extremes: tuple[int, int] = (0, 0)
     samples: int = 0
     channels: "list[TensorProfile] | None" = None
 
-    def update(self, values: npt.NDArray[Any], bins: int = BINS, tally: "Tally | None" = None) -> None:
+    def update(self, values: Array, bins: int = BINS, tally: "Tally | None" = None) -> None:
         """Adds the finite values of one sample; `tally` is a faster way to count them than numpy's, if any."""
         if values.size == 0:
             return
@@ -125,18 +123,18 @@ class TensorProfile:
         self.exponent, self.first, self.counts = exponent, first, np.zeros(last - first + 1, np.int64)
         self._add(*before)
 
-    def _add(self, first: int, exponent: int, counts: npt.NDArray[np.int64]) -> None:
+    def _add(self, first: int, exponent: int, counts: Int64s) -> None:
         """Adds the counts of finer bins: bin i of width 2^k lies in bin i >> d of width 2^(k+d)."""
         if counts.any():
             index = (np.arange(len(counts)) + first) >> (self.exponent - exponent)
             np.add.at(self.counts, index - self.first, counts)
 
 
-Tally = Callable[[npt.NDArray[Any], int, int, npt.NDArray[np.int64]], Moments]
+Tally = Callable[[Array, int, int, Int64s], Moments]
 """Adds values to a histogram: (values, exponent, first, counts changed in place) → their exact moments."""
 
 
-def tally_in_blocks(values: npt.NDArray[Any], exponent: int, first: int, counts: npt.NDArray[np.int64]) -> Moments:
+def tally_in_blocks(values: Array, exponent: int, first: int, counts: Int64s) -> Moments:
     """Adds values to a histogram, in numpy.
 
     Args:
@@ -156,7 +154,7 @@ def tally_in_blocks(values: npt.NDArray[Any], exponent: int, first: int, counts:
     return moments
 
 
-def _blocks(values: npt.NDArray[Any], rows: int) -> Iterator[Float64s]:
+def _blocks(values: Array, rows: int) -> Iterator[Float64s]:
     """Yields blocks of at most `rows` values, as float64."""
     return (values[start : start + rows].astype(np.float64) for start in range(0, len(values), rows))
 
@@ -220,7 +218,7 @@ class Profile:
             tensor.channels = [TensorProfile(()) for _ in range(shape[-1])] if per_channel and shape else None
         return cls(structure_of(observed), 0, bins, tensors)
 
-    def update(self, values: Mapping[str, npt.NDArray[Any]], tally: Tally | None = None) -> None:
+    def update(self, values: Mapping[str, Array], tally: Tally | None = None) -> None:
         """Adds one sample: an array for each observed tensor.
 
         Args:
@@ -289,7 +287,7 @@ class Profile:
         return load_profile(path_of(path, "profile"))
 
 
-def require_finite(name: str, values: npt.NDArray[Any], where: str = "") -> None:
+def require_finite(name: str, values: Array, where: str = "") -> None:
     """Checks that the values of a tensor are finite; `where` names the sample in the error.
 
     Raises:

@@ -17,14 +17,12 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from qmlir.backends.cpu.machine import LoadedObject, Machine, compile_assembly, compile_object
 from qmlir.dialects.loops import CACHE_LINE
 from qmlir.errors import QmlirError
+from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import Signature
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

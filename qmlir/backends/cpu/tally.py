@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from qmlir.backends.cpu.machine import LoadedObject, Machine, compile_object
+from qmlir.numerics import Float32s, Int64s
 from qmlir.numerics.histograms import Moments
 
 BUCKETS = 512
@@ -72,7 +72,7 @@ declare double @llvm.floor.f64(double)
 """
 
 
-def tally(values: npt.NDArray[np.float32], exponent: int, first: int, counts: npt.NDArray[np.int64]) -> Moments:
+def tally(values: Float32s, exponent: int, first: int, counts: Int64s) -> Moments:
     """Adds values to a histogram; computes the same as `qmlir.profiles.tally_in_blocks`.
 
     Args:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from qmlir.backends.npu.machine import Int64s, Machine, Memories, clamped, finish, set_context, tap
 from qmlir.backends.npu.races import checked, located
@@ -41,6 +40,7 @@ from qmlir.isa.commands import (
     Window,
 )
 from qmlir.isa.encoding import Command
+from qmlir.numerics import Array
 
 # ---------------------------------------------------------------------------------------------------------------
 # Simulates the commands that only move data.
@@ -237,7 +237,6 @@ def execute(command: Command, machine: Machine) -> None:
 # races.py checks once that overlapping queues give the same result.
 
 
-Array = npt.NDArray[np.generic]
 Function = Callable[..., Sequence[Array]]
 """The function of a host routine: arrays to arrays, as the routine's ports describe them."""
 

@@ -14,7 +14,7 @@ from qmlir.devices.footprints import Block, Fault, context_of, table_block
 from qmlir.devices.waits import tokens
 from qmlir.isa.commands import CONTRACTS, Pool, SetContext, Step, Window
 from qmlir.isa.encoding import Command
-from qmlir.numerics import fixed_point
+from qmlir.numerics import Int64s, fixed_point
 
 # ---------------------------------------------------------------------------------------------------------------
 # The simulator's memories: their bytes, and which bytes were ever written.
@@ -110,9 +110,6 @@ def _strided(array: npt.NDArray[T], block: Block) -> npt.NDArray[T]:
 
 # ---------------------------------------------------------------------------------------------------------------
 # Gathers the elements that a sliding window covers; a tap is a position (row, column) of the window.
-
-
-Int64s = npt.NDArray[np.int64]
 
 
 def tap(data: Int64s, command: Window | Pool, i: int, j: int, outside: int = 0) -> Int64s:

@@ -19,6 +19,7 @@ from qmlir.devices.description import Memory
 from qmlir.devices.footprints import MAX_ELEMENTS, Block, Fault, Footprint, footprint, require_access
 from qmlir.isa.commands import SetContext, waits_for_all
 from qmlir.isa.encoding import Command
+from qmlir.numerics import Int64s
 
 Counts = npt.NDArray[np.int32]
 
@@ -147,7 +148,7 @@ class _Touches:
         granules = -(-memory.bytes // memory.align)
         self.readers, self.writers = (np.zeros((queues, granules), np.int32) for _ in range(2))
 
-    def granules(self, block: Block) -> slice | npt.NDArray[np.int64]:
+    def granules(self, block: Block) -> slice | Int64s:
         """The granules that a block touches."""
         runs = runs_of(block)
         if len(runs) == 1:
@@ -157,7 +158,7 @@ class _Touches:
         return every[every <= last[:, None]]
 
 
-def runs_of(block: Block) -> npt.NDArray[np.int64]:
+def runs_of(block: Block) -> Int64s:
     """The bytes of a block as [begin, end) pairs; bytes without a gap between them form one pair."""
     start, size = block.place.address, block.size
     rows, planes = np.arange(block.rows, dtype=np.int64), np.arange(block.planes, dtype=np.int64)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.dialects.builtin import i8, i16, i32
 from xdsl.ir import Operation, SSAValue
 
@@ -24,6 +23,7 @@ from qmlir.dialects.qint.normalization import FRACTION
 from qmlir.dialects.qint.requantize import NarrowingOp
 from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.ir.interfaces import Array, element_of, shape_of
+from qmlir.numerics import Int64s
 from qmlir.numerics.fixed_point import MULTIPLIER_BITS
 from qmlir.policies.quantized_values import uniform
 
@@ -120,8 +120,6 @@ def require_bytes(value: SSAValue) -> None:
 # ---------------------------------------------------------------------------------------------------------------
 # Forms of requantization: a product with a multiplier, rounded by a contract, plus a zero point, then a clamp.
 
-
-Int64s = npt.NDArray[np.int64]
 
 FLOAT32 = np.dtype(np.float32)
 

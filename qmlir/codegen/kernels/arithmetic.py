@@ -2,21 +2,17 @@
 
 import abc
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.dialects.builtin import f64
 from xdsl.ir import Attribute
 
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.value import Value
+from qmlir.numerics import Array
 
 # ---------------------------------------------------------------------------------------------------------------
 # The division and rounding of a quantization as loops-level code; the numpy form is `numerics.QUANTIZATIONS`.
-
-
-Array = npt.NDArray[Any]
 
 
 def divisor(scales: Array, quantization: str) -> Array:

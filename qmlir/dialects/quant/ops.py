@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
@@ -37,9 +36,7 @@ from qmlir.dialects.quant.types import LayerOrAxisType, UniformType
 from qmlir.errors import QmlirError
 from qmlir.ir.names import QUANTIZATION
 from qmlir.ir.types import element_type
-from qmlir.numerics import fixed_point
-
-Array = npt.NDArray[Any]
+from qmlir.numerics import Array, fixed_point
 
 MATCHING_SHAPES = "input and result are both scalars or both tensors with matching shape"
 

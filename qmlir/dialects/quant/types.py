@@ -22,7 +22,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.dialects.builtin import (
     BytesAttr,
     IntAttr,
@@ -38,6 +37,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.quant.syntax import canonical, default_range, pair_text, storage_text, verify_scales, verify_storage
 from qmlir.ir.types import IntegerElement, element_type
+from qmlir.numerics import Float64s, Int64s
 from qmlir.numerics.schemas import exponent_of
 
 PER_TENSOR = -1
@@ -238,7 +238,7 @@ class UniformType(LayerOrAxisType, IntegerElement):
         bits = next(b for b in (8, 16, 32) if self.storage_width <= b)
         return np.dtype(f"{'' if self.is_signed else 'u'}int{bits}")
 
-    def parameters_along(self, rank: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+    def parameters_along(self, rank: int) -> tuple[Float64s, Int64s]:
         """Returns scales and zero points as arrays that broadcast against a tensor of this type and rank."""
         shape = [1] * rank
         if self.is_per_axis:

@@ -1,22 +1,20 @@
 """simd: the few vector operations that processors have but for which LLVM has no portable name."""
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy.typing as npt
 from xdsl.dialects.builtin import VectorType, i16, i32
 from xdsl.ir import Attribute, Dialect, SSAValue
 from xdsl.irdl import IRDLOperation, VarConstraint, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.numerics import Array
+
 # ---------------------------------------------------------------------------------------------------------------
 # Vector operations named after their computation, independent of a processor.
 #
 # `evaluate` defines each operation bit for bit on numpy arrays. lowering/loops_to_llvm/vector.py lowers the operation
 # late: to an instruction that the processor's features offer, or to portable vector code. Vectors are 1-D.
-
-
-Array = npt.NDArray[Any]
 
 
 def _lanes(type: Attribute) -> int | None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from math import floor, prod
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, i64
 
 from qmlir.dialects.nn.contraction import MatMulOp
@@ -21,6 +20,7 @@ from qmlir.frontends.onnx.types import channels_first, channels_last
 from qmlir.ir.interfaces import Shape, element_of
 from qmlir.ir.types import dtype_of
 from qmlir.ir.weights import WeightsAttr
+from qmlir.numerics import Float64s, Int64s
 
 # ---------------------------------------------------------------------------------------------------------------
 # Resize and Upsample: a table of taps and weights for each axis, computed in f64 at import.
@@ -28,10 +28,6 @@ from qmlir.ir.weights import WeightsAttr
 # A tap is the index of a neighbour: an element of the operand that takes part in an element of the result. In mode
 # nearest, each axis is a gather, which moves elements of any type. In the other modes, an axis with a single tap of
 # weight 1 for each element is a gather, too; `nn.resize` interpolates along the other axes.
-
-
-Float64s = npt.NDArray[np.float64]
-Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)

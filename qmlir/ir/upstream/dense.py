@@ -12,7 +12,6 @@ from math import prod
 from typing import Any, TypeAlias, cast
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.dialects.builtin import (
     AnyFloat,
     BytesAttr,
@@ -29,6 +28,7 @@ from xdsl.printer import Printer
 
 from qmlir.ir.resources import hexadecimal_bytes
 from qmlir.ir.types import is_integer
+from qmlir.numerics import Array
 
 # ---------------------------------------------------------------------------------------------------------------
 # Large splat constants, such as `dense<0.0> : tensor<4294967296xf32>`, held as a single element instead of 16 GB.
@@ -104,8 +104,6 @@ class Splat(_Open, DenseIntOrFPElementsAttr[Any]):
 # xDSL has a slow path left: if an operation does not verify, xDSL prints the whole module into the exception's notes
 # with its own printer, each element as a Python number (25 M elements: 10 s and 2 GB before the message appears).
 
-
-Array = npt.NDArray[Any]
 
 Dense: TypeAlias = DenseIntOrFPElementsAttr[Any]
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +16,7 @@ from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.functions import half_away
 from qmlir.lowering.nn_to_qint.scales import displaced, limits, requantize
-from qmlir.numerics import fixed_point, tables
+from qmlir.numerics import Int64s, fixed_point, tables
 from qmlir.numerics.elementary.gemmlowp import exponential, product
 from qmlir.numerics.elementary.lanes import Lanes
 from qmlir.policies.legality import logarithm_bits
@@ -87,16 +86,16 @@ def _is_interpolated(op: nn.SoftmaxOp, rounding: Rounding) -> bool:
     return rounding.function == "fixed_point" and wide and fits
 
 
-def _differences(data: UniformType) -> npt.NDArray[np.int64]:
+def _differences(data: UniformType) -> Int64s:
     return np.arange(1 << data.storage_width)
 
 
-def _exact_table(data: UniformType) -> npt.NDArray[Any]:
+def _exact_table(data: UniformType) -> Array:
     """exp(−d · s) for each difference d of stored integers, in steps of 2^−30."""
     return np.rint(np.exp(-_differences(data) * data.scale) * (1 << TABLE_BITS))
 
 
-def _gemmlowp_table(data: UniformType) -> npt.NDArray[Any]:
+def _gemmlowp_table(data: UniformType) -> Array:
     """exp(−d · s) for each difference d as gemmlowp computes it, in steps of 2^−31.
 
     The argument −d · s is in steps of 2^−26. If it would need more than 31 bits, the entry is 0.
@@ -110,7 +109,7 @@ LEAST = -(1 << 31)
 """Marks a difference whose exponential gemmlowp leaves out."""
 
 
-def _gemmlowp_differences(data: UniformType) -> npt.NDArray[np.int64]:
+def _gemmlowp_differences(data: UniformType) -> Int64s:
     """−d · s for each difference d, in steps of 2^−26, by a multiplier of 31 bits; `LEAST` if it would overflow."""
     steps = 1 << 31 - INPUT_BITS
     multiplier, shift = fixed_point.quantize_multiplier(min(data.scale * steps, float((1 << 31) - 1)))
@@ -173,7 +172,7 @@ DEPTH = 10.0
 """Exponentials are interpolated for arguments in [−DEPTH, 0]; below −DEPTH they are exp(−DEPTH)."""
 
 
-def _interpolated_table(data: UniformType) -> npt.NDArray[Any]:
+def _interpolated_table(data: UniformType) -> Array:
     """exp(−d · s) for each difference d, in steps of 2^−15, interpolated between breakpoints of e^x.
 
     Differences are first rescaled so that 65535 means an argument of −DEPTH.

@@ -18,9 +18,9 @@ from collections.abc import Callable
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from qmlir.numerics import Array
+
 DType = np.dtype[Any]
 
 F64, I64, I32 = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.int32)

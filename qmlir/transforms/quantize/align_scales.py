@@ -19,14 +19,13 @@ Enters and leaves: a float network with observers that hold ranges.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy.typing as npt
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.calib import ObserveOp
+from qmlir.numerics import Array
 from qmlir.numerics.calibration import choose_quantization
 from qmlir.policies.quant_config import QuantConfig, Recipe
 from qmlir.transforms.quantize.equalize_channels import (
@@ -38,8 +37,6 @@ from qmlir.transforms.quantize.equalize_channels import (
 )
 from qmlir.transforms.quantize.scale_groups import expected
 from qmlir.transforms.quantize.side_by_side import SampledPass
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

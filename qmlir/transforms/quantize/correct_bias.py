@@ -22,10 +22,8 @@ Enters and leaves: a float network with the casts of `choose-scales`, both of wh
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import TensorType, f32
@@ -33,10 +31,9 @@ from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.nn import ConstantOp
+from qmlir.ir.interfaces import Array
 from qmlir.ir.names import POWER
 from qmlir.transforms.quantize.side_by_side import Layer, SampledPass, SideBySide
-
-Array = npt.NDArray[Any]
 
 HARM = 2.0
 """The largest factor by which a new bias may increase a channel's square error behind the activation function."""

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, f32, f64
@@ -30,7 +29,7 @@ from qmlir.dialects.nn import (
 from qmlir.dialects.nn.base import Clamped, bound, is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp
-from qmlir.ir.interfaces import shape_of
+from qmlir.ir.interfaces import Array, shape_of
 from qmlir.numerics.schemas import weight_bits
 from qmlir.policies.legality import target_of
 from qmlir.policies.quant_config import POLICY, QuantConfig
@@ -52,8 +51,6 @@ from qmlir.transforms.quantize.side_by_side import SampledPass, linear_part
 #
 # Works on a float network with observers that hold ranges.
 
-
-Array = npt.NDArray[Any]
 
 FACTORS = "qmlir.channel_factors"
 """The attribute key, on an operation, of the factors that the channels of its result were multiplied with."""

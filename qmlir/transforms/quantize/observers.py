@@ -3,10 +3,8 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, TensorType
@@ -19,12 +17,10 @@ from qmlir.dialects.nn import ConstantOp, SliceOp
 from qmlir.dialects.nn.base import is_float, is_quantized
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.errors import ProfileError
-from qmlir.ir.interfaces import TensorOp, shape_of
+from qmlir.ir.interfaces import Array, TensorOp, shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.transforms.quantize.recipes import argument_of
 from qmlir.transforms.quantize.separate_slices import sliced_function
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, prod
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.ir import Operation
@@ -18,7 +16,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qmlir.dialects.nn import ConstantOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
-from qmlir.ir.interfaces import shape_of, tensor_type
+from qmlir.ir.interfaces import Array, shape_of, tensor_type
 from qmlir.ir.weights import WeightsAttr
 from qmlir.policies.quant_config import QuantConfig, Recipe, recipe_of
 from qmlir.transforms.quantize.correct_bias import correct
@@ -34,9 +32,6 @@ from qmlir.transforms.quantize.side_by_side import IMPORTED, UNROUNDED, Layer, S
 #
 # If sums have very many terms, each block of terms is a group of its own, and the sums of the blocks add up to y. The
 # last block is padded with terms of zero.
-
-
-Array = npt.NDArray[Any]
 
 
 MOST = 1024

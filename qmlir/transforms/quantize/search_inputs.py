@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.context import Context
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
@@ -14,6 +12,7 @@ from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import ReshapeOp, TransposeOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.rules import keeps_scale
+from qmlir.numerics import Array
 from qmlir.numerics.schemas import STORAGE_RANGES, Precision, power_of_two_above
 from qmlir.policies.legality import target_of
 from qmlir.policies.quant_config import POLICY, QuantConfig, policy_attribute, recipe_of
@@ -29,8 +28,6 @@ from qmlir.transforms.quantize.side_by_side import SampledPass
 # than the data's, and every value is rounded. With samples at hand, the step can be read off the values themselves; the
 # integers are exact from there on.
 
-
-Array = npt.NDArray[Any]
 
 TOLERANCE = 1e-3
 """How far from a whole number of steps a value may lie, in steps: float32 rounding, no more."""

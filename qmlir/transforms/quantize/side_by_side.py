@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits  # pyright: ignore[reportMissingTypeStubs]
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -25,7 +24,7 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.errors import FileError, OptionError, PipelineError, QmlirWarning
 from qmlir.ir.context import QmlirContext
-from qmlir.ir.interfaces import shape_of
+from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.passes import option
 from qmlir.ir.signature import Signature, signature_of
 from qmlir.ir.weights import WeightsAttr
@@ -63,7 +62,6 @@ def on_one_thread(function: Callable[P, T]) -> Callable[P, T]:
 # result. So each layer is adjusted to the layers before it as they are after their own adjustment.
 
 
-Array = npt.NDArray[Any]
 Samples = Iterable[Array | Mapping[str, Array]]
 
 UNROUNDED = "qmlir.unrounded"

@@ -6,7 +6,6 @@ from math import prod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from qmlir.devices import Device
 from qmlir.devices.description import Memory, Queue
@@ -25,14 +24,12 @@ from qmlir.isa.commands import (
     Window,
 )
 from qmlir.isa.encoding import Command, Place
+from qmlir.numerics import Array
 from qmlir.transforms.npu.tile.engines import Engines
 from qmlir.transforms.npu.tile.work import Work
 
 # ---------------------------------------------------------------------------------------------------------------
 # Packs weights in the order in which the array reads them: tile after tile, zero-padded to whole tiles.
-
-
-Array = npt.NDArray[Any]
 
 
 def packed(weights: Array, device: Device) -> Array:

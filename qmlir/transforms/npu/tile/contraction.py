@@ -3,10 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices.stored import stored_bias, stored_weights
@@ -14,7 +13,7 @@ from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.npu import LayerOp
 from qmlir.errors import LoweringError
-from qmlir.ir.interfaces import shape_of
+from qmlir.ir.interfaces import Array, shape_of
 from qmlir.isa.commands import Convolve, ConvolveDepthwise, Init
 from qmlir.transforms.npu.tile.commands import packed
 from qmlir.transforms.npu.tile.emission import Emitter, Spot, View
@@ -23,7 +22,6 @@ from qmlir.transforms.npu.tile.search import Tiling, smallest, tiling
 from qmlir.transforms.npu.tile.vector import finish
 from qmlir.transforms.npu.tile.work import Contraction, Inside, Work, groups_of, is_pointwise, other_operands, work_of
 
-Array = npt.NDArray[Any]
 T = TypeVar("T")
 K = TypeVar("K")
 

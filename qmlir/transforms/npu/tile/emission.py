@@ -10,7 +10,6 @@ from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from xdsl.builder import Builder
 from xdsl.ir import Operation, SSAValue
 
@@ -21,15 +20,12 @@ from qmlir.devices.stored import as_images, merged, stored_bytes, stored_dtype
 from qmlir.dialects import qint
 from qmlir.dialects.npu import BufferOp, IssueOp
 from qmlir.dialects.qint.requantize import width_of
-from qmlir.ir.interfaces import shape_of
+from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.isa.commands import CONTRACTS, Mark, Move, SetContext, Step
 from qmlir.isa.encoding import Command, Place, field_kinds
 from qmlir.transforms.npu.tile.aliases import home_of
 from qmlir.transforms.npu.tile.engines import Engines, Region, Rest, regions
-
-Array = npt.NDArray[Any]
-
 
 _Finish = tuple[Operation, range | None]
 """The purpose of a context: an operation, and the channels that it applies to (None for all)."""
