@@ -59,11 +59,6 @@ class Geometry:
         """Returns a window over one dimension as a window over the columns of an image of one row."""
         return Geometry(*((neutral, *own) for neutral, own in zip((1, 1, 1, 0, 0, 0), self._fields(), strict=True)))
 
-    def unpadded(self) -> "Geometry":
-        """Returns the window without padding, for an image that already contains its padding."""
-        nothing = (0,) * len(self.kernel)
-        return replace(self, low=nothing, high=nothing, extra=nothing)
-
     def outputs(self, image: Sequence[int]) -> Ints:
         """Returns the spatial size of the result over an image of the given spatial size."""
         padded = (sum(sizes) for sizes in zip(image, self.low, self.high, self.extra, strict=True))

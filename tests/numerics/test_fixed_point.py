@@ -116,9 +116,9 @@ def test_float_multiplier_is_exact(real: float) -> None:
     assert multiplier % 128 == 0
 
 
-def test_shift_multiplier_is_exact() -> None:
+def test_multiplier_of_a_power_of_two_is_exact() -> None:
     for exponent in range(-32, 30):
-        multiplier, shift = fixed_point.shift_multiplier(exponent)
+        multiplier, shift = fixed_point.quantize_multiplier(2.0**exponent)
         assert multiplier * Fraction(2) ** (shift - 31) == Fraction(2) ** exponent
 
 
@@ -235,12 +235,12 @@ def test_contract_on_ties(contract: str) -> None:
     for s in (-3, -1, 0):
         got = fixed_point.requantize(a, 1 << 30, s, contract)
         assert got.tolist() == [ORACLES[contract](int(x), 1 << 30, s) for x in a]
-    halves = fixed_point.requantize(np.array([-3, -1, 1, 3]), *fixed_point.shift_multiplier(-1), contract)
+    halves = fixed_point.requantize(np.array([-3, -1, 1, 3]), *fixed_point.quantize_multiplier(0.5), contract)
     even, from_zero = [-2, 0, 0, 2], [-2, -1, 1, 2]
     always = dict.fromkeys(("away", "away16", "away64"), from_zero)
     rounded = {"float_even": even, "float_sum": even, **always}.get(contract, [-1, 0, 1, 2])
     assert halves.tolist() == rounded
-    quarters = fixed_point.requantize(np.array([-6, -2, 2, 6]), *fixed_point.shift_multiplier(-2), contract)
+    quarters = fixed_point.requantize(np.array([-6, -2, 2, 6]), *fixed_point.quantize_multiplier(0.25), contract)
     others = {"double": from_zero, **always, "updown": [-2, -1, 0, 1]}
     rounded = {"float_even": even, "float_sum": even, **others}.get(contract, [-1, 0, 1, 2])
     assert quarters.tolist() == rounded
@@ -248,7 +248,7 @@ def test_contract_on_ties(contract: str) -> None:
 
 def test_float_sum_rounds_with_the_zero_point() -> None:
     """A half that is even without a zero point is odd with an odd one."""
-    a, half = np.arange(-64, 65), fixed_point.shift_multiplier(-1)
+    a, half = np.arange(-64, 65), fixed_point.quantize_multiplier(0.5)
     for constant in (0.0, 1.0, 3.0, 128.0, 255.0, 2.0**23, float(np.float32(-77.7)), float(np.float32(1e-20))):
         got = fixed_point.requantize(a, *half, "float_sum", constant=constant)
         assert got.tolist() == [float_sum(int(x), *half, constant) for x in a]

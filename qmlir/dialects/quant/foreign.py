@@ -49,7 +49,7 @@ from qmlir.dialects.quant.types import (
     packed_scales,
     packed_zero_points,
 )
-from qmlir.ir.types import QuantizedElement, element_type
+from qmlir.ir.types import QuantizedElement
 
 # ---------------------------------------------------------------------------------------------------------------
 # Upstream's other ("foreign") quantized types: they are parsed, verified, cast and printed, but never computed with.
@@ -288,12 +288,6 @@ class CalibratedType(ParametrizedAttribute, TypeAttribute, QuantizedElement):
 
 QuantizedType: TypeAlias = UniformType | SubChannelType | FloatStorageType | AnyType | CalibratedType
 """Every type of upstream's quant dialect; each has an `expressed` type and a `storage_type`, or `NoneAttr` for none."""
-
-
-def any_quantized_element(type: Attribute) -> QuantizedType | None:
-    """Returns a tensor's element type, or the scalar type itself, if it is quantized (foreign or not); else None."""
-    element = element_type(type)
-    return element if isinstance(element, QuantizedType) else None
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -290,10 +290,3 @@ def storage_tensor(tensor: TensorType[Attribute]) -> TensorType[IntegerType]:
     element = quantized_element(tensor)
     assert element is not None, f"{tensor} is no quantized tensor"
     return TensorType(element.storage_type, tensor.get_shape(), tensor.encoding)
-
-
-def expressed_tensor(tensor: TensorType[Attribute]) -> TensorType[Attribute]:
-    """Returns the tensor type with the same shape and a quantized tensor's expressed floats as elements."""
-    element = quantized_element(tensor)
-    assert element is not None, f"{tensor} is no quantized tensor"
-    return TensorType(element.expressed, tensor.get_shape(), tensor.encoding)

@@ -33,7 +33,6 @@ from qmlir.dialects.quant.foreign import (
     CalibratedType,
     FloatStorageType,
     SubChannelType,
-    any_quantized_element,
 )
 from qmlir.dialects.quant.ops import DequantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.syntax import default_range, float_format
@@ -180,7 +179,6 @@ FOREIGN = [
 def test_the_compiler_refuses(text: str) -> None:
     type = parsed(text)
     assert quantized_element(TensorType(type, [2])) is None
-    assert any_quantized_element(TensorType(type, [2])) == type
     cast = DequantizeCastOp(test.TestOp(result_types=[TensorType(type, [2])]).res[0], TensorType(f32, [2]))
     cast.verify()
     with pytest.raises(QmlirError, match=r"quant.dcast: needs one scale, .* quantize per tensor or per axis"):

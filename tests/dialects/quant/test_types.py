@@ -27,7 +27,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 
 from qmlir.dialects.quant import QUANT
 from qmlir.dialects.quant.syntax import float_text
-from qmlir.dialects.quant.types import UniformType, expressed_tensor, quantized_element, storage_tensor
+from qmlir.dialects.quant.types import UniformType, quantized_element, storage_tensor
 
 u8 = IntegerType(8, Signedness.UNSIGNED)
 
@@ -227,7 +227,6 @@ def test_tensors() -> None:
     assert quantized_element(TensorType(f32, [2])) is None
     assert quantized_element(f32) is None
     assert storage_tensor(tensor) == TensorType(i8, [2, 3])
-    assert expressed_tensor(tensor) == TensorType(f32, [2, 3])
 
 
 def test_equality_is_of_bits() -> None:

@@ -110,7 +110,7 @@ class Draft:
         quant = self.device.quant
         if quant.scale == "pow2":
             exponent = -self.integer(max(quant.shift.min, -most), min(quant.shift.max, 16))
-            multiplier, shift = fixed_point.shift_multiplier(exponent)
+            multiplier, shift = fixed_point.quantize_multiplier(2.0**exponent)
             return (multiplier | 1 << 20, shift) if self.has("quant.scale") else (multiplier, shift)
         # A product with a multiplier of n bits and a sign, for a factor in [2^(e−1), 2^e), is shifted by n − e.
         least = -16 if quant.scale == "float32" else quant.multiplier_bits - 1 - quant.shift.max

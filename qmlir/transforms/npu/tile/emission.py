@@ -27,9 +27,6 @@ from qmlir.isa.encoding import Command, Place, field_kinds
 from qmlir.transforms.npu.tile.aliases import home_of
 from qmlir.transforms.npu.tile.engines import Engines, Region, Rest, regions
 
-_Finish = tuple[Operation, range | None]
-"""The purpose of a context: an operation, and the channels that it applies to (None for all)."""
-
 
 class Spot(NamedTuple):
     """A position in a buffer, as an offset in bytes."""
