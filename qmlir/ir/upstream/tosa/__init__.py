@@ -10,66 +10,13 @@ from xdsl.dialects.tosa import IfOp, NanModeAttr, RoundingModeAttr, YieldOp
 from xdsl.ir import Dialect
 
 from qmlir.ir.upstream.tosa.base import ShapeType
-from qmlir.ir.upstream.tosa.contraction import Conv2DOp, Conv3DOp, DepthwiseConv2DOp, MatMulOp, TransposeConv2DOp
-from qmlir.ir.upstream.tosa.elementwise import ELEMENTWISE, GatherOp, RescaleOp, ScatterOp, TableOp
-from qmlir.ir.upstream.tosa.reduction import (
-    ArgMaxOp,
-    AvgPool2DOp,
-    MaxPool2DOp,
-    ReduceAllOp,
-    ReduceAnyOp,
-    ReduceMaxOp,
-    ReduceMinOp,
-    ReduceProductOp,
-    ReduceSumOp,
-)
-from qmlir.ir.upstream.tosa.shape import (
-    ConcatOp,
-    ConstOp,
-    ConstShapeOp,
-    IdentityOp,
-    PadOp,
-    ReshapeOp,
-    ReverseOp,
-    SliceOp,
-    TileOp,
-    TransposeOp,
-)
+from qmlir.ir.upstream.tosa.contraction import CONTRACTIONS
+from qmlir.ir.upstream.tosa.elementwise import ELEMENTWISE
+from qmlir.ir.upstream.tosa.reduction import REDUCTIONS
+from qmlir.ir.upstream.tosa.shape import MOVEMENTS
 
 TOSA = Dialect(
     "tosa",
-    [
-        Conv2DOp,
-        Conv3DOp,
-        DepthwiseConv2DOp,
-        TransposeConv2DOp,
-        MatMulOp,
-        AvgPool2DOp,
-        MaxPool2DOp,
-        *ELEMENTWISE,
-        TableOp,
-        GatherOp,
-        ScatterOp,
-        ArgMaxOp,
-        ReduceAllOp,
-        ReduceAnyOp,
-        ReduceMaxOp,
-        ReduceMinOp,
-        ReduceProductOp,
-        ReduceSumOp,
-        RescaleOp,
-        ConstOp,
-        ConstShapeOp,
-        IdentityOp,
-        ConcatOp,
-        PadOp,
-        ReshapeOp,
-        ReverseOp,
-        SliceOp,
-        TileOp,
-        TransposeOp,
-        IfOp,
-        YieldOp,
-    ],
+    [*CONTRACTIONS, *ELEMENTWISE, *REDUCTIONS, *MOVEMENTS, IfOp, YieldOp],
     [ShapeType, NanModeAttr, RoundingModeAttr],
 )

@@ -30,6 +30,7 @@ from xdsl.irdl import (
     IRDLOperation,
     VerificationContext,
     irdl_attr_definition,
+    irdl_op_definition,
     traits_def,
 )
 from xdsl.parser import AttrParser, Parser
@@ -152,10 +153,7 @@ def _clause(parser: Parser, name: str) -> tuple[str, Attribute]:
         return name, CLAUSES.get(name, _any)(parser)
 
 
-Op = TypeVar("Op", bound=IRDLOperation)
-
-
-def parse_operation(cls: type[Op], parser: Parser) -> Operation:
+def parse_operation(cls: type[IRDLOperation], parser: Parser) -> Operation:
     """Parses an operation after its name: operands, properties in either syntax, and the function type.
 
     An operation of TOSA 0.80 is returned as an unregistered operation.
@@ -238,11 +236,6 @@ def is_float(type: Attribute) -> bool:
     return isinstance(type, AnyFloat)
 
 
-def is_narrow(type: Attribute) -> bool:
-    """Whether an element type is an integer of 8 bits."""
-    return type in NARROW
-
-
 def known(size: int) -> bool:
     """Whether a size is static."""
     return size != DYNAMIC_INDEX
@@ -302,11 +295,16 @@ class TosaOp(IRDLOperation, abc.ABC):
             if shape is not None and len(shape) != rank:
                 self.fail(f"needs {name} of rank {rank}, got {value.type}")
 
-    def check_result(self, shape: Iterable[int]) -> None:
-        """Checks that the first result has a shape."""
-        shape, result = tuple(shape), self.results[0]
-        if not fits(sizes(result), shape):
+    def check_result(self, shape: Iterable[int] | None) -> None:
+        """Checks that the first result has a shape; a shape of None is not known and not checked."""
+        result = self.results[0]
+        if shape is not None and not fits(sizes(result), shape := tuple(shape)):
             self.fail(f"must yield a tensor of shape {text(shape)}, got {result.type}")
+
+    def check_same(self, value: SSAValue) -> None:
+        """Checks that the first result has the element type and the shape of a value."""
+        self.check_element(element(value), result=self.results[0])
+        self.check_result(sizes(value))
 
     def check_element(self, wanted: Attribute, **values: SSAValue) -> None:
         """Checks that the values, given by name, have an element type."""
@@ -328,12 +326,11 @@ class TosaOp(IRDLOperation, abc.ABC):
 
     def check_zero_point(self, name: str, zero_point: SSAValue, data: SSAValue) -> None:
         """Checks that a zero point is a single element of the data's element type, and 0 unless that has 8 bits."""
-        shape = sizes(zero_point)
-        if not fits(shape, (1,)):
+        if not fits(sizes(zero_point), (1,)):
             self.fail(f"needs {name} of one element, got {zero_point.type}")
         self.check_element(element(data), **{name: zero_point})
         values = constant_value(zero_point)
-        if isinstance(values, DenseIntOrFPElementsAttr) and not is_narrow(element(data)):
+        if isinstance(values, DenseIntOrFPElementsAttr) and element(data) not in NARROW:
             if any(values.get_values()):
                 self.fail(f"needs {name} of 0 for elements of type {element(data)}, got {values.get_values()[0]}")
 
@@ -353,3 +350,13 @@ class TosaOp(IRDLOperation, abc.ABC):
                 self.fail(f"needs operands whose shapes broadcast, got {kinds}")
             result.append(given.pop() if given else DYNAMIC_INDEX if others else 1)
         return tuple(result)
+
+
+Kind = TypeVar("Kind", bound=TosaOp)
+
+
+def named(name: str, base: type[Kind], meaning: str) -> type[Kind]:
+    """Defines an operation that adds only a name and a meaning, its docstring, to its base class."""
+    words = "".join(w.capitalize() for w in name.split("_"))
+    made = irdl_op_definition(type(f"{words}Op", (base,), {"name": f"tosa.{name}", "__doc__": meaning}))
+    return cast(type[Kind], made)

@@ -1,7 +1,7 @@
 """TOSA's convolutions and matrix products."""
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import (
@@ -51,7 +51,7 @@ class SlidingOp(TosaOp, abc.ABC):
                 f"needs strides and dilations of at least 1 and no negative padding, "
                 f"got {list(stride)}, {list(dilation)} and {list(pad)}"
             )
-        image, result = sizes(self.operands[0]), sizes(self.results[0])
+        image = sizes(self.operands[0])
         if image is None:
             return
         for i, extent in enumerate(kernel):
@@ -65,9 +65,20 @@ class SlidingOp(TosaOp, abc.ABC):
                     f"dimension {i + 1}, got {image[i + 1]} - 1 + {before} + {after} - ({extent} - 1) * {dilation[i]} "
                     f"and a stride of {stride[i]}"
                 )
-            count = room // stride[i] + 1
-            if result is not None and not fits((result[i + 1],), (count,)):  # W3
-                self.fail(f"must yield {count} elements along dimension {i + 1}, got {self.results[0].type}")
+            self.check_count(i + 1, room // stride[i] + 1)  # W3
+
+    def check_count(self, dimension: int, count: int) -> None:
+        """Checks that the result has `count` elements along a dimension."""
+        result = sizes(self.results[0])
+        if result is not None and not fits((result[dimension],), (count,)):
+            self.fail(f"must yield {count} elements along dimension {dimension}, got {self.results[0].type}")
+
+    def check_accumulator(self, type: Attribute, allowed: Mapping[Attribute, tuple[Attribute, ...]]) -> None:
+        """Checks the type of the accumulator, given the types that TOSA allows for each element type of the input."""
+        kind = element(self.operands[0])
+        if kind in allowed and type not in allowed[kind]:
+            names = " or ".join(map(str, allowed[kind]))
+            self.fail(f"needs an acc_type of {names} for elements of type {kind}, got {type}")
 
 
 class ConvolutionOp(SlidingOp, abc.ABC):
@@ -96,13 +107,13 @@ class ConvolutionOp(SlidingOp, abc.ABC):
     SPATIAL: ClassVar[int] = 2
     """The number of dimensions over which the window slides."""
 
-    @abc.abstractmethod
     def channels(self, weight: tuple[int, ...]) -> tuple[int, int]:
-        """Returns (input channels, output channels) for a shape of the weights."""
+        """Returns (input channels, output channels) for a shape of the weights, [O,K…,C] unless overridden."""
+        return weight[-1], weight[0]
 
-    @abc.abstractmethod
     def kernel(self, weight: tuple[int, ...]) -> Sequence[int]:
-        """Returns the sizes of the window for a shape of the weights."""
+        """Returns the sizes of the window for a shape of the weights, [O,K…,C] unless overridden."""
+        return weight[1:-1]
 
     def check_operands(self) -> None:
         """Checks (C1) to (C4) and (C6)."""
@@ -110,10 +121,7 @@ class ConvolutionOp(SlidingOp, abc.ABC):
         kinds = element(self.input), element(self.weight)
         if not (all(map(is_integer, kinds)) or all(map(is_float, kinds))):  # C2
             self.fail(f"needs input and weight that are both integers or both floats, got {kinds[0]} and {kinds[1]}")
-        allowed = ACCUMULATORS.get(kinds[0])
-        if allowed is not None and self.acc_type not in allowed:  # C2
-            names = " or ".join(map(str, allowed))
-            self.fail(f"needs an acc_type of {names} for elements of type {kinds[0]}, got {self.acc_type}")
+        self.check_accumulator(self.acc_type, ACCUMULATORS)  # C2
         self.check_element(element(self.output), bias=self.bias)  # C3
         self.check_zero_point("input_zp", self.input_zp, self.input)  # C4
         self.check_zero_point("weight_zp", self.weight_zp, self.weight)  # C4
@@ -160,12 +168,6 @@ class Conv2DOp(DirectOp):
 
     name = "tosa.conv2d"
 
-    def channels(self, weight: tuple[int, ...]) -> tuple[int, int]:
-        return weight[-1], weight[0]
-
-    def kernel(self, weight: tuple[int, ...]) -> Sequence[int]:
-        return weight[1:-1]
-
 
 @irdl_op_definition
 class Conv3DOp(DirectOp):
@@ -173,12 +175,6 @@ class Conv3DOp(DirectOp):
 
     name = "tosa.conv3d"
     SPATIAL: ClassVar = 3
-
-    def channels(self, weight: tuple[int, ...]) -> tuple[int, int]:
-        return weight[-1], weight[0]
-
-    def kernel(self, weight: tuple[int, ...]) -> Sequence[int]:
-        return weight[1:-1]
 
 
 @irdl_op_definition
@@ -212,20 +208,14 @@ class TransposeConv2DOp(ConvolutionOp):
     name = "tosa.transpose_conv2d"
     out_pad = prop_def(DenseArrayBase.constr(i64))
 
-    def channels(self, weight: tuple[int, ...]) -> tuple[int, int]:
-        return weight[-1], weight[0]
-
-    def kernel(self, weight: tuple[int, ...]) -> Sequence[int]:
-        return weight[1:-1]
-
     def verify_(self) -> None:
         self.check_operands()
         self.check_counts(self.stride, pad=self.out_pad)
-        image, weight, result = sizes(self.input), sizes(self.weight), sizes(self.output)
+        image, weight = sizes(self.input), sizes(self.weight)
         stride, pad = numbers(self.stride), numbers(self.out_pad)
         if min(stride) < 1:  # W1
             self.fail(f"needs strides of at least 1, got {list(stride)}")
-        if image is None or weight is None or result is None:
+        if image is None or weight is None or sizes(self.output) is None:
             return
         for i, extent in enumerate(self.kernel(weight)):
             if not known(extent):
@@ -234,8 +224,7 @@ class TransposeConv2DOp(ConvolutionOp):
                 self.fail(f"needs an out_pad larger than minus the kernel's {extent}, got {list(pad)}")
             if known(image[i + 1]):
                 count = (image[i + 1] - 1) * stride[i] + sum(pad[2 * i : 2 * i + 2]) + extent
-                if not fits((result[i + 1],), (count,)):  # W3
-                    self.fail(f"must yield {count} elements along dimension {i + 1}, got {self.output.type}")
+                self.check_count(i + 1, count)  # W3
 
 
 @irdl_op_definition
@@ -272,3 +261,7 @@ class MatMulOp(TosaOp):
         if not fits(a[:1], b[:1]) or not fits(a[2:], b[1:2]):  # C1
             self.fail(f"needs a [N, H, C] and b [N, C, W], got {self.a.type} and {self.b.type}")
         self.check_result((a[0] if known(a[0]) else b[0], a[1], b[2]))  # C1
+
+
+CONTRACTIONS = (Conv2DOp, Conv3DOp, DepthwiseConv2DOp, TransposeConv2DOp, MatMulOp)
+"""All operations of this file."""

@@ -7,7 +7,7 @@ from xdsl.dialects.tosa import NanModeAttr, RoundingMode, RoundingModeAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
-from qmlir.ir.upstream.tosa.base import TENSOR, TosaOp, element, fits, is_float, is_integer, known, sizes
+from qmlir.ir.upstream.tosa.base import TENSOR, TosaOp, element, fits, is_float, is_integer, known, named, sizes
 
 # ---------------------------------------------------------------------------------------------------------------
 # TOSA's elementwise operations on one, two or three tensors, which must have the same rank and broadcast.
@@ -28,9 +28,7 @@ class ElementwiseOp(TosaOp, abc.ABC):
             self.check_element(element(self.output), operand=operand)  # E2
 
     def verify_(self) -> None:
-        shape = self.broadcast(self.operands)  # E1
-        if shape is not None:
-            self.check_result(shape)  # E1
+        self.check_result(self.broadcast(self.operands))  # E1
         self.check_elements()
 
 
@@ -56,12 +54,6 @@ class ComparisonOp(BinaryOp, abc.ABC):
     def check_elements(self) -> None:
         self.check_element(element(self.input1), input2=self.input2)  # E2
         self.check_element(i1, result=self.output)  # E2
-
-
-def _named(name: str, base: type[ElementwiseOp], meaning: str) -> type[ElementwiseOp]:
-    """Defines an operation from its name, its base class and the formula that becomes its docstring."""
-    words = "".join(w.capitalize() for w in name.split("_"))
-    return irdl_op_definition(type(f"{words}Op", (base,), {"name": f"tosa.{name}", "__doc__": meaning}))
 
 
 UNARY: dict[str, str] = {
@@ -103,7 +95,7 @@ COMPARISONS: dict[str, str] = {"equal": "a = b", "greater": "a > b", "greater_eq
 """Names and formulas of the functions of two elements that yield i1."""
 
 NAMED: dict[str, type[ElementwiseOp]] = {
-    name: _named(name, base, meaning)
+    name: named(name, base, meaning)
     for base, table in ((UnaryOp, UNARY), (BinaryOp, BINARY), (ComparisonOp, COMPARISONS))
     for name, meaning in table.items()
 }
@@ -116,18 +108,8 @@ class ExtremumOp(BinaryOp, abc.ABC):
     nan_mode = opt_prop_def(NanModeAttr)
 
 
-@irdl_op_definition
-class MaximumOp(ExtremumOp):
-    """max(a, b)."""
-
-    name = "tosa.maximum"
-
-
-@irdl_op_definition
-class MinimumOp(ExtremumOp):
-    """min(a, b)."""
-
-    name = "tosa.minimum"
+MaximumOp = named("maximum", ExtremumOp, "max(a, b).")
+MinimumOp = named("minimum", ExtremumOp, "min(a, b).")
 
 
 @irdl_op_definition
@@ -152,9 +134,7 @@ class MulOp(ElementwiseOp):
     shift = operand_def(TENSOR)
 
     def verify_(self) -> None:
-        shape = self.broadcast([self.input1, self.input2])  # E1
-        if shape is not None:
-            self.check_result(shape)  # E1
+        self.check_result(self.broadcast([self.input1, self.input2]))  # E1
         self.check_element(element(self.input1), input2=self.input2)  # E2
         if not is_integer(element(self.input1)) or not is_integer(element(self.output)):
             self.check_element(element(self.input1), result=self.output)  # E2
@@ -178,10 +158,7 @@ class NegateOp(TosaOp):
     output = result_def(TENSOR)
 
     def verify_(self) -> None:
-        shape = sizes(self.input1)
-        if shape is not None:
-            self.check_result(shape)  # E1
-        self.check_element(element(self.input1), result=self.output)  # E2
+        self.check_same(self.input1)  # E1, E2
         self.check_zero_point("input1_zp", self.input1_zp, self.input1)  # N1
         self.check_zero_point("output_zp", self.output_zp, self.output)  # N1
 
@@ -244,20 +221,6 @@ class CastOp(ElementwiseOp):
                 self.fail(f"needs elements that are integers or floats, got {value.type}")
 
 
-ELEMENTWISE = (
-    *NAMED.values(),
-    MaximumOp,
-    MinimumOp,
-    ArithmeticRightShiftOp,
-    MulOp,
-    NegateOp,
-    SelectOp,
-    ClampOp,
-    CastOp,
-)
-"""All operations of this file."""
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # TOSA's table lookups, gathers and scatters.
 
@@ -292,9 +255,7 @@ class TableOp(TosaOp):
         self.check_element(of_result, result=self.output)  # L1
         if not fits(sizes(self.table), (entries,)):  # L1
             self.fail(f"needs a table of {entries} entries for {kind}, got {self.table.type}")
-        shape = sizes(self.input1)
-        if shape is not None:
-            self.check_result(shape)  # L2
+        self.check_result(sizes(self.input1))  # L2
 
 
 def check_indices(op: TosaOp, indices: SSAValue) -> None:
@@ -401,8 +362,7 @@ class RescaleOp(TosaOp):
             allowed = "integers" if not wide or kinds[0] != i48 else "integers of at most 32 bits with scale32"
             self.fail(f"needs {allowed} to scale, got {kinds[0]} to {kinds[1]}")
         shape = sizes(self.input)
-        if shape is not None:
-            self.check_result(shape)  # C1
+        self.check_result(shape)  # C1
         self.check_element(i32 if wide else i16, multiplier=self.multiplier)  # C2
         self.check_element(i8, shift=self.shift)  # C2
         channels = (1,) if not bool(self.per_channel) else shape[-1:] if shape is not None else None
@@ -425,3 +385,11 @@ class RescaleOp(TosaOp):
                 self.check_element(i16, **{name: value})
             else:
                 self.check_zero_point(name, value, data)
+
+
+ELEMENTWISE = (
+    *NAMED.values(),
+    *(MaximumOp, MinimumOp, ArithmeticRightShiftOp, MulOp, NegateOp, SelectOp, ClampOp, CastOp),
+    *(TableOp, GatherOp, ScatterOp, RescaleOp),
+)
+"""All operations of this file."""

@@ -2,12 +2,12 @@
 
 import abc
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i1, i8, i16, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i1, i16, i32, i64
 from xdsl.dialects.tosa import NanModeAttr
 from xdsl.ir import TypeAttribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
-from qmlir.ir.upstream.tosa.base import TENSOR, TosaOp, element, fits, is_integer, numbers, sizes
+from qmlir.ir.upstream.tosa.base import TENSOR, TosaOp, element, fits, is_integer, named, numbers, sizes
 from qmlir.ir.upstream.tosa.contraction import ACCUMULATORS, SlidingOp
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -30,8 +30,7 @@ class ReductionOp(TosaOp, abc.ABC):
         self.check_axis(axis, self.input)  # R1
         self.check_element(element(self.input), result=self.output)  # R2
         shape = sizes(self.input)
-        if shape is not None:
-            self.check_result((*shape[:axis], *((1,) if shape else ()), *shape[axis + 1 :]))  # R2
+        self.check_result(shape and (*shape[:axis], 1, *shape[axis + 1 :]))  # R2
 
 
 class LogicalReductionOp(ReductionOp, abc.ABC):
@@ -45,48 +44,18 @@ class LogicalReductionOp(ReductionOp, abc.ABC):
         self.check_element(i1, input=self.input)  # R3
 
 
-@irdl_op_definition
-class ReduceAllOp(LogicalReductionOp):
-    """Whether all elements along `axis` are true."""
+class ExtremumReductionOp(ReductionOp, abc.ABC):
+    """Base of the reductions that select an element."""
 
-    name = "tosa.reduce_all"
-
-
-@irdl_op_definition
-class ReduceAnyOp(LogicalReductionOp):
-    """Whether any element along `axis` is true."""
-
-    name = "tosa.reduce_any"
-
-
-@irdl_op_definition
-class ReduceMaxOp(ReductionOp):
-    """The greatest element along `axis`."""
-
-    name = "tosa.reduce_max"
     nan_mode = opt_prop_def(NanModeAttr)
 
 
-@irdl_op_definition
-class ReduceMinOp(ReductionOp):
-    """The least element along `axis`."""
-
-    name = "tosa.reduce_min"
-    nan_mode = opt_prop_def(NanModeAttr)
-
-
-@irdl_op_definition
-class ReduceProductOp(ReductionOp):
-    """The product of the elements along `axis`."""
-
-    name = "tosa.reduce_product"
-
-
-@irdl_op_definition
-class ReduceSumOp(ReductionOp):
-    """The sum of the elements along `axis`."""
-
-    name = "tosa.reduce_sum"
+ReduceAllOp = named("reduce_all", LogicalReductionOp, "Whether all elements along `axis` are true.")
+ReduceAnyOp = named("reduce_any", LogicalReductionOp, "Whether any element along `axis` is true.")
+ReduceMaxOp = named("reduce_max", ExtremumReductionOp, "The greatest element along `axis`.")
+ReduceMinOp = named("reduce_min", ExtremumReductionOp, "The least element along `axis`.")
+ReduceProductOp = named("reduce_product", ReductionOp, "The product of the elements along `axis`.")
+ReduceSumOp = named("reduce_sum", ReductionOp, "The sum of the elements along `axis`.")
 
 
 @irdl_op_definition
@@ -109,8 +78,7 @@ class ArgMaxOp(TosaOp):
         if not is_integer(element(self.output)):  # R2
             self.fail(f"must yield integers, got {self.output.type}")
         shape = sizes(self.input)
-        if shape is not None:
-            self.check_result((*shape[:axis], *shape[axis + 1 :]))  # R2
+        self.check_result(shape and (*shape[:axis], *shape[axis + 1 :]))  # R2
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -164,10 +132,7 @@ class AvgPool2DOp(PoolOp):
         super().verify_()
         self.check_zero_point("input_zp", self.input_zp, self.input)  # P3
         self.check_zero_point("output_zp", self.output_zp, self.output)  # P3
-        allowed = {**ACCUMULATORS, i8: (i32,), i16: (i32,)}.get(element(self.input))
-        if allowed is not None and self.acc_type not in allowed:  # P4
-            names = " or ".join(map(str, allowed))
-            self.fail(f"needs an acc_type of {names} for elements of type {element(self.input)}, got {self.acc_type}")
+        self.check_accumulator(self.acc_type, {**ACCUMULATORS, i16: (i32,)})  # P4
 
 
 @irdl_op_definition
@@ -177,3 +142,10 @@ class MaxPool2DOp(PoolOp):
     name = "tosa.max_pool2d"
     input = operand_def(TENSOR)
     nan_mode = opt_prop_def(NanModeAttr)
+
+
+REDUCTIONS = (
+    *(ReduceAllOp, ReduceAnyOp, ReduceMaxOp, ReduceMinOp, ReduceProductOp, ReduceSumOp),
+    *(ArgMaxOp, AvgPool2DOp, MaxPool2DOp),
+)
+"""All operations of this file."""

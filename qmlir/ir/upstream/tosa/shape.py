@@ -92,10 +92,7 @@ class IdentityOp(TosaOp):
     output = result_def(TENSOR)
 
     def verify_(self) -> None:
-        shape = sizes(self.input1)
-        self.check_element(element(self.input1), result=self.output)  # S1
-        if shape is not None:
-            self.check_result(shape)  # S1
+        self.check_same(self.input1)  # S1
 
 
 @irdl_op_definition
@@ -200,11 +197,8 @@ class ReverseOp(TosaOp):
     output = result_def(TENSOR)
 
     def verify_(self) -> None:
-        shape = sizes(self.input1)
         self.check_axis(self.axis.value.data, self.input1)  # S1
-        self.check_element(element(self.input1), result=self.output)  # S2
-        if shape is not None:
-            self.check_result(shape)  # S2
+        self.check_same(self.input1)  # S2
 
 
 @irdl_op_definition
@@ -282,3 +276,10 @@ class TransposeOp(TosaOp):
         if sorted(perms) != list(range(len(shape))):  # S1
             self.fail(f"needs a permutation of {len(shape)} dimensions, got {list(perms)}")
         self.check_result(shape[p] for p in perms)  # S2
+
+
+MOVEMENTS = (
+    *(ConstOp, ConstShapeOp, IdentityOp, ConcatOp, PadOp, ReshapeOp, ReverseOp, SliceOp, TileOp),
+    TransposeOp,
+)
+"""All operations of this file."""
