@@ -12,12 +12,13 @@ from typing import ClassVar
 from typing_extensions import TypeIs
 from xdsl.dialects import arith
 from xdsl.dialects.builtin import AnyFloat, AnyFloatConstr, SignlessIntegerConstraint, TensorType, VectorType
-from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.ir.types import is_integer, is_vector
+from qmlir.ir.upstream import completed
 
 _INTEGERS = (
     SignlessIntegerConstraint
@@ -146,8 +147,4 @@ class FPToUIOp(FloatToIntegerOp):
 COMPLETED = (ExtSIOp, ExtUIOp, TruncIOp, SIToFPOp, UIToFPOp, FPToSIOp, FPToUIOp)
 """The operations of this file that replace xDSL's operations of the same name."""
 
-_NAMES = {op.name for op in COMPLETED}
-
-ARITH = Dialect(
-    "arith", [*(op for op in arith.Arith.operations if op.name not in _NAMES), *COMPLETED], [*arith.Arith.attributes]
-)
+ARITH = completed(arith.Arith, COMPLETED)

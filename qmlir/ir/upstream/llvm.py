@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     i1,
     i64,
 )
-from xdsl.ir import Attribute, Dialect, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AnyAttr,
     EqAttrConstraint,
@@ -41,6 +41,7 @@ from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.ir.types import is_vector
+from qmlir.ir.upstream import completed
 
 GEP_INBOUNDS = 3
 """`noWrapFlags` of an `inbounds` GEP; LLVM 19 has a unit property `inbounds` instead, so qmlir's GEPs carry both."""
@@ -63,6 +64,9 @@ class FloatIntegerCastOp(IRDLOperation, ABC):
     traits = traits_def(NoMemoryEffect())
     assembly_format = "$arg attr-dict `:` type($arg) `to` type($result)"
 
+    def __init__(self, arg: SSAValue, result_type: Attribute):
+        super().__init__(operands=[arg], result_types=[result_type])
+
     def verify_(self) -> None:
         source, result = self.operands[0].type, self.results[0].type
         if _lanes(source) != _lanes(result):  # C1
@@ -74,9 +78,6 @@ class FloatToIntegerOp(FloatIntegerCastOp, ABC):
 
     arg = operand_def(_FLOATS)
     result = result_def(_INTEGERS)
-
-    def __init__(self, arg: SSAValue, result_type: Attribute):
-        super().__init__(operands=[arg], result_types=[result_type])
 
 
 @irdl_op_definition
@@ -100,9 +101,6 @@ class UIToFPOp(FloatIntegerCastOp):
     name = "llvm.uitofp"
     arg = operand_def(_INTEGERS)
     result = result_def(_FLOATS)
-
-    def __init__(self, arg: SSAValue, result_type: Attribute):
-        super().__init__(operands=[arg], result_types=[result_type])
 
 
 @irdl_op_definition
@@ -267,14 +265,7 @@ class SelectOp(IRDLOperation):
             raise VerifyException(f"conditions and lanes must be as many, got {self.cond.type} and {self.res.type}")
 
 
-COMPLETED: tuple[type[Operation], ...] = (
-    *(FPToSIOp, FPToUIOp, UIToFPOp, ExtractElementOp),
-    *(AddOp, SubOp, MulOp, ShlOp, FCmpOp, SelectOp),
-)
-"""The operations of this file; some of them replace xDSL's operation of the same name."""
-
-_NAMES = {op.name for op in COMPLETED}
-
-LLVM = Dialect(
-    "llvm", [*(op for op in llvm.LLVM.operations if op.name not in _NAMES), *COMPLETED], [*llvm.LLVM.attributes]
+LLVM = completed(
+    llvm.LLVM,
+    [FPToSIOp, FPToUIOp, UIToFPOp, ExtractElementOp, AddOp, SubOp, MulOp, ShlOp, FCmpOp, SelectOp],
 )

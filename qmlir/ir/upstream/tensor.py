@@ -18,10 +18,12 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnrankedTensorType,
 )
-from xdsl.ir import Attribute, Dialect, SSAValue
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import BaseAttr, IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
+
+from qmlir.ir.upstream import completed
 
 _TENSOR = AnyTensorTypeConstr | AnyUnrankedTensorTypeConstr
 
@@ -85,8 +87,4 @@ class ReshapeOp(IRDLOperation):
                 )
 
 
-TENSOR = Dialect(
-    "tensor",
-    [*(op for op in tensor.Tensor.operations if op.name != ReshapeOp.name), ReshapeOp],
-    [*tensor.Tensor.attributes],
-)
+TENSOR = completed(tensor.Tensor, [ReshapeOp])
