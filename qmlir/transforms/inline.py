@@ -6,7 +6,6 @@ A network in several functions becomes a single function, which is what the pass
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import cast
 
@@ -29,7 +28,6 @@ Calls = Mapping[func.FuncOp, Mapping[func.CallOp, func.FuncOp]]
 """Caller → call in it → called function."""
 
 
-@dataclass(frozen=True)
 class InlinePass(ModulePass):
     """Replaces calls by the body of the called function, and erases private functions that become unused.
 

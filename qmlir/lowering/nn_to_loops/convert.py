@@ -1,7 +1,5 @@
 """The pass `nn-to-loops`: lowers float operations, data movement and casts to kernels."""
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -35,7 +33,6 @@ RULES: Rules = {
 }
 
 
-@dataclass(frozen=True)
 class NNToLoopsPass(ModulePass):
     """Replaces each float operation by a call of a kernel function; quantized and qint operations stay.
 

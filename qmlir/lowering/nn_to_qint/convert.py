@@ -1,7 +1,6 @@
 """The pass `nn-to-qint`: operations on quantized types become operations on integers, with signed storage."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -257,7 +256,6 @@ LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], Rounding], l
 """Operation class → (operation, integer operands, rounding) → operations, the last of which yields the result."""
 
 
-@dataclass(frozen=True)
 class NNToQIntPass(ModulePass):
     """Lowers nn on quantized types to qint; operations without an integer form compute in f32 between casts.
 

@@ -10,7 +10,6 @@ Float subgraphs (islands) cannot be exported; quantize the network without them 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -33,7 +32,6 @@ RULES: Mapping[type[Operation], Rule] = {
 }
 
 
-@dataclass(frozen=True)
 class QIntToLinalgPass(ModulePass):
     """Exports an integer network to linalg, arith, tensor and math, for upstream's tools.
 

@@ -1,7 +1,5 @@
 """The pass `qint-to-loops`: lowers integer operations to kernels."""
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -19,7 +17,6 @@ RULES: Rules = {
 }
 
 
-@dataclass(frozen=True)
 class QIntToLoopsPass(ModulePass):
     """Replaces each integer operation by a call of a kernel; a contraction and its requantization share a call.
 

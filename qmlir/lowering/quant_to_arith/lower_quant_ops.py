@@ -56,7 +56,6 @@ Scaled: TypeAlias = UniformType | SubChannelType
 """The quantized types that have scales and integer storage."""
 
 
-@dataclass(frozen=True)
 class LowerQuantOpsPass(ModulePass):
     """Lowers `quant.qcast` and `quant.dcast` to arith, linalg, tensor and shape; the quantizing cast truncates.
 

@@ -6,7 +6,6 @@ fills. Operations that no lowering knew are refused here; the error lists all of
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func, memref
@@ -32,7 +31,6 @@ from qmlir.ir.rewriting import node_name
 from qmlir.ir.types import is_memref
 
 
-@dataclass(frozen=True)
 class FinishLoopsPass(ModulePass):
     """Folds the casts between tensors and buffers, and makes the results of main trailing memref arguments.
 

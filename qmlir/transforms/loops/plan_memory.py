@@ -45,7 +45,6 @@ from qmlir.ir.types import dtype_of, is_memref, is_numpys_own
 from qmlir.ir.weights import WeightsAttr
 
 
-@dataclass(frozen=True)
 class PlanMemoryPass(ModulePass):
     """Assigns every buffer of the entry function an offset in one arena, and every constant an offset in one blob.
 

@@ -450,7 +450,6 @@ def cancel_transposes(module: ModuleOp, budget: Budget | None = None) -> bool:
     return rewrite(module, SETTLING) or moved
 
 
-@dataclass(frozen=True)
 class CancelTransposesPass(ModulePass):
     """Moves transposes until they cancel against their inverse or fold into a reshape or into weights.
 

@@ -175,7 +175,6 @@ def fold_batch_norm(module: ModuleOp) -> bool:
     return rewrite(module, PATTERNS)
 
 
-@dataclass(frozen=True)
 class FoldBatchNormPass(ModulePass):
     """Folds per-channel scales and offsets into the weights and biases of neighbouring contractions.
 

@@ -4,7 +4,6 @@ Enters and leaves: nn. A concatenation has one scale for all its operands. A sli
 the state that a causal convolution passes on, would otherwise be rounded in steps of the operand with the widest range.
 """
 
-from dataclasses import dataclass
 from itertools import accumulate
 
 from xdsl.context import Context
@@ -49,7 +48,6 @@ def fold_slices(module: ModuleOp) -> bool:
     return rewrite(module, [NarrowConcat()])
 
 
-@dataclass(frozen=True)
 class FoldSlicesPass(ModulePass):
     """Makes a slice of a concatenation read only the operands that it takes elements from.
 

@@ -5,8 +5,6 @@ here keeps results bit for bit. An activation fuses only if it is the sole user 
 shared values remain.
 """
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -133,7 +131,6 @@ def fuse_activation(module: ModuleOp) -> bool:
     return rewrite(module, PATTERNS)
 
 
-@dataclass(frozen=True)
 class FuseActivationPass(ModulePass):
     """Fuses relu and clamp into the contraction, sum, difference or product before them, as `min` and `max`.
 

@@ -6,7 +6,6 @@ transposed at compile time. A product with a batch of constant matrices does not
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
@@ -116,7 +115,6 @@ def fuse_bias(module: ModuleOp) -> bool:
     return rewrite(module, PATTERNS)
 
 
-@dataclass(frozen=True)
 class FuseBiasPass(ModulePass):
     """Turns the addition of a constant along the output channels into the bias of the contraction before it.
 

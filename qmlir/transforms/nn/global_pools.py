@@ -6,8 +6,6 @@ scale. A pool between the quantize and dequantize casts of a model that was impo
 it keeps the source model's scale rule.
 """
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -37,7 +35,6 @@ def name_global_pools(module: ModuleOp) -> bool:
     return rewrite(module, [NameGlobalPool()])
 
 
-@dataclass(frozen=True)
 class GlobalPoolsPass(ModulePass):
     """Turns an average pool over whole images into a global average pool, whose result has its own scale.
 

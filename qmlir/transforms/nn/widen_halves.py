@@ -11,8 +11,6 @@ quantize as in the f32 network from which the network in halves was converted.
 The names of a narrowing cast go to the operation whose result it rounds.
 """
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp, TensorType, f32
 from xdsl.ir import Operation, OpResult, SSAValue
@@ -27,7 +25,6 @@ from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import replace, rewrite, set_names, take_over
 
 
-@dataclass(frozen=True)
 class WidenHalvesPass(ModulePass):
     """Computes networks in halves (f16, bf16) in f32, without rounding to halves between operations.
 

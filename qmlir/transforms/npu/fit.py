@@ -30,7 +30,6 @@ LONGEST = 8
 """The most consecutive layers that are split into bands together."""
 
 
-@dataclass(frozen=True)
 class NPUFitPass(ModulePass):
     """Splits layers into bands of rows until the tensors of the network fit their memory.
 

@@ -6,7 +6,6 @@ only if it is the only reader of the result, and if it keeps every element at it
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -29,7 +28,6 @@ FIRST = (ContractionOp, qint.GlobalSumPoolOp, *ELEMENTWISE)
 """Operations with which a chain may begin."""
 
 
-@dataclass(frozen=True)
 class NPUFusePass(ModulePass):
     """Merges elementwise layers into the layer before them, so that they run tile by tile behind it.
 

@@ -10,7 +10,6 @@ the remaining dependences the pass adds waits, the latest command first, since t
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
@@ -30,7 +29,6 @@ from qmlir.isa.commands import SetContext, Sync, waits_for_all
 from qmlir.isa.encoding import MOST_WAITS, Command
 
 
-@dataclass(frozen=True)
 class NPUOrderPass(ModulePass):
     """Adds to each command the waits that it needs.
 

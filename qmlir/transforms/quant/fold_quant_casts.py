@@ -4,8 +4,6 @@ Upstream's `canonicalize` replaces a `dcast` of a `qcast` by the input of the `q
 quantization parameters, so `canonicalize` keeps such pairs here (dialects/quant/ops.py); this pass removes them.
 """
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -15,7 +13,6 @@ from qmlir.dialects.quant.ops import CastOp, DequantizeCastOp, QuantizeCastOp
 from qmlir.ir.rewriting import replace, rewrite
 
 
-@dataclass(frozen=True)
 class FoldQuantCastsPass(ModulePass):
     """Replaces a `dcast` of a `qcast`, and a `qcast` of a `dcast`, by the pair's input if that has the same type.
 

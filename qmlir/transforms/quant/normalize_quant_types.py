@@ -6,7 +6,6 @@ block. The other sub-channel types stay.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -20,7 +19,6 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.types import element_type, with_element
 
 
-@dataclass(frozen=True)
 class NormalizeQuantTypesPass(ModulePass):
     """Turns sub-channel types with one block, or with one block for each index of one axis, into simpler types.
 

@@ -4,8 +4,6 @@ Inside a function nothing changes: a `quant.scast` converts each quantized argum
 that know nothing of quantized types can call the function then.
 """
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import FunctionType, IntegerType, ModuleOp
@@ -18,7 +16,6 @@ from qmlir.errors import PipelineError
 from qmlir.ir.types import element_type, stored_type
 
 
-@dataclass(frozen=True)
 class StripFuncQuantTypesPass(ModulePass):
     """Replaces quantized types in function signatures, calls and returns by the types of their stored integers.
 

@@ -32,7 +32,6 @@ from qmlir.transforms.npu.place.arena import Full, Item, around, live_at_most, p
 from qmlir.transforms.npu.tile.engines import Region, Rest, regions, staged_from
 
 
-@dataclass(frozen=True)
 class NPUPlacePass(ModulePass):
     """Assigns addresses to buffers.
 

@@ -4,7 +4,6 @@ Enters: the network as `npu.layer` and `npu.host` on tensors, and `npu.device` o
 commands in a valid serial order; functions that the host runs; `npu.layers`, the names of the layers.
 """
 
-from dataclasses import dataclass
 from typing import cast
 
 from xdsl.builder import Builder
@@ -38,7 +37,6 @@ ELEMENTS = {"bool": "i1", "float32": "f32", "float64": "f64", "float16": "f16"} 
 """numpy type of a port's elements → its name in a program."""
 
 
-@dataclass(frozen=True)
 class NPUTilePass(ModulePass):
     """Turns every layer into commands, tile by tile."""
 
