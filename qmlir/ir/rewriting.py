@@ -15,10 +15,13 @@ Names move by three rules:
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import ClassVar
 
+from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriter, PatternRewriteWalker, RewritePattern
 from xdsl.transforms.dead_code_elimination import is_trivially_dead, region_dce
 
@@ -40,6 +43,20 @@ def rewrite(module: ModuleOp, patterns: Sequence[RewritePattern]) -> bool:
 
 def _count(module: ModuleOp) -> int:
     return sum(1 for _ in module.walk())
+
+
+class PatternPass(ModulePass):
+    """Base of the passes that apply patterns until none matches."""
+
+    PATTERNS: ClassVar[Sequence[RewritePattern]]
+
+    @classmethod
+    def run(cls, module: ModuleOp) -> bool:
+        """Applies the patterns to a module; returns whether anything changed."""
+        return rewrite(module, cls.PATTERNS)
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.run(op)
 
 
 class ReleaseUnusedOperation(RewritePattern):

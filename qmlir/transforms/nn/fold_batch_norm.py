@@ -11,10 +11,7 @@ offset before a padded convolution does not fold.
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from qmlir.dialects.nn import AddOp, ConstantOp, DepthwiseConv2DOp, FullyConnectedOp, MulOp, ReshapeOp
@@ -22,7 +19,6 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import BinaryOp
 from qmlir.dialects.nn.queries import (
     channel_vector,
-    contraction_behind,
     derived_constant,
     foldable_contraction,
     keeps_shape,
@@ -32,8 +28,8 @@ from qmlir.dialects.nn.queries import (
 )
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import Array, shape_of
-from qmlir.ir.rewriting import replace, rewrite
-from qmlir.transforms.nn.fuse_bias import FuseOffsetIntoBias
+from qmlir.ir.rewriting import PatternPass, replace
+from qmlir.transforms.nn.fuse_bias import FuseOffsetIntoBias, channelwise
 
 
 class FoldScaleIntoPrecedingContraction(RewritePattern):
@@ -41,15 +37,9 @@ class FoldScaleIntoPrecedingContraction(RewritePattern):
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: MulOp, rewriter: PatternRewriter) -> None:
-        if (split := split_constant(op)) is None:
+        if (found := channelwise(op)) is None:
             return
-        x, constant = split
-        behind = contraction_behind(x)
-        if behind is None or not keeps_shape(op, x):
-            return
-        vector = channel_vector(constant.value.array, shape_of(x))
-        if vector is None:
-            return
+        behind, vector, constant = found
         contraction, scale = behind.contraction, vector.astype(np.float64)
         weights = contraction.with_weights(contraction.weights * contraction.along_outputs(scale), constant)
         has_bias = contraction.bias_constant is not None
@@ -161,21 +151,7 @@ class MergeConstants(RewritePattern):
         replace(rewriter, op, [both, new], absorbing=[inner])
 
 
-PATTERNS = (
-    FuseOffsetIntoBias(),
-    FoldScaleIntoPrecedingContraction(),
-    MergeConstants(),
-    FoldScaleIntoFollowingContraction(),
-    FoldOffsetIntoFollowingContraction(),
-)
-
-
-def fold_batch_norm(module: ModuleOp) -> bool:
-    """Folds per-channel scales and offsets in a module; returns whether anything changed."""
-    return rewrite(module, PATTERNS)
-
-
-class FoldBatchNormPass(ModulePass):
+class FoldBatchNormPass(PatternPass):
     """Folds per-channel scales and offsets into the weights and biases of neighbouring contractions.
 
     ```mlir
@@ -190,6 +166,10 @@ class FoldBatchNormPass(ModulePass):
     """
 
     name = "fold-batch-norm"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fold_batch_norm(op)
+    PATTERNS = (
+        FuseOffsetIntoBias(),
+        FoldScaleIntoPrecedingContraction(),
+        MergeConstants(),
+        FoldScaleIntoFollowingContraction(),
+        FoldOffsetIntoFollowingContraction(),
+    )

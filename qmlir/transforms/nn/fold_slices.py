@@ -6,15 +6,13 @@ the state that a causal convolution passes on, would otherwise be rounded in ste
 
 from itertools import accumulate
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, i64
+from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from qmlir.dialects.nn import ConcatOp, SliceOp
 from qmlir.ir.interfaces import shape_of
-from qmlir.ir.rewriting import replace, rewrite
+from qmlir.ir.rewriting import PatternPass, replace
 
 
 class NarrowConcat(RewritePattern):
@@ -43,12 +41,7 @@ class NarrowConcat(RewritePattern):
         replace(rewriter, op, [*new, SliceOp.make(operands, properties)])
 
 
-def fold_slices(module: ModuleOp) -> bool:
-    """Narrows the concatenations that slices read; returns whether anything changed."""
-    return rewrite(module, [NarrowConcat()])
-
-
-class FoldSlicesPass(ModulePass):
+class FoldSlicesPass(PatternPass):
     """Makes a slice of a concatenation read only the operands that it takes elements from.
 
     ```mlir
@@ -62,6 +55,4 @@ class FoldSlicesPass(ModulePass):
     """
 
     name = "fold-slices"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fold_slices(op)
+    PATTERNS = (NarrowConcat(),)

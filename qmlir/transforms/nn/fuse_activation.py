@@ -5,10 +5,7 @@ here keeps results bit for bit. An activation fuses only if it is the sole user 
 shared values remain.
 """
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from qmlir.dialects.nn import ClampOp, ConcatOp, MaxPool2DOp, ReluOp, ReshapeOp, TransposeOp
@@ -16,7 +13,7 @@ from qmlir.dialects.nn.base import Clamped, bound, is_float
 from qmlir.dialects.nn.elementwise import UnaryOp
 from qmlir.dialects.nn.queries import Bounds, used_once
 from qmlir.ir.names import NAME, NameAttr
-from qmlir.ir.rewriting import replace, rewrite, tensor_name
+from qmlir.ir.rewriting import PatternPass, replace, tensor_name
 
 INFINITY = float("inf")
 
@@ -123,15 +120,7 @@ def _takes_activation(value: SSAValue) -> bool:
     return isinstance(owner, Clamped) or activation_bounds(owner) is not None
 
 
-PATTERNS = (FuseActivationIntoProducer(), MergeActivations(), MoveActivationBeforeMovement())
-
-
-def fuse_activation(module: ModuleOp) -> bool:
-    """Fuses activations in a module; returns whether anything changed."""
-    return rewrite(module, PATTERNS)
-
-
-class FuseActivationPass(ModulePass):
+class FuseActivationPass(PatternPass):
     """Fuses relu and clamp into the contraction, sum, difference or product before them, as `min` and `max`.
 
     ```mlir
@@ -145,6 +134,4 @@ class FuseActivationPass(ModulePass):
     """
 
     name = "fuse-activation"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fuse_activation(op)
+    PATTERNS = (FuseActivationIntoProducer(), MergeActivations(), MoveActivationBeforeMovement())

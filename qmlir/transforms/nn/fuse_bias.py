@@ -8,15 +8,13 @@ transposed at compile time. A product with a batch of constant matrices does not
 import math
 
 import numpy as np
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from qmlir.dialects.nn import AddOp, ConstantOp, FullyConnectedOp, MatMulOp, ReshapeOp, TransposeOp
+from qmlir.dialects.nn import AddOp, ConstantOp, FullyConnectedOp, MatMulOp, MulOp, ReshapeOp, TransposeOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.queries import (
+    ContractionBehind,
     channel_vector,
     contraction_behind,
     derived_constant,
@@ -25,8 +23,8 @@ from qmlir.dialects.nn.queries import (
     split_constant,
 )
 from qmlir.dialects.windows import ints
-from qmlir.ir.interfaces import Shape, shape_of
-from qmlir.ir.rewriting import replace, rewrite
+from qmlir.ir.interfaces import Array, Shape, shape_of
+from qmlir.ir.rewriting import PatternPass, replace
 
 
 class TurnMatMulIntoFullyConnected(RewritePattern):
@@ -85,20 +83,30 @@ def _turned(value: SSAValue) -> TransposeOp:
     return TransposeOp.make([value], {"permutation": ints([*outer, columns, rows])})
 
 
+def channelwise(op: AddOp | MulOp) -> tuple[ContractionBehind, Array, ConstantOp] | None:
+    """A sum or product of a contraction and a constant along the output channels; None for any other.
+
+    Returns:
+        The contraction, the constant as a vector with an element for each output channel, and the constant.
+    """
+    if (split := split_constant(op)) is None:
+        return None
+    x, constant = split
+    behind = contraction_behind(x)
+    if behind is None or not keeps_shape(op, x):
+        return None
+    vector = channel_vector(constant.value.array, shape_of(x))
+    return None if vector is None else (behind, vector, constant)
+
+
 class FuseOffsetIntoBias(RewritePattern):
     """contraction(x, w, b) + c → contraction(x, w, b + c), for a constant c along the output channels."""
 
     @op_type_rewrite_pattern
     def match_and_rewrite(self, op: AddOp, rewriter: PatternRewriter) -> None:
-        if (split := split_constant(op)) is None:
+        if (found := channelwise(op)) is None:
             return
-        x, constant = split
-        behind = contraction_behind(x)
-        if behind is None or not keeps_shape(op, x):
-            return
-        offset = channel_vector(constant.value.array, shape_of(x))
-        if offset is None:
-            return
+        behind, offset, constant = found
         contraction = behind.contraction
         bias = contraction.with_bias(contraction.bias + offset, constant)
         if bias is None:
@@ -107,15 +115,7 @@ class FuseOffsetIntoBias(RewritePattern):
         replace(rewriter, op, behind.moved(new), absorbing=behind.operations, doing=new[-1])
 
 
-PATTERNS = (TurnMatMulIntoFullyConnected(), PutConstantFactorLast(), FuseOffsetIntoBias())
-
-
-def fuse_bias(module: ModuleOp) -> bool:
-    """Fuses biases in a module; returns whether anything changed."""
-    return rewrite(module, PATTERNS)
-
-
-class FuseBiasPass(ModulePass):
+class FuseBiasPass(PatternPass):
     """Turns the addition of a constant along the output channels into the bias of the contraction before it.
 
     ```mlir
@@ -129,6 +129,4 @@ class FuseBiasPass(ModulePass):
     """
 
     name = "fuse-bias"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fuse_bias(op)
+    PATTERNS = (TurnMatMulIntoFullyConnected(), PutConstantFactorLast(), FuseOffsetIntoBias())

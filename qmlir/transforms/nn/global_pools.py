@@ -6,16 +6,13 @@ scale. A pool between the quantize and dequantize casts of a model that was impo
 it keeps the source model's scale rule.
 """
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from qmlir.dialects.nn import AveragePool2DOp, GlobalAveragePoolOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.ir.interfaces import shape_of
-from qmlir.ir.rewriting import replace, rewrite
+from qmlir.ir.rewriting import PatternPass, replace
 
 
 class NameGlobalPool(RewritePattern):
@@ -30,12 +27,7 @@ class NameGlobalPool(RewritePattern):
             replace(rewriter, op, GlobalAveragePoolOp.make([op.x]))
 
 
-def name_global_pools(module: ModuleOp) -> bool:
-    """Turns average pools over whole images into global pools; returns whether anything changed."""
-    return rewrite(module, [NameGlobalPool()])
-
-
-class GlobalPoolsPass(ModulePass):
+class GlobalPoolsPass(PatternPass):
     """Turns an average pool over whole images into a global average pool, whose result has its own scale.
 
     ```mlir
@@ -46,6 +38,4 @@ class GlobalPoolsPass(ModulePass):
     """
 
     name = "global-pools"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        name_global_pools(op)
+    PATTERNS = (NameGlobalPool(),)

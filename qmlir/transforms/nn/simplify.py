@@ -15,13 +15,13 @@ from xdsl.passes import ModulePass
 from qmlir.ir.budget import Budget, budget_of
 from qmlir.ir.passes import option
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
-from qmlir.transforms.nn.fold_batch_norm import fold_batch_norm
+from qmlir.transforms.nn.fold_batch_norm import FoldBatchNormPass
 from qmlir.transforms.nn.fold_constants import fold_constants
-from qmlir.transforms.nn.fold_slices import fold_slices
-from qmlir.transforms.nn.fuse_activation import fuse_activation
-from qmlir.transforms.nn.fuse_bias import fuse_bias
-from qmlir.transforms.nn.global_pools import name_global_pools
-from qmlir.transforms.nn.widen_halves import widen_halves
+from qmlir.transforms.nn.fold_slices import FoldSlicesPass
+from qmlir.transforms.nn.fuse_activation import FuseActivationPass
+from qmlir.transforms.nn.fuse_bias import FuseBiasPass
+from qmlir.transforms.nn.global_pools import GlobalPoolsPass
+from qmlir.transforms.nn.widen_halves import WidenHalvesPass
 
 Step = Callable[[ModuleOp], bool]
 """A function that rewrites a module and returns whether it changed anything."""
@@ -30,15 +30,15 @@ Step = Callable[[ModuleOp], bool]
 def steps(budget: Budget) -> tuple[Step, ...]:
     """The steps of one round; all rounds charge the constants that they compute to the same budget."""
     return (
-        widen_halves,  # first, so that operations on f16 fuse like operations on f32
+        WidenHalvesPass.run,  # first, so that operations on f16 fuse like operations on f32
         partial(fold_constants, budget=budget),
-        fold_slices,
-        fuse_bias,  # matrix products become fully connected layers; transposes can fold into their weights
+        FoldSlicesPass.run,
+        FuseBiasPass.run,  # matrix products become fully connected layers; transposes can fold into their weights
         partial(cancel_transposes, budget=budget),  # operations that fuse then are adjacent
-        fold_batch_norm,
-        fuse_bias,
-        name_global_pools,
-        fuse_activation,  # last: scale and bias do not fold into a clamped contraction
+        FoldBatchNormPass.run,
+        FuseBiasPass.run,
+        GlobalPoolsPass.run,
+        FuseActivationPass.run,  # last: scale and bias do not fold into a clamped contraction
     )
 
 

@@ -11,10 +11,8 @@ quantize as in the f32 network from which the network in halves was converted.
 The names of a narrowing cast go to the operation whose result it rounds.
 """
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, ModuleOp, TensorType, f32
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, TensorType, f32
 from xdsl.ir import Operation, OpResult, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from qmlir.dialects.nn import CastOp
@@ -22,30 +20,7 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.names import NameAttr, names_of
-from qmlir.ir.rewriting import replace, rewrite, set_names, take_over
-
-
-class WidenHalvesPass(ModulePass):
-    """Computes networks in halves (f16, bf16) in f32, without rounding to halves between operations.
-
-    ```mlir
-    %1 = nn.cast %0 : tensor<2x2xf32> -> tensor<2x2xf16>
-    %2 = nn.transpose %1 {permutation = array<i64: 1, 0>} : tensor<2x2xf16> -> tensor<2x2xf16>
-    %3 = nn.cast %2 : tensor<2x2xf16> -> tensor<2x2xf32>
-    // becomes
-    %3 = nn.transpose %0 {permutation = array<i64: 1, 0>} : tensor<2x2xf32> -> tensor<2x2xf32>
-    ```
-    """
-
-    name = "widen-halves"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        widen_halves(op)
-
-
-def widen_halves(module: ModuleOp) -> bool:
-    """Computes a module in f32 instead of halves; returns whether anything changed."""
-    return rewrite(module, (NameWhatIsRounded(), DropCastPair(), MoveInFloats(), WidenOnce()))
+from qmlir.ir.rewriting import PatternPass, replace, set_names, take_over
 
 
 def is_half(value: SSAValue) -> bool:
@@ -118,3 +93,19 @@ class WidenOnce(RewritePattern):
         for other in others:
             if op.is_before_in_block(other):
                 replace(rewriter, other, [], [op.y])
+
+
+class WidenHalvesPass(PatternPass):
+    """Computes networks in halves (f16, bf16) in f32, without rounding to halves between operations.
+
+    ```mlir
+    %1 = nn.cast %0 : tensor<2x2xf32> -> tensor<2x2xf16>
+    %2 = nn.transpose %1 {permutation = array<i64: 1, 0>} : tensor<2x2xf16> -> tensor<2x2xf16>
+    %3 = nn.cast %2 : tensor<2x2xf16> -> tensor<2x2xf32>
+    // becomes
+    %3 = nn.transpose %0 {permutation = array<i64: 1, 0>} : tensor<2x2xf32> -> tensor<2x2xf32>
+    ```
+    """
+
+    name = "widen-halves"
+    PATTERNS = (NameWhatIsRounded(), DropCastPair(), MoveInFloats(), WidenOnce())

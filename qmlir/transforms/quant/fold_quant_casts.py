@@ -4,16 +4,23 @@ Upstream's `canonicalize` replaces a `dcast` of a `qcast` by the input of the `q
 quantization parameters, so `canonicalize` keeps such pairs here (dialects/quant/ops.py); this pass removes them.
 """
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from qmlir.dialects.quant.ops import CastOp, DequantizeCastOp, QuantizeCastOp
-from qmlir.ir.rewriting import replace, rewrite
+from qmlir.ir.rewriting import PatternPass, replace
+
+_UNDONE_BY: dict[type[CastOp], type[CastOp]] = {DequantizeCastOp: QuantizeCastOp, QuantizeCastOp: DequantizeCastOp}
 
 
-class FoldQuantCastsPass(ModulePass):
+class _FoldPair(RewritePattern):
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: DequantizeCastOp | QuantizeCastOp, rewriter: PatternRewriter) -> None:
+        inner = op.input.owner
+        if isinstance(inner, _UNDONE_BY[type(op)]) and inner.input.type == op.result.type:
+            replace(rewriter, op, [], [inner.input])
+
+
+class FoldQuantCastsPass(PatternPass):
     """Replaces a `dcast` of a `qcast`, and a `qcast` of a `dcast`, by the pair's input if that has the same type.
 
     ```mlir
@@ -28,17 +35,4 @@ class FoldQuantCastsPass(ModulePass):
     """
 
     name = "fold-quant-casts"
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [_FoldPair()])
-
-
-_UNDONE_BY: dict[type[CastOp], type[CastOp]] = {DequantizeCastOp: QuantizeCastOp, QuantizeCastOp: DequantizeCastOp}
-
-
-class _FoldPair(RewritePattern):
-    @op_type_rewrite_pattern
-    def match_and_rewrite(self, op: DequantizeCastOp | QuantizeCastOp, rewriter: PatternRewriter) -> None:
-        inner = op.input.owner
-        if isinstance(inner, _UNDONE_BY[type(op)]) and inner.input.type == op.result.type:
-            replace(rewriter, op, [], [inner.input])
+    PATTERNS = (_FoldPair(),)

@@ -10,21 +10,21 @@ from qmlir.backends.reference import evaluate
 from qmlir.dialects.nn import FullyConnectedOp
 from qmlir.ir.verify import verify
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
-from qmlir.transforms.nn.fold_batch_norm import fold_batch_norm
+from qmlir.transforms.nn.fold_batch_norm import FoldBatchNormPass
 from qmlir.transforms.nn.fold_constants import fold_constants
-from qmlir.transforms.nn.fold_slices import fold_slices
-from qmlir.transforms.nn.fuse_activation import fuse_activation
-from qmlir.transforms.nn.fuse_bias import fuse_bias
-from qmlir.transforms.nn.global_pools import name_global_pools
+from qmlir.transforms.nn.fold_slices import FoldSlicesPass
+from qmlir.transforms.nn.fuse_activation import FuseActivationPass
+from qmlir.transforms.nn.fuse_bias import FuseBiasPass
+from qmlir.transforms.nn.global_pools import GlobalPoolsPass
 from qmlir.transforms.nn.simplify import simplify
 from tests.transforms.nn.graphs import RandomGraph, function_of, inputs_of
 
 SEEDS = range(60)
-EXACT = (fold_constants, fold_slices, fuse_activation, cancel_transposes)
-ROUNDED = (fold_batch_norm, fuse_bias, name_global_pools, simplify)
+EXACT = (fold_constants, FoldSlicesPass.run, FuseActivationPass.run, cancel_transposes)
+ROUNDED = (FoldBatchNormPass.run, FuseBiasPass.run, GlobalPoolsPass.run, simplify)
 
 
-@pytest.mark.parametrize("run", [*EXACT, *ROUNDED], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("run", [*EXACT, *ROUNDED], ids=lambda f: getattr(f, "__self__", f).__name__)
 def test_pass_keeps_function(run: Callable[[ModuleOp], bool]) -> None:
     for seed in SEEDS:
         module = RandomGraph(seed).module
