@@ -12,6 +12,9 @@ from qmlir.dialects.loops import CACHE_LINE
 from qmlir.files import write_together
 from qmlir.ir.signature import TensorSpec
 
+if TYPE_CHECKING:
+    from qmlir.backends.cpu.jit import Executable
+
 # ---------------------------------------------------------------------------------------------------------------
 # Names that a compiled network must not have in a C or C++ program, because the languages or the C library use them.
 #
@@ -190,11 +193,8 @@ def is_reserved(name: str) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Writes the files of `qmlir compile`: code, weights, and a C header that declares the network's function.
+# The files
 
-
-if TYPE_CHECKING:
-    from qmlir.backends.cpu.jit import Executable
 
 _C_TYPES = {
     "float32": "float",

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from rich.console import Console
-from rich.table import Table
 
 from qmlir.cli.flags import ArgumentParser
 from qmlir.cli.models import load_known, load_simplified
-from qmlir.cli.terminal import cell, say, terminal
+from qmlir.cli.terminal import cell, say, table_of, terminal
 from qmlir.errors import OptionError
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -20,6 +19,8 @@ from qmlir.errors import OptionError
 
 
 if TYPE_CHECKING:
+    from qmlir.backends.npu.report import Report
+    from qmlir.backends.simulated import Simulated
     from qmlir.devices import Device
     from qmlir.devices.judgement import Verdict
 
@@ -80,14 +81,11 @@ def _print_figures(device: "Device", console: Console) -> None:
 def _print_verdicts(verdicts: "Sequence[Verdict]", device: "Device", console: Console) -> None:
     from qmlir.devices.judgement import share_on_device
 
-    table = Table(box=None, pad_edge=False)
-    for heading in ("node", "operation", "MACs", f"why not on {device.name}"):
-        table.add_column(heading, overflow="fold", justify="right" if heading == "MACs" else "left")
     refused = [v for v in verdicts if v.refusals]
-    for v in refused:
-        table.add_row(*map(cell, (v.node, v.operation, str(v.macs), "; ".join(v.refusals))))
     if refused:
-        console.print(table)
+        headings = ("node", "operation", "MACs", f"why not on {device.name}")
+        rows = [(v.node, v.operation, v.macs, "; ".join(v.refusals)) for v in refused]
+        console.print(table_of(headings, rows, numbers=("MACs",)))
     kinds = Counter(v.operation for v in verdicts if not v.refusals)
     taken = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "nothing"
     share = 100 * share_on_device(verdicts)
@@ -102,11 +100,6 @@ def _print_verdicts(verdicts: "Sequence[Verdict]", device: "Device", console: Co
 # ---------------------------------------------------------------------------------------------------------------
 # `qmlir compile --target` and `qmlir run --target`: programs for a device, and their cost.
 
-
-if TYPE_CHECKING:
-    from qmlir.backends.npu.report import Report
-    from qmlir.backends.simulated import Simulated
-    from qmlir.devices import Device
 
 PROGRAM_SUFFIX = ".npu"
 LISTING_SUFFIX = ".s"
@@ -202,19 +195,17 @@ def program_of(arguments: argparse.Namespace) -> "Simulated":
 
 def print_report(report: "Report", device: "Device", least: float = 0.0) -> None:
     """Prints the cost and the bound of each layer; layers below a share `least` of the time share one line."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("layer", "cycles", "bound", "by", "MACs", "used", "at most"):
-        table.add_column(heading, overflow="fold", justify="left" if heading in ("layer", "by") else "right")
     shown = [layer for layer in report.layers if layer.cycles >= least * report.cycles]
+    rows: list[tuple[object, ...]] = []
     for layer in shown:
         shares = (f"{100 * layer.used(report.peak, cycles):.1f} %" for cycles in (layer.cycles, layer.bound))
-        cells = (layer.name, layer.cycles, layer.bound, layer.bound_by, layer.products, *shares)
-        table.add_row(*map(cell, cells))
+        rows.append((layer.name, layer.cycles, layer.bound, layer.bound_by, layer.products, *shares))
     if rest := len(report.layers) - len(shown):
         cycles = sum(layer.cycles for layer in report.layers) - sum(layer.cycles for layer in shown)
-        table.add_row(cell(f"{rest} of less than {100 * least:g} %"), cell(cycles))
+        rows.append((f"{rest} of less than {100 * least:g} %", cycles))
+    numbers = ("cycles", "bound", "MACs", "used", "at most")
     console = terminal()
-    console.print(table)
+    console.print(table_of(("layer", "cycles", "bound", "by", *numbers[2:]), rows, numbers))
     console.print(
         cell(
             f"{report.cycles} cycles on {device.name}, {report.cycles / device.clock:.1f} "

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from rich.console import Console
-from rich.table import Table
 
 from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.flags import ArgumentParser, count, file_of, one_of
 from qmlir.cli.models import load_known
-from qmlir.cli.terminal import cell, progress, say, terminal
+from qmlir.cli.terminal import progress, say, table_of, terminal
 from qmlir.errors import FileError
-from qmlir.files import replacing
-
-# ---------------------------------------------------------------------------------------------------------------
-# Prints the ledger, writes it as JSON, and compares two ledgers.
-
+from qmlir.files import replacing, write_whole
 
 if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from qmlir.numerics import Array
     from qmlir.policies.ledger import Change, Entry
+
+    Samples: TypeAlias = Iterable[Array | Mapping[str, Array]]
 
 # ---------------------------------------------------------------------------------------------------------------
 # Prints the ledger on a terminal, and writes it as JSON.
@@ -54,16 +54,6 @@ def print_changes(changes: "Sequence[Change]", console: Console | None = None) -
 
 def _why(entry: "Entry") -> str:
     return f"{entry.reason}; {entry.remedy}" if entry.remedy and entry.remedy not in entry.reason else entry.reason
-
-
-def table_of(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
-    """Makes a table of rows under headings, to be printed on a terminal."""
-    table = Table(box=None, pad_edge=False)
-    for heading in headings:
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(*map(cell, row))
-    return table
 
 
 @contextmanager
@@ -103,8 +93,6 @@ def _add_json(parser: ArgumentParser) -> None:
 
 def run_ledger(arguments: argparse.Namespace) -> None:
     """Prints a ledger."""
-    from qmlir.cli.ledger import print_decisions
-
     entries = read_ledger(arguments.ledger)
     if arguments.json:
         _print_json([entry.as_dict() for entry in entries])
@@ -114,7 +102,6 @@ def run_ledger(arguments: argparse.Namespace) -> None:
 
 def run_diff(arguments: argparse.Namespace) -> None:
     """Prints the differences between two ledgers."""
-    from qmlir.cli.ledger import print_changes
     from qmlir.policies.ledger import changes
 
     found = changes(read_ledger(arguments.before), read_ledger(arguments.after))
@@ -164,13 +151,6 @@ def read_ledger(path: Path) -> "list[Entry]":
 # ---------------------------------------------------------------------------------------------------------------
 # `qmlir analyze`: reports how far each tensor of a quantized network is from the float network's tensor.
 
-
-if TYPE_CHECKING:
-    from xdsl.dialects.builtin import ModuleOp
-
-    from qmlir.numerics import Array
-
-    Samples: TypeAlias = Iterable[Array | Mapping[str, Array]]
 
 Said: TypeAlias = tuple[str, str]
 """A count of rows, and the meaning of their figures, for the last line that the command prints."""
@@ -226,7 +206,7 @@ def _show_tensors(arguments: argparse.Namespace, module: "ModuleOp", quantized: 
         )
         for row in rows[: arguments.worst]
     ]
-    _print(headings, cells)
+    terminal().print(table_of(headings, cells))
     return f"{len(rows)} tensors", "SQNR in dB"
 
 
@@ -245,22 +225,14 @@ def _show_channels(
             (r.tensor, str(r.channel), r.operation, f"{r.steps:.2f}", f"{r.expected:.2f}", f"{r.excess:.1f}")
             for r in out[: arguments.worst]
         ]
-        _print(headings, cells)
+        terminal().print(table_of(headings, cells))
     meaning = f"by more than {MARGIN:g} dB beyond what their storage explains"
     return f"{len(out)} of {len(rows)} channels are out of line", meaning
 
 
 def _write(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
-    from qmlir.files import write_whole
-
     if arguments.json is not None:
         write_whole(arguments.json, json.dumps(rows, indent=2) + "\n")
-
-
-def _print(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from qmlir.cli.ledger import table_of
-
-    terminal().print(table_of(headings, rows))
 
 
 def _figures(sqnr: float | None, cosine: float | None) -> tuple[str, str]:

@@ -1,17 +1,14 @@
-"""Prints lines, tables and progress bars, and makes names from a user's files safe to print."""
+"""Prints lines, tables and progress bars, and makes names from a user's files safe to print (`printable`)."""
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from qmlir.errors import printable
-
-# ---------------------------------------------------------------------------------------------------------------
-# Prints lines and tables to standard output, and makes names from a user's files safe to print (`printable`).
-
 
 LONGEST = 4000
 """The most characters of a line."""
@@ -25,6 +22,16 @@ def say(line: str) -> None:
 def cell(text: object) -> Text:
     """Returns text for a table's cell, in which a name such as "[bold]" is not markup."""
     return Text(printable(str(text), longest=LONGEST))
+
+
+def table_of(headings: Sequence[str], rows: Iterable[Sequence[object]], numbers: Collection[str] = ()) -> Table:
+    """Makes a table to be printed on a terminal; the columns under the headings in `numbers` are aligned right."""
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, overflow="fold", justify="right" if heading in numbers else "left")
+    for row in rows:
+        table.add_row(*map(cell, row))
+    return table
 
 
 def terminal() -> Console:
@@ -47,7 +54,6 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
         total: The number of items.
         what: The work, in a word.
     """
-    from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -57,7 +63,6 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
         TextColumn,
         TimeRemainingColumn,
     )
-    from rich.text import Text
 
     class Rate(ProgressColumn):
         """Items per second, or seconds per item if that number is larger."""
