@@ -4,7 +4,7 @@ import math
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -230,14 +230,7 @@ class TensorError:
 
     def as_dict(self) -> dict[str, Any]:
         """The row for JSON; an infinite figure becomes null, as JSON has no infinity."""
-        finite = {k: None if isinstance(v, float) and math.isinf(v) else v for k, v in asdict(self).items()}
-        return finite
-
-
-@dataclass
-class _Sums:
-    cumulative: dict[str, Distance] = field(default_factory=dict[str, Distance])
-    isolated: dict[str, Distance] = field(default_factory=dict[str, Distance])
+        return {k: None if isinstance(v, float) and math.isinf(v) else v for k, v in asdict(self).items()}
 
 
 def analyze(module: Network, quantized: Network, samples: Iterable[Array | Mapping[str, Array]]) -> list[TensorError]:
@@ -255,13 +248,19 @@ def analyze(module: Network, quantized: Network, samples: Iterable[Array | Mappi
         QmlirError: The networks have no tensor in common, or there is no sample.
     """
     compared = Comparison(module, quantized)
-    sums = _Sums({n: Distance() for n in compared.shared}, {n: Distance() for n in compared.outputs})
+    cumulative, isolated = ({name: Distance() for name in names} for names in (compared.shared, compared.outputs))
     for exact, found, alone in compared.over(samples):
-        for name, distance in sums.cumulative.items():
+        for name, distance in cumulative.items():
             distance.update(exact[name], found[name])
         for name, values in alone.items():
-            sums.isolated[name].update(exact[name], values)
-    return _rows(sums, compared.quantized)
+            isolated[name].update(exact[name], values)
+    makers = {tensor_name(r): op.name for op in deciding_operations(compared.quantized) for r in op.results}
+    rows: list[TensorError] = []
+    for name, whole in cumulative.items():
+        own = isolated.get(name, None if name in makers else whole)
+        figures = (own.sqnr, own.cosine) if own else (None, None)
+        rows.append(TensorError(name, makers.get(name, "input"), whole.sqnr, whole.cosine, *figures))
+    return rows
 
 
 Tensors = Mapping[str, Array]
@@ -354,24 +353,6 @@ def _channel_factors(quantized: ModuleOp) -> dict[str, Array]:
 
 def _named(network: "Executable", names: list[str], sample: Array | Mapping[str, Array]) -> dict[str, Array]:
     return dict(zip(names, network.run(sample)[-len(names) :], strict=True))
-
-
-def _rows(sums: _Sums, quantized: ModuleOp) -> list[TensorError]:
-    makers = {tensor_name(r): op.name for op in deciding_operations(quantized) for r in op.results}
-    rows: list[TensorError] = []
-    for name, whole in sums.cumulative.items():
-        own = sums.isolated.get(name, None if name in makers else whole)
-        rows.append(
-            TensorError(
-                name,
-                makers.get(name, "input"),
-                whole.sqnr,
-                whole.cosine,
-                own.sqnr if own else None,
-                own.cosine if own else None,
-            )
-        )
-    return rows
 
 
 RANKINGS = ("isolated", "cumulative", "order")
