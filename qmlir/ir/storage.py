@@ -6,7 +6,7 @@ not read side files: for mlir-opt, `TextForm.weights` puts weights into the text
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
@@ -53,11 +53,10 @@ def write_modules(modules: Sequence[ModuleOp], path: Path, form: TextForm) -> No
         FileError: A file cannot be written.
     """
     side = path.with_suffix(".safetensors")
-    written = _Text(form, side.name)
-    text = written.of(modules)
+    text, arrays = _text_of(modules, form, side.name)
     writers: dict[Path, Callable[[Path], object]] = {path: lambda to: to.write_text(text, encoding="utf-8")}
-    if written.side_arrays:
-        writers[side] = lambda to: write_side_file(written.side_arrays, to)
+    if arrays:
+        writers[side] = lambda to: write_side_file(arrays, to)
     write_together(writers)
 
 
@@ -67,45 +66,37 @@ def self_contained_text(modules: Sequence[ModuleOp], form: TextForm) -> str:
     Raises:
         QmlirError: `form` sends large weights to a side file, and the modules have large weights.
     """
-    written = _Text(form, "")
-    text = written.of(modules)
-    if written.side_arrays:
+    text, arrays = _text_of(modules, form, "")
+    if arrays:
         raise QmlirError(
             "cannot be printed by itself: its large weights go to a file beside it",
             where="the module",
-            got=f"{len(written.side_arrays)} of them",
+            got=f"{len(arrays)} of them",
             remedy="write it with -o FILE, or use --weights=inline, --weights=resource or --weights=elide",
         )
     return text
 
 
-@dataclass
-class _Text:
-    """Makes the text of modules, and collects in `side_arrays` the weights that belong in the side file."""
-
-    form: TextForm
-    side_file: str
-    side_arrays: dict[str, Array] = field(default_factory=dict[str, Array])
-
-    def of(self, modules: Sequence[ModuleOp]) -> str:
-        out = StringIO()
-        for index, module in enumerate(modules):
-            out.write(SEPARATOR if index else "")
-            printer = (UpstreamPrinter if self.form.upstream else WeightsPrinter)(
-                out,
-                print_generic_format=self.form.generic,
-                print_debuginfo=self.form.locations,
-                mode=self.form.weights,
-                side_file=self.side_file,
-                key_of=_key,
-                side_arrays=self.side_arrays,
-            )
-            if isinstance(printer, UpstreamPrinter):
-                printer.print_module(module)
-            else:
-                printer.print_op(module)
-            out.write("\n" + resources_text(printer.resources))
-        return out.getvalue()
+def _text_of(modules: Sequence[ModuleOp], form: TextForm, side_file: str) -> tuple[str, dict[str, Array]]:
+    """Returns the text of modules, and the weights that belong in the side file, by key."""
+    out, arrays = StringIO(), dict[str, Array]()
+    for index, module in enumerate(modules):
+        out.write(SEPARATOR if index else "")
+        printer = (UpstreamPrinter if form.upstream else WeightsPrinter)(
+            out,
+            print_generic_format=form.generic,
+            print_debuginfo=form.locations,
+            mode=form.weights,
+            side_file=side_file,
+            key_of=_key,
+            side_arrays=arrays,
+        )
+        if isinstance(printer, UpstreamPrinter):
+            printer.print_module(module)
+        else:
+            printer.print_op(module)
+        out.write("\n" + resources_text(printer.resources))
+    return out.getvalue(), arrays
 
 
 def _key(op: Operation | None) -> str:
