@@ -13,7 +13,7 @@ from qmlir.errors import FileError
 from qmlir.files import replacing, write_whole
 from qmlir.numerics import Float64s, Int64s
 from qmlir.numerics.histograms import SQUARE_UNIT, VALUE_UNIT, Moments
-from qmlir.profiles.profile import BINS, Profile, TensorProfile, grid, structure_of
+from qmlir.profiles.profile import BINS, Profile, TensorProfile, exact, grid, structure_of
 from qmlir.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -78,7 +78,7 @@ def _tensor_of_glow(entry: Mapping[str, Any]) -> tuple[str, TensorProfile]:
         counts = np.zeros(0, np.int64)
     count = max(total, 1)
     found = TensorProfile(None, "", count, lo, hi, exponent, first, counts, None)
-    found.samples, found.extremes = 1, tuple[int, int](int(math.ldexp(b, 149)) for b in (lo, hi))
+    found.samples, found.extremes = 1, (exact(lo), exact(hi))
     return name, found
 
 
@@ -245,12 +245,8 @@ def load_profile(path: Path) -> Profile:
     try:
         return _profile_of(file.fields)
     except Broken as error:
-        raise _error(file, error) from None
-
-
-def _error(file: YamlFile, error: Broken) -> FileError:
-    got = f"a broken entry ({error.got})"
-    return FileError(file.place(*error.keys), "must be a whole profile", got=got, remedy=REMEDY)
+        got = f"a broken entry ({error.got})"
+        raise FileError(file.place(*error.keys), "must be a whole profile", got=got, remedy=REMEDY) from None
 
 
 def _profile_of(fields: Mapping[str, Any]) -> Profile:
@@ -346,7 +342,7 @@ def _read_extremes(found: TensorProfile, fields: Mapping[str, Any]) -> None:
     if extremes is None:
         if found.count:
             found.samples = 1
-            found.extremes = _multiple(found.lo), _multiple(found.hi)
+            found.extremes = exact(found.lo), exact(found.hi)
         return
     parts = cast(dict[str, Any], extremes) if isinstance(extremes, dict) else {}
     sums = parts.get("sums")
@@ -355,10 +351,6 @@ def _read_extremes(found: TensorProfile, fields: Mapping[str, Any]) -> None:
     found.samples = _integer(parts, "samples", None, "extremes")
     lo, hi = (_integer_of(s, VALUE_UNIT, "extremes", "sums", i) for i, s in enumerate(cast(list[Any], sums)))
     found.extremes = lo, hi
-
-
-def _multiple(value: float) -> int:
-    return int(math.ldexp(value, -VALUE_UNIT))
 
 
 def _channels_of(entries: Any, tensor: TensorProfile) -> list[TensorProfile]:

@@ -69,7 +69,7 @@ class TensorProfile:
         self._cover(lo, hi, bins)
         self.count += values.size
         self.samples += 1
-        self.extremes = (self.extremes[0] + _exact(lo), self.extremes[1] + _exact(hi))
+        self.extremes = (self.extremes[0] + exact(lo), self.extremes[1] + exact(hi))
         flat = np.ascontiguousarray(values).reshape(-1)
         fast = tally if tally is not None and flat.dtype == np.float32 else tally_in_blocks
         moments = fast(flat, self.exponent, self.first, self.counts)
@@ -174,7 +174,7 @@ def grid(lo: float, hi: float, bins: int) -> tuple[int, int, int]:
         exponent += 1
 
 
-def _exact(value: float) -> int:
+def exact(value: float) -> int:
     """Returns a float32 value in units of 2^-149."""
     return int(math.ldexp(value, -VALUE_UNIT))
 
