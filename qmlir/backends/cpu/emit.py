@@ -89,8 +89,7 @@ def constant_text(value: Attribute) -> str:
             return "true" if integer else "false"
         return str(integer)
     if isinstance(value, FloatAttr):
-        number: float = value.value.data
-        return float_text(number, value.get_type())
+        return float_text(value.value.data, value.get_type())
     if isinstance(value, DenseIntOrFPElementsAttr):
         dense = cast(DenseIntOrFPElementsAttr[Any], value)
         element: Attribute = dense.get_element_type()
@@ -332,11 +331,6 @@ def _refuse_fastmath(w: _FunctionWriter, op: Operation) -> None:
         w.refuse(op, "must not carry fast-math flags: results are exact", got=str(flags))
 
 
-def _negate(w: _FunctionWriter, op: llvm.FNegOp) -> str:
-    _refuse_fastmath(w, op)
-    return f"fneg {w.typed(op.arg)}"
-
-
 def _cast(mnemonic: str) -> Instruction:
     def write(w: _FunctionWriter, op: Operation) -> str:
         flags = " nneg" if "nonNeg" in op.properties else ""
@@ -359,9 +353,14 @@ def _compare_floats(w: _FunctionWriter, op: FCmpOp) -> str:
     return f"fcmp {FLOAT_PREDICATES[op.predicate.value.data]} {w.typed(lhs)}, {w.names[rhs]}"
 
 
-def _select(w: _FunctionWriter, op: SelectOp) -> str:
-    _refuse_fastmath(w, op)
-    return "select " + ", ".join(w.typed(value) for value in op.operands)
+def _listed(mnemonic: str) -> Instruction:
+    """An instruction that is its mnemonic and its operands with their types."""
+
+    def write(w: _FunctionWriter, op: Operation) -> str:
+        _refuse_fastmath(w, op)
+        return f"{mnemonic} {', '.join(w.typed(value) for value in op.operands)}"
+
+    return write
 
 
 def _address(w: _FunctionWriter, op: llvm.GEPOp) -> str:
@@ -401,28 +400,24 @@ def _call(w: _FunctionWriter, op: llvm.CallOp) -> str:
     plain = op.CConv.cconv_name == "ccc" and not op.op_bundle_operands and op.var_callee_type is None
     if op.callee is None or not plain:
         w.refuse(op, "must call a function by name, in the C convention")
-    result = type_text(op.results[0].type) if op.results else "void"
-    return f"call {result} @{symbol(op.callee.string_value())}({', '.join(w.typed(a) for a in op.args)})"
+    return _call_text(w, op, op.callee.string_value(), op.args)
+
+
+def _call_text(w: _FunctionWriter, op: Operation, name: str, arguments: Sequence[SSAValue]) -> str:
+    return f"call {_result_text(op)} @{symbol(name)}({', '.join(w.typed(a) for a in arguments)})"
+
+
+def _result_text(op: Operation) -> str:
+    return type_text(op.results[0].type) if op.results else "void"
 
 
 def _intrinsic(w: _FunctionWriter, op: llvm.CallIntrinsicOp) -> str:
     _refuse_fastmath(w, op)
     if op.op_bundle_operands:
         w.refuse(op, "must not have operand bundles")
-    name = op.intrin.data
-    arguments = list(op.args)
-    result = type_text(op.results[0].type) if op.results else "void"
-    types = ", ".join(type_text(a.type) for a in arguments)
-    w.declarations.setdefault(name, f"declare {result} @{name}({types})")
-    return f"call {result} @{name}({', '.join(w.typed(a) for a in arguments)})"
-
-
-def _insert_element(w: _FunctionWriter, op: llvm.InsertElementOp) -> str:
-    return "insertelement " + ", ".join(w.typed(value) for value in op.operands)
-
-
-def _extract_element(w: _FunctionWriter, op: ExtractElementOp) -> str:
-    return "extractelement " + ", ".join(w.typed(value) for value in op.operands)
+    name, types = op.intrin.data, ", ".join(type_text(a.type) for a in op.args)
+    w.declarations.setdefault(name, f"declare {_result_text(op)} @{name}({types})")
+    return _call_text(w, op, name, op.args)
 
 
 def _shuffle(w: _FunctionWriter, op: llvm.ShuffleVectorOp) -> str:
@@ -462,18 +457,18 @@ INSTRUCTIONS: Mapping[type[Operation], Instruction] = {
             *(llvm.SIToFPOp, UIToFPOp, FPToSIOp, FPToUIOp),
         )
     },
-    llvm.FNegOp: _negate,
+    llvm.FNegOp: _listed("fneg"),
     llvm.ICmpOp: _compare_integers,
     FCmpOp: _compare_floats,
-    SelectOp: _select,
+    SelectOp: _listed("select"),
     llvm.GEPOp: _address,
     llvm.LoadOp: _load,
     llvm.StoreOp: _store,
     llvm.AllocaOp: _stack_slot,
     llvm.CallOp: _call,
     llvm.CallIntrinsicOp: _intrinsic,
-    llvm.InsertElementOp: _insert_element,
-    ExtractElementOp: _extract_element,
+    llvm.InsertElementOp: _listed("insertelement"),
+    ExtractElementOp: _listed("extractelement"),
     llvm.ShuffleVectorOp: _shuffle,
     llvm.BrOp: _branch,
     llvm.CondBrOp: _branch_if,
