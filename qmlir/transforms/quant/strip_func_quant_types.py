@@ -49,7 +49,8 @@ class StripFuncQuantTypesPass(ModulePass):
                     _store_operands(operation)
                 case func.CallOp():
                     _store_operands(operation)
-                    _store_results(operation)
+                    for result in tuple(operation.results):
+                        _store_value(result, InsertPoint.after(operation))
                 case _:
                     pass
         for operation in op.walk(reverse=True):
@@ -94,11 +95,6 @@ def _strip_function(function: func.FuncOp) -> None:
     if (entry := function.body.blocks.first) is not None:
         for argument in tuple(entry.args):
             _store_value(argument, InsertPoint.at_start(entry))
-
-
-def _store_results(call: func.CallOp) -> None:
-    for result in tuple(call.results):
-        _store_value(result, InsertPoint.after(call))
 
 
 def _store_value(value: SSAValue, where: InsertPoint) -> None:
