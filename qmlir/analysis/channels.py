@@ -64,7 +64,7 @@ class ChannelError:
         return self.excess > MARGIN
 
     def as_dict(self) -> dict[str, Any]:
-        """The row for JSON."""
+        """Returns the row as plain data for JSON."""
         return asdict(self)
 
 
@@ -95,7 +95,7 @@ class _Layer:
     """The error sums of one operation's channels over samples; q is its quantized result, f the float result.
 
     noise   Σ (q − f)² of each channel, where the operation reads the float network's tensors
-    own     Σ (q − f) of each channel, likewise
+    own     Σ (q − f) of each channel, where the operation reads the float network's tensors
     whole   Σ (q − f) of each channel in the quantized network
     data    Σ x² of the operation's data
     """

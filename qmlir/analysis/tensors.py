@@ -179,7 +179,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Distance:
-    """Sums over pairs of arrays from which SQNR and cosine follow: f of the float, q of the quantized network.
+    """Sums from which SQNR and cosine follow, over pairs of arrays: f of the float network, q of the quantized network.
 
     signal, noise, other, product   Σ f², Σ (q − f)², Σ q², Σ f·q
     """
@@ -229,7 +229,7 @@ class TensorError:
     isolated_cosine: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """The row for JSON; an infinite figure becomes null, as JSON has no infinity."""
+        """Returns the row as plain data for JSON; an infinite figure becomes None, as JSON has no infinity."""
         return {k: None if isinstance(v, float) and math.isinf(v) else v for k, v in asdict(self).items()}
 
 
@@ -300,9 +300,9 @@ class Comparison:
         self._factors = {name: each for name, each in factors if name in self._float_names}
 
     def over(self, samples: Iterable[Array | Mapping[str, Array]]) -> Iterator[tuple[Tensors, Tensors, Tensors]]:
-        """Yields three sets of tensors for each sample: the float network's, the quantized network's, the isolated.
+        """Yields three sets of tensors for each sample: the float network's, the quantized network's, isolated ones.
 
-        The isolated tensors are the results of single quantized operations that read the float network's tensors.
+        Isolated tensors are the results of single quantized operations that read the float network's tensors.
 
         Raises:
             QmlirError: There is no sample.

@@ -172,7 +172,13 @@ _MALFORMED = re.compile(r"//\s*expected-(error|warning|remark|note)\b")
 
 @dataclass(frozen=True)
 class Expectation:
-    """An announced diagnostic: on `line` (None: without a known place), with a message that matches `pattern`."""
+    """A diagnostic that a comment announces.
+
+    line          the line it must be reported on; None for a diagnostic without a place in the file
+    pattern       the expression that its message must match
+    text          the expectation as the comment writes it
+    comment_line  the line of the comment
+    """
 
     severity: str
     line: int | None

@@ -266,7 +266,10 @@ class _Picture:
 
 
 class _Arrays:
-    """The samples of an .npy file, or of an .npz file with an array for each input; names are free for one input."""
+    """The samples of an .npy file, or of an .npz file with an array for each input.
+
+    For a network of one input, the array may have any name.
+    """
 
     def __init__(self, path: Path, signature: Signature):
         self.path, self.signature = path, signature

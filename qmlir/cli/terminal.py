@@ -65,7 +65,7 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
     )
 
     class Rate(ProgressColumn):
-        """Items per second, or seconds per item if that number is larger."""
+        """A column that shows items per second; seconds per item if an item takes longer than a second."""
 
         def render(self, task: Task) -> Text:
             speed = task.finished_speed or task.speed

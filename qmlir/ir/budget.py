@@ -1,4 +1,4 @@
-"""The budget in bytes for constants that are computed before the network runs, of an import and of a module."""
+"""Budgets in bytes for the constants that the compiler computes: one for each import and each simplification."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -134,7 +134,14 @@ def _only_used_by(op: Operation, candidates: Sequence[Operation]) -> list[Operat
 
 
 def _name_new(value: OpResult, index: int, names: NameAttr, inner: Sequence[NameAttr]) -> None:
-    """Names a new operation after the replaced operation's `names`, and its `value` after result `index` of that."""
+    """Gives a new operation the names of the operations that it stands for.
+
+    Args:
+        value: The result of the new operation that replaces a result of the old operation.
+        index: The index of the replaced result.
+        names: The names of the old operation.
+        inner: The names of the operations that are fused with it.
+    """
     own = names_of(value.op)
     replaced = names.tensors[index : index + 1]
     tensors = list(own.tensors)

@@ -145,7 +145,7 @@ class IntegerElement(QuantizedElement, ABC):
     @property
     @abstractmethod
     def scales(self) -> tuple[float, ...]:
-        """The scales."""
+        """The scale of each index along `axis`, in order; a single scale if `axis` is None."""
 
 
 def element_type(type: Attribute) -> Attribute:

@@ -42,7 +42,7 @@ def host_cpu() -> str:
 
 
 def host_features() -> str:
-    """The features of this machine's processor as LLVM writes them, `+avx2,-avx512f,…`; an option of loops-to-llvm."""
+    """The features of this machine's processor as LLVM writes them, `+avx2,-avx512f,…`, for the pass loops-to-llvm."""
     return str(_llvm().get_host_cpu_features().flatten())
 
 

@@ -336,7 +336,7 @@ _ALIAS = re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"?|//[^\n]*|^[ \t]*(?P<name>
 
 
 def _bounds(op: Operation) -> dict[str, Attribute]:
-    """Returns the spelling of a GEP's `inbounds` that the text lacks; each text has one of two spellings."""
+    """Returns the property that a GEP's text lacks: LLVM 19 prints `inbounds`, later versions print `noWrapFlags`."""
     flags = op.properties.get("noWrapFlags")
     if "inbounds" in op.properties:
         return {"noWrapFlags": IntegerAttr(GEP_INBOUNDS, i32)}

@@ -157,7 +157,10 @@ def _lower(code: _Code, op: CastOp, quantized: Scaled) -> SSAValue:
 
 
 def _places(blocks: SubChannelType) -> list[AffineExpr]:
-    """For the element at d0, d1, …, the indices of its block; a dimension without a block size has one block."""
+    """The position of an element's block in terms of the element's indices d0, d1, …
+
+    A dimension for which the type gives no block size has one block.
+    """
     places = [AffineExpr.constant(0)] * len(blocks.shape)
     for axis, size in blocks.block_sizes:
         index = AffineExpr.dimension(axis)

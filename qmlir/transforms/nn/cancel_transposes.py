@@ -231,7 +231,7 @@ def is_input_side(value: SSAValue) -> bool:
 
 
 def rises(op: TransposeOp) -> bool:
-    """Whether a transpose belongs to the input side, so that it may rise but never sink."""
+    """Whether a transpose makes an input-side value channels-last: it moves towards the arguments, and never down."""
     return to_channels_last(permutation_of(op)) and is_input_side(op.x)
 
 

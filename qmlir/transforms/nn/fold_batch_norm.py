@@ -98,7 +98,7 @@ class _ConstantBefore:
         return [self.binary, *([] if self.reshape is None else [self.reshape])]
 
     def around(self) -> tuple[list[Operation], SSAValue]:
-        """(new operations, value): the value that the contraction reads instead, and the operations that compute it."""
+        """Returns the value that the contraction reads instead, preceded by the new operations that compute it."""
         if self.reshape is None:
             return [], self.x
         reshape = ReshapeOp.make([self.x], {"shape": self.reshape.shape})
@@ -130,7 +130,7 @@ def _feature_vector(array: Array, shape: tuple[int, ...]) -> Array | None:
 
 
 class MergeConstants(RewritePattern):
-    """(x · c) · d → x · (c · d), and (x + c) + d → x + (c + d)."""
+    """(x · c) · d → x · (c · d), and (x + c) + d → x + (c + d), for constants c and d."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
         if not isinstance(op, AddOp | MulOp) or (outer := split_constant(op)) is None:
