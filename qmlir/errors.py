@@ -103,8 +103,10 @@ class QmlirWarning(UserWarning):
 class FileError(QmlirError):
     """Raised for a file that is missing, truncated, of another format, or that lies about its contents."""
 
-    def __init__(self, file: object, need: str, *, got: str | None = None, remedy: str | None = None):
-        super().__init__(need, where=str(file), got=got, remedy=remedy)
+    def __init__(self, file: object, need: str, *, got: str | OSError | None = None, remedy: str | None = None):
+        """Takes as `got` also the error that the operating system reported."""
+        text = (got.strerror or str(got)).lower() if isinstance(got, OSError) else got
+        super().__init__(need, where=str(file), got=text, remedy=remedy)
 
 
 class NodeError(QmlirError):

@@ -32,7 +32,7 @@ def replacing(path: Path) -> Generator[Path]:
         if not direct:
             temporary.replace(place)
     except OSError as error:
-        raise FileError(path, "must be writable", got=(error.strerror or str(error)).lower()) from None
+        raise FileError(path, "must be writable", got=error) from None
     finally:
         if not direct:
             temporary.unlink(missing_ok=True)

@@ -158,8 +158,7 @@ def read_yaml(path: Path, what: str, *, remedy: str) -> YamlFile:
         check_data(documents)
         return YamlFile(path, text, documents)
     except OSError as error:
-        got = (error.strerror or str(error)).lower()
-        raise FileError(path, f"must be a readable {what.partition(' ')[2]}", got=got, remedy=remedy) from None
+        raise FileError(path, f"must be a readable {what.partition(' ')[2]}", got=error, remedy=remedy) from None
     except UnicodeDecodeError:
         raise FileError(path, f"must be {what} in YAML", got="text that is not UTF-8", remedy=remedy) from None
     except yaml.MarkedYAMLError as error:

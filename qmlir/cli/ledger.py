@@ -131,7 +131,7 @@ def read_ledger(path: Path) -> "list[Entry]":
     try:
         rows: Any = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise FileError(path, need, got=(error.strerror or str(error)).lower(), remedy=remedy) from None
+        raise FileError(path, need, got=error, remedy=remedy) from None
     except json.JSONDecodeError as error:
         place = f"{path}:{error.lineno}:{error.colno}"
         raise FileError(place, need, got=f"a mistake ({error.msg})", remedy=remedy) from None

@@ -232,7 +232,7 @@ class _Raw:
         try:
             size = path.stat().st_size
         except OSError as error:
-            raise FileError(path, "must be readable", got=(error.strerror or str(error)).lower()) from None
+            raise FileError(path, "must be readable", got=error) from None
         self.bytes = max(int(np.prod(spec.shape)), 1) * self.dtype.itemsize
         self.count, rest = divmod(size, self.bytes)
         if rest or not self.count:
@@ -314,7 +314,7 @@ def _headers(path: Path) -> dict[str, Array]:
         with zipfile.ZipFile(path) as archive:
             return {n.removesuffix(".npy"): _header(archive, n) for n in archive.namelist() if n.endswith(".npy")}
     except OSError as error:
-        raise FileError(path, NEED, got=(error.strerror or str(error)).lower()) from None
+        raise FileError(path, NEED, got=error) from None
     except BROKEN:
         raise FileError(path, NEED, got="something else, or a part of one") from None
 
@@ -368,7 +368,7 @@ def read_arrays(path: Path, wanted: Collection[str] | None = None) -> dict[str, 
                 return {path.stem: loaded}
             return {str(name): loaded[name] for name in loaded.files if wanted is None or name in wanted}
     except OSError as error:
-        raise FileError(path, NEED, got=(error.strerror or str(error)).lower()) from None
+        raise FileError(path, NEED, got=error) from None
     except BROKEN:
         raise FileError(path, NEED, got="something else, or a part of one") from None
 

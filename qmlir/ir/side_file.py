@@ -81,7 +81,7 @@ def map_side_file(path: Path) -> dict[str, Array]:
             path, "needs to be there: the module's weights lie in it", remedy="copy it beside the .mlir file"
         ) from None
     except OSError as error:
-        raise FileError(path, "must be a readable file", got=(error.strerror or str(error)).lower()) from None
+        raise FileError(path, "must be a readable file", got=error) from None
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise FileError(
             path, "must be a safetensors file", got="something else or a part of one", remedy="write the module again"

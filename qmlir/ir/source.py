@@ -87,7 +87,7 @@ def read_mlir(path: Path) -> ModuleOp:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise FileError(path, "must be a readable file", got=(error.strerror or str(error)).lower()) from None
+        raise FileError(path, "must be a readable file", got=error) from None
     except UnicodeDecodeError:
         raise FileError(path, "must be MLIR text", got="bytes that are not UTF-8") from None
     return parse_text(context, text, str(path))

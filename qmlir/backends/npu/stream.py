@@ -170,7 +170,7 @@ class Program:
         try:
             return cls.from_bytes(Path(path).read_bytes())
         except OSError as error:
-            raise FileError(path, "must be a readable program", got=(error.strerror or str(error)).lower()) from None
+            raise FileError(path, "must be a readable program", got=error) from None
         except StreamError as error:
             raise FileError(path, str(error), remedy=error.remedy) from None
 

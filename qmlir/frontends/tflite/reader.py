@@ -284,7 +284,7 @@ def read_model(source: Path | str | bytes) -> Model:
         try:
             data = Path(source).read_bytes()
         except OSError as error:
-            raise FileError(file, "must be a readable file", got=(error.strerror or str(error)).lower()) from None
+            raise FileError(file, "must be a readable file", got=error) from None
     if data[4:8] != IDENTIFIER:
         raise FileError(file, f"must be a TFLite file: bytes 4 to 8 are {IDENTIFIER.decode()}", got=repr(data[4:8]))
     try:
