@@ -5,9 +5,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from xdsl.dialects import func
-from xdsl.dialects.builtin import StringAttr
-
 from qmlir.dialects.loops import CACHE_LINE
 from qmlir.files import write_together
 from qmlir.ir.signature import TensorSpec
@@ -187,11 +184,6 @@ FUNCTIONS = frozenset(
 """Functions and variables of C and of POSIX, and further ones that C libraries define."""
 
 
-def is_reserved(name: str) -> bool:
-    """Whether C, C++ or their libraries use an identifier; all names in capitals or with `_t` at the end count."""
-    return name in KEYWORDS | MACROS | FUNCTIONS or name.endswith("_t") or name.isupper()
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # The files
 
@@ -233,14 +225,13 @@ def c_identifier(name: str) -> str:
 
 
 def entry_name(stem: str) -> str:
-    """Returns the function name of a network compiled to a file of that stem; never a name of C or its library."""
+    """Returns the function name of a network compiled to a file of that stem; never a name of C or its library.
+
+    All names in capitals or with `_t` at the end count as names of the library.
+    """
     name = c_identifier(stem)
-    return f"{name}_net" if is_reserved(name) else name
-
-
-def name_entry(function: func.FuncOp, stem: str) -> None:
-    """Names a network's function after the output file, so that it does not clash with a program's own `main`."""
-    function.sym_name = StringAttr(entry_name(stem))
+    reserved = name in KEYWORDS | MACROS | FUNCTIONS or name.endswith("_t") or name.isupper()
+    return f"{name}_net" if reserved else name
 
 
 def comment(text: str) -> str:

@@ -193,14 +193,16 @@ def _compile(arguments: argparse.Namespace) -> None:
     if arguments.target is not None:
         device.write_program(arguments)
         return
-    from qmlir.cli.bundle import name_entry, write_bundle
+    from xdsl.dialects.builtin import StringAttr
+
+    from qmlir.cli.bundle import entry_name, write_bundle
     from qmlir.compiler import compile, main_function
 
     suffix = CODE_SUFFIXES[arguments.emit]
     if arguments.output.suffix != suffix:
         raise OptionError("--output", f"must end in {suffix} with --emit {arguments.emit}", got=str(arguments.output))
     module = load_simplified(arguments)
-    name_entry(main_function(module), arguments.output.stem)
+    main_function(module).sym_name = StringAttr(entry_name(arguments.output.stem))  # no clash with a program's `main`
     executable = compile(module)
     for path in write_bundle(executable, arguments.output, arguments.emit):
         say(f"{path}: written")

@@ -13,7 +13,7 @@ from qmlir.cli.diagnostics import Diagnostic, diagnose, diagnostic_of, expectati
 from qmlir.cli.pipeline import Stopwatch, run_pass
 from qmlir.compiler import context_of, load
 from qmlir.errors import FileError
-from qmlir.ir.context import QmlirContext, make_context
+from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
 from qmlir.ir.storage import TextForm, self_contained_text, write_modules
 from qmlir.ir.verify import verification_errors
@@ -82,7 +82,10 @@ class Run:
         doing = "reading the input"
         try:
             with self.stopwatch.measure("(parse)"):
-                module = load(self.file) if piece is None else self._parse(ctx, piece)
+                if piece is None:
+                    module = load(self.file)
+                else:
+                    module = parse_text(ctx, piece.text, self.file, first_line=piece.first_line)
                 ctx.target = context_of(module).target  # a network quantized for a device rounds as that device does
             with self.stopwatch.measure("(verify)"):
                 errors = verification_errors(module)
@@ -95,9 +98,6 @@ class Run:
             return module, [diagnostic_of(e, doing=doing) for e in errors]
         except Exception as error:
             return None, [diagnose(error, doing=doing, debug=self.debug)]
-
-    def _parse(self, ctx: QmlirContext, piece: _Piece) -> ModuleOp:
-        return parse_text(ctx, piece.text, self.file, first_line=piece.first_line)
 
     def _write(self, modules: Sequence[ModuleOp]) -> None:
         request = self.request

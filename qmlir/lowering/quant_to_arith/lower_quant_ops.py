@@ -144,7 +144,8 @@ def _lower(code: _Code, op: CastOp, quantized: Scaled) -> SSAValue:
     if isinstance(quantized, SubChannelType):
         value = _with_scales(code, value, quantized, quantize, _places(quantized), quantized.shape)
     elif quantized.axis is None:
-        value = value if shape is None else _flatten(code, value, shape)
+        if shape is not None:
+            value = _reshape(code, value, [code.add(NumElementsOp(shape))], [DYNAMIC_INDEX])
         value = _with_one_scale(code, value, quantized, quantize)
     else:
         axis, count = quantized.axis, len(quantized.scales)
@@ -294,11 +295,6 @@ def _dynamic_sizes(code: _Code, value: SSAValue) -> list[SSAValue]:
     """The dynamic sizes of a value; empty for a scalar."""
     shape = _ranked(value).get_shape() if isinstance(value.type, TensorType) else ()
     return [code.add(tensor.DimOp(value, code.index(i))) for i, size in enumerate(shape) if size == DYNAMIC_INDEX]
-
-
-def _flatten(code: _Code, value: SSAValue, shape: SSAValue) -> SSAValue:
-    """Reshapes a tensor of unknown rank to one dimension."""
-    return _reshape(code, value, [code.add(NumElementsOp(shape))], [DYNAMIC_INDEX])
 
 
 def _flatten_around(code: _Code, value: SSAValue, shape: SSAValue, axis: int, length: int) -> SSAValue:
