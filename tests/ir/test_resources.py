@@ -3,7 +3,7 @@
 import pytest
 from xdsl.utils.exceptions import ParseError
 
-from qmlir.ir.resources import file_metadata, hexadecimal_bytes, resources_text, unescaped
+from qmlir.ir.resources import contents, file_metadata, hexadecimal_bytes, resources_text
 
 
 def section(entries: str) -> str:
@@ -54,4 +54,4 @@ def test_no_digits(digits: str) -> None:
 
 
 def test_escapes() -> None:
-    assert unescaped(r"a\\b\"c\n\t\41") == 'a\\b"c\n\tA'
+    assert contents(r'"a\\b\"c\n\t\41"') == b'a\\b"c\n\tA'

@@ -36,7 +36,7 @@ from xdsl.utils.lexer import Input, Position, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLiteral
 
 from qmlir.errors import near_misses
-from qmlir.ir.resources import FileMetadata, file_metadata, unescaped
+from qmlir.ir.resources import FileMetadata, contents, file_metadata
 from qmlir.ir.types import dtype_of
 from qmlir.ir.upstream.dense import ELIDED, Dense, from_hexadecimal, from_list, from_resource, held_bytes, splat
 from qmlir.ir.upstream.llvm import GEP_INBOUNDS
@@ -117,15 +117,6 @@ class BoundedLexer(MLIRLexer):
 
 _HIGH_BYTE = re.compile(r"\\[89A-Fa-f][0-9A-Fa-f]")
 """An escape of a byte that is not ASCII, in text from which escaped backslashes were removed."""
-
-_ESCAPE = re.compile(rb'\\(n|t|"|\\|[0-9A-Fa-f]{2})')
-_SHORT = {b"n": b"\n", b"t": b"\t", b'"': b'"', b"\\": b"\\"}
-
-
-def _contents(literal: str) -> bytes:
-    """Returns the bytes of a string literal; xDSL takes seconds for a million escapes, several times per literal."""
-    raw = literal[1:-1].encode()
-    return _ESCAPE.sub(lambda m: _SHORT.get(m[1]) or bytes.fromhex(m[1].decode()), raw) if b"\\" in raw else raw
 
 
 def _start_of(span: Span[str]) -> Span[str]:
@@ -269,7 +260,7 @@ class BoundedParser(Parser):
         if token.kind not in (MLIRTokenKind.STRING_LIT, MLIRTokenKind.BYTES_LIT):
             return None
         try:
-            text = _contents(token.text).decode()
+            text = contents(token.text).decode()
         except UnicodeDecodeError:
             return None
         self._consume_token()
@@ -277,7 +268,7 @@ class BoundedParser(Parser):
 
     def parse_optional_bytes_literal(self) -> bytes | None:
         token = self._parse_optional_token(MLIRTokenKind.BYTES_LIT)
-        return None if token is None else _contents(token.text)
+        return None if token is None else contents(token.text)
 
     # -- numbers ---------------------------------------------------------------------------------------------------
 
@@ -433,10 +424,7 @@ class UpstreamParser(BoundedParser):
     # -- TOSA 0.80 -------------------------------------------------------------------------------------------------
 
     def _parse_generic_operation(self, op_type: type[Operation]) -> Operation:
-        return self._completed_tosa(super()._parse_generic_operation(op_type))
-
-    def _completed_tosa(self, op: Operation) -> Operation:
-        """Returns an operation; in unregistered form if only TOSA version 0.80 writes it in this way."""
+        op = super()._parse_generic_operation(op_type)
         return unregistered(op) if op.name.startswith("tosa.") and is_of_0_80(op) else op
 
     def _parse_dialect_type_or_attribute_body(
@@ -508,7 +496,7 @@ class UpstreamParser(BoundedParser):
         if token.kind not in (MLIRTokenKind.BARE_IDENT, MLIRTokenKind.STRING_LIT):
             self.raise_error("expected the key of a resource")
         self._consume_token()
-        key = unescaped(token.text[1:-1]) if token.kind == MLIRTokenKind.STRING_LIT else token.text
+        key = contents(token.text).decode() if token.kind == MLIRTokenKind.STRING_LIT else token.text
         if (data := self._metadata.blobs.get(key)) is None:
             if key == ELIDED:
                 self.raise_error("this constant was elided when the module was printed", token.span)

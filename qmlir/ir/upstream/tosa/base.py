@@ -92,42 +92,24 @@ class ShapeType(ParametrizedAttribute, TypeAttribute):
 Read = Callable[[AttrParser], Attribute]
 
 
-def _any(parser: AttrParser) -> Attribute:
-    return parser.parse_attribute()
-
-
-def _keyword(parser: AttrParser) -> Attribute:
-    """Parses a bare word, such as the mode of a resize."""
-    return StringAttr(parser.parse_identifier())
-
-
-def _i32(parser: AttrParser) -> Attribute:
-    return IntegerAttr(parser.parse_integer(), i32)
-
-
-def _i32s(parser: AttrParser) -> Attribute:
-    return DenseArrayBase.from_list(
-        i32, parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
-    )
-
-
-def _i64s(parser: AttrParser) -> Attribute:
-    return DenseArrayBase.from_list(
-        i64, parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+def _integers(type: IntegerType) -> Read:
+    """Returns a parser of `[1, 2]` as an array of integers of a type."""
+    return lambda parser: DenseArrayBase.from_list(
+        type, parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
     )
 
 
 ENUMS: dict[str, Read] = {
     "nan_mode": lambda parser: NanModeAttr(parser.parse_str_enum(NanMode)),
     "rounding_mode": lambda parser: RoundingModeAttr(parser.parse_str_enum(RoundingMode)),
-    "mode": _keyword,
+    "mode": lambda parser: StringAttr(parser.parse_identifier()),
 }
 """Properties that are written as a bare word, and the functions that parse the word."""
 
 CLAUSES: dict[str, Read] = {
-    "axis": _i32,
-    "perms": _i32s,
-    **dict.fromkeys(("pad", "out_pad", "stride", "dilation", "kernel"), _i64s),
+    "axis": lambda parser: IntegerAttr(parser.parse_integer(), i32),
+    "perms": _integers(i32),
+    **dict.fromkeys(("pad", "out_pad", "stride", "dilation", "kernel"), _integers(i64)),
 }
 """Properties whose clause `name(value)` omits the type, and their parsers; other clauses hold a complete attribute."""
 
@@ -150,7 +132,7 @@ def _clause(parser: Parser, name: str) -> tuple[str, Attribute]:
         with parser.in_angle_brackets():
             return name, ENUMS[name](parser)
     with parser.in_parens():
-        return name, CLAUSES.get(name, _any)(parser)
+        return name, CLAUSES[name](parser) if name in CLAUSES else parser.parse_attribute()
 
 
 def parse_operation(cls: type[IRDLOperation], parser: Parser) -> Operation:
