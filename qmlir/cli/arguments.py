@@ -15,6 +15,7 @@ from qmlir.cli.options import PassSpec, build_pass, parse_options, parse_pipelin
 from qmlir.cli.pipeline import Watch
 from qmlir.errors import OptionError, near_misses
 from qmlir.ir.passes import PASSES, listed_name, pass_class
+from qmlir.ir.storage import TextForm
 from qmlir.ir.weights import WeightsMode
 
 
@@ -24,6 +25,7 @@ class Request:
 
     input    a file, or `-` for standard input
     output   a file, or `-` for standard output
+    form     the form in which the result is written
     """
 
     passes: tuple[ModulePass, ...]
@@ -34,10 +36,7 @@ class Request:
     verify_diagnostics: bool
     verify_each: bool
     timing: bool
-    generic: bool
-    upstream: bool
-    debuginfo: bool
-    weights: WeightsMode
+    form: TextForm
     allow_unregistered: bool
 
 
@@ -67,10 +66,9 @@ def parse_arguments(argv: Sequence[str]) -> Request:
         verify_diagnostics=flags.verify_diagnostics,
         verify_each=flags.verify_each,
         timing=flags.mlir_timing,
-        generic=flags.mlir_print_op_generic,
-        upstream=flags.print_upstream,
-        debuginfo=flags.mlir_print_debuginfo,
-        weights=WeightsMode(flags.weights),
+        form=TextForm(
+            flags.mlir_print_op_generic, flags.mlir_print_debuginfo, WeightsMode(flags.weights), flags.print_upstream
+        ),
         allow_unregistered=flags.allow_unregistered_dialect,
     )
 

@@ -15,7 +15,7 @@ from qmlir.compiler import context_of, load
 from qmlir.errors import FileError
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
-from qmlir.ir.storage import TextForm, self_contained_text, write_modules
+from qmlir.ir.storage import self_contained_text, write_modules
 from qmlir.ir.verify import verification_errors
 
 MODEL_SUFFIXES = (".onnx", ".tflite")
@@ -100,13 +100,11 @@ class Run:
             return None, [diagnose(error, doing=doing, debug=self.debug)]
 
     def _write(self, modules: Sequence[ModuleOp]) -> None:
-        request = self.request
-        form = TextForm(request.generic, request.debuginfo, request.weights, request.upstream)
         with self.stopwatch.measure("(print)"):
             if self.request.output != "-":
-                write_modules(modules, Path(self.request.output), form)
+                write_modules(modules, Path(self.request.output), self.request.form)
                 return
-            sys.stdout.write(self_contained_text(modules, form))
+            sys.stdout.write(self_contained_text(modules, self.request.form))
             sys.stdout.flush()
 
 
