@@ -56,7 +56,7 @@ def _size(value: object, depth: int, known: dict[int, int]) -> int:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Reads YAML files that users write and edit, and gives the line and the column of whatever is wrong.
+# YAML files and the places of their values
 #
 # document = read_yaml(path, "a policy", remedy="…")
 # document.data                        # plain values

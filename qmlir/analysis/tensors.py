@@ -158,7 +158,7 @@ def _return(function: func.FuncOp, end: func.ReturnOp, values: Sequence[SSAValue
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Measures how far a quantized network's tensors are from the float network's, and which operation causes it.
+# The errors of tensors: cumulative and isolated
 #
 #     cumulative   the tensor of the quantized network against that of the float network, on the same inputs
 #     isolated     the same, but the operation that makes the tensor reads the float network's tensors. This leaves only

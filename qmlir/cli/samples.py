@@ -130,7 +130,7 @@ def _as_type(values: Array, spec: TensorSpec) -> Array:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Reads samples from disk as inputs of a network, and writes its outputs.
+# Files of samples
 #
 # A path is one file or a folder of files, in the order of their names:
 #
@@ -166,7 +166,7 @@ class Samples:
         """Checks the files and counts their samples.
 
         Args:
-            path: A file or a folder; see the module docstring.
+            path: A file of one of the suffixes in `ARRAYS`, `RAW` and `PICTURES`, or a folder of files of one kind.
             signature: The network's signature.
             limit: The most samples to use; None for all.
             reading: How raw files and pictures are read.

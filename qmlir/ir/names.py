@@ -8,7 +8,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 # ---------------------------------------------------------------------------------------------------------------
-# `#qmlir.name`: the names of the source model, which every rewrite passes on.
+# `#qmlir.name`: the names of the source model
 #
 # A rewrite passes the names of the operations that it replaces to the new operation. When a chain of n operations is
 # fused step by step, the last operation has the names of all; copying them at every step would cost n² strings. `Names`

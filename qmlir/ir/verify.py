@@ -49,7 +49,7 @@ class Promise(ABC):
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Verifies a module and reports several errors, each with its place in the text.
+# Verification
 #
 # xDSL's `verify` stops at the first error and adds a dump of the module to it. Here each function (each operation
 # directly in the module) is verified by itself and contributes its first error, as in mlir-opt. Two checks are added to

@@ -142,7 +142,7 @@ def redistributed(edges: Float64s, heights: Float64s, wanted: Float64s) -> Int64
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Reads and writes profiles as YAML: qmlir's own format, exact to the bit, and Glow's format (reading only).
+# qmlir's own format
 #
 #     format: qmlir-profile-1
 #     structure: c67cfddd65ff4851

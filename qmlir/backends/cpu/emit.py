@@ -40,7 +40,7 @@ from qmlir.ir.upstream.llvm import (
 )
 
 # ---------------------------------------------------------------------------------------------------------------
-# LLVM IR text of types, constants and names; floats are written as their bits, so that nothing is rounded.
+# Types, constants and names
 
 
 FLOAT_NAMES: Mapping[type[Attribute], str] = {
@@ -118,7 +118,7 @@ def symbol(name: str) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Prints the llvm dialect as LLVM IR text.
+# Functions
 #
 # Enters: a module of `llvm.func`. Leaves: text that LLVM's parser reads. The printer covers the output of loops-to-
 # llvm: it prints linkage, argument and function attributes, alignments and flags. It refuses an operation or attribute

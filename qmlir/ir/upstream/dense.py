@@ -122,7 +122,7 @@ ELIDED = "__elided__"
 
 @dataclass(frozen=True)
 class _Layout:
-    """The held and the written layout of an element type (see the module docstring).
+    """The layouts of an element type: held (xDSL's, in memory) and written (upstream's, in hexadecimal text).
 
     bits     number of bits of an element
     held     bytes of an element in xDSL's layout

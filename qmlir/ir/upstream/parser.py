@@ -132,7 +132,7 @@ class _Extent:
 
 
 class BoundedParser(Parser):
-    """xDSL's parser with the bounds of the module docstring.
+    """xDSL's parser with bounds on nesting, numbers, shapes and aliases.
 
     _depth     levels around the current token
     _deepest   the most levels since the current alias definition began
@@ -354,7 +354,7 @@ _LIST = re.compile(r"[\w.+\-\[\],\s]+(?=>)")
 
 
 class UpstreamParser(BoundedParser):
-    """xDSL's parser with the additions of the module docstring."""
+    """A bounded parser that also reads the forms listed above, which upstream's tools print."""
 
     _metadata: FileMetadata
     _definitions: dict[str, int] | None

@@ -134,7 +134,7 @@ def _groups(shape: Shape, p: Permutation, target: Shape) -> list[tuple[int, list
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# The pass `cancel-transposes`: moves transposes until they meet their inverse, a reshape, or the function's boundary.
+# The pass: moves of transposes, and why they end
 #
 # Enters and leaves: nn, and casts of `quant`; element types do not matter unless they are per axis. Frontends for
 # channels-first models emit transpose, spatial operation, inverse transpose. Between two such operations, the inverse
