@@ -91,6 +91,11 @@ def rounded(array: Array) -> Array | None:
 Bounds = tuple[float | None, float | None]
 
 
+def bound_properties(bounds: Bounds) -> dict[str, Attribute]:
+    """Bounds as the properties `min` and `max` of a clamp; a property is absent if its bound is None."""
+    return {k: p for k, v in zip(("min", "max"), bounds, strict=True) if (p := bound(v)) is not None}
+
+
 @dataclass(frozen=True)
 class FoldableContraction:
     """A float contraction whose weights and bias are constants.
@@ -154,7 +159,7 @@ class FoldableContraction:
         b = self.op.b if bias is None else bias.y
         properties = dict(self.op.properties)
         if bounds is not None:
-            properties |= {k: p for k, v in zip(("min", "max"), bounds, strict=True) if (p := bound(v)) is not None}
+            properties |= bound_properties(bounds)
         op = type(self.op).create(
             operands=[self.op.x if x is None else x, w, *([] if b is None else [b])],
             result_types=[self.op.y.type],

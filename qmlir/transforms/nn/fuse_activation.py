@@ -5,17 +5,17 @@ here keeps results bit for bit. An activation fuses only if it is the sole user 
 shared values remain.
 """
 
-from xdsl.ir import Attribute, Operation, SSAValue
+from math import inf
+
+from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from qmlir.dialects.nn import ClampOp, ConcatOp, MaxPool2DOp, ReluOp, ReshapeOp, TransposeOp
-from qmlir.dialects.nn.base import Clamped, bound, is_float
+from qmlir.dialects.nn.base import Clamped, is_float
 from qmlir.dialects.nn.elementwise import UnaryOp
-from qmlir.dialects.nn.queries import Bounds, used_once
+from qmlir.dialects.nn.queries import Bounds, bound_properties, used_once
 from qmlir.ir.names import NAME, NameAttr
 from qmlir.ir.rewriting import PatternPass, replace, tensor_name
-
-INFINITY = float("inf")
 
 
 def activation_bounds(op: object) -> Bounds | None:
@@ -31,17 +31,11 @@ def composed(first: Bounds, then: Bounds) -> Bounds:
     `then` clamps both ends of the range of `first`; if the ranges are disjoint, both bounds are the nearer end of
     `then`.
     """
-    low, high = (-INFINITY if then[0] is None else then[0]), (INFINITY if then[1] is None else then[1])
-    ends = [
-        min(max(end, low), high)
-        for end in (-INFINITY if first[0] is None else first[0], INFINITY if first[1] is None else first[1])
-    ]
-    return (None if ends[0] == -INFINITY else ends[0]), (None if ends[1] == INFINITY else ends[1])
-
-
-def bound_properties(bounds: Bounds) -> dict[str, Attribute]:
-    """Bounds as the properties `min` and `max`; a property is absent if its bound is None."""
-    return {k: p for k, v in zip(("min", "max"), bounds, strict=True) if (p := bound(v)) is not None}
+    (a, b), (low, high) = (
+        (-inf if lower is None else lower, inf if upper is None else upper) for lower, upper in (first, then)
+    )
+    lower, upper = (min(max(end, low), high) for end in (a, b))
+    return (None if lower == -inf else lower), (None if upper == inf else upper)
 
 
 class FuseActivationIntoProducer(RewritePattern):
