@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.numerics import Array, Float64s, fixed_point
+from qmlir.numerics.elementary.lanes import I16, Lanes, N
 
 
 def lookup_table(
@@ -54,13 +55,18 @@ def interpolated(table: Array, x: Array, *, wraps: bool = False) -> Array:
         wraps: Whether the difference of two knots is taken modulo 2^16, as LiteRT does: a difference that does not fit
             16 bits changes its sign, and so does the slope of its line.
     """
-    place = x.astype(np.int64) + (1 << 15)
-    knot, offset = place >> SEGMENT_BITS, place & (1 << SEGMENT_BITS) - 1
     wide = table.astype(np.int64)
-    slope = wide[knot + 1] - wide[knot]
-    slope = slope.astype(np.int16).astype(np.int64) if wraps else slope
-    line = slope * offset + (1 << SEGMENT_BITS - 1) >> SEGMENT_BITS
-    return (wide[knot] + line).astype(np.int16)
+    place = Lanes(x.astype(np.int64) + (1 << 15))
+    return between_knots(place, lambda at: Lanes(wide[at.array]), wraps=wraps).array.astype(np.int16)
+
+
+def between_knots(place: N, knot: Callable[[N], N], *, wraps: bool = False) -> N:
+    """The formula of `interpolated` at place = 2^7·k + f; `knot` reads an entry of the table as the type of `place`."""
+    at, offset = place >> SEGMENT_BITS, place & (1 << SEGMENT_BITS) - 1
+    first = knot(at)
+    rise = knot(at + 1) - first
+    rise = rise.to(I16).to(rise.dtype) if wraps else rise
+    return first + ((rise * offset + (1 << SEGMENT_BITS - 1)) >> SEGMENT_BITS)
 
 
 def interpolation_table(exact: Array) -> Array:

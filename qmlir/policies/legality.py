@@ -22,6 +22,7 @@ from qmlir.dialects.target import Target, load_target
 from qmlir.ir.context import QmlirContext
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.numerics import Float64s, Int64s, fixed_point
+from qmlir.numerics.contracts import WIDE_LIMIT
 from qmlir.policies.quantized_values import (
     SAME_SCALE,
     bias_in_steps,
@@ -147,7 +148,7 @@ def _require_accumulator(op: Operation, target: Target) -> None:
     bound, what = _accumulator(op)
     bits = target.sum_bits if isinstance(op, WeightedOp | nn.MatMulOp) else 32
     # An i32 accumulator also holds −2^31, which the bound leaves out; 64-bit contracts have symmetric ranges.
-    if bound > min((1 << bits - 1) - 1, fixed_point.WIDE_LIMIT - 1):
+    if bound > min((1 << bits - 1) - 1, WIDE_LIMIT - 1):
         raise NoIntegerForm("accumulator", f"{what} can reach {bound}, more than a {bits}-bit accumulator holds")
 
 
@@ -215,14 +216,14 @@ def stored_bias(op: WeightedOp) -> Int64s | None:
 
 def _fitting(op: WeightedOp, stored: Array) -> Int64s:
     """Converts a bias, in steps of its accumulator, to integers; raises `NoIntegerForm` if they do not fit."""
-    fits = np.abs(stored) <= fixed_point.WIDE_LIMIT  # false for NaN too
+    fits = np.abs(stored) <= WIDE_LIMIT  # false for NaN too
     if not fits.all():
         channel, scales = int((~fits).argmax()), uniform(op.w).scales
         step = uniform(op.x).scale * scales[channel % len(scales)]
         raise NoIntegerForm(
             "bias",
             f"its bias {stored[channel] * step:g} in channel {channel} does not fit "
-            f"{fixed_point.WIDE_LIMIT.bit_length() + 1} bits in steps of {step:g}",
+            f"{WIDE_LIMIT.bit_length() + 1} bits in steps of {step:g}",
         )
     return stored.astype(np.int64)
 

@@ -9,7 +9,7 @@ import pytest
 from qmlir.devices import load_device, parse_device, shipped_devices
 from qmlir.dialects.target import load_target
 from qmlir.errors import FileError, OptionError
-from qmlir.numerics.fixed_point import CONTRACTS
+from qmlir.numerics.contracts import CONTRACTS
 
 NMP = (Path(__file__).parents[2] / "qmlir" / "targets" / "nmp.toml").read_text("utf-8")
 

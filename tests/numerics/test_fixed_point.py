@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from qmlir.numerics import fixed_point
+from qmlir.numerics import contracts, fixed_point
 from qmlir.numerics.fixed_point import NumericsError
 
 INT8 = (-128, 127)
@@ -196,7 +196,7 @@ ORACLES: dict[str, Callable[[int, int, int], int]] = {
 
 
 def test_every_contract_has_an_oracle() -> None:
-    assert set(ORACLES) == set(fixed_point.CONTRACTS)
+    assert set(ORACLES) == set(contracts.CONTRACTS)
 
 
 def accumulators(rng: np.random.Generator, limit: int) -> npt.NDArray[np.int64]:
@@ -218,7 +218,7 @@ def multipliers(rng: np.random.Generator, step: int) -> npt.NDArray[np.int64]:
 def test_contract(contract: str) -> None:
     """Each contract at all shifts, extreme accumulators and multipliers: no overflow, no bit astray."""
     rng = np.random.default_rng(1)
-    rule, oracle = fixed_point.CONTRACTS[contract], ORACLES[contract]
+    rule, oracle = contracts.CONTRACTS[contract], ORACLES[contract]
     pool, factors = accumulators(rng, rule.limit), multipliers(rng, rule.step)
     for s in range(fixed_point.MIN_SHIFT, rule.max_shift + 1):
         a = np.concatenate([pool[-1000:], rng.choice(pool, 500)])
@@ -253,15 +253,6 @@ def test_float_sum_rounds_with_the_zero_point() -> None:
         got = fixed_point.requantize(a, *half, "float_sum", constant=constant)
         assert got.tolist() == [float_sum(int(x), *half, constant) for x in a]
     assert fixed_point.requantize(np.array([1, 3]), *half, "float_sum", constant=1.0).tolist() == [2, 2]
-
-
-def test_float_addition_rounds_each_bracket_once() -> None:
-    ratios, constant = (float(np.float32(0.37)), float(np.float32(1.61))), float(np.float32(-3.3))
-    lhs, rhs = np.meshgrid(np.arange(-128, 128), np.arange(-128, 128))
-    inner = [np.float32(Fraction(ratios[1]) * int(b) + Fraction(constant)) for b in np.arange(-128, 128)]
-    outer = [[Fraction(ratios[0]) * int(a) + Fraction(float(i)) for a in lhs[0]] for i in inner]
-    expected = [[int(np.rint(np.float32(number))) for number in row] for row in outer]
-    assert fixed_point.float_addition(lhs, rhs, ratios, constant).tolist() == expected
 
 
 def test_a_quotient_in_float32_may_round_otherwise() -> None:
@@ -354,9 +345,9 @@ def test_contracts_of_64_bit_sums(acc: int, multiplier: int, s: int) -> None:
 
 
 def test_every_wide_contract_takes_64_bit_sums() -> None:
-    wide = [rule.wide for rule in fixed_point.CONTRACTS.values() if rule.wide is not None]
+    wide = [rule.wide for rule in contracts.CONTRACTS.values() if rule.wide is not None]
     assert wide
-    assert all(fixed_point.CONTRACTS[name].limit == fixed_point.WIDE_LIMIT for name in wide)
+    assert all(contracts.CONTRACTS[name].limit == contracts.WIDE_LIMIT for name in wide)
 
 
 @given(st.integers(-(2**31), 2**31 - 1), st.floats(2.0**-33, 2.0**10), st.integers(-128, 127))

@@ -6,7 +6,7 @@ import pytest
 from qmlir.dialects import qint
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of
 from qmlir.ir.types import dtype_of
-from qmlir.numerics.fixed_point import CONTRACTS
+from qmlir.numerics.contracts import CONTRACTS
 from tests.ops.integer_oracle import ORACLES, ROUNDINGS, tensor
 from tests.ops.samples import MOVEMENT_SAMPLES, OPERATIONS, QINT_SAMPLES, Sample
 

@@ -6,7 +6,8 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from qmlir.dialects.qmlir import NUMERICS
 from qmlir.dialects.target import load_target
 from qmlir.errors import OptionError, PipelineError
-from qmlir.numerics.fixed_point import CONTRACTS, QUANTIZATIONS
+from qmlir.numerics.contracts import CONTRACTS
+from qmlir.numerics.fixed_point import QUANTIZATIONS
 from qmlir.policies.runtimes import RUNTIMES, Rounding, follow, rounding_of, runtime_of
 
 

@@ -8,7 +8,7 @@
 // CHECK: arith.shrsi %{{.*}}, %{{.*}} : i64
 // CHECK: arith.maxsi
 // CHECK: arith.minsi
-// CHECK: arith.trunci %{{.*}} : i64 to i8
+// CHECK: arith.trunci %{{.*}} : i32 to i8
 func.func @channels(%x: tensor<3x2xi32>) -> tensor<3x2xi8> {
   %y = qint.requantize %x {multiplier = array<i32: 1073741824, 1500000000>, shift = array<i32: -4, -5>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<3x2xi32> -> tensor<3x2xi8>
   func.return %y : tensor<3x2xi8>
@@ -24,7 +24,7 @@ func.func @tensor(%x: tensor<4xi32>) -> tensor<4xi8> {
 
 // CHECK-LABEL: func.func @float_even
 // CHECK: arith.constant 3.125000e-02 : f32
-// CHECK: arith.sitofp %{{.*}} : i64 to f32
+// CHECK: arith.sitofp %{{.*}} : i32 to f32
 // CHECK: arith.mulf
 // CHECK: math.roundeven %{{.*}} : f32
 // CHECK: arith.fptosi

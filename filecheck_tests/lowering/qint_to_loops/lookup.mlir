@@ -10,7 +10,8 @@ func.func @main(%x: tensor<4x5xi8>) -> tensor<4x5xi8> {
 
 // CHECK: func.func private @qint_lookup_0
 // CHECK: %[[X:.*]] = memref.load %x
-// CHECK: arith.index_cast %[[X]] : i8 to index
+// CHECK: arith.extsi %[[X]] : i8 to i64
+// CHECK: arith.index_cast %{{.*}} : i64 to index
 // CHECK: memref.load %p1
 
 // -----

@@ -22,8 +22,7 @@ import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import Array, Kernel, MainLowering, memref_shape
-from qmlir.codegen.kernels.arithmetic import Arithmetic, Epilogue
+from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, Kernel, MainLowering, memref_shape
 from qmlir.codegen.kernels.tile import (
     Tile,
     Window,

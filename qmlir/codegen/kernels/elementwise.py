@@ -30,7 +30,10 @@ RUN = 4096
 
 @dataclass(frozen=True)
 class Elementwise(Kernel):
-    """y[i, j, …] = formula(operands at i, j, …); an operand is indexed only by the dimensions that it has.
+    """y[i, j, …] = formula(operands at i, j, …, tables); an operand is indexed only by the dimensions that it has.
+
+    Buffers: the operands, the tables, y. The formula gets each table as a function from an entry's indices, integers of
+    any width, to the entry.
 
     name      the kernel's symbol
     formula   the arithmetic
@@ -55,8 +58,9 @@ class Elementwise(Kernel):
         return -(-self.shape[0] // (1 if len(self.shape) > 1 else RUN))
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
-        *operands, y = buffers
+        operands, tables, y = buffers[: len(self.present)], buffers[len(self.present) : -1], buffers[-1]
         *outer, length = self.shape
+        readers = [_reader(table) for table in tables]
 
         def run(rows: list[Value], first: Value | int, last: Value | int) -> None:
             def element(i: Value, lanes: int | None) -> None:
@@ -65,7 +69,7 @@ class Elementwise(Kernel):
                 for x, present in zip(operands, self.present, strict=True):
                     own = [p for p, has in zip(position, present, strict=True) if has] or [code.index(0)]
                     values.append(x.load(*own, lanes=lanes if present[-1] else None).spread(lanes))
-                y.store(self.formula(*values), *position)
+                y.store(self.formula(*values, *readers), *position)
 
             code.spans(first, last, element, self.widths)
 
@@ -78,6 +82,10 @@ class Elementwise(Kernel):
             run(rows, 0, length)
 
 
+def _reader(table: Buffer) -> Callable[..., Value]:
+    return lambda *place: table.load(*(index.to(INDEX) for index in place))
+
+
 def lower_elementwise(
     state: MainLowering,
     name: str,
@@ -85,6 +93,7 @@ def lower_elementwise(
     operands: Sequence[SSAValue],
     result: SSAValue,
     widths: tuple[int, ...] = WIDTHS,
+    tables: Sequence[SSAValue] = (),
 ) -> None:
     """Calls an elementwise kernel for the tensor `result`; `operands` are buffers that broadcast to its shape."""
     shape, present = merge_dimensions(shape_of(result), [memref_shape(x) for x in operands])
@@ -94,7 +103,7 @@ def lower_elementwise(
         for x, p in zip(operands, present, strict=True)
     ]
     kernel = Elementwise(name, formula, shape, present, widths)
-    state.call(kernel, [*views, state.view(y, shape)], kernel.items)
+    state.call(kernel, [*views, *tables, state.view(y, shape)], kernel.items)
     state.replace(result, y)
 
 

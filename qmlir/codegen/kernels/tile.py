@@ -10,8 +10,7 @@ from xdsl.dialects.builtin import AnyFloat, MemRefType
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import STACK_LIMIT, Array, Kernel, MainLowering, memref_shape
-from qmlir.codegen.kernels.arithmetic import Arithmetic
+from qmlir.codegen.kernel import STACK_LIMIT, Arithmetic, Array, Kernel, MainLowering, memref_shape
 from qmlir.codegen.value import Value
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import Shape

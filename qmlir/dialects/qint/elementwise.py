@@ -2,7 +2,9 @@
 
 import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, IntegerAttr, StringAttr, TensorType, i8, i16, i32, i64
@@ -13,8 +15,10 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.qint.requantize import (
     ZERO,
     AccumulatingOp,
+    ElementwiseOp,
+    Narrow,
     NarrowingOp,
-    QIntOp,
+    centred,
     is_float32,
     largest_difference,
     require_contract,
@@ -23,16 +27,63 @@ from qmlir.dialects.qint.requantize import (
 )
 from qmlir.ir.interfaces import Array, Shape, broadcast_shape, element_of, shape_of
 from qmlir.ir.weights import WeightsAttr
-from qmlir.numerics import fixed_point, tables
+from qmlir.numerics import tables
+from qmlir.numerics.contracts import CONTRACTS
 from qmlir.numerics.elementary.gemmlowp import quotient
-from qmlir.numerics.elementary.lanes import Lanes, N
+from qmlir.numerics.elementary.lanes import F32, F64, I16, I32, I64, DType, N
 
 # ---------------------------------------------------------------------------------------------------------------
 # Elementwise integer sums, products and quotients of two tensors.
 
 
+class BinaryOp(ElementwiseOp, abc.ABC):
+    """An elementwise operation on two tensors.
+
+    (A1) the shapes broadcast
+    """
+
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        return [broadcast_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
+
+
+class CentredOp(BinaryOp, abc.ABC):
+    """An elementwise operation on two tensors that subtracts a zero point from each."""
+
+    lhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    rhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+
+    def zero_points(self) -> tuple[int, int]:
+        """The zero points of lhs and rhs."""
+        return self.lhs_zero_point.value.data, self.rhs_zero_point.value.data
+
+    def differences(self) -> tuple[int, int]:
+        """The largest |x − zero point| for all values x of each operand's type."""
+        lhs, rhs = self.zero_points()
+        return largest_difference(self.lhs, lhs), largest_difference(self.rhs, rhs)
+
+
+@dataclass(frozen=True)
+class Add:
+    """The formula of `AddOp`; the parameters are the two multipliers and the shift.
+
+    wide   a type that holds both operands minus their zero points
+    """
+
+    zero_points: tuple[int, int]
+    wide: DType
+    narrow: Narrow
+
+    def __call__(self, lhs: N, rhs: N, m_lhs: N, m_rhs: N, shift: N) -> N:
+        a, b = (centred(x, z, self.wide).to(I64) for x, z in zip((lhs, rhs), self.zero_points, strict=True))
+        half = shift.same(1) << (shift - 1)
+        return self.narrow((a * m_lhs.to(I64) + b * m_rhs.to(I64) + half) >> shift)
+
+
 @irdl_op_definition
-class AddOp(NarrowingOp):
+class AddOp(CentredOp, NarrowingOp):
     """y = clamp(zero_point + ((lhs − z_l)·m_l + (rhs − z_r)·m_r + 2^(shift−1)) >> shift, min, max).
 
     Both scale ratios become integer multipliers over one power of two, so the sum is rounded once, half up:
@@ -46,24 +97,17 @@ class AddOp(NarrowingOp):
     """
 
     name = "qint.add"
-    lhs = operand_def(TensorType)
-    rhs = operand_def(TensorType)
-    lhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
-    rhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
     multipliers = prop_def(DenseArrayBase.constr(i64))
     shift = prop_def(IntegerAttr.constr(i32))
 
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
 
-    def infer_shapes(self) -> Sequence[Shape]:
-        return [broadcast_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
+    def formula(self) -> Add:
+        return Add(self.zero_points(), I32 if max(self.differences()) < 1 << 31 else I64, self.narrowing())
 
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        lhs = inputs[0].astype(np.int64) - self.lhs_zero_point.value.data
-        rhs = inputs[1].astype(np.int64) - self.rhs_zero_point.value.data
+    def parameters(self) -> Sequence[Array]:
         m_lhs, m_rhs = self.multipliers.get_values()
-        shift = self.shift.value.data
-        return (self.narrow((lhs * m_lhs + rhs * m_rhs + (1 << shift - 1)) >> shift),)
+        return np.array([m_lhs], np.int32), np.array([m_rhs], np.int32), np.array([self.shift.value.data], np.int64)
 
     def verify_(self) -> None:
         super().verify_()
@@ -74,25 +118,45 @@ class AddOp(NarrowingOp):
                 f"'{self.name}' needs two multipliers below 2^31 and a shift in [1, 62], "
                 f"got {list(multipliers)} and {self.shift.value.data}"
             )
-        lhs = largest_difference(self.lhs, self.lhs_zero_point.value.data) * abs(multipliers[0])
-        rhs = largest_difference(self.rhs, self.rhs_zero_point.value.data) * abs(multipliers[1])
-        reach = lhs + rhs + (1 << self.shift.value.data - 1)
+        lhs, rhs = self.differences()
+        reach = lhs * abs(multipliers[0]) + rhs * abs(multipliers[1]) + (1 << self.shift.value.data - 1)
         if reach >= 1 << 63:  # A3
             kinds = f"{element_of(self.lhs)} and {element_of(self.rhs)}"
             raise VerifyException(f"'{self.name}' of {kinds} with these multipliers can reach {reach}, beyond 64 bits")
 
 
+@dataclass(frozen=True)
+class RescaledAdd:
+    """The formula of `RescaledAddOp`; the parameters are the multipliers of lhs, rhs and the sum, then their shifts.
+
+    contracts   the rounding contracts of D and of C
+    """
+
+    zero_points: tuple[int, int]
+    left: int
+    contracts: tuple[str, str]
+    subtract: bool
+    narrow: Narrow
+
+    def __call__(self, lhs: N, rhs: N, *factors: N) -> N:
+        operand, total = (CONTRACTS[name] for name in self.contracts)
+        lhs, rhs = (centred(x, z, I64) << self.left for x, z in zip((lhs, rhs), self.zero_points, strict=True))
+        lhs, rhs = (operand(x, x.same(factors[i]), x.same(factors[i + 3])) for i, x in enumerate((lhs, rhs)))
+        both = lhs - rhs if self.subtract else lhs + rhs
+        return self.narrow(total(both, both.same(factors[2]), both.same(factors[5])))
+
+
 @irdl_op_definition
-class RescaledAddOp(NarrowingOp):
+class RescaledAddOp(CentredOp, NarrowingOp):
     """y = clamp(zero_point + C(D((lhs − z_l)·2^left) + D((rhs − z_r)·2^left)), min, max), as TFLite adds.
 
     D rescales each operand to a common scale and rounds by `operand_contract`. C rescales the sum to the result's scale
-    and rounds by `contract`. Each is a product with a multiplier and a shift (numerics/fixed_point.py).
+    and rounds by `contract`. Each is a product with a multiplier and a shift (numerics/contracts.py).
     `multipliers` and `shifts` hold the entries of lhs, rhs and the sum, in this order. With `subtract`, the rescaled
     rhs is subtracted instead of added.
 
     (R1) min ≤ max, and both fit the result's element type
-    (R3) the contracts are in `fixed_point.CONTRACTS` and accept any multiplier; multipliers are 0 or in [2^29, 2^31);
+    (R3) the contracts are in `contracts.CONTRACTS` and accept any multiplier; multipliers are 0 or in [2^29, 2^31);
          shifts are in [−31, 30]
     (A1) the shapes broadcast
     (A2) there are three multipliers and three shifts; the shifts of the operands are at most 0
@@ -100,10 +164,6 @@ class RescaledAddOp(NarrowingOp):
     """
 
     name = "qint.rescaled_add"
-    lhs = operand_def(TensorType)
-    rhs = operand_def(TensorType)
-    lhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
-    rhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
     left = prop_def(IntegerAttr.constr(i32))
     multipliers = prop_def(DenseArrayBase.constr(i32))
     shifts = prop_def(DenseArrayBase.constr(i32))
@@ -113,22 +173,12 @@ class RescaledAddOp(NarrowingOp):
 
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
 
-    def infer_shapes(self) -> Sequence[Shape]:
-        return [broadcast_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
+    def formula(self) -> RescaledAdd:
+        contracts = self.operand_contract.data, self.contract.data
+        return RescaledAdd(self.zero_points(), self.left.value.data, contracts, bool(self.subtract), self.narrowing())
 
-    def zero_points(self) -> tuple[int, int]:
-        """The zero points of lhs and rhs."""
-        return self.lhs_zero_point.value.data, self.rhs_zero_point.value.data
-
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        left = self.left.value.data
-        factors = list(zip(self.multipliers.get_values(), self.shifts.get_values(), strict=True))
-        lhs, rhs = (
-            fixed_point.requantize((x.astype(np.int64) - z) << left, *factor, self.operand_contract.data)
-            for x, z, factor in zip(inputs, self.zero_points(), factors[:2], strict=True)
-        )
-        total = lhs - rhs if bool(self.subtract) else lhs + rhs
-        return (self.narrow(fixed_point.requantize(total, *factors[2], self.contract.data)),)
+    def parameters(self) -> Sequence[Array]:
+        return [np.array([n], np.int64) for n in (*self.multipliers.get_values(), *self.shifts.get_values())]
 
     def verify_(self) -> None:
         super().verify_()
@@ -143,13 +193,30 @@ class RescaledAddOp(NarrowingOp):
                 raise VerifyException(f"'{self.name}' needs contracts that take any multiplier, got {name}")
             require_multipliers(self, name, multipliers[used], shifts[used])
         left = self.left.value.data
-        reach = max(largest_difference(x, z) for x, z in zip((self.lhs, self.rhs), self.zero_points(), strict=True))
+        reach = max(self.differences())
         if not 0 <= left <= 30 or reach << left > 1 << 30:  # A3
             raise VerifyException(f"'{self.name}' of operands up to {reach} cannot move them left by {left} bits")
 
 
+@dataclass(frozen=True)
+class FloatAdd:
+    """The formula of `FloatAddOp`; the parameters are r_l, r_r and c.
+
+    Each multiply-add is computed in float64 and rounded to float32. The product is exact in float64, and so is the sum
+    unless the last bits of its terms are more than 2^13 apart.
+    """
+
+    offset: int
+    narrow: Narrow
+
+    def __call__(self, lhs: N, rhs: N, left: N, right: N, constant: N) -> N:
+        a, b = (centred(x, -self.offset).to(F64) for x in (lhs, rhs))
+        inner = (b * right + constant).to(F32).to(F64)
+        return self.narrow((a * left + inner).to(F32).round_even())
+
+
 @irdl_op_definition
-class FloatAddOp(NarrowingOp):
+class FloatAddOp(BinaryOp, NarrowingOp):
     """y = clamp(zero_point + rint((lhs + offset)·r_l + ((rhs + offset)·r_r + c)), min, max), as onnxruntime adds.
 
     Each product and its addend are rounded to float32 once, as in a fused multiply-add; rint rounds half to even. The
@@ -164,30 +231,23 @@ class FloatAddOp(NarrowingOp):
     """
 
     name = "qint.float_add"
-    lhs = operand_def(TensorType)
-    rhs = operand_def(TensorType)
     ratios = prop_def(DenseArrayBase.constr(i32))
     constant = prop_def(DenseArrayBase.constr(i32))
     offset = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
 
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
 
-    def infer_shapes(self) -> Sequence[Shape]:
-        return [broadcast_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
+    def formula(self) -> FloatAdd:
+        return FloatAdd(self.offset.value.data, self.narrowing())
+
+    def parameters(self) -> Sequence[Array]:
+        return [np.array([number]) for number in self.numbers()]
 
     def numbers(self) -> tuple[float, float, float]:
         """r_l, r_r and c."""
-        left, left_exponent, right, right_exponent = self.ratios.get_values()
-        return (
-            math.ldexp(left, left_exponent),
-            math.ldexp(right, right_exponent),
-            math.ldexp(*self.constant.get_values()),
-        )
-
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        lhs, rhs = (x.astype(np.int64) + self.offset.value.data for x in inputs)
-        left, right, constant = self.numbers()
-        return (self.narrow(fixed_point.float_addition(lhs, rhs, (left, right), constant)),)
+        parts = (*self.ratios.get_values(), *self.constant.get_values())
+        left, right, constant = (math.ldexp(*pair) for pair in zip(parts[::2], parts[1::2], strict=True))
+        return left, right, constant
 
     def verify_(self) -> None:
         super().verify_()
@@ -202,8 +262,18 @@ class FloatAddOp(NarrowingOp):
             raise VerifyException(f"'{self.name}' adds integers of at most 16 bits, got {element_of(self.lhs)}")
 
 
+@dataclass(frozen=True)
+class Mul:
+    """The formula of `MulOp`."""
+
+    zero_points: tuple[int, int]
+
+    def __call__(self, lhs: N, rhs: N) -> N:
+        return centred(lhs, self.zero_points[0]) * centred(rhs, self.zero_points[1])
+
+
 @irdl_op_definition
-class MulOp(AccumulatingOp):
+class MulOp(CentredOp, AccumulatingOp):
     """acc = (lhs − lhs_zero_point) · (rhs − rhs_zero_point), i32.
 
     (A1) the shapes broadcast
@@ -211,25 +281,31 @@ class MulOp(AccumulatingOp):
     """
 
     name = "qint.mul"
-    lhs = operand_def(TensorType)
-    rhs = operand_def(TensorType)
-    lhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
-    rhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
     acc = result_def(TensorType)
 
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($acc)"
 
-    def infer_shapes(self) -> Sequence[Shape]:
-        return [broadcast_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
+    def formula(self) -> Mul:
+        return Mul(self.zero_points())
 
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        lhs = inputs[0].astype(np.int32) - np.int32(self.lhs_zero_point.value.data)
-        return (lhs * (inputs[1].astype(np.int32) - np.int32(self.rhs_zero_point.value.data)),)
+
+@dataclass(frozen=True)
+class Div:
+    """The formula of `DivOp`; `factor` is the multiplier and the shift."""
+
+    zero_points: tuple[int, int]
+    factor: tuple[int, int]
+    wraps: bool
+    narrow: Narrow
+
+    def __call__(self, lhs: N, rhs: N) -> N:
+        x, y = (centred(v, z, I64) for v, z in zip((lhs, rhs), self.zero_points, strict=True))
+        return self.narrow(quotient(x, y, *self.factor, wraps=self.wraps))
 
 
 @irdl_op_definition
-class DivOp(NarrowingOp):
+class DivOp(CentredOp, NarrowingOp):
     """y = clamp(zero_point + (lhs − z_l) / (rhs − z_r) · M, min, max), as TFLite divides.
 
     M = multiplier · 2^(shift − 31). The quotient has 31 bits. Each product in its computation is rounded, and the last
@@ -244,34 +320,20 @@ class DivOp(NarrowingOp):
     """
 
     name = "qint.div"
-    lhs = operand_def(TensorType)
-    rhs = operand_def(TensorType)
-    lhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
-    rhs_zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
     multiplier = prop_def(IntegerAttr.constr(i32))
     shift = prop_def(IntegerAttr.constr(i32))
     wraps = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
 
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
 
-    def infer_shapes(self) -> Sequence[Shape]:
-        return [broadcast_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
-
-    def quotient(self, lhs: N, rhs: N) -> N:
-        """The result for stored operands in i64, before the output zero point and the clamp."""
-        x, y = lhs - self.lhs_zero_point.value.data, rhs - self.rhs_zero_point.value.data
-        return quotient(x, y, self.multiplier.value.data, self.shift.value.data, wraps=bool(self.wraps))
-
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        lhs, rhs = np.broadcast_arrays(*(x.astype(np.int64) for x in inputs))
-        return (self.narrow(self.quotient(Lanes(lhs), Lanes(rhs)).array),)
+    def formula(self) -> Div:
+        factor = self.multiplier.value.data, self.shift.value.data
+        return Div(self.zero_points(), factor, bool(self.wraps), self.narrowing())
 
     def verify_(self) -> None:
         super().verify_()
         require_multipliers(self, "double", [self.multiplier.value.data], [self.shift.value.data])  # R3
-        zero_points = self.lhs_zero_point.value.data, self.rhs_zero_point.value.data
-        reach = max(largest_difference(x, z) for x, z in zip((self.lhs, self.rhs), zero_points, strict=True))
-        if reach > 1 << 30:  # A3
+        if (reach := max(self.differences())) > 1 << 30:  # A3
             raise VerifyException(f"'{self.name}' divides numbers of 31 bits, got up to {reach}")
 
 
@@ -279,21 +341,30 @@ class DivOp(NarrowingOp):
 # Lookup tables: functions of narrow integers as full tables, or as breakpoints (knots) joined by straight lines.
 
 
-class TableOp(QIntOp, abc.ABC):
-    """A function of each element of x, given by a table whose entries have the result's type."""
+@dataclass(frozen=True)
+class Lookup:
+    """The formula of `LookupOp` and `PairLookupOp`: the table's entry at the operands; `half` is that of 0."""
 
-    x = operand_def(TensorType)
+    half: int
+
+    def __call__(self, *operands: Any) -> Any:
+        *places, entry = operands
+        return entry(*(x.to(I64) + self.half for x in places))
+
+
+class TableOp(ElementwiseOp, abc.ABC):
+    """A function of the operands' elements, given by a table whose entries have the result's type."""
+
     table = prop_def(WeightsAttr)
     y = result_def(TensorType)
 
     irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$x `,` $table attr-dict `:` type($x) `->` type($y)"
 
     def infer_elements(self) -> Sequence[Attribute | None]:
         return [self.table.type.element_type]
 
-    def infer_shapes(self) -> Sequence[Shape]:
-        return [shape_of(self.x)]
+    def tables(self) -> Sequence[Array]:
+        return [self.table.array]
 
 
 @irdl_op_definition
@@ -304,9 +375,12 @@ class LookupOp(TableOp):
     """
 
     name = "qint.lookup"
+    x = operand_def(TensorType)
 
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        return (self.table.array[inputs[0].astype(np.int64) + self.half],)
+    assembly_format = "$x `,` $table attr-dict `:` type($x) `->` type($y)"
+
+    def formula(self) -> Lookup:
+        return Lookup(self.half)
 
     @property
     def half(self) -> int:
@@ -322,6 +396,11 @@ class LookupOp(TableOp):
         super().verify_()
 
 
+def interpolated_lookup(x: N, knot: Callable[[N], N]) -> N:
+    """The formula of `InterpolatedLookupOp`."""
+    return tables.between_knots(x.to(I32) + (1 << 15), lambda at: knot(at).to(I32)).to(I16)
+
+
 @irdl_op_definition
 class InterpolatedLookupOp(TableOp):
     """y = t[k] + ((t[k+1] − t[k])·f + 64 >> 7), where x + 2^15 = 2^7·k + f and f is in [0, 2^7).
@@ -333,8 +412,12 @@ class InterpolatedLookupOp(TableOp):
 
     name = "qint.interpolated_lookup"
 
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        return (tables.interpolated(self.table.array, inputs[0]),)
+    x = operand_def(TensorType)
+
+    assembly_format = "$x `,` $table attr-dict `:` type($x) `->` type($y)"
+
+    def formula(self) -> Callable[..., Any]:
+        return interpolated_lookup
 
     def verify_(self) -> None:
         table = self.table
@@ -347,7 +430,7 @@ class InterpolatedLookupOp(TableOp):
 
 
 @irdl_op_definition
-class PairLookupOp(QIntOp):
+class PairLookupOp(BinaryOp, TableOp):
     """y[i] = table[lhs[i] + 128, rhs[i] + 128], for any function of two i8 elements; shapes broadcast.
 
     (A1) the shapes broadcast
@@ -355,23 +438,11 @@ class PairLookupOp(QIntOp):
     """
 
     name = "qint.pair_lookup"
-    lhs = operand_def(TensorType)
-    rhs = operand_def(TensorType)
-    table = prop_def(WeightsAttr)
-    y = result_def(TensorType)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$lhs `,` $rhs `,` $table attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
 
-    def infer_elements(self) -> Sequence[Attribute | None]:
-        return [self.table.type.element_type]
-
-    def infer_shapes(self) -> Sequence[Shape]:
-        return [broadcast_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # A1
-
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        lhs, rhs = (x.astype(np.int64) + 128 for x in inputs)
-        return (self.table.array[lhs, rhs],)
+    def formula(self) -> Lookup:
+        return Lookup(128)
 
     def verify_(self) -> None:
         if {element_of(self.lhs), element_of(self.rhs)} != {i8} or self.table.array.shape != (256, 256):  # L4

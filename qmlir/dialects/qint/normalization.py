@@ -23,7 +23,7 @@ from qmlir.numerics.elementary.gemmlowp import (
     reciprocal_of_sum,
 )
 from qmlir.numerics.elementary.lanes import Lanes, N
-from qmlir.numerics.tables import KNOTS, SEGMENT_BITS
+from qmlir.numerics.tables import KNOTS, between_knots
 
 FRACTION = 12
 """Number of fraction bits of the property `unit` of `SoftmaxOp`."""
@@ -52,10 +52,7 @@ class Division:
         zeros = leading_zeros(total)
         above = ((total << zeros - 1) + (1 << 13) >> 14) - (1 << 16)  # the sum is 1 + x, with x in steps of 2^-16
         place = above.minimum((1 << 16) - 1)
-        first = knot(place >> SEGMENT_BITS)
-        rise = knot((place >> SEGMENT_BITS) + 1) - first
-        inside = place & (1 << SEGMENT_BITS) - 1
-        return first + (rise * inside + (1 << SEGMENT_BITS - 1) >> SEGMENT_BITS), 31 - zeros
+        return between_knots(place, knot), 31 - zeros
 
     def share(self, e: N, first: N, second: N) -> N:
         """An exponential divided by the sum, i64 in steps of the result, before the zero point and the clamp."""
@@ -156,8 +153,8 @@ class SoftmaxOp(ExponentialsOp, NarrowingOp):
             assert self.inverse is not None
             return Lanes(self.inverse.array.astype(np.int64)[place.array])
 
-        y = division.share(Lanes(e), *division.shares(Lanes(total), knot)).array
-        return (self.narrow(y).reshape(inputs[0].shape),)
+        y = division.share(Lanes(e), *division.shares(Lanes(total), knot))
+        return (self.narrowing()(y).array.reshape(inputs[0].shape),)
 
     def verify_(self) -> None:
         super().verify_()
@@ -328,7 +325,7 @@ class L2NormalizationOp(AlongAxisOp, NarrowingOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         d, root = self.rows(inputs[0]) - self.input_zero_point.value.data, self.root()
         factor, bits = root.factor(Lanes((d * d).sum(axis=1, keepdims=True)))
-        return (self.narrow(root.share(Lanes(d), factor, bits).array).reshape(inputs[0].shape),)
+        return (self.narrowing()(root.share(Lanes(d), factor, bits)).array.reshape(inputs[0].shape),)
 
     def verify_(self) -> None:
         super().verify_()

@@ -1,8 +1,13 @@
-"""What all integer operations share, and requantization: from sums to narrow integers."""
+"""What all integer operations share, and requantization: from sums to narrow integers.
+
+An operation on single elements states its arithmetic once, as a `formula` over the operations of
+numerics/elementary/lanes.py: `evaluate` computes it on arrays, qint_to_loops and qint_to_linalg write it as code.
+"""
 
 import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -12,7 +17,10 @@ from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of
+from qmlir.ir.types import dtype_of
 from qmlir.numerics import fixed_point
+from qmlir.numerics.contracts import CONTRACTS, WIDE_LIMIT, Contract
+from qmlir.numerics.elementary.lanes import I32, I64, DType, Lanes, N
 
 # ---------------------------------------------------------------------------------------------------------------
 # The base classes of all qint operations, which compute on integers only, and exactly.
@@ -89,7 +97,75 @@ class AccumulatingOp(QIntOp, abc.ABC):
 
 
 # ---------------------------------------------------------------------------------------------------------------
+# Operations on single elements.
+
+
+def centred(x: N, zero_point: int, dtype: DType = I32) -> N:
+    """An integer minus its zero point, computed in the type `dtype`."""
+    wide = x.to(dtype)
+    return wide - zero_point if zero_point else wide
+
+
+class ElementwiseOp(QIntOp, abc.ABC):
+    """An operation that computes each element from the operands' elements at the same position; shapes broadcast."""
+
+    @abc.abstractmethod
+    def formula(self) -> Callable[..., Any]:
+        """The arithmetic: (elements of the operands, `parameters`, a reader of each of `tables`) → the result.
+
+        A reader maps the integer indices of an entry to the entry. Formulas are frozen dataclasses: operations with
+        equal formulas share a kernel.
+        """
+
+    def parameters(self) -> Sequence[Array]:
+        """The numbers that the formula computes with: one entry, or one entry for each element of the last axis."""
+        return ()
+
+    def tables(self) -> Sequence[Array]:
+        """The tables that the formula reads."""
+        return ()
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        return [shape_of(self.operands[0])]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        def reader(table: Array) -> Callable[..., Lanes]:
+            return lambda *place: Lanes(table[tuple(index.array for index in place)])
+
+        y = self.formula()(*map(Lanes, (*inputs, *self.parameters())), *map(reader, self.tables()))
+        return (y.array.reshape(shape_of(self.results[0])),)  # parameters add a dimension to 0-d data
+
+
+# ---------------------------------------------------------------------------------------------------------------
 # Requantization of accumulators or narrow integers by multiplier, shift and a named rounding contract.
+
+
+FLOAT_LIMIT = 1 << 30
+"""A limit beyond all clamp bounds that may be applied to a float before it is converted to i32."""
+
+
+@dataclass(frozen=True)
+class Narrow:
+    """clamp(value + zero_point, low, high) in the integer type `storage`."""
+
+    zero_point: int
+    low: int
+    high: int
+    storage: DType
+
+    @property
+    def fits_i32(self) -> bool:
+        """Whether the value may be clamped in 32 bits before the zero point is added."""
+        return all(abs(bound - self.zero_point) < FLOAT_LIMIT for bound in (self.low, self.high))
+
+    def __call__(self, value: N) -> N:
+        """Narrows an i64, a float that is a whole number, or an i32 if `fits_i32`."""
+        if value.is_float and self.fits_i32:
+            value = value.maximum(-float(FLOAT_LIMIT)).minimum(float(FLOAT_LIMIT)).to(I32)
+        elif value.is_float:
+            value = value.to(I64)
+        bounded = value.maximum(self.low - self.zero_point).minimum(self.high - self.zero_point)
+        return ((bounded.to(I32) if self.fits_i32 else bounded) + self.zero_point).to(self.storage)
 
 
 class NarrowingOp(QIntOp, abc.ABC):
@@ -108,11 +184,10 @@ class NarrowingOp(QIntOp, abc.ABC):
     def infer_elements(self) -> Sequence[Attribute | None]:
         return [None]
 
-    def narrow(self, value: Array) -> Array:
-        """Adds the zero point to int64 values, clamps, and casts to the result's type."""
-        element = cast(IntegerType, element_of(self.y))
-        y = np.clip(value + self.zero_point.value.data, self.lower.value.data, self.upper.value.data)
-        return y.astype(f"i{element.width.data // 8}")
+    def narrowing(self) -> Narrow:
+        """The final clamp and conversion."""
+        bounds = (self.zero_point.value.data, self.lower.value.data, self.upper.value.data)
+        return Narrow(*bounds, dtype_of(element_of(self.y)))
 
     def verify_(self) -> None:
         super().verify_()
@@ -122,18 +197,39 @@ class NarrowingOp(QIntOp, abc.ABC):
             raise VerifyException(f"'{self.name}' clamps to [{low}, {high}], which is no range of {element}")
 
 
+@dataclass(frozen=True)
+class Requantization:
+    """The formula of `RequantizeOp`; the parameters are those of the contract."""
+
+    contract: str
+    input_zero_point: int
+    narrow: Narrow
+
+    def difference(self, x: N) -> N:
+        """x − input_zero_point: in i64 if i32 might not hold it, else in i32."""
+        width = 8 * x.dtype.itemsize
+        needs_i64 = width == 64 or (width == 32 and self.input_zero_point != 0)
+        return centred(x, self.input_zero_point, I64 if needs_i64 else I32)
+
+    def __call__(self, x: N, *parameters: N) -> N:
+        a, rule = self.difference(x), CONTRACTS[self.contract]
+        if rule.in_floats:
+            return self.narrow(rule(a, *parameters))
+        return self.narrow(rule(a.to(I64), *(a.same(p.to(I64)) for p in parameters)))
+
+
 @irdl_op_definition
-class RequantizeOp(NarrowingOp):
+class RequantizeOp(ElementwiseOp, NarrowingOp):
     """y = clamp(zero_point + round((x − input_zero_point) · multiplier · 2^(shift − 31)), min, max).
 
     `multiplier` and `shift` hold one entry, or one entry for each element of x's last axis. `contract` names the
-    rounding contract (numerics/fixed_point.py). A contract that rounds a sum adds `constant` before it rounds: a
+    rounding contract (numerics/contracts.py). A contract that rounds a sum adds `constant` before it rounds: a
     float32 stored as two integers, its significand and its exponent. If x, which must be i32 or i64 for that, exceeds
     the contract's limit, `evaluate` raises an error.
 
     (R1) min ≤ max, and both fit the result's element type
     (R2) `multiplier` and `shift` have one entry, or one entry for each channel
-    (R3) the contract is in `fixed_point.CONTRACTS`; multipliers are 0 or in [2^29, 2^31), and multiples of the
+    (R3) the contract is in `contracts.CONTRACTS`; multipliers are 0 or in [2^29, 2^31), and multiples of the
          contract's `step`; shifts are in [−31, `max_shift` of the contract], by default [−31, 30]
     (R4) `constant` is present if and only if the contract rounds a sum; its significand has 24 bits and its exponent is
          in [−256, 104]
@@ -150,14 +246,18 @@ class RequantizeOp(NarrowingOp):
 
     assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
-    def infer_shapes(self) -> Sequence[Shape]:
-        return [shape_of(self.x)]
+    def formula(self) -> Requantization:
+        return Requantization(self.contract.data, self.input_zero_point.value.data, self.narrowing())
+
+    def parameters(self) -> Sequence[Array]:
+        multiplier, shift = (np.frombuffer(v.data.data, "<i4") for v in (self.multiplier, self.shift))
+        return CONTRACTS[self.contract.data].parameters(multiplier, shift, self.summand())
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        x = inputs[0].astype(np.int64) - self.input_zero_point.value.data
-        multiplier, shift = (np.frombuffer(v.data.data, "<i4") for v in (self.multiplier, self.shift))
-        rounded = fixed_point.requantize(x, multiplier, shift, self.contract.data, constant=self.summand())
-        return (self.narrow(rounded).reshape(inputs[0].shape),)  # the factors add a dimension to 0-d data
+        fixed_point.check_accumulators(
+            inputs[0].astype(np.int64) - self.input_zero_point.value.data, self.contract.data
+        )
+        return super().evaluate(*inputs)
 
     def summand(self) -> float:
         """The real value that the contract adds before it rounds; 0.0 without `constant`."""
@@ -178,10 +278,8 @@ class RequantizeOp(NarrowingOp):
                 f"'{self.name}' needs a constant where its contract rounds a sum, and only there: a significand of 24 "
                 f"bits and an exponent, got {list(parts)}"
             )
-        if width_of(self.x) == 64 and contract.limit < fixed_point.WIDE_LIMIT:  # R5
-            wide = ", ".join(
-                name for name, rule in fixed_point.CONTRACTS.items() if rule.limit >= fixed_point.WIDE_LIMIT
-            )
+        if width_of(self.x) == 64 and contract.limit < WIDE_LIMIT:  # R5
+            wide = ", ".join(name for name, rule in CONTRACTS.items() if rule.limit >= WIDE_LIMIT)
             raise VerifyException(f"'{self.name}' needs a contract of {wide} for i64 data, got {self.contract.data}")
         require_multipliers(self, self.contract.data, self.multiplier.get_values(), self.shift.get_values())  # R3
 
@@ -197,17 +295,16 @@ def is_float32(significand: int, exponent: int) -> bool:
     return abs(significand) <= 1 << 24 and -256 <= exponent <= 104
 
 
-def require_contract(op: QIntOp, name: str) -> fixed_point.Contract:
+def require_contract(op: QIntOp, name: str) -> Contract:
     """The rounding contract of a name; raises VerifyException if no contract has that name."""
-    known = fixed_point.CONTRACTS
-    if name not in known:
-        raise VerifyException(f"'{op.name}' contract must be one of {', '.join(known)}, got {name}")
-    return known[name]
+    if name not in CONTRACTS:
+        raise VerifyException(f"'{op.name}' contract must be one of {', '.join(CONTRACTS)}, got {name}")
+    return CONTRACTS[name]
 
 
 def require_multipliers(op: QIntOp, contract: str, multipliers: Sequence[int], shifts: Sequence[int]) -> None:
     """Raises VerifyException if the contract does not accept one of the multipliers or shifts."""
-    rule = fixed_point.CONTRACTS[contract]
+    rule = CONTRACTS[contract]
     for multiplier, shift in zip(multipliers, shifts, strict=True):
         low, high = fixed_point.LEAST_MULTIPLIER, fixed_point.MOST_MULTIPLIER
         if (multiplier and not low <= multiplier <= high) or not -31 <= shift <= rule.max_shift:

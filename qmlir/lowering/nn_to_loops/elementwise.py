@@ -26,8 +26,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 
 from qmlir.codegen.code import WIDTHS
-from qmlir.codegen.kernel import MainLowering, Rules, memref_shape
-from qmlir.codegen.kernels.arithmetic import divisor, rounded_steps
+from qmlir.codegen.kernel import MainLowering, Rules, divisor, memref_shape, rounded_steps
 from qmlir.codegen.kernels.elementwise import lower_elementwise
 from qmlir.codegen.value import Value
 from qmlir.dialects import nn

@@ -1,7 +1,7 @@
 """Export of convolutions, fully connected layers and matrix products: 32- or 64-bit sums that start with the bias."""
 
 from xdsl.dialects.builtin import i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from qmlir.codegen.value import Value
@@ -12,6 +12,7 @@ from qmlir.dialects.qint.contraction import (
     MatMulOp,
     SaturatingFullyConnectedOp,
 )
+from qmlir.dialects.qint.requantize import centred
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.lowering.qint_to_linalg.structured import Formula, Place, TensorCode, broadcast_place, copied, loops
@@ -33,15 +34,9 @@ def products(lhs_zero_point: int, rhs_zero_point: int = 0) -> Formula:
     """The formula acc + (lhs − z_l) · (rhs − z_r), in the accumulator's type."""
 
     def formula(lhs: Value, rhs: Value, acc: Value) -> Value:
-        return acc + centred(lhs, lhs_zero_point, acc.element) * centred(rhs, rhs_zero_point, acc.element)
+        return acc + centred(lhs, lhs_zero_point, acc.dtype) * centred(rhs, rhs_zero_point, acc.dtype)
 
     return formula
-
-
-def centred(x: Value, zero_point: int, element: Attribute = i32) -> Value:
-    """An integer minus its zero point, computed in the type `element`."""
-    wide = x.to(element)
-    return wide - zero_point if zero_point else wide
 
 
 def _start(code: TensorCode, acc: SSAValue, bias: SSAValue | None, shape: tuple[int, ...]) -> SSAValue:

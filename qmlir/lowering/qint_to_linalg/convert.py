@@ -17,18 +17,15 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from qmlir.codegen.way_out import Rule, rebuild
-from qmlir.lowering.qint_to_linalg import contraction, elementwise, movement, reduction, requantize
+from qmlir.lowering.qint_to_linalg import casts, contraction, elementwise, movement, reduction
 from qmlir.lowering.qint_to_linalg.structured import TensorCode
 
 RULES: Mapping[type[Operation], Rule] = {
     **contraction.RULES,
-    **requantize.RULES,
     **elementwise.RULES,
     **reduction.RULES,
-    **reduction.RULES,
-    **reduction.RULES,
     **movement.RULES,
-    **requantize.RULES,
+    **casts.RULES,
 }
 
 

@@ -24,11 +24,11 @@ from qmlir.dialects.qint.pooling import (
     ResizeOp,
     weighted,
 )
+from qmlir.dialects.qint.requantize import centred
 from qmlir.ir.interfaces import element_of, shape_of, tensor_type
 from qmlir.ir.types import is_integer
-from qmlir.lowering.qint_to_linalg.contraction import centred, padded_image, tap
+from qmlir.lowering.qint_to_linalg.contraction import padded_image, tap
 from qmlir.lowering.qint_to_linalg.movement import element_at, position
-from qmlir.lowering.qint_to_linalg.requantize import narrowed
 from qmlir.lowering.qint_to_linalg.structured import Formula, TensorCode, loops, tensor_of
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def _softmax(code: TensorCode, op: SoftmaxOp, x: SSAValue) -> SSAValue:
 
     def share(x: Value, most: Value, total: Value, _: Value) -> Value:
         shares = division.shares(total, lambda place: _read(inverse, place))
-        return narrowed(op, division.share(exponential(x, most), *shares))
+        return op.narrowing()(division.share(exponential(x, most), *shares))
 
     flat = code.reshape(x, shape)
     most = _maxima(code, op, flat)
@@ -188,7 +188,7 @@ def _l2_normalization(code: TensorCode, op: L2NormalizationOp, x: SSAValue) -> S
         return total + d * d
 
     def share(x: Value, total: Value, _: Value) -> Value:
-        return narrowed(op, root.share(x.to(i64) - zero_point, *root.factor(total)))
+        return op.narrowing()(root.share(x.to(i64) - zero_point, *root.factor(total)))
 
     flat = code.reshape(x, shape)
     total = code.generic([(flat, everywhere)], (code.filled(0, (shape[0], shape[2]), i64), row), 3, add)

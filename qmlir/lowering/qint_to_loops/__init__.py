@@ -2,6 +2,7 @@
 
     convert.py   the pass
 
-One file per operation family, named as in dialects/qint; each has a table from operation class to rule. If the only
-user of a contraction, product or sum is a requantization, both become one kernel, and accumulators are never stored.
+One file per operation family; each has a table from operation class to rule. Elementwise kernels compute the formula of
+their operation (dialects/qint) under every rounding contract; contractions and pools have kernels of their own. If a
+requantization is the only user of a contraction, product or sum, both become one kernel without stored accumulators.
 """

@@ -16,8 +16,7 @@ from xdsl.dialects.builtin import i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import Array, MainLowering, Rules
-from qmlir.codegen.kernels.arithmetic import Arithmetic, Epilogue
+from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, MainLowering, Rules
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
 from qmlir.codegen.kernels.tile import Window, pack_columns, window_of
 from qmlir.codegen.kernels.windows import DepthwiseTask, TapArithmetic, lower_depthwise

@@ -5,14 +5,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qmlir.codegen.kernel import Rules, lower_tensor_ops
-from qmlir.lowering.qint_to_loops import contraction, elementwise, reduction, requantize
+from qmlir.lowering.qint_to_loops import contraction, elementwise, reduction
 
 RULES: Rules = {
     **contraction.RULES,
-    **requantize.RULES,
     **elementwise.RULES,
-    **reduction.RULES,
-    **reduction.RULES,
     **reduction.RULES,
 }
 

@@ -9,8 +9,7 @@ from xdsl.dialects.builtin import IntegerType, VectorType, f32, i32, i64
 from xdsl.ir import Attribute
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import Kernel, MainLowering, Rules
-from qmlir.codegen.kernels.arithmetic import Epilogue
+from qmlir.codegen.kernel import Epilogue, Kernel, MainLowering, Rules
 from qmlir.codegen.kernels.elementwise import lower_resize, merged_around
 from qmlir.codegen.kernels.tile import Window, window_of
 from qmlir.codegen.kernels.windows import Reduction, lower_global_pool, lower_pool
@@ -35,10 +34,10 @@ from qmlir.dialects.qint.pooling import (
     round_mean,
     weighted,
 )
+from qmlir.dialects.qint.requantize import Narrow
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.types import is_integer
 from qmlir.lowering.qint_to_loops.contraction import ending
-from qmlir.lowering.qint_to_loops.requantize import Narrow, narrowing
 
 # ---------------------------------------------------------------------------------------------------------------
 # Lowering of integer pools.
@@ -194,7 +193,7 @@ class Softmax(Kernel):
 def _softmax(state: MainLowering, op: SoftmaxOp) -> None:
     shape = op.split()
     y = state.allocate_result(op.y)
-    kernel = Softmax(shape, op.division_by_sum(), narrowing(op))
+    kernel = Softmax(shape, op.division_by_sum(), op.narrowing())
     tables = [state.constant((t or op.table).array) for t in (op.table, op.inverse)]
     buffers = [state.view(state.buffer(op.x), shape), *tables, state.view(y, shape)]
     state.call(kernel, buffers, shape[0])
@@ -287,7 +286,7 @@ class L2Normalization(Kernel):
 def _l2_normalization(state: MainLowering, op: L2NormalizationOp) -> None:
     shape = op.split()
     y = state.allocate_result(op.y)
-    kernel = L2Normalization(shape, op.input_zero_point.value.data, op.root(), narrowing(op))
+    kernel = L2Normalization(shape, op.input_zero_point.value.data, op.root(), op.narrowing())
     state.call(kernel, [state.view(state.buffer(op.x), shape), state.view(y, shape)], shape[0])
     state.replace(op.y, y)
 

@@ -23,7 +23,7 @@ from qmlir.numerics import Array
 
 DType = np.dtype[Any]
 
-F64, I64, I32 = np.dtype(np.float64), np.dtype(np.int64), np.dtype(np.int32)
+F64, F32, I64, I32, I16 = (np.dtype(name) for name in ("float64", "float32", "int64", "int32", "int16"))
 """Element types that formulas convert to."""
 
 
@@ -268,7 +268,7 @@ class Lanes:
         elif unsigned and dtype.kind == "i":
             dtype = np.dtype(f"u{dtype.itemsize}")
         with np.errstate(all="ignore"):
-            return Lanes(source.astype(dtype))
+            return Lanes(source.astype(dtype, copy=False))
 
     def bits(self, dtype: DType) -> "Lanes":
         """Reinterprets the bits as another type of the same width."""

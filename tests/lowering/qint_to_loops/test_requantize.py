@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IntegerType, StringAttr, TensorType, i32
 from qmlir.dialects.qint import RequantizeOp
 from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
 from qmlir.errors import LoweringError
-from qmlir.numerics import fixed_point
+from qmlir.numerics import contracts
 from tests.lowering.both import check, network, to_loops
 
 Array = npt.NDArray[Any]
@@ -21,7 +21,7 @@ SHIFTS_UP = [-31, -4, 0, 1, 5, 12, 30]
 
 def up(contract: str) -> list[int]:
     """`SHIFTS_UP` as far as a contract takes them."""
-    return [min(shift, fixed_point.CONTRACTS[contract].max_shift) for shift in SHIFTS_UP]
+    return [min(shift, contracts.CONTRACTS[contract].max_shift) for shift in SHIFTS_UP]
 
 
 def accumulators(count: int, shifts: list[int], multipliers: list[int], limit: int) -> Array:
@@ -38,7 +38,7 @@ def accumulators(count: int, shifts: list[int], multipliers: list[int], limit: i
 
 def properties(contract: str, shifts: list[int], bits: int, zero_point: int = 3, input_zero_point: int = 0) -> Any:
     """One multiplier for each shift: powers of two and others, and a zero."""
-    step = fixed_point.CONTRACTS[contract].step
+    step = contracts.CONTRACTS[contract].step
     rng = np.random.default_rng(2)
     multipliers = [(1 << 30) + int(m) // step * step for m in rng.integers(0, 1 << 30, len(shifts))]
     multipliers[::2] = [1 << 30] * len(multipliers[::2])
@@ -47,7 +47,7 @@ def properties(contract: str, shifts: list[int], bits: int, zero_point: int = 3,
         "multiplier": int32s(multipliers),
         "shift": int32s(shifts),
         "contract": StringAttr(contract),
-        "constant": int32s(float32_parts(zero_point + 128.0)) if fixed_point.CONTRACTS[contract].sums else None,
+        "constant": int32s(float32_parts(zero_point + 128.0)) if contracts.CONTRACTS[contract].sums else None,
         "zero_point": int32(zero_point),
         "input_zero_point": int32(input_zero_point),
         "min": int32(-(1 << bits - 1) + 1),
@@ -57,7 +57,7 @@ def properties(contract: str, shifts: list[int], bits: int, zero_point: int = 3,
 
 @pytest.mark.parametrize("bits", [8, 16])
 @pytest.mark.parametrize("direction", ["down", "up"])
-@pytest.mark.parametrize("contract", fixed_point.CONTRACTS)
+@pytest.mark.parametrize("contract", contracts.CONTRACTS)
 def test_every_contract(contract: str, direction: str, bits: int) -> None:
     shifts = SHIFTS if direction == "down" else up(contract)
     made = properties(contract, shifts, bits)
@@ -65,18 +65,18 @@ def test_every_contract(contract: str, direction: str, bits: int) -> None:
     check(lambda x: RequantizeOp.make([x], made, element=IntegerType(bits)).y, x)
 
 
-@pytest.mark.parametrize("contract", [c for c in fixed_point.CONTRACTS if not c.startswith("float")])
+@pytest.mark.parametrize("contract", [c for c in contracts.CONTRACTS if not c.startswith("float")])
 def test_to_32_bits(contract: str) -> None:
     made = properties(contract, up(contract), 32)
     x = accumulators(500, up(contract), list(made["multiplier"].get_values()), (1 << 31) - 1)
     check(lambda x: RequantizeOp.make([x], made, element=i32).y, x)
 
 
-@pytest.mark.parametrize("contract", fixed_point.CONTRACTS)
+@pytest.mark.parametrize("contract", contracts.CONTRACTS)
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32"])
 def test_another_scale_of_narrow_and_wide_integers(dtype: str, contract: str) -> None:
     info = np.iinfo(dtype)
-    fits = info.max + 77 <= fixed_point.CONTRACTS[contract].limit
+    fits = info.max + 77 <= contracts.CONTRACTS[contract].limit
     made = properties(contract, SHIFTS, 8, zero_point=-128, input_zero_point=-77 if fits else 0)
     x = np.random.default_rng(1).integers(info.min, info.max, (100, 7), dtype, endpoint=True)
     check(lambda x: RequantizeOp.make([x], made, element=IntegerType(8)).y, x)
@@ -87,7 +87,7 @@ def test_another_scale_of_narrow_and_wide_integers(dtype: str, contract: str) ->
 @pytest.mark.parametrize("contract", ["single64", "away64", "reduced16"])
 def test_sums_of_64_bits(contract: str, direction: str, input_zero_point: int) -> None:
     shifts = SHIFTS if direction == "down" else up(contract)
-    rng, limit = np.random.default_rng(1), fixed_point.WIDE_LIMIT
+    rng, limit = np.random.default_rng(1), contracts.WIDE_LIMIT
     x = rng.integers(-limit + 5, limit, (600, 7), endpoint=True) >> rng.integers(0, 48, (600, 7))
     x[:6] = np.array([0, 1, -1, limit, -limit + 5, 1 << 31])[:, None]
     made = properties(contract, shifts, 16, input_zero_point=input_zero_point)

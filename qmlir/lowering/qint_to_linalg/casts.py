@@ -1,0 +1,90 @@
+"""Export of quant.qcast, quant.dcast and quant.scast, per tensor and per axis, in f64.
+
+Unlike upstream's `lower-quant-ops`, the quantizing cast rounds to nearest, as everywhere in qmlir
+(numerics/fixed_point.py).
+"""
+
+import numpy as np
+from xdsl.dialects.builtin import TensorType, f32, f64, i64
+from xdsl.ir import Attribute, SSAValue
+
+from qmlir.codegen.kernel import divisor, rounded_steps
+from qmlir.codegen.value import Value
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.types import element_type_of
+from qmlir.lowering.qint_to_linalg.structured import Array, Formula, TensorCode, tensor_of
+
+STORED_WIDTHS = (8, 16, 32)
+"""Widths in bits of the storage integers that have the same bytes in numpy arrays and in tensors."""
+
+
+def _quantize(code: TensorCode, op: QuantizeCastOp, x: SSAValue) -> SSAValue:
+    """Writes clamp(round(x / scale) + zero_point, low, high); the cast's attribute names the rounding.
+
+    NaN becomes the zero point.
+    """
+    type, by = op.quantized, op.quantization
+    _check(code, type)
+    zero_points = np.array(type.zero_points, np.float64)
+
+    def formula(x: Value, scale: Value, zero_point: Value) -> Value:
+        q = rounded_steps(x, scale, by) + zero_point
+        number = q.is_nan().choose(zero_point, q).maximum(float(type.storage_min)).minimum(float(type.storage_max))
+        return number.to(i64).to(type.storage_type)
+
+    result = tensor_of(type.storage_type, shape_of(x))
+    return _with_parameters(code, type, x, (divisor(np.array(type.scales), by), zero_points), result, formula)
+
+
+def _dequantize(code: TensorCode, op: DequantizeCastOp, q: SSAValue) -> SSAValue:
+    """Writes f32(f64(q − zero_point) · scale)."""
+    type = op.quantized
+    _check(code, type)
+
+    def formula(q: Value, scale: Value, zero_point: Value) -> Value:
+        return ((q.to(i64, unsigned=not type.is_signed) - zero_point).to(f64) * scale).to(f32)
+
+    parameters = np.array(type.scales), np.array(type.zero_points, np.int64)
+    return _with_parameters(code, type, q, parameters, tensor_of(f32, shape_of(q)), formula)
+
+
+def _with_parameters(
+    code: TensorCode,
+    type: UniformType,
+    x: SSAValue,
+    parameters: tuple[Array, Array],
+    result: TensorType[Attribute],
+    formula: Formula,
+) -> SSAValue:
+    """Writes formula(x, scale, zero point) per element.
+
+    Per-tensor parameters become constants inside the formula. Per-axis parameters become tensors along the axis.
+    """
+    if type.axis is None:
+
+        def with_numbers(x: Value) -> Value:
+            return formula(x, *(x.code.constant(p[0].item(), element_type_of(p.dtype)) for p in parameters))
+
+        return code.elementwise([x], result, with_numbers)
+    along = [-1 if d == type.axis else 1 for d in range(type.axis, len(shape_of(x)))]
+    return code.elementwise([x, *(code.constant(p.reshape(along)) for p in parameters)], result, formula)
+
+
+def _storage(code: TensorCode, op: StorageCastOp, x: SSAValue) -> SSAValue:
+    return x
+
+
+def _check(code: TensorCode, type: UniformType) -> None:
+    if type.storage_width not in STORED_WIDTHS:
+        code.refuse(f"needs storage of {STORED_WIDTHS} bits", got=str(type), remedy="store it in 8 bits")
+    if type.expressed != f32:
+        code.refuse("needs an expressed type of f32", got=str(type), remedy="express it as f32")
+
+
+RULES = {
+    QuantizeCastOp: _quantize,
+    DequantizeCastOp: _dequantize,
+    StorageCastOp: _storage,
+}
