@@ -60,7 +60,7 @@ class Elementwise(Kernel):
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         operands, tables, y = buffers[: len(self.present)], buffers[len(self.present) : -1], buffers[-1]
         *outer, length = self.shape
-        readers = [_reader(table) for table in tables]
+        readers = [reader(table) for table in tables]
 
         def run(rows: list[Value], first: Value | int, last: Value | int) -> None:
             def element(i: Value, lanes: int | None) -> None:
@@ -82,7 +82,8 @@ class Elementwise(Kernel):
             run(rows, 0, length)
 
 
-def _reader(table: Buffer) -> Callable[..., Value]:
+def reader(table: Buffer) -> Callable[..., Value]:
+    """A function from the integer indices of an entry of a table to the entry."""
     return lambda *place: table.load(*(index.to(INDEX) for index in place))
 
 

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.qint.requantize import ZERO, NarrowingOp, QIntOp, int32, largest_difference, width_of
+from qmlir.dialects.qint.requantize import ZERO, Narrow, NarrowingOp, QIntOp, int32, largest_difference, width_of
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics.elementary.gemmlowp import (
@@ -22,7 +22,7 @@ from qmlir.numerics.elementary.gemmlowp import (
     product,
     reciprocal_of_sum,
 )
-from qmlir.numerics.elementary.lanes import Lanes, N
+from qmlir.numerics.elementary.lanes import I32, I64, Lanes, N
 from qmlir.numerics.tables import KNOTS, between_knots
 
 FRACTION = 12
@@ -32,36 +32,32 @@ SUM_BITS = 12
 """Number of integer bits of the sum by which Newton's method divides; its terms lose as many fraction bits."""
 
 
-@dataclass(frozen=True)
-class Division:
-    """The division of an exponential by the sum of the exponentials along its axis; see `SoftmaxOp`."""
+class AxisFormula(abc.ABC):
+    """The arithmetic along an axis: a sum of terms, numbers computed once from the sum, and each element from these.
 
-    name: str
-    unit: int
+    Readers map an integer index to the entry of a table. All methods take and return i64, except `element`, which
+    returns the result's type. Formulas are frozen dataclasses: operations with equal formulas share a kernel.
 
-    def term(self, e: N) -> N:
-        """The i64 term that an i64 exponential contributes to the sum."""
-        return (e + (1 << SUM_BITS - 1)) >> SUM_BITS if self.name == "newton" else e
+    zero_point   subtracted from the elements; None if the elements are subtracted from the maximum along the axis
+    """
 
-    def shares(self, total: N, knot: Callable[[N], N]) -> tuple[N, N]:
-        """The two i64 values that `share` needs from a sum; `knot` reads an entry (breakpoint) of `inverse` as i64."""
-        if self.name == "exact":
-            return total << FRACTION, total
-        if self.name == "newton":
-            return reciprocal_of_sum(total, SUM_BITS)
-        zeros = leading_zeros(total)
-        above = ((total << zeros - 1) + (1 << 13) >> 14) - (1 << 16)  # the sum is 1 + x, with x in steps of 2^-16
-        place = above.minimum((1 << 16) - 1)
-        return between_knots(place, knot), 31 - zeros
+    zero_point: int | None
 
-    def share(self, e: N, first: N, second: N) -> N:
-        """An exponential divided by the sum, i64 in steps of the result, before the zero point and the clamp."""
-        if self.name == "exact":
-            return (e * (2 * self.unit) + first).quotient(first << 1)
-        if self.name == "interpolated":
-            return e * first + (first.same(1) << second - 1) >> second
-        bits = (self.unit >> FRACTION).bit_length() - 1
-        return half_away(product(first, e), second + (31 - bits))
+    def difference(self, x: N, most: N) -> N:
+        """The number that an element is computed from; `most` is the maximum, or any number if it is not needed."""
+        return most.to(I64) - x.to(I64) if self.zero_point is None else x.to(I64) - self.zero_point
+
+    @abc.abstractmethod
+    def term(self, d: N, *tables: Callable[[N], N]) -> N:
+        """What a difference contributes to the sum."""
+
+    @abc.abstractmethod
+    def shared(self, total: N, *tables: Callable[[N], N]) -> tuple[N, ...]:
+        """The numbers that `element` needs from the sum."""
+
+    @abc.abstractmethod
+    def element(self, d: N, shared: Sequence[N], *tables: Callable[[N], N]) -> N:
+        """The result for a difference."""
 
 
 class AlongAxisOp(QIntOp, abc.ABC):
@@ -72,6 +68,14 @@ class AlongAxisOp(QIntOp, abc.ABC):
 
     x = operand_def(TensorType)
     axis = prop_def(IntegerAttr.constr(i64))
+
+    @abc.abstractmethod
+    def formula(self) -> AxisFormula:
+        """The operation's arithmetic."""
+
+    def tables(self) -> Sequence[Array]:
+        """The tables that the formula reads."""
+        return ()
 
     def split(self) -> tuple[int, int, int]:
         """The operand's shape as (before, along, behind) the axis."""
@@ -84,9 +88,15 @@ class AlongAxisOp(QIntOp, abc.ABC):
             raise VerifyException(f"'{self.name}' needs an axis of {list(shape)} with elements, got {axis}")
         return [shape]
 
-    def rows(self, x: Array) -> Array:
-        """The operand's elements as i64, [before, along, behind]."""
-        return x.astype(np.int64).reshape(self.split())
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        def reader(table: Array) -> Callable[[Lanes], Lanes]:
+            return lambda place: Lanes(table[place.array])
+
+        formula, tables, x = self.formula(), [reader(table) for table in self.tables()], inputs[0].reshape(self.split())
+        d = formula.difference(Lanes(x), Lanes(x.max(axis=1, keepdims=True)))
+        total = formula.term(d, *tables).array.sum(axis=1, keepdims=True)
+        y = formula.element(d, formula.shared(Lanes(total), *tables), *tables)
+        return (y.array.reshape(inputs[0].shape),)
 
 
 class ExponentialsOp(AlongAxisOp, abc.ABC):
@@ -96,6 +106,9 @@ class ExponentialsOp(AlongAxisOp, abc.ABC):
     """
 
     table = prop_def(WeightsAttr)
+
+    def tables(self) -> Sequence[Array]:
+        return [self.table.array]
 
     def verify_(self) -> None:
         if width_of(self.x) not in (8, 16):  # S1
@@ -107,6 +120,44 @@ class ExponentialsOp(AlongAxisOp, abc.ABC):
                 f"got {self.table.type}"
             )
         super().verify_()
+
+
+def newton_term(e: N) -> N:
+    """The term of an exponential in the sum by which Newton's method divides."""
+    return (e + (1 << SUM_BITS - 1)) >> SUM_BITS
+
+
+@dataclass(frozen=True)
+class Softmax(AxisFormula):
+    """The formula of `SoftmaxOp`: each exponential divided by the sum of the exponentials."""
+
+    division: str
+    unit: int
+    narrow: Narrow
+    zero_point: int | None = None
+
+    def term(self, d: N, *tables: Callable[[N], N]) -> N:
+        e = tables[0](d).to(I64)
+        return newton_term(e) if self.division == "newton" else e
+
+    def shared(self, total: N, *tables: Callable[[N], N]) -> tuple[N, ...]:
+        if self.division == "exact":
+            return total << FRACTION, total
+        if self.division == "newton":
+            return reciprocal_of_sum(total, SUM_BITS)
+        zeros = leading_zeros(total)
+        above = ((total << zeros - 1) + (1 << 13) >> 14) - (1 << 16)  # the sum is 1 + x, with x in steps of 2^-16
+        place = above.minimum((1 << 16) - 1)
+        return between_knots(place, lambda at: tables[1](at).to(I64)), 31 - zeros
+
+    def element(self, d: N, shared: Sequence[N], *tables: Callable[[N], N]) -> N:
+        e, (first, second) = tables[0](d).to(I64), shared
+        if self.division == "exact":
+            return self.narrow((e * (2 * self.unit) + first).quotient(first << 1))
+        if self.division == "interpolated":
+            return self.narrow(e * first + (first.same(1) << second - 1) >> second)
+        bits = (self.unit >> FRACTION).bit_length() - 1
+        return self.narrow(half_away(product(first, e), second + (31 - bits)))
 
 
 @irdl_op_definition
@@ -140,21 +191,11 @@ class SoftmaxOp(ExponentialsOp, NarrowingOp):
 
     assembly_format = "$x `,` $table attr-dict `:` type($x) `->` type($y)"
 
-    def division_by_sum(self) -> "Division":
-        """The arithmetic that follows the table lookup."""
-        return Division(self.division.data, self.unit.value.data)
+    def formula(self) -> Softmax:
+        return Softmax(self.division.data, self.unit.value.data, self.narrowing())
 
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        x, division = self.rows(inputs[0]), self.division_by_sum()
-        e = self.table.array.astype(np.int64)[x.max(axis=1, keepdims=True) - x]
-        total = division.term(Lanes(e)).array.sum(axis=1, keepdims=True)
-
-        def knot(place: Lanes) -> Lanes:
-            assert self.inverse is not None
-            return Lanes(self.inverse.array.astype(np.int64)[place.array])
-
-        y = division.share(Lanes(e), *division.shares(Lanes(total), knot))
-        return (self.narrowing()(y).array.reshape(inputs[0].shape),)
+    def tables(self) -> Sequence[Array]:
+        return [self.table.array, *([] if self.inverse is None else [self.inverse.array])]
 
     def verify_(self) -> None:
         super().verify_()
@@ -183,6 +224,31 @@ class SoftmaxOp(ExponentialsOp, NarrowingOp):
 
 LOGARITHM_BITS = 26
 """The greatest `fraction` of `LogSoftmaxOp`, and the number of fraction bits of its logarithms."""
+
+
+@dataclass(frozen=True)
+class LogSoftmax(AxisFormula):
+    """The formula of `LogSoftmaxOp`: the logarithm of the sum, taken off each difference.
+
+    The sum is below 2^62, in steps of 2^(`integer_bits` − 31); its logarithm is in steps of 2^−`fraction`.
+    """
+
+    integer_bits: int
+    fraction: int
+    zero_point: int | None = None
+
+    def term(self, d: N, *tables: Callable[[N], N]) -> N:
+        return tables[0](d).to(I64)
+
+    def shared(self, total: N, *tables: Callable[[N], N]) -> tuple[N, ...]:
+        beyond = total >> 31
+        extra = beyond.equals(0).choose(0, 32 - leading_zeros(beyond))
+        exact = logarithm(total >> extra, extra + self.integer_bits)
+        dropped = LOGARITHM_BITS - self.fraction
+        return (exact + (1 << dropped - 1) >> dropped if dropped else exact,)
+
+    def element(self, d: N, shared: Sequence[N], *tables: Callable[[N], N]) -> N:
+        return (tables[1](d).to(I64) - shared[0]).maximum(-(1 << 31)).to(I32)
 
 
 @irdl_op_definition
@@ -214,16 +280,11 @@ class LogSoftmaxOp(ExponentialsOp):
     def infer_elements(self) -> Sequence[Attribute | None]:
         return [i32]
 
-    def log_of_sum(self) -> "LogOfSum":
-        """The function that computes the logarithm of a sum."""
-        return LogOfSum(self.integer_bits.value.data, self.fraction.value.data)
+    def formula(self) -> LogSoftmax:
+        return LogSoftmax(self.integer_bits.value.data, self.fraction.value.data)
 
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        x = self.rows(inputs[0])
-        d = x.max(axis=1, keepdims=True) - x
-        total = self.table.array.astype(np.int64)[d].sum(axis=1, keepdims=True)
-        y = logarithm_of_share(Lanes(self.differences.array.astype(np.int64)[d]), self.log_of_sum()(Lanes(total)))
-        return (y.array.astype(np.int32).reshape(inputs[0].shape),)
+    def tables(self) -> Sequence[Array]:
+        return [self.table.array, self.differences.array]
 
     def verify_(self) -> None:
         super().verify_()
@@ -245,48 +306,32 @@ class LogSoftmaxOp(ExponentialsOp):
 
 
 @dataclass(frozen=True)
-class LogOfSum:
-    """ln of an i64 sum below 2^62 in steps of 2^(`integer_bits` − 31); the result is in steps of 2^−`fraction`."""
-
-    integer_bits: int
-    fraction: int
-
-    def __call__(self, total: N) -> N:
-        beyond = total >> 31
-        extra = beyond.equals(0).choose(0, 32 - leading_zeros(beyond))
-        exact = logarithm(total >> extra, extra + self.integer_bits)
-        dropped = LOGARITHM_BITS - self.fraction
-        return exact + (1 << dropped - 1) >> dropped if dropped else exact
-
-
-def logarithm_of_share(difference: N, log_total: N) -> N:
-    """difference − log_total, saturated below at −2^31."""
-    return (difference - log_total).maximum(-(1 << 31))
-
-
-@dataclass(frozen=True)
-class Root:
-    """The division of an element by the root of a sum of squares; see `L2NormalizationOp`."""
+class L2Normalization(AxisFormula):
+    """The formula of `L2NormalizationOp`: each element divided by the root of the sum of squares."""
 
     contract: str
     multiplier: int
     shift: int
     left: int
+    narrow: Narrow
+    zero_point: int | None
 
-    def factor(self, total: N) -> tuple[N, N]:
-        """The i64 (multiplier, number of fraction bits of the multiplier) that `share` needs from a sum of squares."""
+    def term(self, d: N, *tables: Callable[[N], N]) -> N:
+        return d * d
+
+    def shared(self, total: N, *tables: Callable[[N], N]) -> tuple[N, ...]:
         root, bits = inverse_root(total.maximum(1))
         if self.contract == "double":
             return root, bits - (self.shift - 1)
         return product(root, self.multiplier), bits + (31 - self.shift)
 
-    def share(self, d: N, factor: N, bits: N) -> N:
-        """The quotient for an i64 element minus its zero point, in steps of the result, before zero point and clamp."""
+    def element(self, d: N, shared: Sequence[N], *tables: Callable[[N], N]) -> N:
+        factor, bits = shared
         if self.contract == "double":
             behind = bits + self.left
             scaled = product((d << self.left) << behind.negative().maximum(0), factor)
-            return half_away(scaled, behind.maximum(0))
-        return d * factor + (factor.same(1) << bits - 1) >> bits
+            return self.narrow(half_away(scaled, behind.maximum(0)))
+        return self.narrow(d * factor + (factor.same(1) << bits - 1) >> bits)
 
 
 @irdl_op_definition
@@ -317,19 +362,14 @@ class L2NormalizationOp(AlongAxisOp, NarrowingOp):
 
     assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
-    def root(self) -> Root:
-        """The arithmetic of the division by the root."""
+    def formula(self) -> L2Normalization:
         multiplier, shift, left = (v.value.data for v in (self.multiplier, self.shift, self.left))
-        return Root(self.contract.data, multiplier, shift, left)
-
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        d, root = self.rows(inputs[0]) - self.input_zero_point.value.data, self.root()
-        factor, bits = root.factor(Lanes((d * d).sum(axis=1, keepdims=True)))
-        return (self.narrowing()(root.share(Lanes(d), factor, bits)).array.reshape(inputs[0].shape),)
+        zero_point = self.input_zero_point.value.data
+        return L2Normalization(self.contract.data, multiplier, shift, left, self.narrowing(), zero_point)
 
     def verify_(self) -> None:
         super().verify_()
-        root = self.root()
+        root = self.formula()
         single = root.contract == "single" and root.left == 0
         double = root.contract == "double" and root.multiplier == 1 << 30 and 0 <= root.left <= 16
         if not (single or double) or not 1 << 30 <= root.multiplier < 1 << 31 or not 1 <= root.shift <= 17:  # S8

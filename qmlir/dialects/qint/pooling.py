@@ -64,6 +64,15 @@ class MaxPool2DOp(PoolOp):
         return (self.maximum(x, self.window_values(), np.iinfo(x.dtype).min),)
 
 
+def mean(total: N, count: N, offset: int) -> N:
+    """The formula of `AveragePool2DOp` for sums of elements: (total + offset · count) / count − offset, rounded."""
+    if offset:
+        total = total + count * offset
+    half, sign = total.same(count.logical_shift(1)), total >> (8 * total.dtype.itemsize - 1)
+    away = (half ^ sign) - sign  # half with the total's sign
+    return (total + away).truncated_quotient(count) - offset
+
+
 @irdl_op_definition
 class AveragePool2DOp(PoolOp):
     """y = Σ (x + offset) / count − offset, rounded to nearest with halves away from −offset; the scale does not change.
@@ -89,11 +98,9 @@ class AveragePool2DOp(PoolOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         fill = self.zero_point.value.data if bool(self.count_include_pad) else 0
-        counts, offset = self.counts()[None, :, :, None], self.offset.value.data
-        total = sum(self.taps(x.astype(np.int64), self.window_values(), fill)) + offset * counts
-        half = counts // 2
-        magnitude = (np.abs(total) + half) // counts
-        return ((np.sign(total) * magnitude - offset).astype(x.dtype),)
+        total = sum(self.taps(x.astype(np.int64), self.window_values(), fill))
+        y = mean(Lanes(np.asarray(total)), Lanes(self.counts()[:, :, None]), self.offset.value.data)
+        return (y.array.astype(x.dtype),)
 
 
 @irdl_op_definition

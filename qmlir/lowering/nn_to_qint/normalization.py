@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.qint.normalization import FRACTION, LOGARITHM_BITS, SUM_BITS, Division
+from qmlir.dialects.qint.normalization import FRACTION, LOGARITHM_BITS, SUM_BITS, newton_term
 from qmlir.dialects.qint.requantize import int32
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, shape_of
@@ -126,7 +126,7 @@ def lower_log_softmax(op: nn.LogSoftmaxOp, operands: Sequence[SSAValue], roundin
     gemmlowps = fraction == LOGARITHM_BITS and _sums_as_gemmlowp(op) and _is_power_of_two(1 / uniform(op.y).scale)
     if fixed and gemmlowps:
         differences, bits = _gemmlowp_differences(data), SUM_BITS
-        table = Division("newton", 0).term(Lanes(_gemmlowp_table(data).astype(np.int64))).array
+        table = newton_term(Lanes(_gemmlowp_table(data).astype(np.int64))).array
     else:
         differences, bits = np.rint(-_differences(data) * data.scale * (1 << fraction)), 31 - TABLE_BITS
         table = _exact_table(data)

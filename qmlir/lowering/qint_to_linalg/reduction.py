@@ -1,20 +1,13 @@
 """Export of reductions, pools, normalizations and weighted sums of neighbours."""
 
 import numpy as np
-from xdsl.dialects import tensor
 from xdsl.dialects.builtin import Signedness, f32, i32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.value import INDEX, Value
 from qmlir.codegen.way_out import Array, check_comparable
 from qmlir.dialects.nn.reduction import ExtremeOp, ReduceMaxOp, ReduceMinOp
-from qmlir.dialects.qint.normalization import (
-    ExponentialsOp,
-    L2NormalizationOp,
-    LogSoftmaxOp,
-    SoftmaxOp,
-    logarithm_of_share,
-)
+from qmlir.dialects.qint.normalization import AlongAxisOp, L2NormalizationOp, LogSoftmaxOp, SoftmaxOp
 from qmlir.dialects.qint.pooling import (
     AveragePool2DOp,
     GlobalSumPoolOp,
@@ -22,14 +15,16 @@ from qmlir.dialects.qint.pooling import (
     MaxPool2DOp,
     PoolOp,
     ResizeOp,
+    mean,
     weighted,
 )
-from qmlir.dialects.qint.requantize import centred
+from qmlir.dialects.qint.requantize import centred, width_of
 from qmlir.ir.interfaces import element_of, shape_of, tensor_type
 from qmlir.ir.types import is_integer
 from qmlir.lowering.qint_to_linalg.contraction import padded_image, tap
+from qmlir.lowering.qint_to_linalg.elementwise import reader
 from qmlir.lowering.qint_to_linalg.movement import element_at, position
-from qmlir.lowering.qint_to_linalg.structured import Formula, TensorCode, loops, tensor_of
+from qmlir.lowering.qint_to_linalg.structured import Formula, Place, TensorCode, loops, tensor_of
 
 # ---------------------------------------------------------------------------------------------------------------
 # Export of maxima and minima of integers along axes.
@@ -88,14 +83,10 @@ def _average_pool(code: TensorCode, op: AveragePool2DOp, x: SSAValue) -> SSAValu
     sums = _pool(code, op, padded_image(code, op, x, fill), start, _sum)
     counts, offset = code.constant(op.counts()[:, :, None].astype(np.int64)), op.offset.value.data  # [OH, OW, 1]
 
-    def mean(total: Value, count: Value) -> Value:
-        if offset:
-            total = total + count * offset
-        sign = total >> 63  # −1 or 0
-        magnitude = ((total ^ sign) - sign + count.logical_shift(1)).truncated_quotient(count)
-        return ((magnitude ^ sign) - sign - offset).to(element_of(op.y))
+    def rounded(total: Value, count: Value) -> Value:
+        return mean(total, count, offset).to(element_of(op.y))
 
-    return code.elementwise([sums, counts], tensor_type(op.y), mean)
+    return code.elementwise([sums, counts], tensor_type(op.y), rounded)
 
 
 def _global_sum_pool(code: TensorCode, op: GlobalSumPoolOp, x: SSAValue) -> SSAValue:
@@ -114,86 +105,31 @@ def _global_sum_pool(code: TensorCode, op: GlobalSumPoolOp, x: SSAValue) -> SSAV
 # Export of softmax, log-softmax and L2 normalization: reductions along the axis, then a formula on each element.
 
 
-def _read(table: SSAValue, place: Value) -> Value:
-    """Reads an entry of a table, as i64."""
-    return place.code.emit(tensor.ExtractOp, [table, place.to(INDEX).ssa], element_of(table)).to(i64)
+def greater(x: Value, most: Value) -> Value:
+    """The greater of an element and the maximum so far."""
+    return most.maximum(x)
 
 
-def _difference(x: Value, most: Value) -> Value:
-    return most.to(i64) - x.to(i64)
-
-
-def _maxima(code: TensorCode, op: ExponentialsOp, flat: SSAValue) -> SSAValue:
-    """The maximum along the axis: [before the axis, behind the axis]."""
-
-    def further(x: Value, most: Value) -> Value:
-        return most.maximum(x)
-
+def _along_axis(code: TensorCode, op: AlongAxisOp, x: SSAValue) -> SSAValue:
+    shape, formula, tables = op.split(), op.formula(), [reader(code.constant(table)) for table in op.tables()]
     before, along, behind = loops(3)
-    rows = (op.split()[0], op.split()[2])
-    least = code.filled(-(len(op.table.array) >> 1), rows, element_of(op.x))
-    return code.generic([(flat, [before, along, behind])], (least, [before, behind]), 3, further)
+    everywhere, row, rows = [before, along, behind], [before, behind], (shape[0], shape[2])
+    read: list[tuple[SSAValue, Place]] = [(code.reshape(x, shape), everywhere)]
+    if formula.zero_point is None:
+        least = code.filled(-(1 << width_of(op.x) - 1), rows, element_of(op.x))
+        read.append((code.generic(read, (least, row), 3, greater), row))
 
+    def add(x: Value, *others: Value) -> Value:
+        return others[-1] + formula.term(formula.difference(x, others[0]), *tables)
 
-def _softmax(code: TensorCode, op: SoftmaxOp, x: SSAValue) -> SSAValue:
-    shape, division, table = op.split(), op.division_by_sum(), code.constant(op.table.array)
-    inverse = code.constant((op.inverse or op.table).array)
-    before, along, behind = loops(3)
-    everywhere, row = [before, along, behind], [before, behind]
-    rows = (shape[0], shape[2])
+    def element(x: Value, *others: Value) -> Value:
+        *most, total, _ = others
+        return formula.element(formula.difference(x, (most or [x])[0]), formula.shared(total, *tables), *tables)
 
-    def exponential(x: Value, most: Value) -> Value:
-        return _read(table, _difference(x, most))
-
-    def add(x: Value, most: Value, total: Value) -> Value:
-        return total + division.term(exponential(x, most))
-
-    def share(x: Value, most: Value, total: Value, _: Value) -> Value:
-        shares = division.shares(total, lambda place: _read(inverse, place))
-        return op.narrowing()(division.share(exponential(x, most), *shares))
-
-    flat = code.reshape(x, shape)
-    most = _maxima(code, op, flat)
-    total = code.generic([(flat, everywhere), (most, row)], (code.filled(0, rows, i64), row), 3, add)
-    into = (code.empty(shape, element_of(op.y)), everywhere)
-    return code.reshape(code.generic([(flat, everywhere), (most, row), (total, row)], into, 3, share), shape_of(op.y))
-
-
-def _log_softmax(code: TensorCode, op: LogSoftmaxOp, x: SSAValue) -> SSAValue:
-    shape, table, differences = op.split(), code.constant(op.table.array), code.constant(op.differences.array)
-    before, along, behind = loops(3)
-    everywhere, row = [before, along, behind], [before, behind]
-
-    def add(x: Value, most: Value, total: Value) -> Value:
-        return total + _read(table, _difference(x, most))
-
-    def share(x: Value, most: Value, total: Value, y: Value) -> Value:
-        difference = _read(differences, _difference(x, most))
-        return logarithm_of_share(difference, op.log_of_sum()(total)).to(y.element)
-
-    flat = code.reshape(x, shape)
-    most = _maxima(code, op, flat)
-    total = code.generic([(flat, everywhere), (most, row)], (code.filled(0, (shape[0], shape[2]), i64), row), 3, add)
-    into = (code.empty(shape, element_of(op.y)), everywhere)
-    return code.reshape(code.generic([(flat, everywhere), (most, row), (total, row)], into, 3, share), shape_of(op.y))
-
-
-def _l2_normalization(code: TensorCode, op: L2NormalizationOp, x: SSAValue) -> SSAValue:
-    shape, root, zero_point = op.split(), op.root(), op.input_zero_point.value.data
-    before, along, behind = loops(3)
-    everywhere, row = [before, along, behind], [before, behind]
-
-    def add(x: Value, total: Value) -> Value:
-        d = x.to(i64) - zero_point
-        return total + d * d
-
-    def share(x: Value, total: Value, _: Value) -> Value:
-        return op.narrowing()(root.share(x.to(i64) - zero_point, *root.factor(total)))
-
-    flat = code.reshape(x, shape)
-    total = code.generic([(flat, everywhere)], (code.filled(0, (shape[0], shape[2]), i64), row), 3, add)
-    into = (code.empty(shape, element_of(op.y)), everywhere)
-    return code.reshape(code.generic([(flat, everywhere), (total, row)], into, 3, share), shape_of(op.y))
+    total = code.generic(read, (code.filled(0, rows, i64), row), 3, add)
+    y = tensor_type(op.results[0])
+    into = (code.empty(shape, y.element_type), everywhere)
+    return code.reshape(code.generic([*read, (total, row)], into, 3, element), y.get_shape())
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -258,9 +194,9 @@ RULES = {
     MaxPool2DOp: _max_pool,
     AveragePool2DOp: _average_pool,
     GlobalSumPoolOp: _global_sum_pool,
-    SoftmaxOp: _softmax,
-    LogSoftmaxOp: _log_softmax,
-    L2NormalizationOp: _l2_normalization,
+    SoftmaxOp: _along_axis,
+    LogSoftmaxOp: _along_axis,
+    L2NormalizationOp: _along_axis,
     ResizeOp: _resize,
     InterpolateOp: _interpolate,
 }
