@@ -37,6 +37,7 @@ from qmlir.devices.schema import (
     Table,
 )
 from qmlir.errors import near_misses
+from qmlir.numerics.contracts import CONTRACTS
 
 # ---------------------------------------------------------------------------------------------------------------
 # [array]: the engine that multiplies and adds
@@ -222,13 +223,13 @@ class Quantization(Table):
 
     @property
     def contract(self) -> str:
-        """The rounding contract of numerics/fixed_point.py that the device follows."""
-        return CONTRACTS[self.scale, self.round, self.scale == "mult-shift" and self.multiplier_bits < 32]
+        """The rounding contract of numerics/contracts.py that the device follows."""
+        return BY_DEVICE[self.scale, self.round, self.scale == "mult-shift" and self.multiplier_bits < 32]
 
     @model_validator(mode="after")
     def _has_contract(self) -> Self:
-        if (self.scale, self.round, self.scale == "mult-shift" and self.multiplier_bits < 32) not in CONTRACTS:
-            known = sorted({rounding for scale, rounding, _ in CONTRACTS if scale == self.scale})
+        if (self.scale, self.round, self.scale == "mult-shift" and self.multiplier_bits < 32) not in BY_DEVICE:
+            known = sorted({rounding for scale, rounding, _ in BY_DEVICE if scale == self.scale})
             raise PydanticCustomError(
                 "contract",
                 "a {scale} scale rounds {known}, got {got} with {bits} bits",
@@ -239,12 +240,10 @@ class Quantization(Table):
         return self
 
 
-CONTRACTS = {
-    ("pow2", "half-up", False): "shift",
-    ("mult-shift", "half-up", False): "single",
-    ("mult-shift", "tfl-double", False): "double",
-    ("mult-shift", "half-away", True): "away16",
-    ("float32", "half-even", False): "float_even",
+BY_DEVICE = {
+    (*contract.device, contract.device[0] == "mult-shift" and contract.step > 1): name
+    for name, contract in CONTRACTS.items()
+    if contract.device is not None
 }
 """(scale, rounding, whether the multiplier is narrower than 32 bits) → contract."""
 

@@ -8,7 +8,6 @@ from qmlir.devices.description import Device, Memory, Queue
 from qmlir.devices.schema import Role
 from qmlir.errors import QmlirError
 from qmlir.isa.commands import (
-    CONTRACTS,
     Arithmetic,
     Convolve,
     ConvolveDepthwise,
@@ -25,6 +24,7 @@ from qmlir.isa.commands import (
     Window,
 )
 from qmlir.isa.encoding import Command, Place
+from qmlir.numerics.contracts import NUMBERED
 
 # ---------------------------------------------------------------------------------------------------------------
 # Which bytes each command reads and writes, as isa/commands.py defines the command.
@@ -187,8 +187,8 @@ def context_of(command: Command, contexts: Contexts) -> SetContext:
 
 def _context(command: SetContext, device: Device, contexts: Contexts) -> Footprint:
     width(command.bits)
-    if command.contract >= len(CONTRACTS):
-        raise Fault(f"a contract must be one of {', '.join(CONTRACTS)}", got=f"number {command.contract}")
+    if command.contract not in NUMBERED:
+        raise Fault(f"a contract must be one of {', '.join(NUMBERED.values())}", got=f"number {command.contract}")
     half = 1 << command.bits - 1
     if not -half <= command.lower <= command.upper < half:
         raise Fault(f"bounds must be in order and fit {command.bits} bits", got=f"[{command.lower}, {command.upper}]")

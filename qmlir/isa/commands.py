@@ -45,10 +45,6 @@ class Pooling(IntEnum):
     AVERAGE = 1
 
 
-CONTRACTS = ("single", "double", "upup", "float_even", "shift", "away16", "single64", "reduced16", "updown")
-"""The rounding contracts; a context stores the index of its contract here, so new contracts go to the end."""
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # Control
 
@@ -60,7 +56,7 @@ class SetContext(Command):
     step              REQUANTIZE: y = clamp(zero_point + round((x − input_zero_point) · M), lower, upper);
                       LOOKUP: y = table[x + 128]
     bits              width of the result in bits
-    contract          index of the rounding contract in CONTRACTS
+    contract          number of the rounding contract (numerics/contracts.py)
     per_channel       1 if each channel has its own M, else 0
     table             REQUANTIZE: M as a pair (multiplier, shift) of 32 bits each, one pair or one for each channel;
                       LOOKUP: 256 entries

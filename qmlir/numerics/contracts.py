@@ -1,8 +1,10 @@
 """The named rounding contracts: how runtimes and devices round a · multiplier · 2^(shift − 31), each stated once.
 
-A contract is a formula over the operations of elementary/lanes.py and an entry of `CONTRACTS`; nothing else in the
-package lists them. On arrays the formula is the reference (`fixed_point.requantize`). On values of kernels it writes
-the code of the CPU and of linalg. qint's verifier, its error messages and the tests take the names from the table.
+A contract is a formula over the operations of elementary/lanes.py and an entry of `CONTRACTS`; no other file lists
+them. On arrays the formula is the reference (`fixed_point.requantize`) and the simulator's arithmetic. On values of
+kernels it writes the code of the CPU and of linalg. qint's verifier, the schema of device files, the commands of
+devices, error messages and tests take the contracts from the table. An exporter's format has a table of the contracts
+that it can express and refuses the others.
 
 The formulas have no branches and no comparisons, so that they compute on vectors as well: the mask `x >> 63`, all ones
 below zero, replaces a test of the sign.
@@ -128,6 +130,8 @@ class Contract:
     sums        whether the contract rounds a · M + C for a given float32 C, instead of a · M
     max_shift   the largest shift that the contract takes
     wide        the contract that replaces this one for accumulators that 32 bits may not hold, if there is one
+    device      (scale, rounding) in the words of device files (devices/description.py), if a device may follow it
+    number      the contract's number in command streams (isa/commands.py), if a device may compute it; never changed
     """
 
     formula: Callable[..., Any]
@@ -138,6 +142,8 @@ class Contract:
     sums: bool = False
     max_shift: int = MAX_SHIFT
     wide: str | None = None
+    device: tuple[str, str] | None = None
+    number: int | None = None
 
     def parameters(
         self, multiplier: npt.NDArray[Any], shift: npt.NDArray[Any], constant: float = 0.0
@@ -158,18 +164,35 @@ WIDE_LIMIT = (1 << 47) - 1
 """The largest |a| of contracts for 64-bit accumulators: 48 bits, which hold 2^16 products of 16 by 16 bits."""
 
 CONTRACTS: Mapping[str, Contract] = {
-    "single": Contract(single, 3 << 30, 1, "(a·q + 2^(30−s)) >> (31−s): one rounding, half up", wide="single64"),
-    "double": Contract(
-        double, 1 << 31, 1, "a·2^max(s,0)·q / 2^31 half up, then / 2^max(−s,0) half away: TFLite's reference"
+    "single": Contract(
+        single,
+        3 << 30,
+        1,
+        "(a·q + 2^(30−s)) >> (31−s): one rounding, half up",
+        wide="single64",
+        device=("mult-shift", "half-up"),
+        number=0,
     ),
-    "upup": Contract(upup, 1 << 31, 1, "the two steps of `double`, both half up: TFLite's optimized kernels"),
-    "updown": Contract(updown, 1 << 31, 1, "the first step of `double`, then rounded down: TFLite's sums of bytes"),
+    "double": Contract(
+        double,
+        1 << 31,
+        1,
+        "a·2^max(s,0)·q / 2^31 half up, then / 2^max(−s,0) half away: TFLite's reference",
+        device=("mult-shift", "tfl-double"),
+        number=1,
+    ),
+    "upup": Contract(upup, 1 << 31, 1, "the two steps of `double`, both half up: TFLite's optimized kernels", number=2),
+    "updown": Contract(
+        updown, 1 << 31, 1, "the first step of `double`, then rounded down: TFLite's sums of bytes", number=8
+    ),
     "float_even": Contract(
         float_even,
         1 << 32,
         1 << 7,
         "rint(float32(a)·float32(M)), half to even: ONNX Runtime and XNNPACK",
         in_floats=True,
+        device=("float32", "half-even"),
+        number=3,
     ),
     "float_sum": Contract(
         float_sum,
@@ -180,7 +203,13 @@ CONTRACTS: Mapping[str, Contract] = {
         sums=True,
     ),
     "shift": Contract(
-        single, 3 << 30, 1 << 30, "a·2^(s−1), one rounding, half up: scales that are powers of two", wide="single64"
+        single,
+        3 << 30,
+        1 << 30,
+        "a·2^(s−1), one rounding, half up: scales that are powers of two",
+        wide="single64",
+        device=("pow2", "half-up"),
+        number=4,
     ),
     "single64": Contract(
         single64,
@@ -188,6 +217,7 @@ CONTRACTS: Mapping[str, Contract] = {
         1,
         "`single` on 64-bit sums, no bit of the multiplier lost",
         max_shift=15,
+        number=6,
     ),
     "away": Contract(
         away,
@@ -209,12 +239,15 @@ CONTRACTS: Mapping[str, Contract] = {
         1,
         "(a·r + 2^(14−s)) >> (15−s), r = min(q / 2^16 half up, 2^15 − 1): LiteRT's other sums of int16 by int8",
         max_shift=7,
+        number=7,
     ),
     "away16": Contract(
         away,
         3 << 30,
         1 << 16,
         "a·(q / 2^16) / 2^(15−s), one rounding, half away from zero: NVDLA, multipliers of 16 bits",
+        device=("mult-shift", "half-away"),
+        number=5,
     ),
 }
 """The contracts by name; in their equations a is the accumulator, q the multiplier and s the shift.
@@ -223,3 +256,6 @@ The limits follow from int64. For `single`, 3·2^30 · (2^31 − 1) + 2^61 < 2^6
 For `single64` and `away64`, 2^31 · 2^31 + 2^47 < 2^63, and the shift right is at least 16 bits. For `reduced16`,
 2^47 · 2^15; runtimes define it up to a shift of 7. The float contracts take 33 bits and end below 2^62.
 """
+
+NUMBERED: Mapping[int, str] = dict(sorted((c.number, name) for name, c in CONTRACTS.items() if c.number is not None))
+"""Number of a contract in command streams → its name."""

@@ -373,3 +373,15 @@ def test_fixed_point_rows_keep_their_sums() -> None:
         fixed_point.fixed_point_rows([[1 / 3, 2 / 3], [0.5, 0.5], [0, 0]], 1), [[1, 1], [1, 1], [0, 0]]
     )
     assert fixed_point.fixed_point_rows(np.zeros((3, 0)), 4).shape == (3, 0)
+
+
+def test_numbers_of_contracts_in_command_streams_never_change() -> None:
+    numbers = [rule.number for rule in contracts.CONTRACTS.values() if rule.number is not None]
+    assert sorted(numbers) == list(range(len(numbers)))
+    first = ["single", "double", "upup", "float_even", "shift", "away16", "single64", "reduced16", "updown"]
+    assert [contracts.NUMBERED[number] for number in range(9)] == first
+
+
+def test_each_device_names_one_contract() -> None:
+    named = [(*rule.device, rule.step > 1) for rule in contracts.CONTRACTS.values() if rule.device is not None]
+    assert len(set(named)) == len(named)

@@ -12,9 +12,10 @@ from qmlir.devices import Device
 from qmlir.devices.description import Memory
 from qmlir.devices.footprints import Block, Fault, context_of, table_block
 from qmlir.devices.waits import tokens
-from qmlir.isa.commands import CONTRACTS, Pool, SetContext, Step, Window
+from qmlir.isa.commands import Pool, SetContext, Step, Window
 from qmlir.isa.encoding import Command
 from qmlir.numerics import Int64s, fixed_point
+from qmlir.numerics.contracts import NUMBERED
 
 # ---------------------------------------------------------------------------------------------------------------
 # The simulator's memories: their bytes, and which bytes were ever written.
@@ -236,7 +237,7 @@ def _finished(values: Int64s, context: SetContext, table: Bytes) -> Int64s:
             raise Fault("a table must be looked up with numbers of 8 bits", got=f"{values.min()} to {values.max()}")
         return entries[values + 128]
     multiplier, shift = table.reshape(-1).view("<i4").astype(np.int64).reshape(-1, 2).T
-    contract = CONTRACTS[context.contract]
+    contract = NUMBERED[context.contract]
     try:
         rounded = fixed_point.requantize(values - context.input_zero_point, multiplier, shift, contract)
     except fixed_point.NumericsError as error:

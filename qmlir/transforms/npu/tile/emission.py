@@ -22,8 +22,9 @@ from qmlir.dialects.npu import BufferOp, IssueOp
 from qmlir.dialects.qint.requantize import width_of
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.weights import WeightsAttr
-from qmlir.isa.commands import CONTRACTS, Mark, Move, SetContext, Step
+from qmlir.isa.commands import Mark, Move, SetContext, Step
 from qmlir.isa.encoding import Command, Place, field_kinds
+from qmlir.numerics.contracts import CONTRACTS
 from qmlir.transforms.npu.tile.aliases import home_of
 from qmlir.transforms.npu.tile.engines import Engines, Region, Rest, regions
 
@@ -294,7 +295,7 @@ class Emitter:
         per_channel = len(op.multiplier) > 1
         first = channels.start if per_channel and channels is not None else 0
         return fields | {
-            "contract": CONTRACTS.index(op.contract.data), "input_zero_point": op.input_zero_point.value.data,
+            "contract": CONTRACTS[op.contract.data].number, "input_zero_point": op.input_zero_point.value.data,
             "per_channel": int(per_channel), "table": _later(table, 8 * first),
         }  # fmt: skip
 
