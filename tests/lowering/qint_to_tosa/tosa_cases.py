@@ -1,7 +1,7 @@
 """What `qint-to-tosa` is tried on, here by the specification and in tests/interop by other compilers."""
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, TensorType, f32, i8, i16, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, f32, i8, i16, i32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn, qint
@@ -34,6 +34,9 @@ from tests.ops.samples import (
 from tests.ops.samples_movement import at, steps
 
 FLOAT = "only integers, data movement and casts"
+OWN = [StringAttr(contract) for contract in ("single", "shift", "double")]
+"""The contracts that `tosa.rescale` follows."""
+
 REFUSED = {
     **{str(s): FLOAT for s in ALL if s.op.name.startswith("nn.") and not stays(s)},
     **{str(s): "needs indices of i32" for s in ALL if issubclass(s.op, IndexedOp) and s.operands[-1].element == i64},
@@ -43,19 +46,11 @@ REFUSED = {
     "qint.fully_connected-i16_data_and_weights": "sums products of i8",
     "qint.average_pool2d-dilated": "sums products of i8",
     "qint.requantize-to_i32": "needs accumulators below 2",
-    "qint.requantize-away": "needs a contract of single",
-    "qint.requantize-away_of_halves": "needs a contract of single",
-    "qint.requantize-away64": "needs a contract of single",
-    "qint.requantize-away16": "needs a contract of single",
-    "qint.requantize-updown": "needs a contract of single",
-    "qint.requantize-upup": "needs a contract of single",
-    "qint.requantize-single64": "needs a contract of single",
-    "qint.requantize-single64_of_i32": "needs a contract of single",
-    "qint.requantize-reduced16": "needs a contract of single",
-    "qint.requantize-float_even": "needs a contract of single",
-    "qint.requantize-float_even_ties": "needs a contract of single",
-    "qint.requantize-float_sum_ties": "needs a contract of single",
-    "qint.requantize-float_sum_of_a_fraction": "needs a contract of single",
+    **{
+        str(s): "needs a contract of single"
+        for s in ALL
+        if s.op is qint.RequantizeOp and s.properties["contract"] not in OWN
+    },
     "qint.rescaled_add-broadcast": "rounds each operand by itself",
     "qint.rescaled_add-difference_of_i16,_each_rounded_its_way": "rounds each operand by itself",
     **{str(s): "divides by a sum of 64 bits" for s in ALL if s.op is qint.SoftmaxOp},
