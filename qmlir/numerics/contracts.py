@@ -60,6 +60,14 @@ def away(a: N, multiplier: N, shift: N) -> N:
     return half_away(a * multiplier, MULTIPLIER_BITS - shift)
 
 
+def even(a: N, multiplier: N, shift: N) -> N:
+    """One rounding, half to even."""
+    scaled, bits = a * multiplier, MULTIPLIER_BITS - shift
+    mask = (a.same(1) << bits) - 1
+    # Half less 1 rounds ties down; the lowest bit that is kept raises it to half where ties round up. 0 bits add 0.
+    return (scaled + mask.logical_shift(1) + ((scaled >> bits) & 1 & mask)) >> bits
+
+
 def double(a: N, multiplier: N, shift: N) -> N:
     """Rounds half up to the high half of the product, then half away from zero."""
     # gemmlowp's high multiplication rounds half up for negative numbers too; only its division rounds half away.
@@ -249,12 +257,20 @@ CONTRACTS: Mapping[str, Contract] = {
         device=("mult-shift", "half-away"),
         number=5,
     ),
+    "even": Contract(
+        even,
+        3 << 30,
+        1,
+        "a·q / 2^(31−s), one rounding, half to even: convergent rounding, as of DSP blocks (AP_RND_CONV of HLS)",
+        device=("mult-shift", "half-even"),
+        number=9,
+    ),
 }
 """The contracts by name; in their equations a is the accumulator, q the multiplier and s the shift.
 
-The limits follow from int64. For `single`, 3·2^30 · (2^31 − 1) + 2^61 < 2^63. The two-step contracts take an int32.
-For `single64` and `away64`, 2^31 · 2^31 + 2^47 < 2^63, and the shift right is at least 16 bits. For `reduced16`,
-2^47 · 2^15; runtimes define it up to a shift of 7. The float contracts take 33 bits and end below 2^62.
+The limits follow from int64. For `single` and `even`, 3·2^30 · (2^31 − 1) + 2^61 < 2^63. The two-step contracts take
+an int32. For `single64` and `away64`, 2^31 · 2^31 + 2^47 < 2^63, and the shift right is at least 16 bits. For
+`reduced16`, 2^47 · 2^15; runtimes define it up to a shift of 7. The float contracts take 33 bits and end below 2^62.
 """
 
 NUMBERED: Mapping[int, str] = dict(sorted((c.number, name) for name, c in CONTRACTS.items() if c.number is not None))

@@ -145,6 +145,15 @@ def test_a_device_of_ones_own_needs_a_file_alone(
     _check(network, sixth, "int8")
 
 
+@pytest.mark.parametrize("rounding", ["half-even", "tfl-double"])
+def test_a_device_follows_the_contract_that_it_names(
+    network: tuple[ModuleOp, qmlir.Profile, np.ndarray], rounding: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "sixth.toml"
+    path.write_text(SIXTH.replace('round = "half-up"', f'round = "{rounding}"'), "utf-8")
+    _check(network, path, "int8")
+
+
 def test_where_each_operation_runs_is_recorded(
     network: tuple[ModuleOp, qmlir.Profile, np.ndarray], tmp_path: Path
 ) -> None:

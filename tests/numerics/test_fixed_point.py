@@ -163,6 +163,11 @@ def away(a: int, q: int, s: int) -> int:
     return -magnitude if a < 0 else magnitude
 
 
+def even(a: int, q: int, s: int) -> int:
+    """Python's own rounding of a fraction."""
+    return round(a * Fraction(q) * Fraction(2) ** (s - 31))
+
+
 def updown(a: int, q: int, s: int) -> int:
     return ((saturated(a, s) * q + (1 << 30)) >> 31) >> max(-s, 0)
 
@@ -192,6 +197,7 @@ ORACLES: dict[str, Callable[[int, int, int], int]] = {
     "single": single, "double": double, "upup": upup, "float_even": float_even, "float_sum": float_sum, "shift": shift,
     "single64": shift, "reduced16": reduced16, "updown": updown,
     "away16": away16, "away": away, "away64": away,
+    "even": even,
 }  # fmt: skip
 
 
@@ -237,12 +243,14 @@ def test_contract_on_ties(contract: str) -> None:
         assert got.tolist() == [ORACLES[contract](int(x), 1 << 30, s) for x in a]
     halves = fixed_point.requantize(np.array([-3, -1, 1, 3]), *fixed_point.quantize_multiplier(0.5), contract)
     even, from_zero = [-2, 0, 0, 2], [-2, -1, 1, 2]
+    halves = fixed_point.requantize(np.array([-3, -1, 1, 3]), *fixed_point.shift_multiplier(-1), contract)
+    to_even, from_zero = [-2, 0, 0, 2], [-2, -1, 1, 2]
     always = dict.fromkeys(("away", "away16", "away64"), from_zero)
-    rounded = {"float_even": even, "float_sum": even, **always}.get(contract, [-1, 0, 1, 2])
+    rounded = {**dict.fromkeys(("float_even", "float_sum", "even"), to_even), **always}.get(contract, [-1, 0, 1, 2])
     assert halves.tolist() == rounded
     quarters = fixed_point.requantize(np.array([-6, -2, 2, 6]), *fixed_point.quantize_multiplier(0.25), contract)
     others = {"double": from_zero, **always, "updown": [-2, -1, 0, 1]}
-    rounded = {"float_even": even, "float_sum": even, **others}.get(contract, [-1, 0, 1, 2])
+    rounded = {**dict.fromkeys(("float_even", "float_sum", "even"), to_even), **others}.get(contract, [-1, 0, 1, 2])
     assert quarters.tolist() == rounded
 
 

@@ -80,6 +80,7 @@ ROUNDINGS: dict[str, Callable[[int, int, int], int]] = {
     "away": lambda a, m, s: half_away(real_product(a, m, s)),
     "away64": lambda a, m, s: half_away(real_product(a, m, s)),
     "away16": lambda a, m, s: half_away(real_product(a, m, s)),
+    "even": lambda a, m, s: round(real_product(a, m, s)),
     "float_even": lambda a, m, s: round(float32(float32(Fraction(a)) * real_product(1, m, s))),
 }
 

@@ -243,6 +243,7 @@ QINT_SAMPLES = (
         scaled([HALF + 1, MOST, HALF], [-28, -31, -30], "away64") | narrow(16, 3, -30000, 30000),
         i16,
     ),
+    Sample(qint.RequantizeOp, "even", (i(32, 300, most=4000),), scaled([HALF], [-4], "even") | narrow(), i8),
     Sample(qint.RequantizeOp, "updown", (i(32, 300, most=4000),), scaled([HALF], [-4], "updown") | narrow(), i8),
     Sample(qint.RequantizeOp, "upup", (i(32, 300, most=4000),), scaled([HALF], [-4], "upup") | narrow(), i8),
     Sample(
