@@ -14,14 +14,16 @@ A named contract (contracts.py) says how the product is rounded, because runtime
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from qmlir.errors import QmlirError
 from qmlir.numerics import Array, Int64s
-from qmlir.numerics.contracts import CONTRACTS, MAX_SHIFT, MULTIPLIER_BITS
-from qmlir.numerics.elementary.lanes import I64, Lanes
+from qmlir.numerics.contracts import CONTRACTS, MAX_SHIFT, MULTIPLIER_BITS, Int64s
+from qmlir.numerics.elementary.lanes import F32, F64, I32, I64, DType, Lanes, N
 
 
 class NumericsError(QmlirError):
@@ -31,28 +33,44 @@ class NumericsError(QmlirError):
 # Between real values and stored integers.
 
 
-def _divided(x: Array, scale: Array) -> Array:
-    return np.rint(x.astype(np.float64) / scale)
+def _in_float32(scale: Array) -> Array:
+    return scale.astype(np.float32)
 
 
-def _divided_in_float32(x: Array, scale: Array) -> Array:
-    return np.rint(x.astype(np.float32) / scale.astype(np.float32))
+def _exact_steps(x: N, scale: N) -> N:
+    return (x.to(F64) / scale).round_even()
 
 
-def _divided_away(x: Array, scale: Array) -> Array:
-    steps = (x.astype(np.float32) / scale.astype(np.float32)).astype(np.float64)
-    return np.copysign(np.floor(np.abs(steps) + 0.5), steps)
+def _float32_steps(x: N, scale: N) -> N:
+    return (x.to(F32) / scale).to(F64).round_even()
 
 
-def _multiplied(x: Array, scale: Array) -> Array:
-    return np.rint(x.astype(np.float32) * (np.float32(1) / scale.astype(np.float32)))
+def _steps_away(x: N, scale: N) -> N:
+    quotient = (x.to(F32) / scale).to(F64)
+    return (quotient.magnitude() + 0.5).floor().with_sign_of(quotient)
 
 
-QUANTIZATIONS: Mapping[str, Callable[[Array, Array], Array]] = {
-    "exact": _divided,
-    "float32": _divided_in_float32,
-    "float32_away": _divided_away,
-    "float32_reciprocal": _multiplied,
+def _steps_by_reciprocal(x: N, reciprocal: N) -> N:
+    return (x.to(F32) * reciprocal).to(F64).round_even()
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """A way to divide x by S and round to a whole number.
+
+    divisor   S in float64 → the number that the formula takes
+    formula   (x, divisor) → the whole number in float64
+    """
+
+    divisor: Callable[[Array], Array]
+    formula: Callable[..., Any]
+
+
+QUANTIZATIONS: Mapping[str, Quotient] = {
+    "exact": Quotient(lambda scale: scale, _exact_steps),
+    "float32": Quotient(_in_float32, _float32_steps),
+    "float32_away": Quotient(_in_float32, _steps_away),
+    "float32_reciprocal": Quotient(lambda scale: np.float32(1) / _in_float32(scale), _steps_by_reciprocal),
 }
 """The ways to divide x by S and round to an integer, by name.
 
@@ -60,6 +78,40 @@ QUANTIZATIONS: Mapping[str, Callable[[Array, Array], Array]] = {
 `float32_away` (TFLite's reference) divides in float32 and rounds half away from zero. `float32_reciprocal` (XNNPACK)
 computes x · (1 / S) in float32 and rounds half to even.
 """
+
+
+@dataclass(frozen=True)
+class Quantize:
+    """The formula of (3): (x, the divisor of `by`, Z in float64) → q as signless integers of the type `storage`."""
+
+    low: int
+    high: int
+    storage: DType
+    by: str
+
+    def __call__(self, x: N, divisor: N, zero_point: N) -> N:
+        steps: N = QUANTIZATIONS[self.by].formula(x, divisor)
+        # Makes NaN 0: both terms are 0 for NaN, and for any other value one term is the value and the other is 0.
+        steps = steps.maximum_number(0.0) + steps.minimum_number(0.0)
+        q = (steps + zero_point).maximum(float(self.low)).minimum(float(self.high))
+        return q.to(I64 if self.high >= 1 << 31 else I32).to(self.storage)
+
+
+@dataclass(frozen=True)
+class Dequantize:
+    """The formula of (4): (q, S in float64, Z) → x.
+
+    signed   whether q is signed
+    wide     a type that holds q − Z, and the type of Z
+    """
+
+    signed: bool
+    wide: DType = I64
+    element: DType = F32
+
+    def __call__(self, q: N, scale: N, zero_point: N) -> N:
+        difference = q.to(self.wide, unsigned=not self.signed) - zero_point
+        return (difference.to(F64) * scale).to(self.element)
 
 
 def quantize(
@@ -72,11 +124,11 @@ def quantize(
     rounding, as in ONNX. NaN gives Z, clamped; infinities saturate. S and Z broadcast against x: callers with per-axis
     parameters reshape them (`UniformType.parameters_along`).
     """
-    points = np.asarray(zero_point, np.float64)
+    stored = np.dtype(dtype)
     with np.errstate(all="ignore"):
-        rounded = QUANTIZATIONS[by](np.asarray(x), np.asarray(scale, np.float64)).astype(np.float64) + points
-    rounded = np.where(np.isnan(rounded), points, rounded)
-    return np.clip(rounded, qmin, qmax).astype(dtype)
+        divisor = QUANTIZATIONS[by].divisor(np.asarray(scale, np.float64))
+    formula = Quantize(qmin, qmax, np.dtype(f"i{stored.itemsize}"), by)
+    return formula(*map(Lanes, (x, divisor, np.asarray(zero_point, np.float64)))).array.view(stored)
 
 
 def quantize_in_float32(
@@ -88,9 +140,8 @@ def quantize_in_float32(
 
 def dequantize(q: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, dtype: npt.DTypeLike = np.float32) -> Array:
     """x = dtype(S · (q − Z)): an exact integer difference, a product in float64, a single rounding to `dtype`.   (4)"""
-    difference = np.asarray(q, np.int64) - np.asarray(zero_point, np.int64)
-    with np.errstate(over="ignore"):
-        return (difference.astype(np.float64) * np.asarray(scale, np.float64)).astype(dtype)
+    formula = Dequantize(np.asarray(q).dtype.kind != "u", I64, np.dtype(dtype))
+    return formula(*map(Lanes, (q, np.asarray(scale, np.float64), np.asarray(zero_point, np.int64)))).array
 
 
 # A real multiplier as integers.

@@ -4,9 +4,9 @@
 // CHECK-LABEL: func.func @quantize(%{{.*}}: tensor<4xf32>) -> tensor<4xi8>
 // CHECK: arith.divf %{{.*}}, %{{.*}} : f64
 // CHECK: math.roundeven
-// CHECK: arith.cmpf uno
+// CHECK: arith.maxnumf
 // CHECK: arith.fptosi
-// CHECK: arith.trunci %{{.*}} : i64 to i8
+// CHECK: arith.trunci %{{.*}} : i32 to i8
 func.func @quantize(%x: tensor<4xf32>) -> tensor<4x!quant.uniform<u8:f32, 0.5:200>> {
   %q = quant.qcast %x : tensor<4xf32> to tensor<4x!quant.uniform<u8:f32, 0.5:200>>
   func.return %q : tensor<4x!quant.uniform<u8:f32, 0.5:200>>

@@ -14,7 +14,6 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     Float64Type,
-    IntegerType,
     f32,
     f64,
     i1,
@@ -26,7 +25,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 
 from qmlir.codegen.code import WIDTHS
-from qmlir.codegen.kernel import MainLowering, Rules, divisor, memref_shape, rounded_steps
+from qmlir.codegen.kernel import MainLowering, Rules, memref_shape
 from qmlir.codegen.kernels.elementwise import lower_elementwise
 from qmlir.codegen.value import Value
 from qmlir.dialects import nn
@@ -36,8 +35,10 @@ from qmlir.dialects.nn.elementwise import PointwiseOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import element_of
-from qmlir.ir.types import is_integer
+from qmlir.ir.types import dtype_of, is_integer
 from qmlir.numerics.elementary.exponential import EXPONENT_BIAS, FRACTION_BITS
+from qmlir.numerics.elementary.lanes import I32, I64
+from qmlir.numerics.fixed_point import QUANTIZATIONS, Dequantize, Quantize
 
 # ---------------------------------------------------------------------------------------------------------------
 # Lowering of pointwise operations: the operation's own formula becomes an elementwise kernel.
@@ -316,46 +317,6 @@ STORED_WIDTHS = (8, 16, 32)
 """Widths in bits of the storage integers that memory holds unpacked."""
 
 
-@dataclass(frozen=True)
-class Quantize:
-    """clamp(round(x / scale) + zero_point, low, high); NaN gives the zero point.
-
-    quantization   how the quotient is computed and rounded: a name in numerics.QUANTIZATIONS
-    """
-
-    low: int
-    high: int
-    storage: IntegerType
-    quantization: str
-
-    def __call__(self, x: Value, scale: Value, zero_point: Value) -> Value:
-        steps = rounded_steps(x, scale, self.quantization)
-        # Makes NaN 0: both terms are 0 for NaN, and for any other value one term is the value and the other is 0.
-        steps = steps.maximum_number(0.0) + steps.minimum_number(0.0)
-        q = (steps + zero_point).maximum(float(self.low)).minimum(float(self.high))
-        wide = i64 if self.high >= 1 << 31 else i32
-        return q.to(wide).to(self.storage)
-
-
-@dataclass(frozen=True)
-class Dequantize:
-    """f32(f64(q − zero_point) · scale).
-
-    signed   whether the storage is signed
-    wide     whether the difference needs 64 bits
-    """
-
-    signed: bool
-    wide: bool
-
-    def __call__(self, q: Value, scale: Value, zero_point: Value) -> Value:
-        assert is_integer(q.element)
-        stored = q.to(i64 if self.wide else i32)
-        if not self.signed:
-            stored = stored & ((1 << q.element.width.data) - 1)
-        return ((stored - zero_point).to(f64) * scale).to(f32)
-
-
 def _check(state: MainLowering, op: Operation, type: UniformType) -> None:
     if type.storage_width not in STORED_WIDTHS:
         state.refuse(op, f"needs storage of {STORED_WIDTHS} bits", got=str(type), remedy="store it in 8 bits")
@@ -368,8 +329,12 @@ def _quantize(state: MainLowering, op: QuantizeCastOp) -> None:
     _check(state, op, type)
     x = state.buffer(op.input)
     scale, zero_point = type.parameters_along(len(memref_shape(x)))
-    operands = [x, state.constant(divisor(scale, op.quantization)), state.constant(zero_point.astype(np.float64))]
-    formula = Quantize(type.storage_min, type.storage_max, type.storage_type, op.quantization)
+    operands = [
+        x,
+        state.constant(QUANTIZATIONS[op.quantization].divisor(scale)),
+        state.constant(zero_point.astype(np.float64)),
+    ]
+    formula = Quantize(type.storage_min, type.storage_max, dtype_of(type.storage_type), op.quantization)
     lower_elementwise(state, "quant_qcast", formula, operands, op.result, F64_WIDTHS)
 
 
@@ -379,9 +344,9 @@ def _dequantize(state: MainLowering, op: DequantizeCastOp) -> None:
     q = state.buffer(op.input)
     scale, zero_point = type.parameters_along(len(memref_shape(q)))
     wide = type.storage_width > 16 or bool(np.abs(zero_point).max() >= 1 << 30)
-    points = zero_point.astype(np.int64 if wide else np.int32)
-    operands = [q, state.constant(scale), state.constant(points)]
-    lower_elementwise(state, "quant_dcast", Dequantize(type.is_signed, wide), operands, op.result, F64_WIDTHS)
+    formula = Dequantize(type.is_signed, I64 if wide else I32)
+    operands = [q, state.constant(scale), state.constant(zero_point.astype(formula.wide))]
+    lower_elementwise(state, "quant_dcast", formula, operands, op.result, F64_WIDTHS)
 
 
 @dataclass(frozen=True)

@@ -5,49 +5,34 @@ Unlike upstream's `lower-quant-ops`, the quantizing cast rounds to nearest, as e
 """
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType, f32, f64, i64
+from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.codegen.kernel import divisor, rounded_steps
 from qmlir.codegen.value import Value
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import shape_of
-from qmlir.ir.types import element_type_of
+from qmlir.ir.types import dtype_of, element_type_of
 from qmlir.lowering.qint_to_linalg.structured import Array, Formula, TensorCode, tensor_of
+from qmlir.numerics.fixed_point import QUANTIZATIONS, Dequantize, Quantize
 
 STORED_WIDTHS = (8, 16, 32)
 """Widths in bits of the storage integers that have the same bytes in numpy arrays and in tensors."""
 
 
 def _quantize(code: TensorCode, op: QuantizeCastOp, x: SSAValue) -> SSAValue:
-    """Writes clamp(round(x / scale) + zero_point, low, high); the cast's attribute names the rounding.
-
-    NaN becomes the zero point.
-    """
     type, by = op.quantized, op.quantization
     _check(code, type)
-    zero_points = np.array(type.zero_points, np.float64)
-
-    def formula(x: Value, scale: Value, zero_point: Value) -> Value:
-        q = rounded_steps(x, scale, by) + zero_point
-        number = q.is_nan().choose(zero_point, q).maximum(float(type.storage_min)).minimum(float(type.storage_max))
-        return number.to(i64).to(type.storage_type)
-
-    result = tensor_of(type.storage_type, shape_of(x))
-    return _with_parameters(code, type, x, (divisor(np.array(type.scales), by), zero_points), result, formula)
+    formula = Quantize(type.storage_min, type.storage_max, dtype_of(type.storage_type), by)
+    parameters = QUANTIZATIONS[by].divisor(np.array(type.scales)), np.array(type.zero_points, np.float64)
+    return _with_parameters(code, type, x, parameters, tensor_of(type.storage_type, shape_of(x)), formula)
 
 
 def _dequantize(code: TensorCode, op: DequantizeCastOp, q: SSAValue) -> SSAValue:
-    """Writes f32(f64(q − zero_point) · scale)."""
     type = op.quantized
     _check(code, type)
-
-    def formula(q: Value, scale: Value, zero_point: Value) -> Value:
-        return ((q.to(i64, unsigned=not type.is_signed) - zero_point).to(f64) * scale).to(f32)
-
     parameters = np.array(type.scales), np.array(type.zero_points, np.int64)
-    return _with_parameters(code, type, q, parameters, tensor_of(f32, shape_of(q)), formula)
+    return _with_parameters(code, type, q, parameters, tensor_of(f32, shape_of(q)), Dequantize(type.is_signed))
 
 
 def _with_parameters(
