@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from qmlir.errors import QmlirError
 from qmlir.numerics import Array, Int64s
-from qmlir.numerics.contracts import CONTRACTS, MAX_SHIFT, MULTIPLIER_BITS, Int64s
+from qmlir.numerics.contracts import CONTRACTS, MAX_SHIFT, MULTIPLIER_BITS
 from qmlir.numerics.elementary.lanes import F32, F64, I32, I64, DType, Lanes, N
 
 

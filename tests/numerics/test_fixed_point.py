@@ -242,8 +242,6 @@ def test_contract_on_ties(contract: str) -> None:
         got = fixed_point.requantize(a, 1 << 30, s, contract)
         assert got.tolist() == [ORACLES[contract](int(x), 1 << 30, s) for x in a]
     halves = fixed_point.requantize(np.array([-3, -1, 1, 3]), *fixed_point.quantize_multiplier(0.5), contract)
-    even, from_zero = [-2, 0, 0, 2], [-2, -1, 1, 2]
-    halves = fixed_point.requantize(np.array([-3, -1, 1, 3]), *fixed_point.shift_multiplier(-1), contract)
     to_even, from_zero = [-2, 0, 0, 2], [-2, -1, 1, 2]
     always = dict.fromkeys(("away", "away16", "away64"), from_zero)
     rounded = {**dict.fromkeys(("float_even", "float_sum", "even"), to_even), **always}.get(contract, [-1, 0, 1, 2])
