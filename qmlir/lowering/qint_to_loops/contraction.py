@@ -29,35 +29,50 @@ from qmlir.dialects.qint.contraction import (
     SaturatingFullyConnectedOp,
     WeightedOp,
 )
-from qmlir.dialects.qint.requantize import largest_difference
+from qmlir.dialects.qint.requantize import centred, largest_difference
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.types import is_integer
+from qmlir.ir.types import dtype_of, is_integer
 from qmlir.lowering.qint_to_loops.requantize import fused_requantize, per_channel, requantization
 
 
 @dataclass(frozen=True)
-class Pairs(Arithmetic):
-    """Multiplies pairs of i16, two channels a step, and accumulates in i32; `prepare` subtracts the zero point."""
+class Integers(Arithmetic):
+    """Multiplies integers minus their zero point (`prepare` subtracts it); the sums start with the bias.
+
+    sums   element type of the accumulators
+    """
 
     zero_point: int
-    group: int = 2
-    element: Attribute = i16
+    sums: Attribute = i32
 
     @property
     def keeps(self) -> bool:
         return self.zero_point == 0
 
     def prepare(self, x: Value) -> Value:
-        wide = x.to(i16)
-        return wide - self.zero_point if self.zero_point else wide
+        return centred(x, self.zero_point, dtype_of(self.element))
 
     def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
-        return code.zeros(i32, lanes) if bias is None else bias.load(block * lanes, lanes=lanes)
+        return code.zeros(self.sums, lanes) if bias is None else bias.load(block * lanes, lanes=lanes)
+
+
+@dataclass(frozen=True)
+class Pairs(Integers):
+    """Multiplies pairs of i16, two channels a step; the sum of a pair's products fits i32."""
+
+    group: int = 2
+    element: Attribute = i16
 
     def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
         return w.load(at * (2 * lanes), lanes=2 * lanes).to(i16)
 
     def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
+        if self.sums == i32:
+            return self.add_pair(accumulator, x, place, w)
+        return accumulator + self.add_pair(accumulator.code.zeros(i32, accumulator.lanes), x, place, w).to(i64)
+
+    def add_pair(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
+        """Adds the sum of a pair's products to i32 accumulators."""
         pair = x.load(*place, lanes=2).bits(i32).lane(0)
         return accumulator.code.dot_pairs(accumulator, pair.spread(accumulator.lanes).bits(i16), w)
 
@@ -67,59 +82,22 @@ class SaturatingPairs(Pairs):
     """Multiplies pairs of i16; the sum of a pair's products saturates at 16 bits before it is accumulated in i32."""
 
     def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
-        pair = super().step(accumulator.code.zeros(i32, accumulator.lanes), x, place, w)
+        pair = self.add_pair(accumulator.code.zeros(i32, accumulator.lanes), x, place, w)
         return accumulator + pair.maximum(-(1 << 15)).minimum((1 << 15) - 1)
 
 
 @dataclass(frozen=True)
-class WidePairs(Pairs):
-    """Multiplies pairs of i16; the sum of a pair's products fits i32 and is accumulated in i64."""
+class Singles(Integers):
+    """Multiplies in the type of the sums, one channel a step, for data whose pairs do not fit `Pairs`."""
 
-    def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
-        return code.zeros(i64, lanes) if bias is None else bias.load(block * lanes, lanes=lanes)
-
-    def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
-        return accumulator + super().step(accumulator.code.zeros(i32, accumulator.lanes), x, place, w).to(i64)
-
-
-@dataclass(frozen=True)
-class Singles(Arithmetic):
-    """Multiplies i32, one channel a step, for data that minus their zero point do not fit i16; accumulates in i32."""
-
-    zero_point: int
     group: int = 1
     element: Attribute = i32
 
-    @property
-    def keeps(self) -> bool:
-        return self.zero_point == 0
-
-    def prepare(self, x: Value) -> Value:
-        wide = x.to(i32)
-        return wide - self.zero_point if self.zero_point else wide
-
-    def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
-        return code.zeros(i32, lanes) if bias is None else bias.load(block * lanes, lanes=lanes)
-
     def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
-        return w.load(at * lanes, lanes=lanes).to(i32)
+        return w.load(at * lanes, lanes=lanes).to(self.sums)
 
     def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
-        return accumulator + x.load(*place) * w
-
-
-@dataclass(frozen=True)
-class WideSingles(Singles):
-    """Multiplies and accumulates in i64, one channel a step, for data whose pairs of products do not fit i32."""
-
-    def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
-        return code.zeros(i64, lanes) if bias is None else bias.load(block * lanes, lanes=lanes)
-
-    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
-        return w.load(at * lanes, lanes=lanes).to(i64)
-
-    def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
-        return accumulator + x.load(*place).to(i64) * w
+        return accumulator + x.load(*place).to(self.sums) * w
 
 
 @dataclass(frozen=True)
@@ -131,8 +109,7 @@ class IntegerTaps(TapArithmetic):
     sums: Attribute = i32
 
     def prepare(self, x: Value) -> Value:
-        wide = x.to(self.element)
-        return wide - self.zero_point if self.zero_point else wide
+        return centred(x, self.zero_point, dtype_of(self.element))
 
     def start(self, code: Code, bias: Buffer | None, channel: Value, lanes: int | None) -> Value:
         return code.zeros(self.sums, lanes) if bias is None else bias.load(channel, lanes=lanes)
@@ -192,7 +169,7 @@ def wide_arithmetic_for(x: SSAValue, zero_point: int, largest: int, *, other_fit
     """
     pairs = other_fits and fits_i16(element_of(x), zero_point)
     fits = 2 * largest * largest_difference(x, zero_point) <= LARGEST
-    return WidePairs(zero_point) if pairs and fits else WideSingles(zero_point)
+    return Pairs(zero_point, i64) if pairs and fits else Singles(zero_point, i64)
 
 
 def ending(state: MainLowering, accumulators: SSAValue, channels: int) -> tuple[SSAValue, Epilogue, list[Array]]:

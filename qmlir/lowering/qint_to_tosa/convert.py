@@ -12,27 +12,53 @@ subgraphs (islands).
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NoReturn
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.codegen.way_out import Rule, rebuild
+from qmlir.dialects import qint
 from qmlir.ir.passes import option
 from qmlir.lowering.qint_to_tosa import contraction, elementwise, movement, reduction, requantize
 from qmlir.lowering.qint_to_tosa.tensors import TosaCode
 from qmlir.lowering.qint_to_tosa.version_0_80 import respell
+
+ROUNDS_OTHERWISE = "load the model with numerics=default, or lower it with --qint-to-linalg"
+OTHER_EXPORT = "lower it with --qint-to-linalg"
+
+INEXPRESSIBLE: Mapping[type[Operation], tuple[str, str]] = {
+    qint.RescaledAddOp: ("rounds each operand by itself, which is not written in tosa", ROUNDS_OTHERWISE),
+    qint.FloatAddOp: ("has no exact form in tosa, which has no fused multiply-add of floats", ROUNDS_OTHERWISE),
+    qint.InterpolateOp: ("rounds a mean {rounding}, in a way that is not written in tosa", ROUNDS_OTHERWISE),
+    qint.DivOp: ("multiplies by a reciprocal in 64 bits, and tosa has no integers so wide", OTHER_EXPORT),
+    qint.L2NormalizationOp: ("divides by a root in 64 bits, and tosa has no integers so wide", OTHER_EXPORT),
+    qint.SoftmaxOp: (
+        "divides by a sum of 64 bits, and tosa divides integers of 32 only",
+        f"{OTHER_EXPORT}, or leave the softmax to what reads the scores",
+    ),
+    qint.LogSoftmaxOp: (
+        "takes the logarithm of a sum of 64 bits, and tosa has no integers so wide",
+        f"{OTHER_EXPORT}, or leave it to what reads the scores",
+    ),
+}
+"""Operation that TOSA cannot express exactly → the reason and the remedy; {rounding} is the operation's property."""
+
+
+def _refuse(code: TosaCode, op: Operation, *operands: SSAValue) -> NoReturn:
+    need, remedy = INEXPRESSIBLE[type(op)]
+    code.refuse(need.format(rounding=op.rounding.data if isinstance(op, qint.InterpolateOp) else ""), remedy=remedy)
+
 
 RULES: Mapping[type[Operation], Rule] = {
     **contraction.RULES,
     **requantize.RULES,
     **elementwise.RULES,
     **reduction.RULES,
-    **reduction.RULES,
     **movement.RULES,
-    **requantize.RULES,
+    **dict.fromkeys(INEXPRESSIBLE, _refuse),
 }
 
 

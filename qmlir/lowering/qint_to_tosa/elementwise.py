@@ -1,20 +1,18 @@
 """Export of elementwise operations and of lookup tables."""
 
+from math import prod
+
 import numpy as np
 from xdsl.dialects.builtin import i16, i32
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.qint.elementwise import (
     AddOp,
-    DivOp,
-    FloatAddOp,
     InterpolatedLookupOp,
     LookupOp,
     MulOp,
     PairLookupOp,
-    RescaledAddOp,
 )
-from qmlir.dialects.qint.requantize import largest_difference
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.upstream.tosa.elementwise import TableOp
 from qmlir.lowering.qint_to_tosa.requantize import narrowed
@@ -45,10 +43,7 @@ def centred(code: TosaCode, x: SSAValue, zero_point: int) -> SSAValue:
 def _cut(op: AddOp) -> int | None:
     """The bit k at which the multipliers may be split; None if no split fits i32."""
     shift = op.shift.value.data
-    largest = [
-        largest_difference(x, zero_point.value.data)
-        for x, zero_point in ((op.lhs, op.lhs_zero_point), (op.rhs, op.rhs_zero_point))
-    ]
+    largest = op.differences()
     multipliers = op.multipliers.get_values()
     for k in range(max(shift - LARGEST_SHIFT, 0), min(shift, LARGEST_SHIFT)):
         low = sum(d * (m & (1 << k) - 1) for d, m in zip(largest, multipliers, strict=True))
@@ -72,10 +67,7 @@ def _add(code: TosaCode, op: AddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
             got=f"{op.lhs.type} and {op.rhs.type} with multipliers {list(multipliers)} and shift {op.shift.value.data}",
             remedy="quantize both operands with precision=int8",
         )
-    operands = [
-        centred(code, lhs, op.lhs_zero_point.value.data),
-        centred(code, rhs, op.rhs_zero_point.value.data),
-    ]
+    operands = [centred(code, x, z) for x, z in zip((lhs, rhs), op.zero_points(), strict=True)]
     total = _weighted(code, operands, [m >> k for m in multipliers])
     low = [m & (1 << k) - 1 for m in multipliers]
     if any(low):
@@ -83,35 +75,13 @@ def _add(code: TosaCode, op: AddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     return narrowed(code, op, code.shifted(total, op.shift.value.data - k, rounded=True))
 
 
-def _rescaled_add(code: TosaCode, op: RescaledAddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-    code.refuse(
-        "rounds each operand by itself, which is not written in tosa",
-        remedy="load the model with numerics=default, or lower it with --qint-to-linalg",
-    )
-
-
-def _float_add(code: TosaCode, op: FloatAddOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-    code.refuse(
-        "has no exact form in tosa, which has no fused multiply-add of floats",
-        remedy="load the model with numerics=default, or lower it with --qint-to-linalg",
-    )
-
-
 def _mul(code: TosaCode, op: MulOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-    zero_points = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
-    largest = largest_difference(op.lhs, zero_points[0]) * largest_difference(op.rhs, zero_points[1])
+    zero_points, largest = op.zero_points(), prod(op.differences())
     if largest > MOST:
         code.refuse(
             "needs products that 32 bits hold in tosa", got=f"up to {largest}", remedy="quantize with precision=int8"
         )
     return code.product(centred(code, lhs, zero_points[0]), centred(code, rhs, zero_points[1]))
-
-
-def _div(code: TosaCode, op: DivOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
-    code.refuse(
-        "multiplies by a reciprocal in 64 bits, and tosa has no integers so wide",
-        remedy="lower it with --qint-to-linalg",
-    )
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -142,10 +112,7 @@ def _pair_lookup(code: TosaCode, op: PairLookupOp, lhs: SSAValue, rhs: SSAValue)
 
 RULES = {
     AddOp: _add,
-    RescaledAddOp: _rescaled_add,
-    FloatAddOp: _float_add,
     MulOp: _mul,
-    DivOp: _div,
     PairLookupOp: _pair_lookup,
     LookupOp: _lookup,
     InterpolatedLookupOp: _interpolated_lookup,

@@ -1,7 +1,6 @@
-"""Export of reductions, pools, the softmax and weighted sums of neighbours."""
+"""Export of reductions, pools and weighted sums of neighbours."""
 
 from math import prod
-from typing import NoReturn
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, Signedness, i16, i32
@@ -9,8 +8,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.way_out import Array, check_comparable
 from qmlir.dialects.nn import reduction as nn
-from qmlir.dialects.qint.normalization import L2NormalizationOp, LogSoftmaxOp, SoftmaxOp
-from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, InterpolateOp, MaxPool2DOp, ResizeOp
+from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp, ResizeOp
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.upstream.tosa import elementwise
 from qmlir.ir.upstream.tosa import reduction as tosa
@@ -113,30 +111,6 @@ def _global_sum_pool(code: TosaCode, op: GlobalSumPoolOp, x: SSAValue) -> SSAVal
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Refusals of softmax, log-softmax and L2 normalization: they need 64-bit integers, which TOSA does not have.
-
-
-def _softmax(code: TosaCode, op: SoftmaxOp, x: SSAValue) -> NoReturn:
-    code.refuse(
-        "divides by a sum of 64 bits, and tosa divides integers of 32 only",
-        remedy="lower it with --qint-to-linalg, or leave the softmax to what reads the scores",
-    )
-
-
-def _log_softmax(code: TosaCode, op: LogSoftmaxOp, x: SSAValue) -> NoReturn:
-    code.refuse(
-        "takes the logarithm of a sum of 64 bits, and tosa has no integers so wide",
-        remedy="lower it with --qint-to-linalg, or leave it to what reads the scores",
-    )
-
-
-def _l2_normalization(code: TosaCode, op: L2NormalizationOp, x: SSAValue) -> NoReturn:
-    code.refuse(
-        "divides by a root in 64 bits, and tosa has no integers so wide", remedy="lower it with --qint-to-linalg"
-    )
-
-
-# ---------------------------------------------------------------------------------------------------------------
 # Export of integer interpolation in i32: along each axis, neighbours (taps) are gathered, weighted and summed.
 
 
@@ -157,21 +131,10 @@ def _along(code: TosaCode, x: SSAValue, axis: int, taps: Array, weights: Array) 
     return code.reshape(code.summed(weighted, 2), (*before, len(taps), *after))
 
 
-def _interpolate(code: TosaCode, op: InterpolateOp, x: SSAValue) -> SSAValue:
-    code.refuse(
-        f"rounds a mean {op.rounding.data}, in a way that is not written in tosa",
-        remedy="load the model with numerics=default, or lower it with --qint-to-linalg",
-    )
-
-
 RULES = {
     **dict.fromkeys(KINDS, _extreme),
     MaxPool2DOp: _max_pool,
     AveragePool2DOp: _average_pool,
     GlobalSumPoolOp: _global_sum_pool,
-    SoftmaxOp: _softmax,
-    LogSoftmaxOp: _log_softmax,
-    L2NormalizationOp: _l2_normalization,
     ResizeOp: _resize,
-    InterpolateOp: _interpolate,
 }
