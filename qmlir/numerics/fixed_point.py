@@ -238,11 +238,6 @@ def float_multiplier(real: float) -> tuple[int, int]:
         return quantize_multiplier(float(np.float32(real)))
 
 
-def shift_multiplier(exponent: int) -> tuple[int, int]:
-    """Returns (multiplier, shift) of exactly 2^exponent, for the contract `shift`."""
-    return quantize_multiplier(math.ldexp(1.0, exponent))
-
-
 def requantize(
     acc: Array, multiplier: npt.ArrayLike, shift: npt.ArrayLike, contract: str = "single", *, constant: float = 0.0
 ) -> Int64s:

@@ -116,7 +116,7 @@ def test_float_multiplier_is_exact(real: float) -> None:
     assert multiplier % 128 == 0
 
 
-def test_multiplier_of_a_power_of_two_is_exact() -> None:
+def test_multipliers_of_powers_of_two_are_exact() -> None:
     for exponent in range(-32, 30):
         multiplier, shift = fixed_point.quantize_multiplier(2.0**exponent)
         assert multiplier * Fraction(2) ** (shift - 31) == Fraction(2) ** exponent

@@ -3,6 +3,9 @@
 `evaluate` computes matrix products in floats, because numpy's float products are compiled and its integer products are
 not. Every step is exact in any order: products and sums stay below 2^24 in f32 or below 2^53 in f64, and where they
 could exceed 2^53 they are computed in i64.
+
+A sum of products has no formula of single elements that all forms share. Its meaning is the equation; each form sums in
+the order and in the types that are fast for it: BLAS here, pairs of i16 in kernels, one product at a time in linalg.
 """
 
 import abc

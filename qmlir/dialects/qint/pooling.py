@@ -1,4 +1,9 @@
-"""Integer pools over windows, and weighted sums of neighbours."""
+"""Integer pools over windows, and weighted sums of neighbours.
+
+What follows a sum (`mean`, `round_mean`) and the product of an element and its weights (`weighted`) are formulas that
+`evaluate`, kernels and linalg share. The loops over windows and neighbours are written for each: they are slices of
+arrays here, accumulators in registers in kernels, and affine positions in linalg.
+"""
 
 import abc
 from collections.abc import Iterator, Sequence

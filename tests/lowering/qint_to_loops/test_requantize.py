@@ -1,4 +1,8 @@
-"""Requantization as machine code under every contract, against its numpy meaning, for awkward accumulators."""
+"""Requantization as machine code under every contract, against its numpy meaning, for awkward accumulators.
+
+The machine code is the contract's own formula, or the faster form that replaces it on a CPU: one instruction for shifts
+down of i32 under `single` and `shift`, and the sum of `float_sum` in f32. So these tests hold the two forms equal.
+"""
 
 from typing import Any
 
