@@ -17,7 +17,7 @@ from qmlir.devices.properties import Sums
 from qmlir.devices.stored import MOST_TRANSFERS
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import MovementOp
-from qmlir.numerics import fixed_point
+from qmlir.numerics.contracts import CONTRACTS
 
 OPERATIONS: dict[type[Operation], str] = {
     qint.Conv2DOp: "conv2d",
@@ -298,7 +298,7 @@ LIMITS = (
         "scales change by the contract {wanted}",
         lambda device, kind: device.quant.contract,
         properties.contract,
-        lambda got, wanted: got in (wanted, fixed_point.CONTRACTS[wanted].wide),
+        lambda got, wanted: got in (wanted, CONTRACTS[wanted].wide),
     ),
     Limit(
         "quant.scale",

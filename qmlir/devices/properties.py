@@ -19,7 +19,8 @@ from qmlir.dialects.qint.requantize import width_of
 from qmlir.dialects.quant.ops import CastOp, StorageCastOp
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of
-from qmlir.numerics import Int64s, fixed_point
+from qmlir.numerics import Int64s
+from qmlir.numerics.contracts import CONTRACTS, MULTIPLIER_BITS
 
 # ---------------------------------------------------------------------------------------------------------------
 # The width that sums of products need, from the constant weights and the range of the data type.
@@ -216,11 +217,11 @@ def shifts(op: qint.RequantizeOp) -> frozenset[int]:
     The contract of 64-bit sums takes any multiplier; a power-of-two multiplier is narrowed to 1 there.
     """
     name = op.contract.data
-    narrow = fixed_point.CONTRACTS[name].step.bit_length() - 1
+    narrow = CONTRACTS[name].step.bit_length() - 1
     if name == "single64" and all(m.bit_count() == 1 for m in multipliers(op)):
-        narrow = fixed_point.MULTIPLIER_BITS - 1
+        narrow = MULTIPLIER_BITS - 1
     factors = zip(op.multiplier.get_values(), op.shift.get_values(), strict=True)
-    return frozenset(fixed_point.MULTIPLIER_BITS - narrow - shift for multiplier, shift in factors if multiplier)
+    return frozenset(MULTIPLIER_BITS - narrow - shift for multiplier, shift in factors if multiplier)
 
 
 def bias_bits(op: WeightedOp) -> int | None:

@@ -22,7 +22,7 @@ from qmlir.dialects.target import Target, load_target
 from qmlir.ir.context import QmlirContext
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.numerics import Float64s, Int64s, fixed_point
-from qmlir.numerics.contracts import WIDE_LIMIT
+from qmlir.numerics.contracts import CONTRACTS, WIDE_LIMIT
 from qmlir.policies.quantized_values import (
     SAME_SCALE,
     bias_in_steps,
@@ -44,7 +44,7 @@ FACTOR_LIMIT = 2.0**fixed_point.MAX_SHIFT
 LEAST_FACTOR = 2.0 ** (fixed_point.MIN_SHIFT - 1)
 """The smallest factor that has a multiplier; smaller factors become 0."""
 
-WIDE_FACTOR_LIMIT = 2.0 ** fixed_point.CONTRACTS["single64"].max_shift
+WIDE_FACTOR_LIMIT = 2.0 ** CONTRACTS["single64"].max_shift
 """The limit of factors for an i64 accumulator, like `FACTOR_LIMIT`."""
 
 SUM_EXPONENTS = (-32, 29)

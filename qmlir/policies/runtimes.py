@@ -107,7 +107,7 @@ Runtime = Literal["default", "onnxruntime", "onnxruntime-vnni", "litert-referenc
 class Rounding:
     """How the result of an operation is rounded.
 
-    contract  a name in numerics.CONTRACTS; for `quant.qcast`, a name in numerics.QUANTIZATIONS
+    contract  a name in contracts.CONTRACTS; for `quant.qcast`, a name in numerics.QUANTIZATIONS
     float32   whether factors between scales and divisions are computed in float32
     product32 whether a product of scales is rounded to float32: that of data and of per-tensor weights, or of both
               sides of a matrix product

@@ -16,7 +16,7 @@ from qmlir.dialects.windows import ints
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.names import INTEGER_OPERATOR
 from qmlir.lowering.nn_to_qint.scales import displaced, requantize
-from qmlir.numerics import fixed_point
+from qmlir.numerics.contracts import CONTRACTS
 from qmlir.policies.legality import NoIntegerForm, centred_weights, factors, fits_32_bits, is_accumulator, stored_bias
 from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtimes import Rounding
@@ -152,12 +152,12 @@ def _sums(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> tuple[IntegerType
         wide = rounding.wide
     elif fits_32_bits(op):
         return i32, rounding
-    elif (contract := fixed_point.CONTRACTS[rounding.contract].wide) is not None:
+    elif (contract := CONTRACTS[rounding.contract].wide) is not None:
         wide = Rounding(contract)
     else:
         raise NoIntegerForm("accumulator", f"its sums may need 64 bits, which contract {rounding.contract} has not")
     most = float(factors(op).max())
-    if most >= 2.0 ** fixed_point.CONTRACTS[wide.contract].max_shift:
+    if most >= 2.0 ** CONTRACTS[wide.contract].max_shift:
         raise NoIntegerForm("factor", f"its scales are a factor of {most:g} apart, too far for {wide.contract}")
     return i64, wide
 

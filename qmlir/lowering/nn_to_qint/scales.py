@@ -18,6 +18,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.scales import promises_powers_of_two
 from qmlir.dialects.target import Target
 from qmlir.numerics import fixed_point
+from qmlir.numerics.contracts import CONTRACTS
 from qmlir.policies.legality import factors
 from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtime_kernels import bounds_rounding, followed_runtime
@@ -96,7 +97,7 @@ def requantize(
     """
     result = uniform(op.results[0])
     low, high = limits(op) if bounds is None else bounds
-    contract = fixed_point.CONTRACTS[rounding.contract]
+    contract = CONTRACTS[rounding.contract]
     real = factors(op, np.float32 if rounding.float32 else np.float64, product32=rounding.product32)
     # Under a contract of powers of two, another factor keeps its exact multiplier, which the verifier then refuses.
     step = contract.step if contract.step < 1 << 30 else 1
@@ -154,7 +155,7 @@ def _mean_of_stored(total: SSAValue, op: Operation, rounding: Rounding, count: i
     data, result, moved = uniform(op.operands[0]), uniform(op.results[0]), displaced(op)
     ratio = np.float32(data.scale) / np.float32(result.scale)
     source = np.float32(data.zero_point + moved)
-    if fixed_point.CONTRACTS[rounding.contract].sums:
+    if CONTRACTS[rounding.contract].sums:
         factor = ratio * (np.float32(1) / np.float32(count))
         constant = np.float32(result.zero_point + moved) - source * np.float32(count) * factor
         multiplier = fixed_point.float_multiplier(float(factor))

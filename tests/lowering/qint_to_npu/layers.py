@@ -22,6 +22,7 @@ from qmlir.dialects.windows import ints
 from qmlir.ir.interfaces import TensorOp, shape_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import fixed_point
+from qmlir.numerics.contracts import CONTRACTS
 from tests.ops.sample import axis, groups, narrow, pads, scaled, summed, window, zero, zeros
 
 Array = npt.NDArray[Any]
@@ -117,14 +118,14 @@ class Draft:
         real = math.ldexp(self.draw(st.floats(0.5, 1)), self.integer(max(least, most - 14), most))
         if quant.scale == "float32":
             return fixed_point.float_multiplier(real)
-        return fixed_point.quantize_multiplier(real, fixed_point.CONTRACTS[quant.contract].step)
+        return fixed_point.quantize_multiplier(real, CONTRACTS[quant.contract].step)
 
     def contract(self, sums: int) -> str:
         """The name of the rounding of sums of so many bits."""
         own = self.device.quant.contract
         if self.has("quant.round"):
             return "double" if own == "single" else "single"
-        return fixed_point.CONTRACTS[own].wide or own if sums == 64 else own
+        return CONTRACTS[own].wide or own if sums == 64 else own
 
     def requantize(self, x: SSAValue, most: int = 0) -> SSAValue:
         """A change of scale, to the network's data."""

@@ -19,7 +19,7 @@ from qmlir.compiler import TO_COMMANDS, Pipeline, main_function
 from qmlir.devices import load_device
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
-from qmlir.numerics import fixed_point
+from qmlir.numerics.contracts import CONTRACTS
 
 Array = npt.NDArray[Any]
 
@@ -112,7 +112,7 @@ def mismatches(layer: Convolution, device: str | Path, count: int = 2) -> int:
     """How many numbers of a device differ from the reference; its cycles are those predicted."""
     described = load_device(str(device))
     contract = described.quant.contract
-    module = layer.module(contract if layer.bits == 8 else fixed_point.CONTRACTS[contract].wide or contract)
+    module = layer.module(contract if layer.bits == 8 else CONTRACTS[contract].wide or contract)
     made = program(module, device)
     assert not made.routines, "the device computes all of it"
     simulator, reference = Simulator(made, described, {}), Reference(main_function(module))
