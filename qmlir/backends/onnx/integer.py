@@ -25,7 +25,6 @@ from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.numerics import Int64s
 from qmlir.numerics.contracts import MULTIPLIER_BITS
-from qmlir.numerics.fixed_point import MULTIPLIER_BITS
 from qmlir.policies.quantized_values import uniform
 
 # ---------------------------------------------------------------------------------------------------------------
