@@ -1,6 +1,8 @@
 """A network compiled for a device: its program, and a Python callable that simulates it."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,6 +24,7 @@ from qmlir.ir.signature import Signature, TensorSpec, signature_of
 from qmlir.ir.source import read_mlir
 from qmlir.ir.storage import TextForm, write_module
 from qmlir.ir.verify import verify
+from qmlir.isa.encoding import Command, Wait
 from qmlir.policies.ledger import Entry
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -98,6 +101,19 @@ def _layers(module: ModuleOp) -> list[str]:
     named = module.attributes.get(LAYERS)
     entries = cast(ArrayAttr[Attribute], named).data if isinstance(named, ArrayAttr) else ()
     return [name.data for name in entries if isinstance(name, StringAttr)]
+
+
+def serial(program: Program, device: Device) -> Program:
+    """The program with each command waiting for the command before it, so that nothing overlaps."""
+    issued: Counter[int] = Counter()
+    commands: list[Command] = []
+    for command in program.commands:
+        last = commands[-1].queue if commands else None
+        waits = () if last is None else (Wait(last, issued[last]),)
+        commands.append(replace(command, waits=waits))
+        issued[command.queue] += 1
+    routines = [routine.footprint for routine in program.routines]
+    return replace(program, commands=with_relays(commands, device, routines))
 
 
 # ---------------------------------------------------------------------------------------------------------------

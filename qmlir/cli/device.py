@@ -130,7 +130,7 @@ def write_program(arguments: argparse.Namespace) -> None:
     from qmlir.compiler import compile
     from qmlir.devices import load_device
     from qmlir.devices.costs import demand
-    from qmlir.devices.footprints import Footprint
+    from qmlir.isa.blocks import Footprint
     from qmlir.isa.commands import Host
     from qmlir.policies.ledger import REMEDIES
 
@@ -183,7 +183,7 @@ def require_target(arguments: argparse.Namespace) -> None:
 
 def program_of(arguments: argparse.Namespace) -> "Simulated":
     """Returns the program of a file, or compiles a network to one; with --serial, no commands overlap."""
-    from qmlir.backends.npu.interleave import serial
+    from qmlir.backends.simulated import serial
     from qmlir.compiler import compile, load_program
 
     if arguments.model.suffix == PROGRAM_SUFFIX:

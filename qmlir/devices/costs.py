@@ -14,7 +14,7 @@ from math import ceil
 
 from qmlir.devices import Device
 from qmlir.devices.description import Memory, Queue
-from qmlir.devices.footprints import Block, Footprint
+from qmlir.isa.blocks import Block, Footprint
 from qmlir.isa.commands import (
     Arithmetic,
     Convolve,
@@ -50,17 +50,6 @@ class Demand:
         return max(self.engine, *self.memories.values(), 0)
 
 
-def busy_cycles(command: Command, device: Device, touched: Footprint | None = None) -> int:
-    """Cycles from a command's first byte or element to its last, if the command is alone on the device.
-
-    Args:
-        command: The command.
-        device: The device.
-        touched: The command's footprint; without it, memory bandwidth counts for transfers only.
-    """
-    return demand(command, device, touched or _transferred(command)).busy
-
-
 def demand(command: Command, device: Device, touched: Footprint) -> Demand:
     """The cycles that a command occupies each resource of the device.
 
@@ -80,16 +69,6 @@ def demand(command: Command, device: Device, touched: Footprint) -> Demand:
     burst = queue.burst if queue.engine == "dma" else 1
     memories, latency = _memory_cycles(touched, device, burst)
     return Demand(engine, memories, 0 if isinstance(command, SetContext) else queue.setup + latency)
-
-
-def _transferred(command: Command) -> Footprint:
-    """The footprint of a transfer with its pitches ignored; empty for every other command."""
-    if isinstance(command, Move):
-        shape = command.size, command.rows, command.planes
-        return Footprint((Block(command.source, *shape),), (Block(command.target, *shape),))
-    if isinstance(command, Fill):
-        return Footprint((), (Block(command.target, command.size, command.rows, command.planes),))
-    return Footprint()
 
 
 def _engine_cycles(command: Command, queue: Queue, device: Device) -> int:

@@ -13,12 +13,12 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices.costs import demand
 from qmlir.devices.description import Device
-from qmlir.devices.footprints import Footprint
 from qmlir.devices.properties import products, work_of
 from qmlir.devices.stored import constant_bytes, copies, stored_bytes, stored_dtype
 from qmlir.dialects import qint
 from qmlir.dialects.qint.contraction import ContractionOp
 from qmlir.dialects.qint.requantize import width_of
+from qmlir.isa.blocks import Footprint
 from qmlir.isa.commands import Host
 
 

@@ -176,6 +176,11 @@ class Layout(Table):
     channels: Elements = Field(default=1, description="channels are padded to a multiple of this")
     weights: WeightTile | None = Field(default=None, description="weights are padded to multiples of these")
 
+    @property
+    def tile(self) -> tuple[int, int]:
+        """The tile in which weights are stored: output channels by elements of a sum."""
+        return (1, 1) if self.weights is None else (self.weights.n, self.weights.k)
+
 
 class ZeroPoint(Table):
     """Whether the device computes with zero points other than 0."""

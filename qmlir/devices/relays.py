@@ -19,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.devices.description import Device
-from qmlir.devices.footprints import Footprint, footprints
+from qmlir.devices.footprints import footprints
 from qmlir.devices.timeline import Interval, Timeline
 from qmlir.devices.waits import Tokens, tokens
+from qmlir.isa.blocks import Footprint
 from qmlir.isa.commands import Sync, waits_for_all
 from qmlir.isa.encoding import MOST_WAITS, Command, Wait
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 from qmlir.devices import Device
 from qmlir.devices.costs import Demand, demand
-from qmlir.devices.footprints import Footprint
 from qmlir.devices.waits import Hazards, Tokens
+from qmlir.isa.blocks import Footprint
 from qmlir.isa.commands import Arithmetic, Host, Pool, Post, Reduce, Window, waits_for_all
 from qmlir.isa.encoding import Command
 

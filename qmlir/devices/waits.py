@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.devices.description import Device
-from qmlir.devices.footprints import Block, Fault, Footprint
+from qmlir.isa.blocks import Block, Fault, Footprint
 from qmlir.isa.encoding import Command
 from qmlir.numerics import Int64s
 

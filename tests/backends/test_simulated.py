@@ -7,7 +7,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from qmlir.backends.npu.interleave import serial
+from qmlir.backends.simulated import serial
 from qmlir.devices import shipped_devices
 from qmlir.errors import InputError, OptionError, PipelineError
 from qmlir.isa.commands import Host

@@ -11,18 +11,17 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from qmlir.backends.npu.machine import beyond_tokens
-from qmlir.backends.npu.races import checked
+from qmlir.backends.npu.races import beyond_tokens, checked
 from qmlir.backends.npu.report import predicted_cycles
 from qmlir.backends.npu.stream import Program, flat
 from qmlir.backends.simulated import Simulated
 from qmlir.devices import load_device
-from qmlir.devices.footprints import Fault, Footprint
 from qmlir.devices.relays import with_relays
 from qmlir.devices.timeline import Timeline
 from qmlir.devices.waits import Tokens, tokens
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
+from qmlir.isa.blocks import Fault, Footprint
 from qmlir.isa.commands import End, Mark, Move, Sync
 from qmlir.isa.encoding import Command, Place, Wait
 from tests.backends.npu.test_compiled import NETWORK, image

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from qmlir.devices import Device, load_device
-from qmlir.devices.costs import Demand, busy_cycles, demand
-from qmlir.devices.footprints import Footprint, footprints
+from qmlir.devices.costs import Demand, demand
+from qmlir.devices.footprints import footprints
 from qmlir.devices.timeline import Interval, Server, Timeline
+from qmlir.isa.blocks import Footprint
 from qmlir.isa.commands import Convolve, Host, Init, Move, Post, SetContext, Step
 from qmlir.isa.encoding import Command, Place, Wait
 
@@ -145,7 +146,8 @@ def test_a_command_alone() -> None:
     device = load_device("nvdla-small")
     cbuf, cacc, dram = Place(0, 0), Place(1, 0), Place(2, 0)
     commands = context(1, dram), post(1, cacc, dram), replace(post(1, cacc, dram), source=Place(2, 0))
-    cycles = [busy_cycles(command, device, touched) for command, touched in footprints(commands, device)]
+    cycles = [demand(command, device, touched).busy for command, touched in footprints(commands, device)]
     assert cycles == [1, 4096 + 8, 4 * 4096 + 4096 + 8]
-    assert busy_cycles(commands[1], device) == 4096
-    assert busy_cycles(move(0, 100, dram, cbuf), device) == 100
+    assert demand(commands[1], device, Footprint()).busy == 4096
+    ((transfer, touched),) = footprints([move(0, 100, dram, cbuf)], device)
+    assert demand(transfer, device, touched).busy == 100

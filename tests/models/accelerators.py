@@ -17,7 +17,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from qmlir.backends.npu.interleave import serial as one_by_one
+from qmlir.backends.simulated import serial as one_by_one
 from qmlir.compiler import to_integers
 from qmlir.devices import load_device, shipped_devices
 from qmlir.devices.judgement import verdicts

@@ -1,28 +1,22 @@
-"""Carries out a program's commands on the simulated device."""
+"""The simulator: executes a program bit for bit and cycle for cycle, and stops where the hardware would go wrong.
+
+Program order is a valid serial schedule, so commands are executed in that order. Before anything is executed, races.py
+checks once that overlapping queues give the same result. Each command computes as isa/commands.py defines it, on the
+operands that accesses.py derives; nothing here is shared with the compiler.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from qmlir.backends.npu.machine import Int64s, Machine, Memories, clamped, finish, set_context, tap
+from qmlir.backends.npu.accesses import outputs_of
+from qmlir.backends.npu.machine import Bytes, Int64s, Memories, Operands
 from qmlir.backends.npu.races import checked, located
 from qmlir.backends.npu.report import Counter, Report
 from qmlir.backends.npu.stream import Port, Program
 from qmlir.devices import Device
-from qmlir.devices.footprints import (
-    Block,
-    Fault,
-    arithmetic_blocks,
-    fill_block,
-    move_blocks,
-    outputs,
-    pool_blocks,
-    post_blocks,
-    reduce_blocks,
-    weight_tile,
-    window_blocks,
-)
+from qmlir.isa.blocks import Fault
 from qmlir.isa.commands import (
     Arithmetic,
     Convolve,
@@ -37,46 +31,45 @@ from qmlir.isa.commands import (
     Post,
     Reduce,
     SetContext,
+    Step,
     Window,
 )
 from qmlir.isa.encoding import Command
-from qmlir.numerics import Array
+from qmlir.numerics import Array, fixed_point
+from qmlir.numerics.contracts import NUMBERED
 
 # ---------------------------------------------------------------------------------------------------------------
 # Simulates the commands that only move data.
 
 
-def move(command: Move, machine: Machine) -> None:
+def move(command: Move, operands: Operands) -> None:
     """Executes a transfer."""
-    source, target = move_blocks(command)
-    machine.memories.write(target, machine.memories.read(source))
+    operands.memories.write(operands.accesses.writes["target"], operands.bytes("source"))
 
 
-def fill(command: Fill, machine: Machine) -> None:
+def fill(command: Fill, operands: Operands) -> None:
     """Executes a fill: writes one byte value to a whole block."""
-    block = fill_block(command)
-    machine.memories.write(block, np.full((1, block.planes, block.rows, block.size), command.value, np.uint8))
+    block = operands.accesses.writes["target"]
+    operands.memories.write(block, np.full((1, block.planes, block.rows, block.size), command.value, np.uint8))
 
 
 # ---------------------------------------------------------------------------------------------------------------
 # Simulates the commands after the array: requantization, lookup tables, sums of tensors, pools, and reductions.
 
 
-def post(command: Post, machine: Machine) -> None:
+def post(command: Post, operands: Operands) -> None:
     """Executes a change of scale or a table lookup."""
-    context = machine.context(command)
-    source, target = post_blocks(command, context)
-    machine.put(target, finish(machine.numbers(source, command.source_bits), context, machine), context.bits)
+    finished = _finish(operands.numbers("source", command.source_bits), operands)
+    operands.put("target", finished, operands.context.bits)
 
 
-def arithmetic(command: Arithmetic, machine: Machine) -> None:
+def arithmetic(command: Arithmetic, operands: Operands) -> None:
     """Executes the sum or product of two tensors."""
-    context = machine.context(command)
-    left, right, target = arithmetic_blocks(command, context)
-    lhs = machine.numbers(left, command.bits) - command.lhs_zero_point
-    rhs = machine.numbers(right, command.bits) - command.rhs_zero_point
+    context = operands.context
+    lhs = operands.numbers("lhs", command.bits) - command.lhs_zero_point
+    rhs = operands.numbers("rhs", command.bits) - command.rhs_zero_point
     if command.operation is Operation.MUL:
-        machine.put(target, finish(lhs * rhs, context, machine), context.bits)
+        operands.put("target", _finish(lhs * rhs, operands), context.bits)
         return
     reach = max(map(abs, (command.lhs_multiplier, command.rhs_multiplier))) * (
         int(np.abs(lhs).max(initial=0)) + int(np.abs(rhs).max(initial=0))
@@ -84,69 +77,134 @@ def arithmetic(command: Arithmetic, machine: Machine) -> None:
     if reach + (1 << command.shift) >= 1 << 63:
         raise Fault("a sum must fit 64 bits", got=f"up to {reach}")
     total = lhs * command.lhs_multiplier + rhs * command.rhs_multiplier + (1 << command.shift - 1) >> command.shift
-    machine.put(target, clamped(total, context), context.bits)
+    operands.put("target", _clamped(total, context), context.bits)
 
 
-def pool(command: Pool, machine: Machine) -> None:
+def _finish(values: Int64s, operands: Operands) -> Int64s:
+    """Applies a command's context (requantization or table lookup) to integers [networks, rows, columns, channels]."""
+    context, tables = operands.context, operands.bytes("table")
+    if (tables == tables[:1]).all():
+        return _finished(values, context, tables[0])
+    pairs = zip(values, tables, strict=True)
+    return np.stack([_finished(network[None], context, table)[0] for network, table in pairs])
+
+
+def _finished(values: Int64s, context: SetContext, table: Bytes) -> Int64s:
+    """Applies a context to integers; `table` holds the bytes of the context's table.
+
+    Raises:
+        Fault: A number is out of the table's range, or the contract refuses a multiplier or shift.
+    """
+    if context.step is Step.LOOKUP:
+        entries = table.reshape(-1).view(f"<i{context.bits // 8}").astype(np.int64)
+        if values.size and not -128 <= values.min() <= values.max() <= 127:
+            raise Fault("a table must be looked up with numbers of 8 bits", got=f"{values.min()} to {values.max()}")
+        return entries[values + 128]
+    multiplier, shift = table.reshape(-1).view("<i4").astype(np.int64).reshape(-1, 2).T
+    contract = NUMBERED[context.contract]
+    try:
+        rounded = fixed_point.requantize(values - context.input_zero_point, multiplier, shift, contract)
+    except fixed_point.NumericsError as error:
+        raise Fault(error.need, got=error.got) from None
+    return _clamped(rounded, context)
+
+
+def _clamped(values: Int64s, context: SetContext) -> Int64s:
+    """Adds the zero point of a context and clips to its bounds."""
+    return np.clip(values + context.zero_point, context.lower, context.upper)
+
+
+def pool(command: Pool, operands: Operands) -> None:
     """Executes a maximum or average pool."""
-    source, target = pool_blocks(command)
-    data = machine.numbers(source, command.bits)
+    data = operands.numbers("source", command.bits)
     taps = [(i, j) for i in range(command.kernel_rows) for j in range(command.kernel_columns)]
     if command.pooling is Pooling.MAX:
         least = -(1 << command.bits - 1)
-        greatest = tap(data, command, *taps[0], least)
+        greatest = _tap(data, command, *taps[0], least)
         for i, j in taps[1:]:
-            np.maximum(greatest, tap(data, command, i, j, least), out=greatest)
-        machine.put(target, greatest, command.bits)
+            np.maximum(greatest, _tap(data, command, i, j, least), out=greatest)
+        operands.put("target", greatest, command.bits)
         return
-    total = sum((tap(data, command, i, j, _outside(command)) for i, j in taps), np.zeros(1, np.int64))
+    total = sum((_tap(data, command, i, j, _outside(command)) for i, j in taps), np.zeros(1, np.int64))
     present = np.ones((1, command.rows, command.columns, 1), np.int64)
-    counts = sum((tap(present, command, i, j) for i, j in taps), np.zeros(1, np.int64))
+    counts = sum((_tap(present, command, i, j) for i, j in taps), np.zeros(1, np.int64))
     divisor = np.int64(len(taps)) if command.count_padding else np.maximum(counts, 1)
     mean = np.sign(total) * ((np.abs(total) + divisor // 2) // divisor)
-    machine.put(target, np.clip(mean, -(1 << command.bits - 1), (1 << command.bits - 1) - 1), command.bits)
+    operands.put("target", np.clip(mean, -(1 << command.bits - 1), (1 << command.bits - 1) - 1), command.bits)
 
 
 def _outside(command: Pool) -> int:
     return command.zero_point if command.count_padding else 0
 
 
-def reduce(command: Reduce, machine: Machine) -> None:
+def reduce(command: Reduce, operands: Operands) -> None:
     """Executes a sum over the rows and columns of an image."""
-    source, sums = reduce_blocks(command)
-    total = (machine.numbers(source, command.bits) - command.zero_point).sum(axis=(1, 2), keepdims=True)
+    total = (operands.numbers("source", command.bits) - command.zero_point).sum(axis=(1, 2), keepdims=True)
     if command.init is Init.ACCUMULATE:
-        total = total + machine.numbers(sums, 32)
+        total = total + operands.numbers("sums", 32)
     if total.size and not -(1 << 31) <= total.min() <= total.max() < 1 << 31:
         raise Fault("sums must fit 32 bits", got=f"{total.min()} to {total.max()}")
-    machine.put(sums, total, 32)
+    operands.put("sums", total, 32)
+
+
+def _tap(data: Int64s, command: Window | Pool, i: int, j: int, outside: int = 0) -> Int64s:
+    """The elements at tap (i, j) of the window, for each output position.
+
+    Args:
+        data: int64 [networks, rows, columns, channels].
+        command: The command with the window's strides, dilations and padding.
+        i: Row of the tap.
+        j: Column of the tap.
+        outside: The value of elements outside the data.
+
+    Returns:
+        int64 [networks, out_rows, out_columns, channels].
+    """
+    networks, _, _, channels = data.shape
+    taken = np.full((networks, command.out_rows, command.out_columns, channels), outside, np.int64)
+    first_row, first_column = i * command.dilation_rows - command.top, j * command.dilation_columns - command.left
+    to_rows, from_rows = _inside(first_row, command.stride_rows, command.out_rows, command.rows)
+    to_columns, from_columns = _inside(first_column, command.stride_columns, command.out_columns, command.columns)
+    taken[:, to_rows, to_columns] = data[:, from_rows, from_columns]
+    return taken
+
+
+def _inside(first: int, stride: int, count: int, size: int) -> tuple[slice, slice]:
+    """Selects the positions first, first + stride, … that lie in [0, size).
+
+    Returns:
+        The indices of the selected positions, and the positions themselves.
+    """
+    begin = max(-(first // stride), 0)
+    end = max(min((size - 1 - first) // stride + 1, count), begin)
+    start = first + begin * stride
+    return slice(begin, end), slice(start, start + (end - begin) * stride, stride) if end > begin else slice(0, 0)
 
 
 # ---------------------------------------------------------------------------------------------------------------
 # Simulates the array: exact sums of products, stored with the overflow behaviour of its accumulators.
 
 
-def convolve(command: Window, machine: Machine) -> None:
+def convolve(command: Window, operands: Operands) -> None:
     """Executes a convolution: adds the products of one kernel position (tap) after the other."""
-    blocks = window_blocks(command, machine.device)
-    data = machine.numbers(blocks.data, command.data_bits) - command.zero_point
-    if command.weight_zero_point and not machine.device.quant.zero_point.weights:
+    data = operands.numbers("data", command.data_bits) - command.zero_point
+    if command.weight_zero_point and not operands.device.quant.zero_point.weights:
         raise Fault("weights must have the zero point 0", got=str(command.weight_zero_point))
-    weights = _weights(command, blocks.weights, machine)
+    weights = _weights(command, operands)
     dtype = _float_for(command)
-    total = np.zeros((len(data), command.out_rows, command.out_columns, outputs(command)), np.int64)
+    total = np.zeros((len(data), command.out_rows, command.out_columns, outputs_of(command)), np.int64)
     for i in range(command.kernel_rows):
         for j in range(command.kernel_columns):
-            taken = tap(data, command, i, j)
+            taken = _tap(data, command, i, j)
             if isinstance(command, Convolve):
                 total += _multiplied(taken, weights[:, i, j], dtype)
             else:
                 total += taken * weights[:, None, None, i, j]
     if command.init is Init.BIAS:
-        total += machine.numbers(blocks.bias, command.bias_bits) << command.bias_shift
+        total += operands.numbers("bias", command.bias_bits) << command.bias_shift
     elif command.init is Init.ACCUMULATE:
-        total += machine.numbers(blocks.sums, command.sum_bits).reshape(total.shape)
-    machine.put(blocks.sums, _overflowed(total, command, machine), command.sum_bits)
+        total += operands.numbers("sums", command.sum_bits).reshape(total.shape)
+    operands.put("sums", _overflowed(total, command, operands.device), command.sum_bits)
 
 
 def _float_for(command: Window) -> type[np.float32] | type[np.float64]:
@@ -163,33 +221,33 @@ def _multiplied(taken: Int64s, weights: Int64s, dtype: type[np.float32] | type[n
     return (matrix @ weights.astype(dtype)).astype(np.int64).reshape(networks, rows, columns, -1)
 
 
-def _weights(command: Window, block: Block, machine: Machine) -> Int64s:
+def _weights(command: Window, operands: Operands) -> Int64s:
     """The weights without their zero point, int64 [networks or 1, KH, KW, channels, output channels].
 
     Depthwise weights have no last axis. If all networks have the same weights, the first axis is 1.
     """
-    stored = machine.numbers(block, command.weight_bits) - command.weight_zero_point
+    stored = operands.numbers("weights", command.weight_bits) - command.weight_zero_point
     stored = stored[:1] if (stored == stored[:1]).all() else stored
     networks = len(stored)
     window = (command.kernel_rows, command.kernel_columns, command.channels)
     if not isinstance(command, Convolve):
         return stored.reshape(networks, *window)
     terms = command.kernel_rows * command.kernel_columns * command.channels
-    n, k = weight_tile(machine.device)
+    n, k = operands.device.layout.tile
     tiles = stored.reshape(networks, -(-command.out_channels // n), -(-terms // k), n, k)
     matrix = tiles.transpose(0, 1, 3, 2, 4).reshape(networks, tiles.shape[1] * n, -1)[:, : command.out_channels, :terms]
     return matrix.transpose(0, 2, 1).reshape(networks, *window, command.out_channels)
 
 
-def _overflowed(total: Int64s, command: Window, machine: Machine) -> Int64s:
+def _overflowed(total: Int64s, command: Window, device: Device) -> Int64s:
     """Sums after overflow in the accumulator of the array's mode: wrapped, saturated, or a Fault."""
-    bits = _accumulator_bits(command, machine.device)
+    bits = _accumulator_bits(command, device)
     half = 1 << bits - 1
     if not total.size or -half <= total.min() <= total.max() < half:
         return total
-    if machine.device.array.overflow == "trap":
+    if device.array.overflow == "trap":
         raise Fault(f"sums must fit {bits} bits", got=f"{total.min()} to {total.max()}")
-    if machine.device.array.overflow == "saturate":
+    if device.array.overflow == "saturate":
         return np.clip(total, -half, half - 1)
     return (total + half & (1 << bits) - 1) - half if bits < 64 else total
 
@@ -203,14 +261,10 @@ def _accumulator_bits(command: Window, device: Device) -> int:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# The effect of every command, as isa/commands.py defines it; independent of the compiler.
-#
-# The footprint of a command is computed first (devices/footprints.py). Bounds and races are therefore checked before
-# any byte is read; then the command is executed.
+# The effect of every command
 
 
-_RULES: dict[type[Command], Callable[[Any, Machine], None]] = {
-    SetContext: set_context,
+_RULES: dict[type[Command], Callable[[Any, Operands], None]] = {
     Move: move,
     Fill: fill,
     Convolve: convolve,
@@ -220,21 +274,11 @@ _RULES: dict[type[Command], Callable[[Any, Machine], None]] = {
     Pool: pool,
     Reduce: reduce,
 }
-"""Command → the function that executes it; a command that is not listed has no effect."""
-
-
-def execute(command: Command, machine: Machine) -> None:
-    """Executes a command: changes memories and contexts."""
-    rule = _RULES.get(type(command))
-    if rule is not None:
-        rule(command, machine)
+"""Command → the function that executes it; a command that is not listed changes no memory."""
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# The simulator: executes a program bit for bit and cycle for cycle, and stops where the hardware would go wrong.
-#
-# Program order is a valid serial schedule, so commands are executed in that order. Before anything is executed,
-# races.py checks once that overlapping queues give the same result.
+# The run of a whole program
 
 
 Function = Callable[..., Sequence[Array]]
@@ -263,7 +307,7 @@ class Simulator:
         program.require(device)
         self.program, self.device, self.routines = program, device, dict(routines or {})
         self.report: Report | None = None
-        self._touched = checked(program, device)
+        self._accesses = checked(program, device)
 
     def run(self, *inputs: Array) -> list[Array]:
         """Runs the network on one sample and returns its outputs; the cost is in `report`.
@@ -281,7 +325,7 @@ class Simulator:
         """
         program = self.program
         ports = [port.block for port in (*program.inputs, *program.outputs)]
-        blocks = [block for touched in self._touched for block in (*touched.reads, *touched.writes)]
+        blocks = [block for accesses in self._accesses for block in accesses.blocks]
         segments = [segment.block for segment in program.segments]
         memories = Memories(self.device, [*ports, *segments, *blocks], len(samples))
         for segment in program.segments:
@@ -296,17 +340,17 @@ class Simulator:
         return [[result[network, ...] for result in results] for network in range(len(samples))]
 
     def _execute(self, memories: Memories) -> None:
-        machine, counter = Machine(self.device, memories, {}), Counter(self.device, self.program)
-        for number, (command, touched) in enumerate(zip(self.program.commands, self._touched, strict=True)):
+        counter = Counter(self.device, self.program)
+        for number, (command, accesses) in enumerate(zip(self.program.commands, self._accesses, strict=True)):
             try:
                 if isinstance(command, Host):
                     self._call(command, memories)
-                else:
-                    execute(command, machine)
+                elif (rule := _RULES.get(type(command))) is not None:
+                    rule(command, Operands(self.device, memories, accesses))
             except Fault as fault:
                 raise located(fault, number, command, self.device) from None
             if self.report is None:
-                counter.count(command, touched)
+                counter.count(command, accesses.footprint)
         self.report = self.report or counter.report()
 
     def _call(self, command: Host, memories: Memories) -> None:

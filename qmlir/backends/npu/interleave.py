@@ -7,31 +7,14 @@ from typing import Protocol
 
 import numpy as np
 
+from qmlir.backends.npu.accesses import accesses_of
 from qmlir.backends.npu.races import located, runs_of
 from qmlir.backends.npu.stream import Program
 from qmlir.devices import Device
-from qmlir.devices.footprints import Block, Fault, Footprint, footprints
-from qmlir.devices.relays import with_relays
 from qmlir.devices.waits import Descriptor, Tokens, descriptors, tokens
+from qmlir.isa.blocks import Block, Fault
 from qmlir.isa.commands import waits_for_all
-from qmlir.isa.encoding import Command, Wait
-
-# ---------------------------------------------------------------------------------------------------------------
-# Serializes a program, as an oracle for programs whose queues overlap.
-
-
-def serial(program: Program, device: Device) -> Program:
-    """The program with each command waiting for the command before it, and therefore for all earlier commands."""
-    issued: Counter[int] = Counter()
-    commands: list[Command] = []
-    for command in program.commands:
-        last = commands[-1].queue if commands else None
-        waits = () if last is None else (Wait(last, issued[last]),)
-        commands.append(replace(command, waits=waits))
-        issued[command.queue] += 1
-    routines = [routine.footprint for routine in program.routines]
-    return replace(program, commands=with_relays(commands, device, routines))
-
+from qmlir.isa.encoding import Command
 
 # ---------------------------------------------------------------------------------------------------------------
 # Runs the queues of a program in arbitrary order, to find races and deadlocks.
@@ -250,9 +233,13 @@ def _before(program: Program, device: Device, memories: Collection[int]) -> list
         device: The device.
         memories: Numbers of the memories in which commands that touch the same bytes count.
     """
+
+    def counts(block: Block) -> bool:
+        return block.place.memory in memories and not block.empty
+
     routines = [routine.footprint for routine in program.routines]
-    touched = [_within(memories, each) for _, each in footprints(program.commands, device, routines)]
-    blocks = [block for each in touched for block in (*each.reads, *each.writes) if not block.empty]
+    touched = [each.footprint for each in accesses_of(program.commands, device, routines)]
+    blocks = [block for each in touched for block in (*each.reads, *each.writes) if counts(block)]
     edges = [
         np.unique(np.concatenate([[0], *(runs_of(b).reshape(-1) for b in blocks if b.place.memory == memory)]))
         for memory in range(len(device.memory))
@@ -268,7 +255,7 @@ def _before(program: Program, device: Device, memories: Collection[int]) -> list
     found: list[set[int]] = []
     for number, (command, each) in enumerate(zip(program.commands, touched, strict=True)):
         reads, writes = (
-            [piece for block in blocks if not block.empty for piece in pieces(block)]
+            [piece for block in blocks if counts(block) for piece in pieces(block)]
             for blocks in (each.reads, each.writes)
         )
         before = {int(writer[memory][piece]) for memory, piece in (*reads, *writes)}
@@ -280,10 +267,3 @@ def _before(program: Program, device: Device, memories: Collection[int]) -> list
             writer[memory][piece] = number
             readers[memory][piece] = set()
     return found
-
-
-def _within(memories: Collection[int], touched: Footprint) -> Footprint:
-    reads, writes = (
-        tuple(block for block in blocks if block.place.memory in memories) for blocks in (touched.reads, touched.writes)
-    )
-    return Footprint(reads, writes)

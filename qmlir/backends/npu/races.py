@@ -7,16 +7,18 @@ not known to be finished, may still be reading or writing. The check also finds 
 memories that a queue cannot reach, blocks beyond a memory, numbers out of range, and waits for later commands.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.backends.npu.machine import beyond_tokens
+from qmlir.backends.npu.accesses import MAX_ELEMENTS, Accesses, accesses, require_access
 from qmlir.backends.npu.stream import Program, disassemble
 from qmlir.devices import Device
 from qmlir.devices.description import Memory
-from qmlir.devices.footprints import MAX_ELEMENTS, Block, Fault, Footprint, footprint, require_access
+from qmlir.devices.waits import tokens
+from qmlir.isa.blocks import Block, Fault
 from qmlir.isa.commands import SetContext, waits_for_all
 from qmlir.isa.encoding import Command
 from qmlir.numerics import Int64s
@@ -24,8 +26,8 @@ from qmlir.numerics import Int64s
 Counts = npt.NDArray[np.int32]
 
 
-def checked(program: Program, device: Device) -> list[Footprint]:
-    """The footprint of each command of a program.
+def checked(program: Program, device: Device) -> list[Accesses]:
+    """The operands of each command of a program.
 
     Raises:
         Fault: A command races with another, or cannot be executed; the error names the command.
@@ -39,13 +41,13 @@ def checked(program: Program, device: Device) -> list[Footprint]:
     compared = device.sync.compared([memory.id for memory in device.memory])
     order = _Order(device)
     touches = [_Touches(memory, n in compared, len(device.queue)) for n, memory in enumerate(device.memory)]
-    found: list[Footprint] = []
+    found: list[Accesses] = []
     for number, command in enumerate(program.commands):
         try:
             known = order.issue(command)
             require_access(command, device)
-            touched = footprint(command, device, contexts, routines)
-            for block in (*touched.reads, *touched.writes):
+            touched = accesses(command, device, contexts, routines)
+            for block in touched.blocks:
                 require_inside(block, device)
                 if block.bytes > 8 * MAX_ELEMENTS:
                     raise Fault(f"must touch at most {8 * MAX_ELEMENTS} bytes at once", got=str(block.bytes))
@@ -172,12 +174,12 @@ def runs_of(block: Block) -> Int64s:
     return np.stack([begins, begins + size], axis=1)
 
 
-def _touch(command: Command, touched: Footprint, known: Counts, order: _Order, touches: Sequence[_Touches]) -> None:
+def _touch(command: Command, touched: Accesses, known: Counts, order: _Order, touches: Sequence[_Touches]) -> None:
     """Records the granules that a command touches; raises Fault if the command races with an earlier command."""
     number = int(order.issued[command.queue])
     reads, writes = (
         [(touches[b.place.memory], touches[b.place.memory].granules(b)) for b in blocks if not b.empty]
-        for blocks in (touched.reads, touched.writes)
+        for blocks in (touched.reads.values(), touched.writes.values())
     )
     before = [(memory, memory.writers[:, granules].max(axis=1)) for memory, granules in (*reads, *writes)]
     before += [(memory, memory.readers[:, granules].max(axis=1)) for memory, granules in writes]
@@ -190,3 +192,37 @@ def _touch(command: Command, touched: Footprint, known: Counts, order: _Order, t
         memory.readers[command.queue, granules] = number
     for memory, granules in writes:
         memory.writers[command.queue, granules] = number
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Checks that a program respects the token FIFOs of a device; nothing is executed.
+#
+# Tokens pass between neighbouring queues only. In program order, a FIFO never holds more tokens than it has room for,
+# so that program order is a valid schedule.
+
+
+def beyond_tokens(commands: Sequence[Command], device: Device) -> Iterator[tuple[int, Fault]]:
+    """Yields the numbers of the commands whose waits the device cannot express as tokens, and why.
+
+    Args:
+        commands: Commands that wait for earlier commands.
+        device: The device; without tokens, every program passes.
+    """
+    if device.sync.kind != "tokens":
+        return
+    names = [queue.id for queue in device.queue]
+    neighbours = device.sync.neighbours(names)
+    held: Counter[tuple[int, int]] = Counter()
+    for number, (command, own) in enumerate(zip(commands, tokens(commands, device), strict=True)):
+        for queue in own.pops:
+            held[queue, command.queue] -= 1
+            if queue not in neighbours[command.queue]:
+                others = ", ".join(names[other] for other in sorted(neighbours[command.queue]))
+                need = f"queue {names[command.queue]} must wait for neighbours, {others}"
+                yield number, Fault(need, got=f"a wait for {names[queue]}")
+        for queue in own.pushes:
+            held[command.queue, queue] += 1
+            if held[command.queue, queue] > device.sync.tokens:
+                between = f"from {names[command.queue]} to {names[queue]}"
+                need = f"at most {device.sync.tokens} tokens must be on the way {between}"
+                yield number, Fault(need, got=str(held[command.queue, queue]))

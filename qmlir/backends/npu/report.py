@@ -1,15 +1,16 @@
 """The cycles that a program takes, command by command and in sum."""
 
 from collections import Counter as Sums
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from qmlir.backends.npu.accesses import accesses_of
 from qmlir.backends.npu.stream import Program
 from qmlir.devices import Device
 from qmlir.devices.costs import products
-from qmlir.devices.footprints import Footprint, footprints
 from qmlir.devices.timeline import HOST, Interval, Timeline
 from qmlir.devices.waits import tokens
+from qmlir.isa.blocks import Footprint
 from qmlir.isa.commands import Host, Mark, Window
 from qmlir.isa.encoding import Command
 
@@ -176,7 +177,7 @@ def _cycles(busy: Mapping[str, Sequence[Interval]], begin: int, end: int) -> Sum
 def predicted(program: Program, device: Device) -> Report:
     """The predicted cost of a run, layer by layer."""
     counter = Counter(device, program)
-    for command, touched in footprints(program.commands, device, [r.footprint for r in program.routines]):
+    for command, touched in _touched(program, device):
         counter.count(command, touched)
     return counter.report()
 
@@ -184,6 +185,12 @@ def predicted(program: Program, device: Device) -> Report:
 def predicted_cycles(program: Program, device: Device) -> int:
     """Cycles until the last command ends."""
     timeline = Timeline(device, tokens(program.commands, device))
-    for command, touched in footprints(program.commands, device, [r.footprint for r in program.routines]):
+    for command, touched in _touched(program, device):
         timeline.add(command, touched)
     return timeline.now
+
+
+def _touched(program: Program, device: Device) -> Iterator[tuple[Command, Footprint]]:
+    """Yields each command with the bytes that it touches."""
+    found = accesses_of(program.commands, device, [routine.footprint for routine in program.routines])
+    return ((command, accesses.footprint) for command, accesses in zip(program.commands, found, strict=True))

@@ -14,10 +14,10 @@ from typing import Any, Self, TypeVar, cast
 import numpy as np
 
 from qmlir.devices import Device
-from qmlir.devices.footprints import Block, Footprint
 from qmlir.devices.waits import Tokens, descriptors, tokens
 from qmlir.errors import FileError, near_misses
 from qmlir.files import replacing
+from qmlir.isa.blocks import Block, Footprint
 from qmlir.isa.commands import MNEMONICS, decode, encode
 from qmlir.isa.encoding import Command, Place, StreamError, Wait, field_kinds, mnemonic
 

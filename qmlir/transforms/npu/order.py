@@ -19,12 +19,13 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.devices import Device
-from qmlir.devices.footprints import Block, Fault, Footprint, footprint
+from qmlir.devices.footprints import footprint
 from qmlir.devices.module import Step, device_of, function_of, steps_of
 from qmlir.devices.waits import Counts, Hazards, Touched
 from qmlir.dialects.npu import BufferOp, CallOp, IssueOp
 from qmlir.dialects.npu.commands import Numbers, waits_attribute
 from qmlir.errors import PipelineError
+from qmlir.isa.blocks import Block, Fault, Footprint
 from qmlir.isa.commands import SetContext, Sync, waits_for_all
 from qmlir.isa.encoding import MOST_WAITS, Command
 

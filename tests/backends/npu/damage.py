@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 
 from qmlir.backends.npu.stream import Program
-from qmlir.devices.footprints import Fault
+from qmlir.isa.blocks import Fault
 from qmlir.isa.encoding import StreamError
 
 HEADER = 24

@@ -13,10 +13,10 @@ from qmlir.backends.npu.races import checked
 from qmlir.backends.npu.stream import Program
 from qmlir.backends.simulated import Simulated
 from qmlir.devices import shipped_devices
-from qmlir.devices.footprints import Fault
 from qmlir.devices.timeline import HOST
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
+from qmlir.isa.blocks import Fault
 from qmlir.isa.encoding import Wait
 from tests.backends.npu.accounts import mistakes
 from tests.backends.npu.damage import outcomes

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from qmlir.backends.npu.execute import Function, Simulator
-from qmlir.backends.npu.interleave import serial
 from qmlir.backends.npu.races import checked
 from qmlir.backends.npu.report import predicted_cycles
 from qmlir.backends.npu.stream import Port, Program, Routine, Segment, assemble, flat
+from qmlir.backends.simulated import serial
 from qmlir.devices import load_device
-from qmlir.devices.costs import busy_cycles
-from qmlir.devices.footprints import Fault, footprints
+from qmlir.devices.costs import demand
+from qmlir.devices.footprints import footprints
+from qmlir.isa.blocks import Fault
 from qmlir.isa.commands import Move
 from qmlir.isa.encoding import Place, StreamError, Wait
 from tests.backends.npu.programs import DEVICE, DRAM, OUTPUT, TABLE, WEIGHTS, Layer, image, tiled
@@ -53,7 +54,7 @@ def test_serial_gives_the_same_bytes() -> None:
     # The bias and the table come after the sums, instead of while weights come and while sums are computed.
     assert slow.report.cycles > fast.report.cycles
     one_by_one = [
-        busy_cycles(command, DEVICE, touched) + (40 if isinstance(command, Move) else 0)
+        demand(command, DEVICE, touched).busy + (40 if isinstance(command, Move) else 0)
         for command, touched in footprints(program.commands, DEVICE)
     ]
     assert slow.report.cycles == sum(one_by_one)

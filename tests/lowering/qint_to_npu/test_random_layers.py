@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, seed
 
 from qmlir.backends.npu.execute import Simulator
-from qmlir.backends.npu.interleave import serial
 from qmlir.backends.reference import evaluate
-from qmlir.backends.simulated import assemble
+from qmlir.backends.simulated import assemble, serial
 from qmlir.compiler import TO_COMMANDS, Pipeline, main_function
 from qmlir.devices import Device, load_device, shipped_devices
 from qmlir.errors import PipelineError

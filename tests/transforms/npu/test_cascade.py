@@ -13,10 +13,9 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp
 from xdsl.ir import SSAValue
 
 from qmlir.backends.npu.execute import Simulator
-from qmlir.backends.npu.interleave import serial
 from qmlir.backends.npu.report import Report, predicted_cycles
 from qmlir.backends.reference import evaluate
-from qmlir.backends.simulated import assemble
+from qmlir.backends.simulated import assemble, serial
 from qmlir.compiler import TO_COMMANDS, TO_LAYERS, Pipeline, main_function
 from qmlir.devices import Device, load_device
 from qmlir.dialects import nn, qint

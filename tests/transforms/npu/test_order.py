@@ -8,13 +8,13 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.backends.npu.execute import Simulator
-from qmlir.backends.npu.machine import Fault
 from qmlir.backends.npu.stream import Program
 from qmlir.backends.simulated import assemble
 from qmlir.compiler import Pipeline
 from qmlir.devices import load_device
 from qmlir.ir.context import make_context
 from qmlir.ir.source import read_mlir
+from qmlir.isa.blocks import Fault
 from qmlir.isa.commands import Sync
 from tests.backends.npu.test_interleave import found as wrong_in_some_order
 from tests.conftest import ROOT

@@ -9,8 +9,9 @@ import numpy as np
 
 from qmlir.devices import Device
 from qmlir.devices.description import Memory, Queue
-from qmlir.devices.footprints import Footprint, footprint, weight_tile
+from qmlir.devices.footprints import footprint
 from qmlir.devices.schema import Role
+from qmlir.isa.blocks import Footprint
 from qmlir.isa.commands import (
     Arithmetic,
     Convolve,
@@ -36,7 +37,7 @@ def packed(weights: Array, device: Device) -> Array:
     """Weights [O, …] for one `Convolve`: [O / n, terms / k, n, k], where n by k is the tile of the device's layout."""
     outputs = weights.shape[0]
     matrix = weights.reshape(outputs, -1)
-    n, k = weight_tile(device)
+    n, k = device.layout.tile
     padded = np.pad(matrix, ((0, -outputs % n), (0, -matrix.shape[1] % k)))
     tiles = padded.reshape(padded.shape[0] // n, n, padded.shape[1] // k, k)
     return np.ascontiguousarray(tiles.transpose(0, 2, 1, 3))
@@ -44,7 +45,7 @@ def packed(weights: Array, device: Device) -> Array:
 
 def packed_size(outputs: int, terms: int, bits: int, device: Device) -> int:
     """The size of packed weights in bytes."""
-    n, k = weight_tile(device)
+    n, k = device.layout.tile
     return -(-outputs // n) * n * -(-terms // k) * k * bits // 8
 
 

@@ -1,0 +1,405 @@
+"""What a command may touch: the block that each operand reads or writes, and whether the device allows it.
+
+The simulator derives the operands of a command from isa/commands.py by code of its own, so that it is a witness of the
+compiler's footprints (devices/footprints.py). Bounds and races are checked on these operands (races.py), and execution
+reads and writes memory through them alone (execute.py): a command cannot touch bytes that were not checked.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from qmlir.devices import Device
+from qmlir.devices.description import Memory, Queue
+from qmlir.devices.schema import Role
+from qmlir.isa.blocks import Block, Fault, Footprint
+from qmlir.isa.commands import (
+    CONTRACTS,
+    Arithmetic,
+    Convolve,
+    ConvolveDepthwise,
+    Fill,
+    Host,
+    Init,
+    Move,
+    Operation,
+    Pool,
+    Post,
+    Reduce,
+    SetContext,
+    Step,
+    Window,
+)
+from qmlir.isa.encoding import Command, Place
+
+MAX_ELEMENTS = 1 << 24
+"""The most elements that a command may work on; a stream that asks for more is damaged."""
+
+MAX_TAPS = 1 << 12
+"""The most elements that a window may have."""
+
+MAX_PRODUCTS = 1 << 32
+"""The most products that a command may compute."""
+
+MAX_CHANNELS = 1 << 20
+"""The most channels of a command; sums over this many channels are exact in float64, whatever the data."""
+
+Contexts = Mapping[int, SetContext]
+Blocks = Mapping[str, Block]
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """The operands of a command.
+
+    reads    name of an operand, a field of the command or its context → the block that the command reads
+    writes   the same for the blocks that it writes
+    context  the context that the command uses; None if it uses none
+    """
+
+    reads: Blocks = field(default_factory=dict[str, Block])
+    writes: Blocks = field(default_factory=dict[str, Block])
+    context: SetContext | None = None
+
+    @property
+    def blocks(self) -> Sequence[Block]:
+        """All blocks of the command."""
+        return (*self.reads.values(), *self.writes.values())
+
+    @property
+    def footprint(self) -> Footprint:
+        """The blocks without their names."""
+        return Footprint(tuple(self.reads.values()), tuple(self.writes.values()))
+
+
+def accesses(command: Command, device: Device, contexts: Contexts, routines: Sequence[Footprint] = ()) -> Accesses:
+    """The operands of a command.
+
+    Args:
+        command: The command; its queue exists on the device.
+        device: The device.
+        contexts: Number of a context → the command that wrote it last.
+        routines: The footprint of each host routine.
+
+    Raises:
+        Fault: A number in the command is out of its range.
+    """
+    if isinstance(command, Host):
+        return _host(command, routines)
+    rule = _RULES.get(type(command))
+    return Accesses() if rule is None else rule(command, device, contexts)
+
+
+def accesses_of(commands: Sequence[Command], device: Device, routines: Sequence[Footprint]) -> Iterator[Accesses]:
+    """Yields the operands of each command of a program.
+
+    Raises:
+        Fault: A number in a command is out of its range.
+    """
+    contexts: dict[int, SetContext] = {}
+    for command in commands:
+        yield accesses(command, device, contexts, routines)
+        if isinstance(command, SetContext):
+            contexts[command.ctx] = command
+
+
+def _host(command: Host, routines: Sequence[Footprint]) -> Accesses:
+    if command.routine >= len(routines):
+        raise Fault("must call a routine of the host", got=f"number {command.routine} of {len(routines)}")
+    routine = routines[command.routine]
+    read, written = (sum(block.bytes for block in blocks) for blocks in (routine.reads, routine.writes))
+    if (command.read, command.written) != (read, written):
+        raise Fault(
+            f"must say that its routine reads {read} bytes and writes {written}",
+            got=f"{command.read} and {command.written}",
+        )
+    reads, writes = ({str(n): block for n, block in enumerate(blocks)} for blocks in (routine.reads, routine.writes))
+    return Accesses(reads, writes)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Operands, command by command
+
+
+def _bytes(bits: int, allowed: tuple[int, ...] = (8, 16, 32, 64)) -> int:
+    """The size of an integer in bytes; raises Fault unless it has one of the allowed widths."""
+    if bits not in allowed:
+        raise Fault(f"integers must have {', '.join(map(str, allowed))} bits", got=str(bits))
+    return bits // 8
+
+
+def _tensor(place: Place, shape: tuple[int, int, int], pitches: tuple[int, int], bits: int) -> Block:
+    """The block of a tensor: each row of the tensor is a plane, each pixel a row of bytes.
+
+    Args:
+        place: Memory and address of the first element.
+        shape: Rows, columns and channels.
+        pitches: Bytes from one row to the next, and from one pixel to the next.
+        bits: Width of an element.
+
+    Raises:
+        Fault: The tensor has no elements.
+    """
+    rows, columns, channels = shape
+    if not (rows and columns and channels):
+        raise Fault("a tensor must have elements", got=f"{rows} rows, {columns} columns, {channels} channels")
+    return Block(place, channels * _bytes(bits), columns, rows, pitches[1], pitches[0])
+
+
+def _used(command: Command, contexts: Contexts) -> SetContext:
+    if command.ctx not in contexts:
+        raise Fault("must use a context that was written", got=f"context {command.ctx}")
+    return contexts[command.ctx]
+
+
+def _table(context: SetContext, channels: int) -> Block:
+    """The table that a context reads for some channels: pairs of 32 bits each, or the 256 entries of a lookup."""
+    if context.step is Step.LOOKUP:
+        return Block(context.table, 256 * _bytes(context.bits))
+    return Block(context.table, 8 * (channels if context.per_channel else 1))
+
+
+def _context(command: SetContext, device: Device, contexts: Contexts) -> Accesses:
+    _bytes(command.bits)
+    if command.contract >= len(CONTRACTS):
+        raise Fault(f"a contract must be one of {', '.join(CONTRACTS)}", got=f"number {command.contract}")
+    half = 1 << command.bits - 1
+    if not -half <= command.lower <= command.upper < half:
+        raise Fault(f"bounds must be in order and fit {command.bits} bits", got=f"[{command.lower}, {command.upper}]")
+    return Accesses()
+
+
+def _move(command: Move, device: Device, contexts: Contexts) -> Accesses:
+    size, rows, planes = command.size, command.rows, command.planes
+    return Accesses(
+        {"source": Block(command.source, size, rows, planes, command.source_row, command.source_plane)},
+        {"target": Block(command.target, size, rows, planes, command.target_row, command.target_plane)},
+    )
+
+
+def _fill(command: Fill, device: Device, contexts: Contexts) -> Accesses:
+    if command.value > 255:
+        raise Fault("a fill must be with a byte", got=str(command.value))
+    shape = command.size, command.rows, command.planes
+    return Accesses({}, {"target": Block(command.target, *shape, command.target_row, command.target_plane)})
+
+
+def outputs_of(command: Window) -> int:
+    """The number of output channels of a convolution."""
+    return command.out_channels if isinstance(command, Convolve) else command.channels
+
+
+def _window(command: Window, device: Device, contexts: Contexts) -> Accesses:
+    _bytes(command.data_bits, (8, 16))
+    _check_window(command)
+    outputs = outputs_of(command)
+    if not outputs:
+        raise Fault("a convolution must have output channels", got="none")
+    half = 1 << command.data_bits - 1
+    if not -half <= command.zero_point < half or command.channels > MAX_CHANNELS:
+        raise Fault(
+            f"zero points must fit the data, and channels be at most {MAX_CHANNELS}",
+            got=f"{command.zero_point} and {command.channels}",
+        )
+    taps = command.kernel_rows * command.kernel_columns
+    products = command.out_rows * command.out_columns * taps * command.channels * outputs
+    if products > MAX_PRODUCTS:
+        raise Fault(f"a command must compute at most {MAX_PRODUCTS} products", got=str(products))
+    if isinstance(command, ConvolveDepthwise) and device.array.depthwise is None:
+        raise Fault("a depthwise convolution must have a place on the array", got=f"{device.name} without one")
+    moved = device.quant.bias.moved_bits
+    if command.bias_bits != (moved or command.sum_bits) or not 0 <= command.bias_shift < (32 if moved else 1):
+        raise Fault(
+            f"a bias must be {device.quant.bias.type}, and moved left by less than 32 bits if that is i8 or i16",
+            got=f"{command.bias_bits} bits, moved by {command.bias_shift}",
+        )
+    shape, pitches = (command.rows, command.columns, command.channels), (command.row_pitch, command.pixel_pitch)
+    positions = command.out_rows * command.out_columns
+    sums = {"sums": Block(command.sums, positions * outputs * _bytes(command.sum_bits, (32, 64)))}
+    initial = {
+        Init.ZERO: {},
+        Init.BIAS: {"bias": Block(command.bias, outputs * _bytes(command.bias_bits))},
+        Init.ACCUMULATE: sums,
+    }
+    reads = {
+        "data": _tensor(command.data, shape, pitches, command.data_bits),
+        "weights": Block(command.weights, _stored_weights(command, device) * _bytes(command.weight_bits, (8, 16))),
+        **initial[command.init],
+    }
+    return Accesses(reads, sums)
+
+
+def _stored_weights(command: Window, device: Device) -> int:
+    """How many weights are stored for a convolution, those that pad tiles included."""
+    terms = command.kernel_rows * command.kernel_columns * command.channels
+    if not isinstance(command, Convolve):
+        return terms
+    n, k = device.layout.tile
+    return -(-command.out_channels // n) * n * -(-terms // k) * k
+
+
+def _check_window(command: Window | Pool) -> None:
+    """Raises Fault if a window is larger than any program needs, and the simulator would take too long for it."""
+    taps = command.kernel_rows * command.kernel_columns
+    if not 1 <= taps <= MAX_TAPS:
+        raise Fault(f"a window must have 1 to {MAX_TAPS} elements", got=str(taps))
+    if not min(command.stride_rows, command.stride_columns, command.dilation_rows, command.dilation_columns):
+        raise Fault("strides and dilations must be at least 1", got="0")
+    elements = command.out_rows * command.out_columns * command.channels
+    if not elements:
+        raise Fault("a window must have places", got=f"{command.out_rows} rows, {command.out_columns} columns")
+    if elements > MAX_ELEMENTS or elements * taps > 16 * MAX_ELEMENTS:
+        raise Fault(f"a window must meet at most {MAX_ELEMENTS} elements, 16 times", got=f"{elements}, {taps} times")
+
+
+def _post(command: Post, device: Device, contexts: Contexts) -> Accesses:
+    context, shape = _used(command, contexts), (command.rows, command.columns, command.channels)
+    source = _tensor(command.source, shape, (command.source_row, command.source_pixel), command.source_bits)
+    target = _tensor(command.target, shape, (command.target_row, command.target_pixel), context.bits)
+    return Accesses({"source": source, "table": _table(context, command.channels)}, {"target": target}, context)
+
+
+def _arithmetic(command: Arithmetic, device: Device, contexts: Contexts) -> Accesses:
+    _bytes(command.bits, (8, 16))
+    if not 1 <= command.shift <= 62:
+        raise Fault("a sum must be shifted by 1 to 62 bits", got=str(command.shift))
+    context, shape = _used(command, contexts), (command.rows, command.columns, command.channels)
+    reads = {
+        "lhs": _tensor(command.lhs, shape, (command.lhs_row, command.lhs_pixel), command.bits),
+        "rhs": _tensor(command.rhs, shape, (command.rhs_row, command.rhs_pixel), command.bits),
+    }
+    target = _tensor(command.target, shape, (command.target_row, command.target_pixel), context.bits)
+    if command.operation is Operation.MUL:
+        reads["table"] = _table(context, command.channels)
+    return Accesses(reads, {"target": target}, context)
+
+
+def _pool(command: Pool, device: Device, contexts: Contexts) -> Accesses:
+    _bytes(command.bits, (8, 16))
+    _check_window(command)
+    inside = (command.rows, command.columns, command.channels)
+    outside = (command.out_rows, command.out_columns, command.channels)
+    source = _tensor(command.source, inside, (command.row_pitch, command.pixel_pitch), command.bits)
+    target = _tensor(command.target, outside, (command.target_row, command.target_pixel), command.bits)
+    return Accesses({"source": source}, {"target": target})
+
+
+def _reduce(command: Reduce, device: Device, contexts: Contexts) -> Accesses:
+    _bytes(command.bits, (8, 16))
+    shape = (command.rows, command.columns, command.channels)
+    source = _tensor(command.source, shape, (command.row_pitch, command.pixel_pitch), command.bits)
+    sums = {"sums": Block(command.sums, command.channels * 4)}
+    return Accesses({"source": source} | (sums if command.init is Init.ACCUMULATE else {}), sums)
+
+
+_RULES: dict[type[Command], Callable[[Any, Device, Contexts], Accesses]] = {
+    SetContext: _context,
+    Move: _move,
+    Fill: _fill,
+    Convolve: _window,
+    ConvolveDepthwise: _window,
+    Post: _post,
+    Arithmetic: _arithmetic,
+    Pool: _pool,
+    Reduce: _reduce,
+}
+"""Command → the function that derives its operands; a command that is not listed touches no bytes."""
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Checks which queue may execute a command, and which memories the command may name there.
+#
+# The rules come from the engines and memory roles of the device file. The commands of a queue read and write the
+# memories inside the device. A command may name a memory outside the device in two cases only: its queue has `load` or
+# `store` among its fused steps, or no transfer could bring the bytes inside (or take them out).
+
+
+NUMBERS: Sequence[Role] = ("ifm", "ofm", "acc")
+"""Roles of the memories that the commands after a contraction may use.
+
+They work on sums, on results, and on other layers' results.
+"""
+
+WINDOW: Mapping[str, Sequence[Role]] = {"data": ("ifm",), "weights": ("weights",), "bias": ("bias",), "sums": ("acc",)}
+
+ROLES: Mapping[type[Command], Mapping[str, Sequence[Role]]] = {
+    Convolve: WINDOW,
+    ConvolveDepthwise: WINDOW,
+    Post: {"source": NUMBERS, "target": NUMBERS},
+    Arithmetic: {"lhs": NUMBERS, "rhs": NUMBERS, "target": NUMBERS},
+    Pool: {"source": NUMBERS, "target": NUMBERS},
+    Reduce: {"source": NUMBERS, "sums": ("acc",)},
+    SetContext: {"table": ("scales", "lut", "bias")},
+}
+"""Command → for each of its operands, the roles of which the operand's memory must hold one."""
+
+WRITTEN = ("sums", "target")
+"""Names of the operands that commands write; commands read all other operands."""
+
+STEPS: Mapping[type[Command], Literal["post", "pool"]] = {
+    Post: "post",
+    Arithmetic: "post",
+    Pool: "pool",
+    Reduce: "pool",
+}
+"""Command → the step that an array must have fused to execute it; a vector engine executes all of them."""
+
+
+def require_access(command: Command, device: Device) -> None:
+    """Raises Fault unless the command's queue can execute the command and the command names allowed memories."""
+    queue = device.queue[command.queue]
+    if isinstance(command, Move):
+        _require_transfer(command, queue, device)
+        return
+    step = STEPS.get(type(command))
+    if isinstance(command, Window) and queue.engine != "array":
+        raise Fault("must be for a queue with an array", got=f"queue {queue.id}, engine {queue.engine}")
+    if step is not None and not queue.executes(step):
+        raise Fault(
+            f"must be for a vector engine, or an array with {step} fused", got=f"queue {queue.id}, {queue.engine}"
+        )
+    for name, place, roles in _places(command):
+        if place.memory >= len(device.memory):
+            raise Fault("must name a memory of the device", got=f"memory {place.memory} of {len(device.memory)}")
+        memory = device.memory[place.memory]
+        if not set(roles) & set(memory.holds):
+            raise Fault(f"{name} must be in a memory that holds {' or '.join(roles)}", got=memory.id)
+        if memory.external and transfers(device, queue, memory, roles, name in WRITTEN):
+            way = "be taken out" if name in WRITTEN else "be brought in"
+            raise Fault(f"{name} must {way} by a transfer", got=f"a place in {memory.id}, outside the device")
+
+
+def transfers(device: Device, queue: Queue, memory: Memory, roles: Sequence[Role], written: bool) -> bool:
+    """Whether DMA queues move bytes of the given roles between an external memory and the memories inside the device.
+
+    Returns False if the queue itself has the fused step `load` (for reads) or `store` (for writes).
+
+    Args:
+        device: The device.
+        queue: The queue of the command that uses the bytes.
+        memory: The external memory.
+        roles: Roles of the bytes.
+        written: Whether the command writes the bytes; otherwise it reads them.
+    """
+    if ("store" if written else "load") in queue.fused:
+        return False
+    inside = {m.id for m in device.memory if not m.external and set(roles) & set(m.holds)}
+    ways = [(q.target, q.source) if written else (q.source, q.target) for q in device.queue if q.engine == "dma"]
+    return any(memory.id in outer and inside & set(inner) for outer, inner in ways)
+
+
+def _places(command: Command) -> Iterator[tuple[str, Place, Sequence[Role]]]:
+    """Yields each operand that a command touches: its name, its address, and the roles its memory may hold."""
+    for name, roles in ROLES.get(type(command), {}).items():
+        if name != "bias" or (isinstance(command, Window) and command.init is Init.BIAS):
+            yield name, getattr(command, name), roles
+
+
+def _require_transfer(command: Move, queue: Queue, device: Device) -> None:
+    known = device.memory
+    for place, allowed in ((command.source, queue.source), (command.target, queue.target)):
+        if place.memory >= len(known) or known[place.memory].id not in allowed:
+            raise Fault(f"queue {queue.id} must move data between its memories", got=f"memory {place.memory}")
+    loops = 1 + (command.rows > 1) + (command.planes > 1)
+    if loops > queue.dims:
+        raise Fault(f"a transfer of queue {queue.id} must have at most {queue.dims} loops", got=str(loops))
