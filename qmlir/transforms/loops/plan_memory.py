@@ -6,15 +6,14 @@ same calls on views of two memory blocks, `%weights` and `%arena`. The module's 
 weights block and the size of the arena.
 
 A buffer is live from the first to the last statement that uses it or a view of it. Buffers are placed in order of
-decreasing size. Each buffer goes into the smallest sufficient gap between the placed buffers whose lifetimes overlap
-its own (best fit). The large buffers, which determine the arena's size, are placed while the arena is empty, and the
-small buffers fill the gaps.
+decreasing size, by best fit (ir/arena.py): the large buffers, which determine the arena's size, are placed while the
+arena is empty, and the small buffers fill the gaps.
 
 A buffer whose contents are only copied to an out-argument is replaced by that argument.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from math import prod
 
@@ -41,6 +40,7 @@ from xdsl.rewriter import Rewriter
 from qmlir.dialects.loops import ARENA_SIZE, CACHE_LINE, INPUTS, VIEWS, WEIGHTS_BLOB, root_of
 from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.errors import PipelineError
+from qmlir.ir.arena import Item, best_fit, plan, size_of
 from qmlir.ir.types import dtype_of, is_memref, is_numpys_own
 from qmlir.ir.weights import WeightsAttr
 
@@ -97,7 +97,7 @@ def plan_entry(module: ModuleOp, entry: func.FuncOp) -> None:
 
     blob, constants = pack_constants([op for op in block.ops if isinstance(op, ConstantBufferOp)])
     buffers = live_buffers(block)
-    arena_size = place_buffers(buffers)
+    placed, arena_size = place_buffers([*buffers.values()])
 
     weights = block.insert_arg(MemRefType(i8, [blob.size]), 0)
     weights.name_hint = "weights"
@@ -108,7 +108,7 @@ def plan_entry(module: ModuleOp, entry: func.FuncOp) -> None:
         entry.arg_attrs = ArrayAttr([DictionaryAttr({}), DictionaryAttr({}), *entry.arg_attrs])
 
     views = _Views(block)
-    offsets = {buffer.value: buffer.offset for buffer in buffers}
+    offsets = dict(zip(buffers, placed, strict=True))
     for op, offset in constants:
         views.replace(op, weights, offset)
     for op in [op for op in block.ops if isinstance(op, memref.AllocOp)]:
@@ -264,25 +264,10 @@ def _statement(op: Operation, block: Block | None) -> Operation:
 # -- the arena --------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class Buffer:
-    """A buffer of `size` bytes that is live from statement `first` to statement `last`, both included."""
-
-    value: SSAValue
-    size: int
-    first: int
-    last: int
-    offset: int = 0
-
-    def lives_with(self, other: "Buffer") -> bool:
-        """Whether the lifetimes of the two buffers overlap."""
-        return self.first <= other.last and other.first <= self.last
-
-
-def live_buffers(block: Block) -> list[Buffer]:
-    """The allocated buffers that are used, with their lifetimes in statement numbers of the block."""
+def live_buffers(block: Block) -> dict[SSAValue, Item]:
+    """The allocated buffers that are used, with their sizes and their lifetimes in statement numbers of the block."""
     position = {op: i for i, op in enumerate(block.ops)}
-    buffers: list[Buffer] = []
+    buffers: dict[SSAValue, Item] = {}
     for op in block.ops:
         if not isinstance(op, memref.AllocOp):
             continue
@@ -292,30 +277,18 @@ def live_buffers(block: Block) -> list[Buffer]:
         users = [use.operation for view in _all_views(op.memref) for use in view.uses]
         uses = [position[_statement(user, block)] for user in users if not isinstance(user, VIEWS)]
         if uses:
-            buffers.append(Buffer(op.memref, buffer_bytes(op.memref.type), min(uses), max(uses)))
+            name = op.memref.name_hint or ""
+            buffers[op.memref] = Item(name, buffer_bytes(op.memref.type), min(uses), max(uses))
     return buffers
 
 
-def place_buffers(buffers: Sequence[Buffer]) -> int:
-    """Assigns offsets such that buffers with overlapping lifetimes are disjoint; returns the arena's size in bytes."""
-    placed: list[Buffer] = []
-    for buffer in sorted(buffers, key=lambda b: (-b.size, b.first)):
-        neighbours = sorted((b for b in placed if b.lives_with(buffer)), key=lambda b: b.offset)
-        buffer.offset = _best_gap(neighbours, _aligned(buffer.size))
-        placed.append(buffer)
-    return max((b.offset + _aligned(b.size) for b in placed), default=0)
-
-
-def _best_gap(neighbours: Sequence[Buffer], size: int) -> int:
-    """Offset of the smallest gap of at least `size` bytes, or else the end; `neighbours` are sorted by offset."""
-    best: tuple[int, int] | None = None
-    end = 0
-    for neighbour in neighbours:
-        gap = neighbour.offset - end
-        if gap >= size and (best is None or gap < best[0]):
-            best = (gap, end)
-        end = max(end, neighbour.offset + _aligned(neighbour.size))
-    return end if best is None else best[1]
+def place_buffers(buffers: Sequence[Item]) -> tuple[list[int], int]:
+    """Offsets at which buffers with overlapping lifetimes are disjoint, and the size of the arena in bytes."""
+    order = sorted(range(len(buffers)), key=lambda n: (-buffers[n].size, buffers[n].first))
+    aligned = [replace(buffer, size=_aligned(buffer.size)) for buffer in buffers]
+    offsets = plan(aligned, order, best_fit)
+    assert offsets is not None
+    return offsets, size_of(aligned, offsets)
 
 
 # -- the weights blob -------------------------------------------------------------------------------------------

@@ -9,9 +9,10 @@ from xdsl.parser import Parser
 
 from qmlir.dialects.loops import CACHE_LINE
 from qmlir.errors import PipelineError
+from qmlir.ir.arena import Item
 from qmlir.ir.context import make_context
 from qmlir.ir.weights import WeightsAttr
-from qmlir.transforms.loops.plan_memory import Buffer, PlanMemoryPass, place_buffers
+from qmlir.transforms.loops.plan_memory import PlanMemoryPass, place_buffers
 
 
 def planned(body: str, arguments: str = "%x: memref<16xi8>, %y: memref<16xi8>", inputs: int = 1) -> ModuleOp:
@@ -61,29 +62,23 @@ def count(module: ModuleOp, kind: type) -> int:
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(st.lists(st.tuples(st.integers(1, 500), st.integers(0, 20), st.integers(0, 8)), max_size=24))
 def test_buffers_that_live_together_do_not_overlap(drawn: list[tuple[int, int, int]]) -> None:
-    value = Parser(make_context(), "func.func @f(%x: memref<1xi8>) { func.return }").parse_module().body.block.first_op
-    assert value is not None
-    buffers = [Buffer(value.regions[0].block.args[0], size, first, first + length) for size, first, length in drawn]
-    arena = place_buffers(buffers)
-    for i, a in enumerate(buffers):
-        assert a.offset % CACHE_LINE == 0
-        assert a.offset + a.size <= arena
-        for b in buffers[:i]:
+    buffers = [Item(str(n), size, first, first + length) for n, (size, first, length) in enumerate(drawn)]
+    offsets, arena = place_buffers(buffers)
+    for i, (at, a) in enumerate(zip(offsets, buffers, strict=True)):
+        assert at % CACHE_LINE == 0
+        assert at + a.size <= arena
+        for to, b in zip(offsets[:i], buffers[:i], strict=True):
             if a.lives_with(b):
-                assert a.offset + a.size <= b.offset or b.offset + b.size <= a.offset
+                assert at + a.size <= to or to + b.size <= at
     busiest = max((sum(b.size for b in buffers if b.first <= t <= b.last) for t in range(30)), default=0)
     assert arena >= busiest
 
 
 def test_best_fit_takes_the_smallest_gap() -> None:
-    value = Parser(make_context(), "func.func @f(%x: memref<1xi8>) { func.return }").parse_module().body.block.first_op
-    assert value is not None
-    arg = value.regions[0].block.args[0]
     # big, gone after 1; keeps its neighbours apart: gaps of 640 and of 128 bytes remain at 2
-    buffers = [Buffer(arg, 640, 0, 1), Buffer(arg, 512, 0, 3), Buffer(arg, 128, 0, 1), Buffer(arg, 120, 0, 3)]
-    buffers.append(Buffer(arg, 100, 2, 3))
-    place_buffers(buffers)
-    assert [b.offset for b in buffers] == [0, 640, 1152, 1280, 1152]
+    buffers = [Item("a", 640, 0, 1), Item("b", 512, 0, 3), Item("c", 128, 0, 1), Item("d", 120, 0, 3)]
+    offsets, _ = place_buffers([*buffers, Item("e", 100, 2, 3)])
+    assert offsets == [0, 640, 1152, 1280, 1152]
 
 
 def test_a_chain_needs_two_buffers() -> None:

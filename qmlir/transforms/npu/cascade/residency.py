@@ -18,6 +18,7 @@ from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.npu import LayerOp
 from qmlir.errors import LoweringError
+from qmlir.ir.arena import gaps
 from qmlir.ir.interfaces import shape_of
 from qmlir.transforms.npu.cascade.bands import Step
 from qmlir.transforms.npu.tile.aliases import first_of, home_of, joins, readers, renames, root_of
@@ -274,13 +275,10 @@ class Stays:
         Returns:
             The new schedule; None if there is no room for the tensor.
         """
-        size = self.costs.memory.bytes
-        beside = [other for other in self.tensors if set(other.steps) & set(tensor.steps)]
-        edges = {0, size - tensor.size}
-        edges |= {other.end for other in beside} | {other.address - tensor.size for other in beside}
-        trials = [replace(tensor, address=edge) for edge in edges if 0 <= edge <= size - tensor.size]
-        free = [trial for trial in trials if not any(trial.meets(other) for other in beside)]
-        found = max(free, key=lambda t: (*self._left(t), t.address), default=None)
+        beside = [(other.address, other.end) for other in self.tensors if set(other.steps) & set(tensor.steps)]
+        free = [gap for gap in gaps(beside, self.costs.memory.bytes) if gap[1] - gap[0] >= tensor.size]
+        ends = [replace(tensor, address=at) for low, high in free for at in (low, high - tensor.size)]
+        found = max(ends, key=lambda t: (*self._left(t), t.address), default=None)
         return None if found is None else replace(self, tensors=[*self.tensors, found])
 
     def _left(self, tensor: Tensor) -> tuple[int, int]:
@@ -303,9 +301,7 @@ class Stays:
     def _free(self, number: int, tensors: Sequence[Tensor]) -> Region:
         """The largest contiguous region that tensors leave during a step, in whole parts of the memory."""
         memory, part = self.costs.memory, part_of(self.costs.memory)
-        taken = sorted((tensor.address, tensor.end) for tensor in tensors if number in tensor.steps)
-        starts = [0, *(end for _, end in taken)]
-        ends = [*(start for start, _ in taken), memory.bytes]
-        whole = [(-(-start // part) * part, end // part * part) for start, end in zip(starts, ends, strict=True)]
+        taken = [(tensor.address, tensor.end) for tensor in tensors if number in tensor.steps]
+        whole = [(-(-start // part) * part, end // part * part) for start, end in gaps(taken, memory.bytes)]
         base, end = max(whole, key=lambda piece: piece[1] - piece[0])
         return Region(base, max(end - base, 0))

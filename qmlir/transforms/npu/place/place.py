@@ -5,8 +5,8 @@ with the attribute `address`, and on the module an attribute that says how full 
 
 A buffer is live from the first command that touches it to the last; an input from the start, an output to the end. The
 kind of buffer decides its place. Tiles lie in the region of their role (engines.py), used as a circular buffer
-(arena.py); while tensors stay inside the device, the regions lie in the rest of the memory (residency.py). All other
-buffers of a memory share an arena from address 0 (arena.py), with the constants behind it, one after the other. A
+(ir/arena.py); while tensors stay inside the device, the regions lie in the rest of the memory (residency.py). All other
+buffers of a memory share an arena from address 0, with the constants behind it, one after the other. A
 buffer that already has an address keeps it.
 """
 
@@ -26,9 +26,9 @@ from qmlir.devices.module import FILLED, Filled, buffers_of, device_of, function
 from qmlir.devices.schema import Role
 from qmlir.dialects.npu import BufferOp, IssueOp
 from qmlir.errors import PipelineError
+from qmlir.ir.arena import Full, Item, around, live_at_most, place
 from qmlir.isa.commands import Arithmetic, Mark, Post, SetContext
 from qmlir.transforms.npu.cascade.residency import rests_of
-from qmlir.transforms.npu.place.arena import Full, Item, around, live_at_most, place
 from qmlir.transforms.npu.tile.engines import Region, Rest, regions, staged_from
 
 
@@ -219,12 +219,12 @@ def _check_staying(staying: Sequence[_Life], phases: Sequence[_Phase], memory: M
 
 
 def _place_tiles(tiles: Sequence[_Life], role: str, region: Region, memory: Memory) -> None:
-    addresses = around([tile.item(memory.align) for tile in tiles], region)
-    if isinstance(addresses, Full):
+    offsets = around([tile.item(memory.align) for tile in tiles], region.size)
+    if isinstance(offsets, Full):
         need = f"tiles of the role {role} must fit their {region.size} bytes of the memory {memory.id}"
-        raise PipelineError(NPUPlacePass.name, need, got=_sizes(addresses.live))
-    for tile, address in zip(tiles, addresses, strict=True):
-        tile.lies_at(address)
+        raise PipelineError(NPUPlacePass.name, need, got=_sizes(offsets.live))
+    for tile, offset in zip(tiles, offsets, strict=True):
+        tile.lies_at(region.base + offset)
 
 
 def _sizes(items: Sequence[Item]) -> str:
@@ -251,12 +251,10 @@ def _place_rest(buffers: Sequence[_Life], memory: Memory, size: int) -> Filled:
     for buffer, offset in zip(shared, arena.offsets, strict=True):
         buffer.lies_at(offset)
     if arena.size > size:
-        _, step = live_at_most(items)
-        live = [item for item in items if item.first <= step <= item.last]
         raise PipelineError(
             NPUPlacePass.name,
             f"tensors must fit the {size} bytes that the memory {memory.id} has for them",
-            got=f"{arena.size} bytes; {_sizes(live)}",
+            got=f"{arena.size} bytes; {_sizes(live_at_most(items)[1])}",
         )
     end = _place_constants((b for b in buffers if b.op.contents is not None), arena.size, memory)
     if end > size:

@@ -6,7 +6,7 @@ from itertools import combinations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from qmlir.transforms.npu.place.arena import Item, live_at_most, place
+from qmlir.ir.arena import Full, Item, around, live_at_most, place
 
 
 @st.composite
@@ -38,7 +38,7 @@ def test_what_lives_at_once_lies_apart(given: list[Item]) -> None:
 
 
 def test_the_step_at_which_most_lives() -> None:
-    assert live_at_most([Item("a", 3, 0, 5), Item("b", 4, 2, 3), Item("c", 9, 7, 7)]) == (9, 7)
+    assert live_at_most([Item("a", 3, 0, 5), Item("b", 4, 2, 3), last := Item("c", 9, 7, 7)]) == (9, [last])
 
 
 def test_climbing_reaches_what_no_greedy_order_does() -> None:
@@ -52,3 +52,40 @@ def test_a_chain_takes_its_two_largest_neighbours() -> None:
     sizes = [100, 300, 50, 200, 10]
     chain = [Item(str(n), size, n, n + 1) for n, size in enumerate(sizes)]
     assert place(chain).size == place(chain).bound == 400
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Rings: tiles one behind the other, apart while they live, or an account of what does not fit
+
+
+def test_tiles_follow_each_other_around_the_region() -> None:
+    tiles = [Item(str(n), 40, n, n) for n in range(5)]
+    assert around(tiles, 100) == [0, 40, 0, 40, 0]
+
+
+def test_a_tile_goes_around_one_that_lives_on() -> None:
+    tiles = [Item("weights", 30, 0, 9), *(Item(str(n), 30, n, n) for n in range(1, 5))]
+    assert around(tiles, 100) == [0, 30, 60, 30, 60]
+
+
+def test_where_the_ring_leaves_no_room_in_one_piece_tiles_lie_tight() -> None:
+    """Next fit puts b behind a, so that c finds 40 bytes twice; a tighter placement has them in one piece."""
+    tiles = [Item("a", 40, 0, 1), Item("b", 20, 1, 4), Item("c", 80, 3, 4)]
+    found = around(tiles, 100)
+    assert not isinstance(found, Full)
+    assert not overlap(tiles, found)
+
+
+def test_what_does_not_fit_is_named() -> None:
+    tiles = [Item("a", 60, 0, 1), Item("b", 60, 1, 2), Item("c", 5, 2, 2)]
+    assert around(tiles, 100) == Full(tiles[:2])
+
+
+@given(items(), st.integers(50, 400))
+def test_tiles_lie_apart_in_their_region(given: list[Item], size: int) -> None:
+    found = around(given, size)
+    if isinstance(found, Full):
+        assert sum(item.size for item in found.live) > size * 0.6
+    else:
+        assert not overlap(given, found)
+        assert all(0 <= at and at + item.size <= size for at, item in zip(found, given, strict=True))
