@@ -12,7 +12,6 @@ wait for each other.
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
-from pydantic_core import PydanticCustomError
 
 from qmlir.devices.schema import (
     Accumulator,
@@ -35,6 +34,7 @@ from qmlir.devices.schema import (
     Storage,
     Sync,
     Table,
+    broken,
 )
 from qmlir.errors import near_misses
 from qmlir.numerics.contracts import CONTRACTS
@@ -235,13 +235,10 @@ class Quantization(Table):
     def _has_contract(self) -> Self:
         if (self.scale, self.round, self.scale == "mult-shift" and self.multiplier_bits < 32) not in BY_DEVICE:
             known = sorted({rounding for scale, rounding, _ in BY_DEVICE if scale == self.scale})
-            raise PydanticCustomError(
-                "contract",
-                "a {scale} scale rounds {known}, got {got} with {bits} bits",
-                {"scale": self.scale, "known": " or ".join(known), "got": self.round, "bits": self.multiplier_bits},
-            )
+            got = f"{self.round} with {self.multiplier_bits} bits"
+            raise broken(f"a {self.scale} scale rounds {' or '.join(known)}, got {got}")
         if self.shift.min > self.shift.max:
-            raise PydanticCustomError("shift", "shift.min must be at most shift.max", {})
+            raise broken("shift.min must be at most shift.max")
         return self
 
 
@@ -304,69 +301,49 @@ class Device(Table):
         self.sync.check([q.id for q in self.queue], [m.id for m in self.memory])
         for role in ("ifm", "ofm", "weights", "acc"):
             if not any(role in m.holds for m in self.memory):
-                raise PydanticCustomError("role", "some memory must hold {role}", {"role": role})
+                raise broken(f"some memory must hold {role}")
         if not any(m.external and not m.read_only for m in self.memory):
-            raise PydanticCustomError("external", "a memory must be external, where networks begin and end", {})
+            raise broken("a memory must be external, where networks begin and end")
         if not any(q.engine == "array" for q in self.queue):
-            raise PydanticCustomError("array", "some queue must have the engine array", {})
+            raise broken("some queue must have the engine array")
         pools = self.ops.maxpool is not None or self.ops.avgpool is not None
         for step in ("post", "pool") if pools else ("post",):
             if not any(q.executes(step) for q in self.queue):
-                raise PydanticCustomError(
-                    "step", "some queue must have the engine vector, or array with {step} fused", {"step": step}
-                )
+                raise broken(f"some queue must have the engine vector, or array with {step} fused")
         if "lut" in self.ops.act and self.ops.lut is None:
-            raise PydanticCustomError("lut", "ops.act names lut, but there is no table ops.lut", {})
+            raise broken("ops.act names lut, but there is no table ops.lut")
         if self.ops.depthwise is not None and self.array.depthwise is None:
-            raise PydanticCustomError("depthwise", "ops.depthwise needs the table array.depthwise", {})
+            raise broken("ops.depthwise needs the table array.depthwise")
         return self
 
 
 def _unique(table: str, names: list[str]) -> None:
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:
-        raise PydanticCustomError("unique", "{table} {name} is there twice", {"table": table, "name": twice[0]})
+        raise broken(f"{table} {twice[0]} is there twice")
 
 
 def _check_memory(memory: Memory) -> None:
     if memory.align & memory.align - 1:
-        raise PydanticCustomError(
-            "align",
-            "memory {id}: align must be a power of two, got {got} bytes",
-            {"id": memory.id, "got": memory.align},
-        )
+        raise broken(f"memory {memory.id}: align must be a power of two, got {memory.align} bytes")
     if memory.bytes % memory.banks:
-        raise PydanticCustomError(
-            "banks",
-            "memory {id}: bytes must be a multiple of its {banks} banks",
-            {"id": memory.id, "banks": memory.banks},
-        )
+        raise broken(f"memory {memory.id}: bytes must be a multiple of its {memory.banks} banks")
     banked = memory.banks > 1 and not memory.external
     least = len(memory.holds) * (memory.bytes // memory.banks if banked else memory.align)
     if memory.bytes < least:
-        raise PydanticCustomError(
-            "parts",
-            "memory {id}: must have a bank, or align bytes, for each of {holds}: at least {least} bytes, got {got}",
-            {"id": memory.id, "holds": ", ".join(memory.holds), "least": least, "got": memory.bytes},
-        )
+        parts = f"must have a bank, or align bytes, for each of {', '.join(memory.holds)}"
+        raise broken(f"memory {memory.id}: {parts}: at least {least} bytes, got {memory.bytes}")
 
 
 def _check_queue(queue: Queue, device: Device) -> None:
     known = [m.id for m in device.memory]
     for memory in (*queue.source, *queue.target):
         if memory not in known:
-            raise PydanticCustomError(
-                "memory",
-                "queue {id}: there is no memory {memory}; {remedy}",
-                {"id": queue.id, "memory": memory, "remedy": near_misses(memory, known) or "add it"},
-            )
+            raise broken(f"queue {queue.id}: there is no memory {memory}; {near_misses(memory, known) or 'add it'}")
     others = [q.id for q in device.queue if q.id != queue.id]
     if queue.shares_bus_with is not None and queue.shares_bus_with not in others:
-        raise PydanticCustomError(
-            "bus",
-            "queue {id}: there is no other queue {bus}; {remedy}",
-            {"id": queue.id, "bus": queue.shares_bus_with, "remedy": near_misses(queue.shares_bus_with, others) or ""},
-        )
+        remedy = near_misses(queue.shares_bus_with, others) or ""
+        raise broken(f"queue {queue.id}: there is no other queue {queue.shares_bus_with}; {remedy}")
     needed = {
         "dma": ("from", "to", "bytes_per_cycle"),
         "vector": ("elements_per_cycle",),
@@ -380,8 +357,4 @@ def _check_queue(queue: Queue, device: Device) -> None:
     }
     missing = [key for key in needed if not given[key]]
     if missing:
-        raise PydanticCustomError(
-            "queue",
-            "queue {id}: the engine {engine} needs {missing}",
-            {"id": queue.id, "engine": queue.engine, "missing": ", ".join(missing)},
-        )
+        raise broken(f"queue {queue.id}: the engine {queue.engine} needs {', '.join(missing)}")

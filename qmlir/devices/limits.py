@@ -7,6 +7,7 @@ points, multipliers and shifts are attributes.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import eq, le
 from typing import Any, cast
 
 from xdsl.ir import Operation
@@ -17,6 +18,7 @@ from qmlir.devices.properties import Sums
 from qmlir.devices.stored import MOST_TRANSFERS
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import MovementOp
+from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.numerics.contracts import CONTRACTS
 
 OPERATIONS: dict[type[Operation], str] = {
@@ -44,17 +46,23 @@ class Limit:
     key       key of the device file
     kinds     keys of [ops] to which the limit applies
     sentence  the limit in words, with {wanted}: `rows and columns of the window are at most {wanted}`
-    wanted    what the device allows; None if the device sets no limit
     got       what the operation has; None if the operation does not have this property
-    fits      whether what the operation has is allowed
+    wanted    what the device allows; None if it sets no limit. Unless given, the value of the key in the kind's table
+    fits      whether what the operation has is allowed; unless given, whether it is at most what the device allows
     """
 
     key: str
     kinds: Sequence[str]
     sentence: str
-    wanted: Callable[[Device, str], Any]
     got: Callable[[Any], Any]
-    fits: Callable[[Any, Any], bool]
+    wanted: Callable[[Device, str], Any] | None = None
+    fits: Callable[[Any, Any], bool] = le
+
+    def allowed(self, device: Device, kind: str) -> Any:
+        """What a device allows for a kind of operation; None if it sets no limit."""
+        if self.wanted is not None:
+            return self.wanted(device, kind)
+        return getattr(getattr(device.ops, kind), self.key.rpartition(".")[2], None)
 
     def text(self, wanted: object) -> str:
         """The limit's sentence for a device."""
@@ -83,7 +91,7 @@ def refusals(op: Operation, device: Device) -> list[str]:
 def limits_of(device: Device, kind: str) -> Iterator[tuple[Limit, Any]]:
     """Yields the limits that a device sets on a kind of operation, each with the value that it allows."""
     for limit in LIMITS:
-        if kind in limit.kinds and (wanted := limit.wanted(device, kind)) is not None:
+        if kind in limit.kinds and (wanted := limit.allowed(device, kind)) is not None:
             yield limit, wanted
 
 
@@ -119,13 +127,9 @@ def _multiplied(device: Device) -> Iterator[str]:
             yield f"{mode.a} by {mode.w}{properties.AROUND}"
 
 
-def _of(kind_key: str) -> Callable[[Device, str], Any]:
-    """A function that reads a key in the table of the operation's kind; None if the table has no such key."""
-    return lambda device, kind: getattr(getattr(device.ops, kind), kind_key, None)
-
-
-def _at_most(got: Any, most: Any) -> bool:
-    return got <= most
+def _bits(integer: str) -> int:
+    """The width of an integer type such as `i32`."""
+    return int(integer.removeprefix("i"))
 
 
 def _both_at_most(got: tuple[int, int], most: tuple[int, int]) -> bool:
@@ -137,208 +141,61 @@ def _within(got: frozenset[int], allowed: Any) -> bool:
 
 
 WINDOWED = ("conv2d", "depthwise", "maxpool", "avgpool")
+CONTRACTIONS = ("conv2d", "depthwise", "fc")
 
+# fmt: off
 LIMITS = (
-    Limit(
-        "ops.*.kernel_max",
-        WINDOWED,
-        "a window has at most {wanted} elements",
-        _of("kernel_max"),
-        properties.window,
-        _both_at_most,
-    ),
-    Limit(
-        "ops.*.kernel_area_max",
-        WINDOWED,
-        "a window covers at most {wanted} elements",
-        _of("kernel_area_max"),
-        properties.area,
-        _at_most,
-    ),
-    Limit("ops.*.stride_max", WINDOWED, "strides are at most {wanted}", _of("stride_max"), properties.stride, _at_most),
-    Limit(
-        "ops.*.dilation_max",
-        WINDOWED,
-        "dilations are at most {wanted}",
-        _of("dilation_max"),
-        properties.dilation,
-        _at_most,
-    ),
-    Limit(
-        "ops.*.padding_max",
-        WINDOWED,
-        "padding is at most {wanted} on each side",
-        _of("padding_max"),
-        properties.padding,
-        _at_most,
-    ),
-    Limit(
-        "ops.conv2d.groups",
-        ["conv2d"],
-        "channels fall into {wanted} group",
-        lambda device, kind: None if device.ops.conv2d and device.ops.conv2d.groups else 1,
-        properties.groups,
-        _at_most,
-    ),
-    Limit(
-        "ops.conv2d.channels_multiple",
-        ["conv2d"],
-        "input channels are a multiple of {wanted}",
-        _of("channels_multiple"),
-        properties.input_channels,
-        lambda got, wanted: got % wanted == 0,
-    ),
-    Limit(
-        "ops.depthwise",
-        ["depthwise"],
-        "each input channel has {wanted} output channel",
-        lambda device, kind: 1,
-        properties.channel_multiplier,
-        _at_most,
-    ),
-    Limit(
-        "ops.*.terms_max",
-        ["fc"],
-        "a sum has at most {wanted} products",
-        _of("terms_max"),
-        properties.terms,
-        _at_most,
-    ),
-    Limit(
-        "ops.add.operand_scale",
-        ["add"],
-        "both operands have {wanted} scale",
-        lambda device, kind: 1 if device.ops.add and device.ops.add.operand_scale == "same" else None,
-        properties.operand_factors,
-        _at_most,
-    ),
-    Limit(
-        "ops.avgpool.divisor",
-        ["avgpool"],
-        "a pool divides by {wanted}",
-        lambda device, kind: "a power of two" if device.ops.avgpool and device.ops.avgpool.divisor == "pow2" else None,
-        properties.divisors,
-        _powers_of_two,
-    ),
-    Limit(
-        "ops.avgpool",
-        ["avgpool"],
-        "means are rounded away from {wanted}",
-        lambda device, kind: 0,
-        properties.offset,
-        lambda got, wanted: got == wanted,
-    ),
-    Limit(
-        "ops.*",
-        ["add", "mul"],
-        "both operands have {wanted} type",
-        lambda device, kind: 1,
-        properties.operand_types,
-        _at_most,
-    ),
-    Limit(
-        "ops.*",
-        ["add", "mul"],
-        "operands are repeated by whole images, rows and columns alone",
-        lambda device, kind: False,
-        properties.repeats_otherwise,
-        lambda got, wanted: got == wanted,
-    ),
-    Limit(
-        "ops.move",
-        ["move"],
-        "data moves in at most {wanted} boxes",
-        lambda device, kind: MOST_TRANSFERS,
-        properties.transfers,
-        _at_most,
-    ),
-    Limit(
-        "ops.lut.entries",
-        ["lut"],
-        "a table has {wanted} entries",
-        _of("entries"),
-        properties.entries,
-        lambda got, wanted: got == wanted,
-    ),
-    Limit(
-        "array.modes",
-        ("conv2d", "depthwise", "fc"),
-        "the array multiplies {wanted}",
-        lambda device, kind: frozenset(_multiplied(device)),
-        properties.multiplied,
-        lambda got, wanted: got.types in wanted or got.narrow in wanted,
-    ),
-    Limit(
-        "array.modes.acc",
-        ("conv2d", "depthwise", "fc"),
-        "sums take at most {wanted}",
-        lambda device, kind: tuple(Sums(f"{m.a} by {m.w}", int(m.acc.removeprefix("i"))) for m in device.array.modes),
-        properties.sums,
-        lambda got, wanted: all(got.bits <= mode.bits for mode in wanted if mode.types == got.types),
-    ),
-    Limit(
-        "quant.types",
-        EVERY,
-        "data is {wanted}",
-        lambda device, kind: frozenset(device.quant.types),
-        properties.narrow_types,
-        _within,
-    ),
-    Limit(
-        "quant.zero_point.activations",
-        EVERY,
-        "zero points are {wanted}",
-        lambda device, kind: None if device.quant.zero_point.activations else frozenset({0}),
-        properties.zero_points,
-        _within,
-    ),
-    Limit(
-        "quant.round",
-        ["requantize"],
-        "scales change by the contract {wanted}",
-        lambda device, kind: device.quant.contract,
-        properties.contract,
-        lambda got, wanted: got in (wanted, CONTRACTS[wanted].wide),
-    ),
-    Limit(
-        "quant.scale",
-        ["requantize"],
-        "multipliers are {wanted}",
-        lambda device, kind: "powers of two" if device.quant.scale == "pow2" else None,
-        properties.multipliers,
-        _powers_of_two,
-    ),
-    Limit(
-        "quant.bias.type",
-        ("conv2d", "depthwise", "fc"),
-        "a bias has at most {wanted} bits",
-        lambda device, kind: None if device.quant.bias.moved_bits else int(device.quant.bias.type.removeprefix("i")),
-        properties.bias_bits,
-        _at_most,
-    ),
-    Limit(
-        "quant.bias.type",
-        ("conv2d", "depthwise", "fc"),
-        "a bias has at most {wanted} bits before it is moved left",
-        lambda device, kind: device.quant.bias.moved_bits,
-        properties.moved_bias_bits,
-        _at_most,
-    ),
-    Limit(
-        "quant.granularity",
-        ["requantize"],
-        "a result has {wanted} scale",
-        lambda device, kind: 1 if device.quant.granularity == "tensor" else None,
-        properties.scales,
-        _at_most,
-    ),
-    Limit(
-        "quant.shift",
-        ["requantize"],
-        "products are shifted to the right by {wanted} bits",
-        lambda device, kind: None if device.quant.scale == "float32" else _right_shifts(device),
-        properties.shifts,
-        _within,
-    ),
+    Limit("ops.*.kernel_max", WINDOWED, "a window has at most {wanted} elements", properties.window,
+          fits=_both_at_most),
+    Limit("ops.*.kernel_area_max", WINDOWED, "a window covers at most {wanted} elements", properties.area),
+    Limit("ops.*.stride_max", WINDOWED, "strides are at most {wanted}", properties.stride),
+    Limit("ops.*.dilation_max", WINDOWED, "dilations are at most {wanted}", properties.dilation),
+    Limit("ops.*.padding_max", WINDOWED, "padding is at most {wanted} on each side", properties.padding),
+    Limit("ops.conv2d.groups", ["conv2d"], "channels fall into {wanted} group", lambda op: op.group_count(),
+          lambda device, kind: None if device.ops.conv2d and device.ops.conv2d.groups else 1),
+    Limit("ops.conv2d.channels_multiple", ["conv2d"], "input channels are a multiple of {wanted}",
+          lambda op: shape_of(op.x)[-1], fits=lambda got, wanted: got % wanted == 0),
+    Limit("ops.depthwise", ["depthwise"], "each input channel has {wanted} output channel",
+          properties.channel_multiplier, lambda device, kind: 1),
+    Limit("ops.*.terms_max", ["fc"], "a sum has at most {wanted} products", lambda op: shape_of(op.x)[-1]),
+    Limit("ops.add.operand_scale", ["add"], "both operands have {wanted} scale", properties.operand_factors,
+          lambda device, kind: 1 if device.ops.add and device.ops.add.operand_scale == "same" else None),
+    Limit("ops.avgpool.divisor", ["avgpool"], "a pool divides by {wanted}", properties.divisors,
+          lambda device, kind:
+              "a power of two" if device.ops.avgpool and device.ops.avgpool.divisor == "pow2" else None,
+          _powers_of_two),
+    Limit("ops.avgpool", ["avgpool"], "means are rounded away from {wanted}", properties.offset,
+          lambda device, kind: 0, eq),
+    Limit("ops.*", ["add", "mul"], "both operands have {wanted} type",
+          lambda op: len({element_of(op.lhs), element_of(op.rhs)}), lambda device, kind: 1),
+    Limit("ops.*", ["add", "mul"], "operands are repeated by whole images, rows and columns alone",
+          properties.repeats_otherwise, lambda device, kind: False, eq),
+    Limit("ops.move", ["move"], "data moves in at most {wanted} boxes", properties.transfers,
+          lambda device, kind: MOST_TRANSFERS),
+    Limit("ops.lut.entries", ["lut"], "a table has {wanted} entries", lambda op: op.table.array.size, fits=eq),
+    Limit("array.modes", CONTRACTIONS, "the array multiplies {wanted}", properties.multiplied,
+          lambda device, kind: frozenset(_multiplied(device)),
+          lambda got, wanted: got.types in wanted or got.narrow in wanted),
+    Limit("array.modes.acc", CONTRACTIONS, "sums take at most {wanted}", properties.sums,
+          lambda device, kind: tuple(Sums(f"{m.a} by {m.w}", _bits(m.acc)) for m in device.array.modes),
+          lambda got, wanted: all(got.bits <= mode.bits for mode in wanted if mode.types == got.types)),
+    Limit("quant.types", EVERY, "data is {wanted}", properties.narrow_types,
+          lambda device, kind: frozenset(device.quant.types), _within),
+    Limit("quant.zero_point.activations", EVERY, "zero points are {wanted}", properties.zero_points,
+          lambda device, kind: None if device.quant.zero_point.activations else frozenset({0}), _within),
+    Limit("quant.round", ["requantize"], "scales change by the contract {wanted}", lambda op: op.contract.data,
+          lambda device, kind: device.quant.contract,
+          lambda got, wanted: got in (wanted, CONTRACTS[wanted].wide)),
+    Limit("quant.scale", ["requantize"], "multipliers are {wanted}", properties.multipliers,
+          lambda device, kind: "powers of two" if device.quant.scale == "pow2" else None, _powers_of_two),
+    Limit("quant.bias.type", CONTRACTIONS, "a bias has at most {wanted} bits", properties.bias_bits,
+          lambda device, kind: None if device.quant.bias.moved_bits else _bits(device.quant.bias.type)),
+    Limit("quant.bias.type", CONTRACTIONS, "a bias has at most {wanted} bits before it is moved left",
+          properties.moved_bias_bits, lambda device, kind: device.quant.bias.moved_bits),
+    Limit("quant.granularity", ["requantize"], "a result has {wanted} scale", properties.scales,
+          lambda device, kind: 1 if device.quant.granularity == "tensor" else None),
+    Limit("quant.shift", ["requantize"], "products are shifted to the right by {wanted} bits", properties.shifts,
+          lambda device, kind: None if device.quant.scale == "float32" else _right_shifts(device), _within),
 )
+# fmt: on
 """Every limit that a device file can set; a key that is left out sets no limit."""

@@ -123,24 +123,9 @@ def padding(op: Operation) -> int | None:
     return max(op.padding_values()) if isinstance(op, WindowOp) else None
 
 
-def groups(op: qint.Conv2DOp) -> int:
-    """The number of groups into which channels fall."""
-    return op.group_count()
-
-
-def input_channels(op: qint.Conv2DOp) -> int:
-    """The number of input channels."""
-    return shape_of(op.x)[-1]
-
-
 def channel_multiplier(op: qint.DepthwiseConv2DOp) -> int:
     """The number of output channels for each input channel."""
     return shape_of(op.w)[-1] // max(shape_of(op.x)[-1], 1)
-
-
-def terms(op: Operation) -> int:
-    """The number of products in each sum of a matrix product."""
-    return shape_of(op.operands[0])[-1]
 
 
 def divisors(op: Operation) -> frozenset[int]:
@@ -196,11 +181,6 @@ def zero_points(op: Operation) -> frozenset[int]:
     return frozenset(p.value.data for p in points if isinstance(p, IntegerAttr))
 
 
-def contract(op: qint.RequantizeOp) -> str:
-    """The rounding contract of a requantization."""
-    return op.contract.data
-
-
 def scales(op: qint.RequantizeOp) -> int:
     """How many different scale factors a requantization has."""
     return len(set(zip(op.multiplier.get_values(), op.shift.get_values(), strict=True)))
@@ -254,11 +234,6 @@ def offset(op: Operation) -> int | None:
     return op.offset.value.data if isinstance(op, qint.AveragePool2DOp) else None
 
 
-def operand_types(op: qint.AddOp | qint.MulOp) -> int:
-    """How many different types the operands have."""
-    return len({element_of(op.lhs), element_of(op.rhs)})
-
-
 def repeats_otherwise(op: qint.AddOp | qint.MulOp) -> bool:
     """Whether an operand is broadcast along channels, or along part of the images, which pitches cannot express."""
     images, (rows, columns, channels) = as_images(shape_of(op.results[0]))
@@ -273,11 +248,6 @@ def transfers(op: Operation) -> float:
     """How many boxes a data movement transfers; infinity if strided boxes cannot express it."""
     found = transfers_of(op)
     return inf if found is None else found
-
-
-def entries(op: qint.LookupOp) -> int:
-    """The number of entries of a lookup table."""
-    return op.table.array.size
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -45,6 +45,11 @@ class Table(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+def broken(sentence: str) -> PydanticCustomError:
+    """The error for a rule of the file that is about more than a single key."""
+    return PydanticCustomError("rule", "{sentence}", {"sentence": sentence})
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # [ops] and [fallback] of a device file: what the device computes with which limits, and where the rest runs.
 
@@ -203,7 +208,7 @@ class Sync(Table):
         """
         for key, kind in KINDS.items():
             if self.kind != kind and getattr(self, key) != type(self).model_fields[key].default:
-                raise _error("sync.{key} is for kind {kind}, got {got}", key=key, kind=kind, got=self.kind)
+                raise broken(f"sync.{key} is for kind {kind}, got {self.kind}")
         paired = [name for pair in self.between for name in pair]
         for key, what, names, known in (
             ("between", "queue", paired, queues),
@@ -211,11 +216,10 @@ class Sync(Table):
         ):
             if missing := [name for name in names if name not in known]:
                 remedy = near_misses(missing[0], known) or "add it"
-                text = "sync.{key}: there is no {what} {name}; {remedy}"
-                raise _error(text, key=key, what=what, name=missing[0], remedy=remedy)
+                raise broken(f"sync.{key}: there is no {what} {missing[0]}; {remedy}")
         reached = set(_reached(self.neighbours(queues)))
         if self.kind == "tokens" and (apart := [name for n, name in enumerate(queues) if n not in reached]):
-            raise _error("sync.between: no tokens from queue {first} reach {name}", first=queues[0], name=apart[0])
+            raise broken(f"sync.between: no tokens from queue {queues[0]} reach {apart[0]}")
 
 
 def _reached(neighbours: Sequence[set[int]]) -> Iterator[int]:
@@ -225,10 +229,6 @@ def _reached(neighbours: Sequence[set[int]]) -> Iterator[int]:
         yield (queue := waiting.pop())
         waiting += sorted(neighbours[queue] - found)
         found |= neighbours[queue]
-
-
-def _error(text: str, **values: str) -> PydanticCustomError:
-    return PydanticCustomError("sync", text, dict(values))  # pyright: ignore[reportArgumentType]
 
 
 # ---------------------------------------------------------------------------------------------------------------

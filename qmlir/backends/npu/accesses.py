@@ -14,7 +14,6 @@ from qmlir.devices.description import Memory, Queue
 from qmlir.devices.schema import Role
 from qmlir.isa.blocks import Block, Fault, Footprint
 from qmlir.isa.commands import (
-    CONTRACTS,
     Arithmetic,
     Convolve,
     ConvolveDepthwise,
@@ -31,6 +30,7 @@ from qmlir.isa.commands import (
     Window,
 )
 from qmlir.isa.encoding import Command, Place
+from qmlir.numerics.contracts import NUMBERED
 
 MAX_ELEMENTS = 1 << 24
 """The most elements that a command may work on; a stream that asks for more is damaged."""
@@ -161,8 +161,8 @@ def _table(context: SetContext, channels: int) -> Block:
 
 def _context(command: SetContext, device: Device, contexts: Contexts) -> Accesses:
     _bytes(command.bits)
-    if command.contract >= len(CONTRACTS):
-        raise Fault(f"a contract must be one of {', '.join(CONTRACTS)}", got=f"number {command.contract}")
+    if command.contract not in NUMBERED:
+        raise Fault(f"a contract must be one of {', '.join(NUMBERED.values())}", got=f"number {command.contract}")
     half = 1 << command.bits - 1
     if not -half <= command.lower <= command.upper < half:
         raise Fault(f"bounds must be in order and fit {command.bits} bits", got=f"[{command.lower}, {command.upper}]")

@@ -13,7 +13,7 @@ A buffer whose contents are only copied to an out-argument is replaced by that a
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import blake2b
 from math import prod
 
