@@ -120,7 +120,7 @@ PASSES: dict[str, str] = {
     "npu-cascade": "qmlir.transforms.npu.cascade.cascade:NPUCascadePass",
     "npu-tile": "qmlir.transforms.npu.tile.tile:NPUTilePass",
     "finish-loops": "qmlir.transforms.loops.finish_loops:FinishLoopsPass",
-    "npu-place": "qmlir.transforms.npu.place.place:NPUPlacePass",
+    "npu-place": "qmlir.transforms.npu.place:NPUPlacePass",
     "npu-order": "qmlir.transforms.npu.order:NPUOrderPass",
     "plan-memory": "qmlir.transforms.loops.plan_memory:PlanMemoryPass",
     "loops-to-llvm": "qmlir.lowering.loops_to_llvm.convert:LoopsToLLVMPass",

@@ -1,4 +1,11 @@
-"""Runs the commands of a program in one order, or in every order that its waits allow."""
+"""Runs the queues of a program in every order that its waits allow, to find races and deadlocks.
+
+This is an independent check of races.py, which derives what each command knows from counters: here nothing is derived.
+Queues start and finish their commands one by one. Counters, tokens in FIFOs, links of descriptors or compared addresses
+decide which queues may continue. Either the next of these queues is drawn at random, or a single command is held back
+until no other command can continue. A queue that may continue stays able to, whatever the other queues do. A program is
+therefore safe in every order if it is safe whichever command is held back.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -15,15 +22,6 @@ from qmlir.devices.waits import Descriptor, Tokens, descriptors, tokens
 from qmlir.isa.blocks import Block, Fault
 from qmlir.isa.commands import waits_for_all
 from qmlir.isa.encoding import Command
-
-# ---------------------------------------------------------------------------------------------------------------
-# Runs the queues of a program in arbitrary order, to find races and deadlocks.
-#
-# This is an independent check of races.py, which derives what each command knows from counters: here nothing is
-# derived. Queues start and finish their commands one by one. Counters, tokens in FIFOs, links of descriptors or
-# compared addresses decide which queues may continue. Either the next of these queues is drawn at random, or a single
-# command is held back until no other command can continue. A queue that may continue stays able to, whatever the other
-# queues do. A program is therefore safe in every order if it is safe whichever command is held back.
 
 
 class Rules(Protocol):

@@ -1,4 +1,15 @@
-"""The cycles that a program takes, command by command and in sum."""
+"""The cost of a run: cycles, products and bytes of each layer, counted command by command.
+
+Every cycle belongs to exactly one layer, so that the cycles of the layers add up to the total. A layer owns the cycles
+from the end of the layer before it to the end of its own last command, except the cycles in which the array, or the
+host, already works for a later layer. Where layers overlap, the later layer therefore begins when the array begins to
+work for it, and the loads before that moment do not count as its cycles.
+
+A layer also has a bound: the busy cycles of the engine, bus or memory that works longest for it. In the rest of the
+layer's cycles everything waits. A tensor that stays inside the device causes no transfer, neither in the cycles nor in
+the bound: the bound covers the remaining traffic. The bands (stripes of rows) of a layer share its name and are counted
+together.
+"""
 
 from collections import Counter as Sums
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,19 +24,6 @@ from qmlir.devices.waits import tokens
 from qmlir.isa.blocks import Footprint
 from qmlir.isa.commands import Host, Mark, Window
 from qmlir.isa.encoding import Command
-
-# ---------------------------------------------------------------------------------------------------------------
-# The cost of a run: cycles, products and bytes of each layer, counted command by command.
-#
-# Every cycle belongs to exactly one layer, so that the cycles of the layers add up to the total. A layer owns the
-# cycles from the end of the layer before it to the end of its own last command, except the cycles in which the array,
-# or the host, already works for a later layer. Where layers overlap, the later layer therefore begins when the array
-# begins to work for it, and the loads before that moment do not count as its cycles.
-#
-# A layer also has a bound: the busy cycles of the engine, bus or memory that works longest for it. In the rest of the
-# layer's cycles everything waits. A tensor that stays inside the device causes no transfer, neither in the cycles nor
-# in the bound: the bound covers the remaining traffic. The bands (stripes of rows) of a layer share its name and are
-# counted together.
 
 
 @dataclass

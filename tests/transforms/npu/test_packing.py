@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from qmlir.devices import load_device, shipped_devices
-from qmlir.transforms.npu.tile.commands import packed, packed_size
+from qmlir.transforms.npu.tile.costs import packed, packed_size
 
 
 @pytest.mark.parametrize("name", shipped_devices())

@@ -8,7 +8,7 @@ from qmlir.backends.npu.report import predicted_cycles
 from qmlir.backends.npu.stream import Program
 from qmlir.devices import Device, load_device, shipped_devices
 from qmlir.isa.commands import Convolve, Window
-from qmlir.transforms.npu.tile.room import Kept
+from qmlir.transforms.npu.tile.costs import Kept
 from qmlir.transforms.npu.tile.search import tiling
 from qmlir.transforms.npu.tile.work import Work
 from tests.transforms.npu.contractions import Convolution, program
@@ -58,7 +58,7 @@ def test_large_weights_come_once_where_they_come_slowly() -> None:
     """2.4 MB of weights through one byte a cycle: the loop over output channels is outside."""
     found = tiling(Work(7, 7, 512, 7, 7, 512, (3, 3), before=(1, 1)), load_device("ethos-u55-like"))
     assert found is not None
-    assert found.outputs_outside or (found.rows, found.columns) == (7, 7)
+    assert found.outputs_outside or (found.shape.rows, found.shape.columns) == (7, 7)
 
 
 def test_nothing_fits() -> None:

@@ -1,4 +1,11 @@
-"""The pass `npu-cascade`: keeps tensors between layers inside the device (SRAM-resident) where that saves cycles."""
+"""The pass `npu-cascade`: keeps tensors between layers inside the device (SRAM-resident) where that saves cycles.
+
+Enters and leaves: functions of `npu.layer` and `npu.host`; layers get the attributes of residency.py. A tensor that
+stays in the memory of the device that holds data and results is neither written to the external memory nor read from
+it. During that time it takes room from tiles. It therefore stays only if the layers that run meanwhile are predicted
+to take no more cycles. Layers with tensors between them that do not stay are split into bands of rows (stripes) if
+the bands then can stay and take fewer cycles.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +34,7 @@ from qmlir.transforms.npu.tile.engines import Engines
 # Decides which consecutive layers are split into bands of rows (stripes), to save memory traffic.
 #
 # Candidates are consecutive layers of which each is read by the next layer only, and between which no tensor stays as a
-# whole. The predicted cycles of the layers (tile_costs.py) are compared whole and in bands. In bands, rows that two
+# whole. The predicted cycles of the layers (tile/costs.py) are compared whole and in bands. In bands, rows that two
 # bands need are computed twice and weights are loaded once for each band, but the tensors between the layers need no
 # transfers.
 
@@ -181,13 +188,8 @@ def _with_bands(stays: Stays, layers: Sequence[LayerOp], rows: int) -> Stays:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# The pass `npu-cascade`: keeps tensors between layers inside the device (SRAM-resident) where that saves cycles.
-#
-# Enters and leaves: functions of `npu.layer` and `npu.host`; layers get the attributes of residency.py. A tensor that
-# stays in the memory of the device that holds data and results is neither written to the external memory nor read from
-# it. During that time it takes room from tiles. It therefore stays only if the layers that run meanwhile are predicted
-# to take no more cycles. Layers with tensors between them that do not stay are split into bands of rows (stripes) if
-# the bands then can stay and take fewer cycles.
+# The pass
+
 
 
 COMPUTES = (

@@ -15,11 +15,10 @@ from qmlir.dialects.npu import LayerOp
 from qmlir.errors import LoweringError
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.isa.commands import Convolve, ConvolveDepthwise, Init
-from qmlir.transforms.npu.tile.commands import packed
+from qmlir.transforms.npu.tile.costs import Kept, packed
 from qmlir.transforms.npu.tile.emission import Emitter, Spot, View
-from qmlir.transforms.npu.tile.room import Kept
 from qmlir.transforms.npu.tile.search import Tiling, smallest, tiling
-from qmlir.transforms.npu.tile.vector import finish
+from qmlir.transforms.npu.tile.vector import finish, tiles
 from qmlir.transforms.npu.tile.work import Contraction, Inside, Work, groups_of, is_pointwise, other_operands, work_of
 
 T = TypeVar("T")
@@ -162,7 +161,7 @@ def _bias(emitter: Emitter, bias: Array | None, bits: int) -> Callable[[range], 
     if way is not None and numbers.nbytes > emitter.regions[way[0].id, "bias"].size // 4:
         return lambda channels: emitter.staged(numbers[channels.start : channels.stop], "bias")
     whole = emitter.staged(numbers, "bias")
-    return lambda channels: Spot(whole.buffer, whole.offset + channels.start * bits // 8)
+    return lambda channels: whole.later(channels.start * bits // 8)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -219,10 +218,10 @@ class _Loop:
 
     def run(self, part: _Part) -> None:
         """Emits the commands of one image and one group."""
-        work, chosen = self.work, self.chosen
+        work, chosen, shape = self.work, self.chosen, self.chosen.shape
         self.kept_data.tiles.clear()
-        outputs = _tiles(work.out_channels, chosen.outputs)
-        positions = list(product(_tiles(work.out_rows, chosen.rows), _tiles(work.out_columns, chosen.columns)))
+        outputs = tiles(work.out_channels, shape.outputs)
+        positions = list(product(tiles(work.out_rows, shape.rows), tiles(work.out_columns, shape.columns)))
         if chosen.weights is Kept.LAYER:
             for channels in outputs:
                 for terms in self._slices(channels):
@@ -244,7 +243,7 @@ class _Loop:
 
     def _slices(self, outputs: range) -> list[range]:
         """The slices of the input channels, by which a sum is accumulated."""
-        return [outputs] if self.work.depthwise else _tiles(self.work.channels, self.chosen.terms)
+        return [outputs] if self.work.depthwise else tiles(self.work.channels, self.chosen.shape.terms)
 
     def _tile(self, part: _Part, rows: range, columns: range, outputs: range) -> None:
         """Emits the commands for the sums of a tile and for the operations after them."""
@@ -308,8 +307,3 @@ class _Loop:
             return self.emitter.staged(chosen, "weights")
 
         return self.kept_weights.get((range(first, first + 1), outputs, terms), bring)
-
-
-def _tiles(total: int, size: int) -> list[range]:
-    """Ranges of the given size that cover a total; the last range may be smaller."""
-    return [range(start, min(start + size, total)) for start in range(0, total, size)]

@@ -35,6 +35,10 @@ class Spot(NamedTuple):
     buffer: SSAValue
     offset: int = 0
 
+    def later(self, offset: int) -> "Spot":
+        """The position some bytes later."""
+        return Spot(self.buffer, self.offset + offset)
+
 
 @dataclass(frozen=True)
 class View:
@@ -70,8 +74,7 @@ class View:
     def box(self, rows: range, columns: range, channels: range) -> "View":
         """The part of the view with the given rows, columns and channels."""
         offset = rows.start * self.row_pitch + columns.start * self.pixel_pitch + channels.start * self.bits // 8
-        spot = Spot(self.spot.buffer, self.spot.offset + offset)
-        return replace(self, spot=spot, shape=(len(rows), len(columns), len(channels)))
+        return replace(self, spot=self.spot.later(offset), shape=(len(rows), len(columns), len(channels)))
 
     def rows(self, rows: range) -> "View":
         """The part of the view with the given rows."""
@@ -95,9 +98,7 @@ class Emitter:
     layers: list[str] = field(default_factory=list[str])
     rests: list[Rest | None] = field(default_factory=list["Rest | None"])
     _constants: dict[tuple[bytes, str], SSAValue] = field(default_factory=dict[tuple[bytes, str], SSAValue])
-    _contexts: dict[tuple[Operation, range | None], int] = field(
-        default_factory=dict[tuple[Operation, range | None], int]
-    )
+    _contexts: dict[_Finish, int] = field(default_factory=dict[_Finish, int])
     _tables: dict[Operation, Spot] = field(default_factory=dict[Operation, Spot])
     _next_context: int = 0
 
@@ -166,7 +167,7 @@ class Emitter:
             memory = self.memory_of(spot)
         images, image = as_images(shape)
         first = View.dense(memory, spot, image, bits)
-        return [replace(first, spot=Spot(spot.buffer, spot.offset + n * first.size)) for n in range(images)]
+        return [replace(first, spot=spot.later(n * first.size)) for n in range(images)]
 
     def result(self, value: SSAValue, name: str) -> list[View]:
         """The views for a computed value: in a buffer of its own, or in the tensor that joins it with others."""
@@ -222,19 +223,12 @@ class Emitter:
             *[(1, 0, 0)] * (3 - len(inner)), *inner,
         ]  # fmt: skip
         for place in np.ndindex(*(count for count, _, _ in outer)):
+            there, here = (sum(n * loop[side] for n, loop in zip(place, outer, strict=True)) for side in (1, 2))
             self.issue(
-                queue,
-                Move,
-                source=_later(source.spot, sum(n * pitch for n, (_, pitch, _) in zip(place, outer, strict=True))),
-                target=_later(target.spot, sum(n * pitch for n, (_, _, pitch) in zip(place, outer, strict=True))),
-                size=size,
-                rows=rows,
-                planes=planes,
-                source_row=source_row,
-                source_plane=source_plane,
-                target_row=target_row,
+                queue, Move, source=source.spot.later(there), target=target.spot.later(here), size=size, rows=rows,
+                planes=planes, source_row=source_row, source_plane=source_plane, target_row=target_row,
                 target_plane=target_plane,
-            )
+            )  # fmt: skip
 
     def load(self, view: View, queue: Queue, role: Role = "ifm") -> View:
         """A part of a tensor where a queue can read it: loaded into a dense tile, or in place if possible."""
@@ -296,7 +290,7 @@ class Emitter:
         first = channels.start if per_channel and channels is not None else 0
         return fields | {
             "contract": CONTRACTS[op.contract.data].number, "input_zero_point": op.input_zero_point.value.data,
-            "per_channel": int(per_channel), "table": _later(table, 8 * first),
+            "per_channel": int(per_channel), "table": table.later(8 * first),
         }  # fmt: skip
 
     def _table(self, op: qint.RequantizeOp | qint.LookupOp | qint.AddOp) -> Spot:
@@ -322,7 +316,3 @@ def _entries(op: qint.RequantizeOp | qint.LookupOp | qint.AddOp) -> Array:
     if isinstance(op, qint.AddOp):
         return np.array([1 << 30, 1], "<i4")
     return np.stack([op.multiplier.get_values(), op.shift.get_values()], axis=1).astype("<i4")
-
-
-def _later(spot: Spot, offset: int) -> Spot:
-    return Spot(spot.buffer, spot.offset + offset)

@@ -9,9 +9,6 @@ from qmlir.devices import Device
 from qmlir.devices.description import Memory, Queue
 from qmlir.devices.schema import Role
 
-# ---------------------------------------------------------------------------------------------------------------
-# Maps work to the queues of a device, and data to its memories; everything is derived from the device file.
-
 
 @dataclass(frozen=True)
 class Engines:

@@ -64,8 +64,7 @@ class _Tiling:
         for op in self.function.body.block.ops:
             match op:
                 case LayerOp() if (begins := begins_at(op)) is not None:
-                    whole = self.emitter.tensors[op.inputs[0]]
-                    self.emitter.tensors[op.outputs[0]] = Spot(whole.buffer, whole.offset + begins)
+                    self.emitter.tensors[op.outputs[0]] = self.emitter.tensors[op.inputs[0]].later(begins)
                 case LayerOp() if joins(op):
                     pass
                 case LayerOp():

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from math import prod
 
 import numpy as np
@@ -20,9 +21,6 @@ from qmlir.isa.commands import Arithmetic, Fill, Init, Pool, Pooling, Post, Redu
 from qmlir.isa.commands import Operation as Computes
 from qmlir.transforms.npu.tile.emission import Emitter, Spot, View
 from qmlir.transforms.npu.tile.work import Work
-
-# ---------------------------------------------------------------------------------------------------------------
-# Tiles layers without a contraction: chains of elementwise operations, pools, and sums over an image.
 
 
 def finish(
@@ -46,15 +44,16 @@ def finish(
         last = op is steps[-1]
         view = target if last else _between(emitter, target.shape, width_of(op.results[0]))
         values[op.results[0]] = view
-        product = op.operands[0].owner if isinstance(op, qint.RequantizeOp) else None
-        if isinstance(op, qint.AddOp):
-            _add(emitter, op, values, view, channels)
-        elif isinstance(product, qint.MulOp) and product in chain:
-            assert isinstance(op, qint.RequantizeOp)
-            _multiply(emitter, product, op, values, view, channels)
-        else:
-            assert isinstance(op, qint.RequantizeOp | qint.LookupOp)
-            _post(emitter, op, values[op.x], view, channels)
+        multiplied = op.operands[0].owner if isinstance(op, qint.RequantizeOp) else None
+        match op:
+            case qint.AddOp():
+                factors = *op.multipliers.get_values(), op.shift.value.data
+                _arithmetic(emitter, Computes.ADD, op, emitter.context(op, channels), values, view, factors)
+            case qint.RequantizeOp() if isinstance(multiplied, qint.MulOp) and multiplied in chain:
+                _arithmetic(emitter, Computes.MUL, multiplied, emitter.context(op, channels), values, view, (1, 1, 1))
+            case _:
+                assert isinstance(op, qint.RequantizeOp | qint.LookupOp)
+                _post(emitter, op, values[op.x], view, channels)
 
 
 def _between(emitter: Emitter, shape: tuple[int, int, int], bits: int) -> View:
@@ -73,23 +72,6 @@ def _post(
     )  # fmt: skip
 
 
-def _add(emitter: Emitter, op: qint.AddOp, values: dict[SSAValue, View], target: View, channels: range | None) -> None:
-    multipliers = op.multipliers.get_values()
-    ctx = emitter.context(op, channels)
-    _arithmetic(emitter, Computes.ADD, op, ctx, values, target, multipliers, op.shift.value.data)
-
-
-def _multiply(
-    emitter: Emitter,
-    op: qint.MulOp,
-    scaled: qint.RequantizeOp,
-    values: dict[SSAValue, View],
-    target: View,
-    channels: range | None,
-) -> None:
-    _arithmetic(emitter, Computes.MUL, op, emitter.context(scaled, channels), values, target, (1, 1), 1)
-
-
 def _arithmetic(
     emitter: Emitter,
     computes: Computes,
@@ -97,9 +79,9 @@ def _arithmetic(
     ctx: int,
     values: dict[SSAValue, View],
     target: View,
-    multipliers: Sequence[int],
-    shift: int,
+    factors: Sequence[int],
 ) -> None:
+    """Emits a sum or product of two tensors; `factors` are the operands' multipliers, and the shift after them."""
     lhs, rhs = values[op.lhs], values[op.rhs]
     rows, columns, channels = target.shape
     emitter.issue(
@@ -107,8 +89,8 @@ def _arithmetic(
         target=target.spot, rows=rows, columns=columns, channels=channels, lhs_row=lhs.row_pitch,
         lhs_pixel=lhs.pixel_pitch, rhs_row=rhs.row_pitch, rhs_pixel=rhs.pixel_pitch, target_row=target.row_pitch,
         target_pixel=target.pixel_pitch, lhs_zero_point=op.lhs_zero_point.value.data,
-        rhs_zero_point=op.rhs_zero_point.value.data, lhs_multiplier=multipliers[0], rhs_multiplier=multipliers[1],
-        shift=shift,
+        rhs_zero_point=op.rhs_zero_point.value.data, lhs_multiplier=factors[0], rhs_multiplier=factors[1],
+        shift=factors[2],
     )  # fmt: skip
 
 
@@ -216,20 +198,19 @@ def tile_pool(
             (seen_rows, top), (seen_columns, left) = work.seen(0, at[0]), work.seen(1, at[1])
             data = emitter.load(source.box(seen_rows, seen_columns, at[2]), queue)
             room = emitter.room(part, queue)
-            _pool(emitter, op, data, room, (top, left))
+            _pool(emitter, data, room, _window_of(op, (top, left)))
             emitter.store(room, part, queue)
 
 
 def boxes(shape: tuple[int, int, int], tile: tuple[int, int, int]) -> Iterator[tuple[range, range, range]]:
     """Yields the tiles that cover a shape; the last tiles may be smaller."""
-    for row in range(0, shape[0], tile[0]):
-        for column in range(0, shape[1], tile[1]):
-            for channel in range(0, shape[2], tile[2]):
-                yield (
-                    range(row, min(row + tile[0], shape[0])),
-                    range(column, min(column + tile[1], shape[1])),
-                    range(channel, min(channel + tile[2], shape[2])),
-                )
+    rows, columns, channels = (tiles(total, size) for total, size in zip(shape, tile, strict=True))
+    yield from product(rows, columns, channels)
+
+
+def tiles(total: int, size: int) -> list[range]:
+    """Ranges of the given size that cover a total; the last range may be smaller."""
+    return [range(start, min(start + size, total)) for start in range(0, total, size)]
 
 
 def _windows(op: qint.MaxPool2DOp | qint.AveragePool2DOp, source: View, target: View) -> Work:
@@ -268,22 +249,34 @@ def _pool_tile(
     return tile[0], tile[1], tile[2]
 
 
-def _pool(
-    emitter: Emitter, op: qint.MaxPool2DOp | qint.AveragePool2DOp, source: View, target: View, before: tuple[int, int]
-) -> None:
-    average = isinstance(op, qint.AveragePool2DOp)
+def _window_of(op: qint.MaxPool2DOp | qint.AveragePool2DOp, before: tuple[int, int]) -> dict[str, int]:
+    """The fields of a pool's command that describe its windows."""
     (kernel_rows, kernel_columns), (stride_rows, stride_columns) = op.window_values(), op.stride_values()
     dilation_rows, dilation_columns = op.dilation_values()
+    fields = POOL_OF_ONE | {
+        "kernel_rows": kernel_rows, "kernel_columns": kernel_columns, "stride_rows": stride_rows,
+        "stride_columns": stride_columns, "dilation_rows": dilation_rows, "dilation_columns": dilation_columns,
+        "top": before[0], "left": before[1],
+    }  # fmt: skip
+    if isinstance(op, qint.MaxPool2DOp):
+        return fields
+    count_padding, zero_point = int(bool(op.count_include_pad)), op.zero_point.value.data
+    return fields | {"pooling": Pooling.AVERAGE, "count_padding": count_padding, "zero_point": zero_point}
+
+
+POOL_OF_ONE: dict[str, int] = {
+    "pooling": Pooling.MAX, "kernel_rows": 1, "kernel_columns": 1, "stride_rows": 1, "stride_columns": 1,
+    "dilation_rows": 1, "dilation_columns": 1, "top": 0, "left": 0, "count_padding": 0, "zero_point": 0,
+}  # fmt: skip
+"""The windows of a pool that copies: the maximum of a single element."""
+
+
+def _pool(emitter: Emitter, source: View, target: View, windows: dict[str, int]) -> None:
     emitter.issue(
-        emitter.engines.pool, Pool, pooling=Pooling.AVERAGE if average else Pooling.MAX, bits=source.bits,
-        source=source.spot, rows=source.shape[0], columns=source.shape[1], channels=source.shape[2],
-        row_pitch=source.row_pitch, pixel_pitch=source.pixel_pitch, target=target.spot, out_rows=target.shape[0],
-        out_columns=target.shape[1], target_row=target.row_pitch, target_pixel=target.pixel_pitch,
-        kernel_rows=kernel_rows, kernel_columns=kernel_columns, stride_rows=stride_rows,
-        stride_columns=stride_columns, dilation_rows=dilation_rows, dilation_columns=dilation_columns,
-        top=before[0], left=before[1],
-        count_padding=int(average and bool(op.count_include_pad)),
-        zero_point=op.zero_point.value.data if isinstance(op, qint.AveragePool2DOp) else 0,
+        emitter.engines.pool, Pool, bits=source.bits, source=source.spot, rows=source.shape[0],
+        columns=source.shape[1], channels=source.shape[2], row_pitch=source.row_pitch, pixel_pitch=source.pixel_pitch,
+        target=target.spot, out_rows=target.shape[0], out_columns=target.shape[1], target_row=target.row_pitch,
+        target_pixel=target.pixel_pitch, **windows,
     )  # fmt: skip
 
 
@@ -364,15 +357,11 @@ def _boxes(copy: Copy, source: Spot, target: Spot, bits: int, emitter: Emitter) 
         here = copy.here + sum(n * stride for n, (_, _, stride) in zip(place, outer, strict=True))
         found.append(
             (
-                View(there_memory, _at(source, there * size), shape, bits, there_row * size, there_column * size),
-                View(here_memory, _at(target, here * size), shape, bits, here_row * size, here_column * size),
+                View(there_memory, source.later(there * size), shape, bits, there_row * size, there_column * size),
+                View(here_memory, target.later(here * size), shape, bits, here_row * size, here_column * size),
             )
         )
     return found
-
-
-def _at(spot: Spot, offset: int) -> Spot:
-    return Spot(spot.buffer, spot.offset + offset)
 
 
 def _copy(emitter: Emitter, source: View, target: View) -> None:
@@ -384,7 +373,7 @@ def _copy(emitter: Emitter, source: View, target: View) -> None:
         part, tile = target.box(*box), emitter.load(source.box(*box), queue)
         room = tile if direct else emitter.room(part, queue)
         if not direct:
-            _pool_of_one(emitter, tile, room)
+            _pool(emitter, tile, room, POOL_OF_ONE)
         emitter.store(room, part, queue)
 
 
@@ -399,17 +388,6 @@ def copy_tensor(emitter: Emitter, value: SSAValue, name: str, size: int) -> Spot
         source = emitter.constant(held.value.array, "ifm")
     _copy(emitter, *(View.dense(emitter.memory_of(spot), spot, (1, 1, size), 8) for spot in (source, target)))
     return target
-
-
-def _pool_of_one(emitter: Emitter, source: View, target: View) -> None:
-    rows, columns, channels = source.shape
-    emitter.issue(
-        emitter.engines.pool, Pool, pooling=Pooling.MAX, bits=source.bits, source=source.spot, rows=rows,
-        columns=columns, channels=channels, row_pitch=source.row_pitch, pixel_pitch=source.pixel_pitch,
-        target=target.spot, out_rows=rows, out_columns=columns, target_row=target.row_pitch,
-        target_pixel=target.pixel_pitch, kernel_rows=1, kernel_columns=1, stride_rows=1, stride_columns=1,
-        dilation_rows=1, dilation_columns=1, top=0, left=0, count_padding=0, zero_point=0,
-    )  # fmt: skip
 
 
 def _fill(emitter: Emitter, op: PadOp, target: Spot) -> None:

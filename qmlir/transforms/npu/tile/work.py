@@ -14,9 +14,6 @@ from qmlir.errors import LoweringError
 from qmlir.ir.interfaces import shape_of
 from qmlir.transforms.npu.tile.engines import Rest
 
-# ---------------------------------------------------------------------------------------------------------------
-# The geometry of a contraction as numbers: the input of the tile search, and what the windows of a tile cover.
-
 
 @dataclass(frozen=True)
 class Inside:
