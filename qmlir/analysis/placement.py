@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.compiler import IMPORTED, OBSERVE, TO_INTEGERS, Pipeline
 from qmlir.devices import Device, load_device
-from qmlir.devices.judgement import Verdict, verdicts
+from qmlir.devices.legality import Verdict, verdicts
 from qmlir.devices.requirements import requirements, target_of_device
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.context import make_context

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from qmlir.backends.npu.report import Report
     from qmlir.backends.simulated import Simulated
     from qmlir.devices import Device
-    from qmlir.devices.judgement import Verdict
+    from qmlir.devices.legality import Verdict
 
 
 def add_check_options(parser: ArgumentParser) -> None:
@@ -79,7 +79,7 @@ def _print_figures(device: "Device", console: Console) -> None:
 
 
 def _print_verdicts(verdicts: "Sequence[Verdict]", device: "Device", console: Console) -> None:
-    from qmlir.devices.judgement import share_on_device
+    from qmlir.devices.legality import share_on_device
 
     refused = [v for v in verdicts if v.refusals]
     if refused:

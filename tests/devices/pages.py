@@ -14,8 +14,7 @@ from pydantic_core import PydanticUndefined
 
 from qmlir.devices import load_device, shipped_devices
 from qmlir.devices.description import Device
-from qmlir.devices.judgement import RULES
-from qmlir.devices.limits import EVERY, limits_of
+from qmlir.devices.legality import EVERY, RULES, limits_of
 from qmlir.devices.schema import Table, keys_of, table_of, unit_of
 from qmlir.files import write_whole
 from tests.conftest import ROOT

@@ -11,7 +11,7 @@ import pytest
 
 import qmlir
 from qmlir.devices import load_device
-from qmlir.devices.limits import refusals
+from qmlir.devices.legality import refusals
 from qmlir.devices.requirements import requirements
 from qmlir.devices.stored import trailing_zeros
 from qmlir.dialects.nn import ConstantOp

@@ -20,7 +20,7 @@ from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
 from qmlir.devices import Device, load_device
 from qmlir.devices.crossings import call
-from qmlir.devices.judgement import computes
+from qmlir.devices.legality import computes
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.npu.layers import DEVICE, HostOp, LayerOp, PartOp, YieldOp
 from qmlir.dialects.quant.ops import CastOp

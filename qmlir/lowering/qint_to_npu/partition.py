@@ -1,6 +1,6 @@
 """Partition of a network into parts: layers that run on the device, and calls that run on its host.
 
-An operation runs on the device unless there is a reason against it (devices/judgement.py). Three kinds of operations
+An operation runs on the device unless there is a reason against it (devices/legality.py). Three kinds of operations
 that the device could run go to the host as well, because offloading them does not pay:
 
 * data movement between operations of the host: its tensor would be transferred (cross) to the device and back;
@@ -20,7 +20,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.devices import Device
 from qmlir.devices.crossings import Call, call, least_cycles, least_moving
-from qmlir.devices.judgement import computes, partner_of, reasons
+from qmlir.devices.legality import computes, partner_of, reasons
 from qmlir.devices.properties import products
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.movement import MovementOp, ReshapeOp
