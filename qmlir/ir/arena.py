@@ -34,10 +34,6 @@ class Item:
     first: int
     last: int
 
-    def lives_with(self, other: "Item") -> bool:
-        """Whether both buffers are live at some step."""
-        return self.first <= other.last and other.first <= self.last
-
 
 Interval = tuple[int, int]
 """Bytes from the first number to before the second."""

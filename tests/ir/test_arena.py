@@ -19,11 +19,15 @@ def items(draw: st.DrawFn, most: int = 12) -> list[Item]:
     return found
 
 
+def live_together(a: Item, b: Item) -> bool:
+    return a.first <= b.last and b.first <= a.last
+
+
 def overlap(given: Sequence[Item], offsets: Sequence[int]) -> bool:
     """Whether two items that live at once share bytes."""
     placed = zip(given, offsets, strict=True)
     return any(
-        a.lives_with(b) and at < to + b.size and to < at + a.size for (a, at), (b, to) in combinations(placed, 2)
+        live_together(a, b) and at < to + b.size and to < at + a.size for (a, at), (b, to) in combinations(placed, 2)
     )
 
 

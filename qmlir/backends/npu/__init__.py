@@ -2,6 +2,6 @@
 
 stream.py holds programs, as files and as text. execute.py runs them: accesses.py derives what each command may touch,
 races.py checks that overlapping queues cannot change the result, machine.py holds the memories, report.py counts cycles
-and bytes. interleave.py runs the queues in other orders. Nothing here knows the IR, the passes, or the compiler's
-footprints of commands: a mistake there becomes a fault here.
+and bytes. Nothing here knows the IR, the passes, or the compiler's footprints of commands: a mistake there becomes a
+fault here.
 """

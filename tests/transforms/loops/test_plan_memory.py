@@ -68,7 +68,7 @@ def test_buffers_that_live_together_do_not_overlap(drawn: list[tuple[int, int, i
         assert at % CACHE_LINE == 0
         assert at + a.size <= arena
         for to, b in zip(offsets[:i], buffers[:i], strict=True):
-            if a.lives_with(b):
+            if a.first <= b.last and b.first <= a.last:
                 assert at + a.size <= to or to + b.size <= at
     busiest = max((sum(b.size for b in buffers if b.first <= t <= b.last) for t in range(30)), default=0)
     assert arena >= busiest

@@ -7,10 +7,10 @@ until no other command can continue. A queue that may continue stays able to, wh
 therefore safe in every order if it is safe whichever command is held back.
 """
 
+import abc
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 
@@ -24,22 +24,26 @@ from qmlir.isa.commands import waits_for_all
 from qmlir.isa.encoding import Command
 
 
-class Rules(Protocol):
+class Rules(abc.ABC):
     """The synchronisation rules of a device: when a command may start and finish.
 
     Commands are identified by their numbers in the program.
     """
 
+    @abc.abstractmethod
     def may_start(self, number: int) -> bool: ...
 
-    def may_finish(self, number: int) -> bool: ...
+    def may_finish(self, number: int) -> bool:
+        return True
 
-    def start(self, number: int) -> None: ...
+    def start(self, number: int) -> None:
+        """Nothing happens, unless the device counts what starts."""
 
+    @abc.abstractmethod
     def finish(self, number: int) -> None: ...
 
 
-class Counters:
+class Counters(Rules):
     """Rules of watermark and barrier devices: each queue counts its finished commands, and all queues see the count."""
 
     def __init__(self, commands: Sequence[Command]):
@@ -52,12 +56,6 @@ class Counters:
         if waits_for_all(command) and self._all_until < number:
             return False
         return all(self._finished[wait.queue] >= wait.finished for wait in command.waits)
-
-    def may_finish(self, number: int) -> bool:
-        return True
-
-    def start(self, number: int) -> None:
-        pass
 
     def finish(self, number: int) -> None:
         self._finished[self._commands[number].queue] += 1
@@ -77,7 +75,7 @@ class Interlock(Counters):
         return super().may_start(number) and self._before[number] <= self._done
 
 
-class Fifos:
+class Fifos(Rules):
     """Rules of token devices: a queue pops tokens before a command starts, and pushes tokens when it is done.
 
     A command cannot finish while a FIFO that it pushes into is full.
@@ -103,7 +101,7 @@ class Fifos:
             self._held[self._queues[number], other] += 1
 
 
-class Links:
+class Links(Rules):
     """Rules of descriptor devices: a command starts when its counter has reached 0.
 
     Each command that finishes decrements the counters of its consumers.
@@ -115,12 +113,6 @@ class Links:
 
     def may_start(self, number: int) -> bool:
         return self._left[number] <= 0 and self._everything.may_start(number)
-
-    def may_finish(self, number: int) -> bool:
-        return True
-
-    def start(self, number: int) -> None:
-        pass
 
     def finish(self, number: int) -> None:
         self._everything.finish(number)
