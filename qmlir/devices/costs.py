@@ -61,8 +61,8 @@ def demand(command: Command, device: Device, touched: Footprint) -> Demand:
     queue = device.queue[command.queue]
     if isinstance(command, Host):
         fallback = device.fallback
-        moved = ceil((command.read + command.written + command.constants) / _exact(fallback.bytes_per_cycle))
-        return Demand(max(moved, ceil(command.work / _exact(fallback.macs_per_cycle))), {}, fallback.setup)
+        moved = ceil((command.read + command.written + command.constants) / exact(fallback.bytes_per_cycle))
+        return Demand(max(moved, ceil(command.work / exact(fallback.macs_per_cycle))), {}, fallback.setup)
     engine = _engine_cycles(command, queue, device)
     if not engine:
         return Demand()
@@ -77,7 +77,7 @@ def _engine_cycles(command: Command, queue: Queue, device: Device) -> int:
         case Move() | Fill():
             rate = queue.bytes_per_cycle or queue.elements_per_cycle or 1.0
             burst = queue.burst if queue.engine == "dma" else 1
-            return ceil(_rounded(command.size, burst) * command.rows * command.planes / _exact(rate))
+            return ceil(_rounded(command.size, burst) * command.rows * command.planes / exact(rate))
         case Convolve():
             return _convolution(command, device)
         case ConvolveDepthwise():
@@ -114,7 +114,7 @@ def _convolution(command: Convolve, device: Device) -> int:
     terms = command.kernel_rows * command.kernel_columns * command.channels
     passes = ceil(command.out_channels / lanes.n) * ceil(terms / lanes.k)
     positions = ceil(command.out_rows * command.out_columns / lanes.m)
-    working = ceil(passes * positions / _exact(_rate(command.data_bits, command.weight_bits, device)))
+    working = ceil(passes * positions / exact(_rate(command.data_bits, command.weight_bits, device)))
     overhead = fold.preload + fold.fill + fold.drain
     return working + overhead * (1 if fold.overlapped else passes)
 
@@ -125,12 +125,12 @@ def _depthwise(command: ConvolveDepthwise, device: Device) -> int:
     lanes, fold = device.array.depthwise.lanes, device.array.fold
     passes = ceil(command.channels / lanes.c) * ceil(command.kernel_rows * command.kernel_columns / lanes.taps)
     positions = ceil(command.out_rows * command.out_columns / lanes.m)
-    working = ceil(passes * positions / _exact(_rate(command.data_bits, command.weight_bits, device)))
+    working = ceil(passes * positions / exact(_rate(command.data_bits, command.weight_bits, device)))
     return working + fold.fill + fold.drain
 
 
 def _elements(count: int, queue: Queue) -> int:
-    return ceil(count / _exact(queue.elements_per_cycle or 1.0))
+    return ceil(count / exact(queue.elements_per_cycle or 1.0))
 
 
 def _memory_cycles(touched: Footprint, device: Device, burst: int) -> tuple[dict[int, int], int]:
@@ -142,7 +142,7 @@ def _memory_cycles(touched: Footprint, device: Device, burst: int) -> tuple[dict
         rates = memory.bytes_per_cycle
         if rates is not None:
             rate = rates.read if reads else rates.write or rates.read
-            moved = _rounded(block.size, burst) * block.rows * block.planes / _exact(rate)
+            moved = _rounded(block.size, burst) * block.rows * block.planes / exact(rate)
             shares[block.place.memory] = shares.get(block.place.memory, Fraction(0)) + moved
     return {number: ceil(share) for number, share in shares.items()}, sum(latencies.values())
 
@@ -160,6 +160,6 @@ def _rounded(size: int, burst: int) -> int:
 
 
 @cache
-def _exact(number: float) -> Fraction:
+def exact(number: float) -> Fraction:
     """A rate as the exact decimal in the device file, so that 0.1 is a tenth."""
     return Fraction(str(number))

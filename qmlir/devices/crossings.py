@@ -11,7 +11,7 @@ from math import ceil, prod
 
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.devices.costs import demand
+from qmlir.devices.costs import demand, exact
 from qmlir.devices.description import Device
 from qmlir.devices.properties import products, work_of
 from qmlir.devices.stored import constant_bytes, copies, stored_bytes, stored_dtype
@@ -91,7 +91,7 @@ def _on_the_array(op: Operation, device: Device) -> Fraction:
         lanes = depthwise.lanes.c * depthwise.lanes.taps * depthwise.lanes.m
     types = tuple(f"i{width_of(operand)}" for operand in op.operands[:2])
     rates = [mode.rate for mode in device.array.modes if (mode.a, mode.w) == types]
-    return Fraction(products(op), lanes) / _exact(max(rates, default=1.0))
+    return Fraction(products(op), lanes) / exact(max(rates, default=1.0))
 
 
 def _after_the_array(op: Operation, device: Device) -> Fraction:
@@ -99,7 +99,7 @@ def _after_the_array(op: Operation, device: Device) -> Fraction:
     if isinstance(op, ContractionOp):
         return Fraction(0)
     rates = [q.elements_per_cycle for q in device.queue if q.elements_per_cycle is not None]
-    return work_of([op]) / _exact(max(rates, default=1.0))
+    return work_of([op]) / exact(max(rates, default=1.0))
 
 
 def _moving(moved: int, device: Device) -> Fraction:
@@ -107,7 +107,7 @@ def _moving(moved: int, device: Device) -> Fraction:
     rates = [m.bytes_per_cycle for m in device.memory if m.external and m.bytes_per_cycle is not None]
     if not rates:
         return Fraction(0)
-    return moved / _exact(max(max(r.read, r.write or 0.0) for r in rates))
+    return moved / exact(max(max(r.read, r.write or 0.0) for r in rates))
 
 
 def _least_burst(device: Device, reads: bool) -> int:
@@ -120,7 +120,3 @@ def _least_burst(device: Device, reads: bool) -> int:
     outside = {memory.id for memory in device.memory if memory.external}
     ways = [queue for queue in device.queue if queue.engine == "dma"]
     return min((q.burst for q in ways if outside.intersection(q.source if reads else q.target)), default=1)
-
-
-def _exact(number: float) -> Fraction:
-    return Fraction(str(number))

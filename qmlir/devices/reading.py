@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
 from qmlir.devices.description import Device
-from qmlir.devices.schema import Table, keys_of, table_of, unit_of
+from qmlir.devices.schema import keys_of, table_of, unit_of
 from qmlir.errors import FileError, OptionError, near_misses
 from qmlir.files import path_of
 from qmlir.yaml_files import check_data
@@ -104,7 +104,7 @@ def _problem(error: ErrorDetails, data: dict[str, Any]) -> str:
     got = error["input"]
     match error["type"]:
         case "extra_forbidden":
-            remedy = near_misses(str(error["loc"][-1]), _keys(error["loc"][:-1]))
+            remedy = near_misses(str(error["loc"][-1]), _fields(error["loc"][:-1]))
             return f"{where}: there is no such key" + (f"; {remedy}" if remedy else "")
         case "missing":
             return f"{where}: is missing" + (f" ({field.description})" if field and field.description else "")
@@ -147,26 +147,17 @@ def _below(data: Any, key: int | str) -> Any:
         return None
 
 
-def _table(location: tuple[int | str, ...]) -> type[Table] | None:
-    """The class of the table at a location of the file; None if there is no such table."""
-    table: type[Table] | None = Device
+def _fields(location: tuple[int | str, ...]) -> dict[str, FieldInfo]:
+    """The fields of the table at a location of the file, by their keys; empty if there is no such table."""
+    fields = keys_of(Device)
     for key in location:
-        if isinstance(key, int):
-            continue
-        field = keys_of(table).get(key) if table is not None else None
-        table = None if field is None else table_of(field.annotation)
-    return table
-
-
-def _keys(location: tuple[int | str, ...]) -> list[str]:
-    table = _table(location)
-    return [] if table is None else list(keys_of(table))
+        if not isinstance(key, int):
+            table = table_of(fields[key].annotation) if key in fields else None
+            fields = {} if table is None else keys_of(table)
+    return fields
 
 
 def _field(location: tuple[int | str, ...]) -> FieldInfo | None:
     """The field at a location of the file; None if there is no such field."""
     named = [i for i, key in enumerate(location) if isinstance(key, str)]
-    if not named:
-        return None
-    table = _table(location[: named[-1]])
-    return keys_of(table).get(str(location[named[-1]])) if table is not None else None
+    return _fields(location[: named[-1]]).get(str(location[named[-1]])) if named else None

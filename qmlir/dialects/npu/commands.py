@@ -290,34 +290,27 @@ def parse_fields(parser: AttrParser, buffer_number: Callable[[], int]) -> Comman
         parser.raise_error(f"there is no command {word}; known: {', '.join(MNEMONICS)}")
     kind = MNEMONICS[word]
 
-    def number(name: str) -> int:
-        parser.parse_keyword(name)
-        parser.parse_punctuation("=")
-        return parser.parse_integer()
-
     ctx = 0
     if parser.parse_optional_keyword("ctx"):
         parser.parse_punctuation("=")
         ctx = parser.parse_integer()
     values: dict[str, Any] = {}
     for name, field in field_kinds(kind).items():
+        parser.parse_keyword(name)
+        parser.parse_punctuation("=")
         if field is Place:
-            parser.parse_keyword(name)
-            parser.parse_punctuation("=")
             at = buffer_number()
             parser.parse_punctuation("[")
             values[name] = Place(at, parser.parse_integer())
             parser.parse_punctuation("]")
         elif isinstance(field, type) and issubclass(field, IntEnum):
-            parser.parse_keyword(name)
-            parser.parse_punctuation("=")
             member = parser.parse_identifier()
             known = {m.name.lower(): m for m in field}
             if member not in known:
                 parser.raise_error(f"{name} must be one of {', '.join(known)}, got {member}")
             values[name] = known[member]
         else:
-            values[name] = number(name)
+            values[name] = parser.parse_integer()
     return kind(0, (), ctx, **values)
 
 

@@ -14,18 +14,15 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
 from qmlir.devices import Device
+from qmlir.devices.module import device_of
 from qmlir.dialects import qint
-from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.npu.layers import LayerOp, YieldOp
 from qmlir.dialects.qint.contraction import ContractionOp
 from qmlir.ir.interfaces import shape_of
-from qmlir.transforms.npu.tile.tile import device_of
-
-ELEMENTWISE = (qint.RequantizeOp, qint.LookupOp, qint.AddOp, qint.MulOp)
-"""Operations that may follow in a chain."""
+from qmlir.transforms.npu.tile.aliases import ELEMENTWISE, operations_of
 
 FIRST = (ContractionOp, qint.GlobalSumPoolOp, *ELEMENTWISE)
-"""Operations with which a chain may begin."""
+"""Operations with which a chain of elementwise operations may begin."""
 
 
 class NPUFusePass(ModulePass):
@@ -59,22 +56,16 @@ def _fuse(block: Block, device: Device) -> None:
 
 def _joins(layer: LayerOp, before: LayerOp, device: Device) -> bool:
     """Whether a layer can run tile by tile behind the layer whose result it reads."""
-    read, operations = before.outputs[0], layer.operations()
+    read, chain = before.outputs[0], operations_of(layer)
     inside = layer.block.args[list(layer.inputs).index(read)]
-    chain = [op for op in operations if not isinstance(op, ConstantOp)]
     return (
         read.has_one_use()
         and inside.has_one_use()
-        and isinstance(_first(before), FIRST)
+        and isinstance(next(iter(operations_of(before)), None), FIRST)
         and all(isinstance(op, ELEMENTWISE) and _keeps_place(op) for op in chain)
         and all(_follows(op, before, device) for op in chain)
         and inside in chain[0].operands
     )
-
-
-def _first(layer: LayerOp) -> Operation | None:
-    """The first operation of a layer, constants apart; None if the layer has no operation."""
-    return next((op for op in layer.operations() if not isinstance(op, ConstantOp)), None)
 
 
 def _keeps_place(op: Operation) -> bool:
@@ -84,7 +75,8 @@ def _keeps_place(op: Operation) -> bool:
 
 def _follows(op: Operation, before: LayerOp, device: Device) -> bool:
     """Whether the device lets an operation follow; a lookup table after a contraction needs `lut` in ops.act."""
-    return not isinstance(op, qint.LookupOp) or not isinstance(_first(before), ContractionOp) or "lut" in device.ops.act
+    behind = isinstance(operations_of(before)[0], ContractionOp)
+    return not (isinstance(op, qint.LookupOp) and behind) or "lut" in device.ops.act
 
 
 def _joined(before: LayerOp, after: LayerOp) -> LayerOp:

@@ -30,10 +30,7 @@ from qmlir.dialects.npu import HostOp, LayerOp
 from qmlir.dialects.npu.layers import YieldOp
 from qmlir.dialects.windows import WindowOp, ints
 from qmlir.ir.interfaces import shape_of
-from qmlir.transforms.npu.tile.aliases import first_of, readers
-
-ELEMENTWISE = (qint.RequantizeOp, qint.LookupOp, qint.AddOp, qint.MulOp)
-"""Operations that compute each row of their result from the same row of their operands."""
+from qmlir.transforms.npu.tile.aliases import ELEMENTWISE, first_of, operations_of, readers
 
 WINDOWED = (qint.Conv2DOp, qint.DepthwiseConv2DOp, qint.MaxPool2DOp, qint.AveragePool2DOp)
 """Operations that compute each row of their result from a few neighbouring rows of their operand."""
@@ -88,7 +85,7 @@ def can_split(layer: LayerOp) -> bool:
     shape = shape_of(layer.outputs[0])
     if len(shape) != 4 or shape[0] != 1 or shape[1] < 2:
         return False
-    first, *rest = [op for op in layer.operations() if not isinstance(op, ConstantOp)]
+    first, *rest = operations_of(layer)
     if not isinstance(first, WINDOWED + ELEMENTWISE) or not all(isinstance(op, ELEMENTWISE) for op in rest):
         return False
     elementwise = rest if isinstance(first, WINDOWED) else [first, *rest]

@@ -25,10 +25,11 @@ from qmlir.dialects.npu import HostOp, LayerOp
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.passes import option
 from qmlir.transforms.npu.cascade.bands import Bands, can_split, hands_on, rows_of, split
-from qmlir.transforms.npu.cascade.residency import CONTRACTIONS, LayerCosts, Stays, Tensor, put
-from qmlir.transforms.npu.tile.aliases import first_of, home_of, joins
+from qmlir.transforms.npu.cascade.residency import LayerCosts, Stays, Tensor, put
+from qmlir.transforms.npu.tile.aliases import ELEMENTWISE, first_of, home_of, joins
 from qmlir.transforms.npu.tile.costs import Price, in_a_row
 from qmlir.transforms.npu.tile.engines import Engines
+from qmlir.transforms.npu.tile.work import Contraction
 
 # ---------------------------------------------------------------------------------------------------------------
 # Decides which consecutive layers are split into bands of rows (stripes), to save memory traffic.
@@ -191,11 +192,7 @@ def _with_bands(stays: Stays, layers: Sequence[LayerOp], rows: int) -> Stays:
 # The pass
 
 
-
-COMPUTES = (
-    *CONTRACTIONS, qint.GlobalSumPoolOp, qint.MaxPool2DOp, qint.AveragePool2DOp, qint.RequantizeOp, qint.LookupOp,
-    qint.AddOp, qint.MulOp,
-)  # fmt: skip
+COMPUTES = (Contraction, qint.GlobalSumPoolOp, qint.MaxPool2DOp, qint.AveragePool2DOp, *ELEMENTWISE)
 """First operations of the layers whose result may stay inside the device."""
 
 

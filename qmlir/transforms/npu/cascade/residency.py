@@ -21,11 +21,20 @@ from qmlir.errors import LoweringError
 from qmlir.ir.arena import gaps
 from qmlir.ir.interfaces import shape_of
 from qmlir.transforms.npu.cascade.bands import Step
-from qmlir.transforms.npu.tile.aliases import first_of, home_of, joins, readers, renames, root_of
+from qmlir.transforms.npu.tile.aliases import (
+    ELEMENTWISE,
+    first_of,
+    home_of,
+    joins,
+    operations_of,
+    readers,
+    renames,
+    root_of,
+)
 from qmlir.transforms.npu.tile.costs import Price, nothing_used
 from qmlir.transforms.npu.tile.engines import Engines, Region, Rest, part_of, regions
 from qmlir.transforms.npu.tile.search import tiling
-from qmlir.transforms.npu.tile.work import Inside, groups_of, is_pointwise, other_operands, work_of
+from qmlir.transforms.npu.tile.work import Contraction, Inside, groups_of, is_pointwise, other_operands, work_of
 
 # ---------------------------------------------------------------------------------------------------------------
 # The attributes that say which tensors stay inside the device (SRAM-resident tensors).
@@ -107,9 +116,6 @@ def _rest(attribute: object) -> Rest | None:
 # Predicts the cycles of a layer, given the tensors that stay inside the device, before any command is emitted.
 
 
-CONTRACTIONS = (qint.Conv2DOp, qint.DepthwiseConv2DOp, qint.FullyConnectedOp)
-"""Contractions, whose layers are priced by the tile search."""
-
 LEAST = 2
 """A layer without a contraction needs regions of at least 1 / LEAST of their usual size."""
 
@@ -132,7 +138,7 @@ class LayerCosts:
         first, chain = first_of(layer), chain_of(layer)
         if renames(layer) or joins(layer):
             return self._nothing
-        if not isinstance(first, CONTRACTIONS):
+        if not isinstance(first, Contraction):
             return self._others(layer, first, stays, rest)
         outer: dict[SSAValue, SSAValue] = dict(zip(layer.block.args, layer.inputs, strict=True))
         operands = sum(root_of(outer.get(v, v)) in stays for v in other_operands(first, chain))
@@ -191,15 +197,14 @@ class LayerCosts:
 
 def _loads_constants(layer: LayerOp) -> bool:
     """Whether a layer reads a constant as data, which lies in the external memory; weights and biases do not count."""
-    read = (v for op in layer.operations() for v in (op.operands[:1] if isinstance(op, CONTRACTIONS) else op.operands))
+    read = (v for op in layer.operations() for v in (op.operands[:1] if isinstance(op, Contraction) else op.operands))
     return any(isinstance(value.owner, ConstantOp) for value in read)
 
 
 def chain_of(layer: LayerOp) -> list[Operation]:
     """The operations after the first operation of a layer; if the layer is elementwise, all its operations."""
-    operations = [op for op in layer.operations() if not isinstance(op, ConstantOp)]
-    elementwise = isinstance(operations[0], qint.RequantizeOp | qint.LookupOp | qint.AddOp | qint.MulOp)
-    return operations if elementwise else operations[1:]
+    operations = operations_of(layer)
+    return operations if isinstance(operations[0], ELEMENTWISE) else operations[1:]
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Layers that compute nothing because their result is a view of another tensor's bytes.
+"""What layers consist of, and which of them compute nothing because their result is a view of another tensor's bytes.
 
 A reshape, or a change of type alone, is a view of all bytes of its input; a slice of image rows is a view of some of
 them. The opposite case is a concat of rows: each layer writes its rows directly into the joined tensor, so that the
@@ -14,16 +14,25 @@ from math import prod
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices.stored import stored_bytes, stored_dtype
+from qmlir.dialects import qint
 from qmlir.dialects.nn import ConcatOp, SliceOp
 from qmlir.dialects.nn.movement import ConstantOp, ReshapeOp
 from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.ir.interfaces import shape_of
 
+ELEMENTWISE = (qint.RequantizeOp, qint.LookupOp, qint.AddOp, qint.MulOp)
+"""Operations that compute each element of their result from the same element of their operands."""
+
+
+def operations_of(layer: LayerOp) -> list[Operation]:
+    """The operations of a layer, constants apart."""
+    return [op for op in layer.operations() if not isinstance(op, ConstantOp)]
+
 
 def first_of(layer: LayerOp) -> Operation:
     """The first operation of a layer, constants apart."""
-    return next(op for op in layer.operations() if not isinstance(op, ConstantOp))
+    return operations_of(layer)[0]
 
 
 def renames(layer: LayerOp) -> bool:

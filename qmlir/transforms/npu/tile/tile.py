@@ -27,7 +27,7 @@ from qmlir.ir.interfaces import shape_of
 from qmlir.ir.signature import signature_of
 from qmlir.isa.commands import End
 from qmlir.transforms.npu.cascade.residency import address_of, put_rests, rest_of
-from qmlir.transforms.npu.tile.aliases import begins_at, joins
+from qmlir.transforms.npu.tile.aliases import begins_at, joins, operations_of
 from qmlir.transforms.npu.tile.emission import Emitter, Spot
 from qmlir.transforms.npu.tile.vector import copy_tensor, tile_elementwise, tile_movement, tile_pool, tile_reduction
 
@@ -147,7 +147,7 @@ def tile_layer(emitter: Emitter, layer: LayerOp) -> None:
     Raises:
         LoweringError: The layer has a form without commands, or does not fit the device's memories.
     """
-    operations = [op for op in layer.operations() if not isinstance(op, ConstantOp)]
+    operations = operations_of(layer)
     outer: dict[SSAValue, SSAValue] = dict(zip(layer.block.args, layer.inputs, strict=True))
     first, *rest = operations
     match first:
