@@ -22,7 +22,7 @@ from qmlir.devices.properties import work_of
 from qmlir.devices.stored import constant_bytes, stored_bytes
 from qmlir.dialects.npu import LayerOp
 from qmlir.ir.interfaces import shape_of
-from qmlir.transforms.npu.cascade.bands import Step, can_split, hands_on, split
+from qmlir.transforms.npu.cascade.bands import Step, runs, split
 from qmlir.transforms.npu.tile.aliases import home_of, root_of
 from qmlir.transforms.npu.tile.engines import Engines, regions, staged_from
 
@@ -159,13 +159,7 @@ def _room(block: Block, device: Device) -> int:
 def _around(steps: Sequence[Step], fullest: int) -> Iterator[list[LayerOp]]:
     """Yields the splittable runs of consecutive layers that contain the layer at a step."""
     for first in range(max(fullest - LONGEST + 1, 0), fullest + 1):
-        layers: list[LayerOp] = []
-        for number, layer in enumerate(steps[first : first + LONGEST], first):
-            if not isinstance(layer, LayerOp) or not can_split(layer) or (layers and not hands_on(layers[-1], layer)):
-                break
-            layers.append(layer)
-            if number >= fullest and len(layers) > 1:
-                yield [*layers]
+        yield from (layers for layers in runs(steps[first : first + LONGEST]) if first + len(layers) > fullest)
 
 
 def _heights(rows: int) -> list[int]:

@@ -16,7 +16,7 @@ that some rows are computed for two bands.
     %3 = npu.layer "reduce" (%c, %f) { nn.concat … }
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -98,6 +98,17 @@ def can_split(layer: LayerOp) -> bool:
 def hands_on(layer: LayerOp, following: LayerOp) -> bool:
     """Whether the next layer is the only reader of a layer's result, and reads it once."""
     return readers(layer.outputs[0]) == [following] and list(following.inputs).count(layer.outputs[0]) == 1
+
+
+def runs(steps: Sequence[Step]) -> Iterator[list[LayerOp]]:
+    """Yields the first two, three, … layers of a schedule while each can be split and only the next reads it."""
+    layers: list[LayerOp] = []
+    for step in steps:
+        if not isinstance(step, LayerOp) or not can_split(step) or (layers and not hands_on(layers[-1], step)):
+            return
+        layers.append(step)
+        if len(layers) > 1:
+            yield [*layers]
 
 
 def rows_read(layer: LayerOp, rows: range) -> list[range]:

@@ -24,7 +24,7 @@ from qmlir.dialects import qint
 from qmlir.dialects.npu import HostOp, LayerOp
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.passes import option
-from qmlir.transforms.npu.cascade.bands import Bands, can_split, hands_on, rows_of, split
+from qmlir.transforms.npu.cascade.bands import Bands, rows_of, runs, split
 from qmlir.transforms.npu.cascade.residency import LayerCosts, Stays, Tensor, put
 from qmlir.transforms.npu.tile.aliases import ELEMENTWISE, first_of, home_of, joins
 from qmlir.transforms.npu.tile.costs import Price, in_a_row
@@ -74,15 +74,11 @@ def fuse_rows(stays: Stays) -> Stays:
 def _runs(stays: Stays) -> Iterator[list[LayerOp]]:
     """Yields runs of two and more consecutive layers that can be split and whose transfers limit their speed."""
     for first in range(len(stays.steps)):
-        layers: list[LayerOp] = []
-        for layer in stays.steps[first : first + LONGEST]:
-            if not isinstance(layer, LayerOp) or not can_split(layer) or (layers and not hands_on(layers[-1], layer)):
+        for layers in runs(stays.steps[first : first + LONGEST]):
+            if layers[-2].outputs[0] in stays.values:
                 break
-            layers.append(layer)
-            if len(layers) > 1 and _could_save(stays, layers):
-                yield [*layers]
-            if layer.outputs[0] in stays.values:
-                break
+            if _could_save(stays, layers):
+                yield layers
 
 
 def _could_save(stays: Stays, layers: Sequence[LayerOp]) -> bool:

@@ -25,9 +25,7 @@ T = TypeVar("T")
 K = TypeVar("K")
 
 
-def tile_contraction(
-    emitter: Emitter, layer: LayerOp, op: Contraction, chain: Sequence[Operation], outer: dict[SSAValue, SSAValue]
-) -> None:
+def tile_contraction(emitter: Emitter, layer: LayerOp, op: Contraction, chain: Sequence[Operation]) -> None:
     """Emits the commands of a contraction and of the elementwise operations that follow it.
 
     Args:
@@ -35,7 +33,6 @@ def tile_contraction(
         layer: The layer.
         op: The contraction.
         chain: The elementwise operations after it.
-        outer: Arguments of the layer's body → the network's values.
 
     Raises:
         LoweringError: Not even the smallest tile fits, or the layer has a form without commands.
@@ -50,7 +47,7 @@ def tile_contraction(
             op.name, layer.label.data, "must have one output channel for each input channel",
             got=f"{weights.shape[-1]} for {shape_of(op.x)[-1]}",
         )  # fmt: skip
-    parts = list(_parts(emitter, layer, op, chain, outer))
+    parts = list(_parts(emitter, layer, op, chain))
     work = work_of(op, chain, layer, 8 * weights.itemsize, _inside(emitter, parts[0]), emitter.device)
     bits, shift = stored_bias(op, emitter.device)
     brought = _bias(emitter, None if bias is None else bias >> shift, bits)
@@ -100,15 +97,13 @@ class _Part:
     outputs: range
 
 
-def _parts(
-    emitter: Emitter, layer: LayerOp, op: Contraction, chain: Sequence[Operation], outer: dict[SSAValue, SSAValue]
-) -> Iterator[_Part]:
+def _parts(emitter: Emitter, layer: LayerOp, op: Contraction, chain: Sequence[Operation]) -> Iterator[_Part]:
     """Yields the parts group by group, and image by image within a group.
 
     If the contraction is pointwise, all pixels of all images are rows of one image.
     """
-    seen = {v: emitter.views(v, outer) for v in other_operands(op, chain)}
-    sources, targets = emitter.views(op.x, outer), emitter.result(layer.outputs[0], layer.label.data)
+    seen = {v: emitter.views(v) for v in other_operands(op, chain)}
+    sources, targets = emitter.views(op.x), emitter.result(layer.outputs[0], layer.label.data)
     if is_pointwise(op):
         sources, targets = _as_rows(sources), _as_rows(targets)
         seen = {v: _as_rows(views) for v, views in seen.items()}
@@ -283,14 +278,11 @@ class _Loop:
         begin = Init.ZERO if bias is None else Init.BIAS
         self.emitter.issue(
             array, kind, data=data.spot, weights=weights, bias=bias or sums.spot, sums=sums.spot,
-            init=begin if first else Init.ACCUMULATE, data_bits=work.data_bits, weight_bits=work.weight_bits,
-            sum_bits=work.sum_bits, bias_bits=work.bias_bits, bias_shift=self.bias_shift,
-            zero_point=self.op.zero_point.value.data,
-            weight_zero_point=self.weight_zero_point, rows=data.shape[0], columns=data.shape[1],
-            channels=data.shape[2], row_pitch=data.row_pitch, pixel_pitch=data.pixel_pitch,
-            out_rows=len(rows), out_columns=len(columns), kernel_rows=work.kernel[0], kernel_columns=work.kernel[1],
-            stride_rows=work.stride[0], stride_columns=work.stride[1], dilation_rows=work.dilation[0],
-            dilation_columns=work.dilation[1], top=top, left=left,
+            init=begin if first else Init.ACCUMULATE, bias_shift=self.bias_shift,
+            zero_point=self.op.zero_point.value.data, weight_zero_point=self.weight_zero_point,
+            rows=data.shape[0], columns=data.shape[1], channels=data.shape[2],
+            row_pitch=data.row_pitch, pixel_pitch=data.pixel_pitch, out_rows=len(rows), out_columns=len(columns),
+            top=top, left=left, **work.widths, **work.window,
             **({} if work.depthwise else {"out_channels": len(outputs)}),
         )  # fmt: skip
 

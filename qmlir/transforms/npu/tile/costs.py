@@ -122,13 +122,9 @@ class TileCommands:
             queue=self.engines.index(self.engines.array), waits=(), ctx=0,
             data=self._place(self._reading[0] if self._reading else self.engines.external),
             weights=self._constant("weights"), bias=self._constant("bias"), sums=self._place(self.engines.sums),
-            init=Init.BIAS, data_bits=work.data_bits, weight_bits=work.weight_bits, sum_bits=work.sum_bits,
-            bias_bits=work.bias_bits, bias_shift=0,
-            zero_point=0, weight_zero_point=0, rows=seen[0], columns=seen[1], channels=channels,
-            row_pitch=seen[1] * pixel, pixel_pitch=pixel, out_rows=rows, out_columns=columns,
-            kernel_rows=work.kernel[0], kernel_columns=work.kernel[1], stride_rows=work.stride[0],
-            stride_columns=work.stride[1], dilation_rows=work.dilation[0], dilation_columns=work.dilation[1], top=0,
-            left=0,
+            init=Init.BIAS, bias_shift=0, zero_point=0, weight_zero_point=0, rows=seen[0], columns=seen[1],
+            channels=channels, row_pitch=seen[1] * pixel, pixel_pitch=pixel, out_rows=rows, out_columns=columns,
+            top=0, left=0, **work.widths, **work.window,
         )  # fmt: skip
         return ConvolveDepthwise(**fields) if work.depthwise else Convolve(**fields, out_channels=outputs)
 

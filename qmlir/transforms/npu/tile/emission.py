@@ -85,7 +85,7 @@ class View:
 class Emitter:
     """Emits the commands of a network at the end of a block.
 
-    tensors    the network's values → the buffers that hold them, dense
+    tensors    the network's values, and the arguments of layers' bodies → where they lie, dense
     stays      values that stay inside the device → their addresses there
     layers     the layer names that `Mark` commands refer to
     rests      for each layer, the memory that tensors staying inside the device leave to its tiles
@@ -150,20 +150,14 @@ class Emitter:
         self.copy(queue, source, target, array.nbytes)
         return target
 
-    def views(self, value: SSAValue, inside: Mapping[SSAValue, SSAValue] | None = None) -> list[View]:
-        """A value of the network as one view [H, W, C] for each image.
-
-        Args:
-            value: A tensor of the network, or a constant of a layer.
-            inside: Arguments of a layer's body → the network's values.
-        """
-        outer = (inside or {}).get(value, value)
-        shape, bits = shape_of(outer), 8 * stored_dtype(outer).itemsize
-        constant = getattr(outer.owner, "value", None) if outer not in self.tensors else None
+    def views(self, value: SSAValue) -> list[View]:
+        """A tensor of the network, an argument of a layer's body, or a layer's constant as one view for each image."""
+        shape, bits = shape_of(value), 8 * stored_dtype(value).itemsize
+        constant = getattr(value.owner, "value", None) if value not in self.tensors else None
         if isinstance(constant, WeightsAttr):
             memory, spot = self.engines.constants("ifm"), self.constant(constant.array, "ifm")
         else:
-            spot = self.tensors[outer]
+            spot = self.tensors[value]
             memory = self.memory_of(spot)
         images, image = as_images(shape)
         first = View.dense(memory, spot, image, bits)

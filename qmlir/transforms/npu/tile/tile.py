@@ -148,21 +148,22 @@ def tile_layer(emitter: Emitter, layer: LayerOp) -> None:
         LoweringError: The layer has a form without commands, or does not fit the device's memories.
     """
     operations = operations_of(layer)
-    outer: dict[SSAValue, SSAValue] = dict(zip(layer.block.args, layer.inputs, strict=True))
+    for argument, value in zip(layer.block.args, layer.inputs, strict=True):
+        emitter.tensors[argument] = emitter.views(value)[0].spot
     first, *rest = operations
     match first:
         case qint.Conv2DOp() | qint.DepthwiseConv2DOp() | qint.FullyConnectedOp():
             from qmlir.transforms.npu.tile.contraction import tile_contraction
 
-            tile_contraction(emitter, layer, first, rest, outer)
+            tile_contraction(emitter, layer, first, rest)
         case qint.GlobalSumPoolOp():
-            tile_reduction(emitter, layer, first, rest, outer)
+            tile_reduction(emitter, layer, first, rest)
         case qint.MaxPool2DOp() | qint.AveragePool2DOp() if not rest:
-            tile_pool(emitter, layer, first, outer)
+            tile_pool(emitter, layer, first)
         case MovementOp() | StorageCastOp() if not rest:
-            tile_movement(emitter, layer, first, outer)
+            tile_movement(emitter, layer, first)
         case qint.RequantizeOp() | qint.LookupOp() | qint.AddOp() | qint.MulOp():
-            tile_elementwise(emitter, layer, operations, outer)
+            tile_elementwise(emitter, layer, operations)
         case _:
             raise LoweringError(first.name, layer.label.data, "must be a layer that the device has commands for")
 

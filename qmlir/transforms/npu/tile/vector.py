@@ -97,13 +97,11 @@ def _arithmetic(
 # ---------------------------------------------------------------------------------------------------------------
 
 
-def tile_elementwise(
-    emitter: Emitter, layer: LayerOp, chain: Sequence[Operation], outer: dict[SSAValue, SSAValue]
-) -> None:
+def tile_elementwise(emitter: Emitter, layer: LayerOp, chain: Sequence[Operation]) -> None:
     """Emits the commands of a chain of elementwise operations, in pieces that fit."""
     post = emitter.engines.post
     targets = emitter.result(layer.outputs[0], layer.label.data)
-    sources = {v: emitter.views(v, outer) for op in chain for v in op.operands if v.owner not in chain}
+    sources = {v: emitter.views(v) for op in chain for v in op.operands if v.owner not in chain}
     per_channel = any(isinstance(op, qint.RequantizeOp) and len(op.multiplier) > 1 for op in chain)
     for n, target in enumerate(targets):
         inputs = {v: broadcast(views[n if len(views) > 1 else 0], target.shape) for v, views in sources.items()}
@@ -185,12 +183,10 @@ def split(shape: tuple[int, int, int], most: int) -> Iterator[tuple[range, range
 # ---------------------------------------------------------------------------------------------------------------
 
 
-def tile_pool(
-    emitter: Emitter, layer: LayerOp, op: qint.MaxPool2DOp | qint.AveragePool2DOp, outer: dict[SSAValue, SSAValue]
-) -> None:
+def tile_pool(emitter: Emitter, layer: LayerOp, op: qint.MaxPool2DOp | qint.AveragePool2DOp) -> None:
     """Emits the commands of a pool, for some rows and channels of its result at a time."""
     queue = emitter.engines.pool
-    sources, targets = emitter.views(op.x, outer), emitter.result(layer.outputs[0], layer.label.data)
+    sources, targets = emitter.views(op.x), emitter.result(layer.outputs[0], layer.label.data)
     for source, target in zip(sources, targets, strict=True):
         work = _windows(op, source, target)
         tile = _pool_tile(emitter, op, work, source, target)
@@ -198,7 +194,7 @@ def tile_pool(
             (seen_rows, top), (seen_columns, left) = work.seen(0, at[0]), work.seen(1, at[1])
             data = emitter.load(source.box(seen_rows, seen_columns, at[2]), queue)
             room = emitter.room(part, queue)
-            _pool(emitter, data, room, _window_of(op, (top, left)))
+            _pool(emitter, data, room, _fields(op, work, (top, left)))
             emitter.store(room, part, queue)
 
 
@@ -249,15 +245,9 @@ def _pool_tile(
     return tile[0], tile[1], tile[2]
 
 
-def _window_of(op: qint.MaxPool2DOp | qint.AveragePool2DOp, before: tuple[int, int]) -> dict[str, int]:
-    """The fields of a pool's command that describe its windows."""
-    (kernel_rows, kernel_columns), (stride_rows, stride_columns) = op.window_values(), op.stride_values()
-    dilation_rows, dilation_columns = op.dilation_values()
-    fields = POOL_OF_ONE | {
-        "kernel_rows": kernel_rows, "kernel_columns": kernel_columns, "stride_rows": stride_rows,
-        "stride_columns": stride_columns, "dilation_rows": dilation_rows, "dilation_columns": dilation_columns,
-        "top": before[0], "left": before[1],
-    }  # fmt: skip
+def _fields(op: qint.MaxPool2DOp | qint.AveragePool2DOp, work: Work, before: tuple[int, int]) -> dict[str, int]:
+    """The fields of a pool's command that say what it computes of which windows."""
+    fields = POOL_OF_ONE | work.window | {"top": before[0], "left": before[1]}
     if isinstance(op, qint.MaxPool2DOp):
         return fields
     count_padding, zero_point = int(bool(op.count_include_pad)), op.zero_point.value.data
@@ -265,18 +255,18 @@ def _window_of(op: qint.MaxPool2DOp | qint.AveragePool2DOp, before: tuple[int, i
 
 
 POOL_OF_ONE: dict[str, int] = {
-    "pooling": Pooling.MAX, "kernel_rows": 1, "kernel_columns": 1, "stride_rows": 1, "stride_columns": 1,
-    "dilation_rows": 1, "dilation_columns": 1, "top": 0, "left": 0, "count_padding": 0, "zero_point": 0,
+    "pooling": Pooling.MAX, "top": 0, "left": 0, "count_padding": 0, "zero_point": 0,
+    **Work(1, 1, 1, 1, 1, 1).window,
 }  # fmt: skip
 """The windows of a pool that copies: the maximum of a single element."""
 
 
-def _pool(emitter: Emitter, source: View, target: View, windows: dict[str, int]) -> None:
+def _pool(emitter: Emitter, source: View, target: View, fields: dict[str, int]) -> None:
     emitter.issue(
         emitter.engines.pool, Pool, bits=source.bits, source=source.spot, rows=source.shape[0],
         columns=source.shape[1], channels=source.shape[2], row_pitch=source.row_pitch, pixel_pitch=source.pixel_pitch,
         target=target.spot, out_rows=target.shape[0], out_columns=target.shape[1], target_row=target.row_pitch,
-        target_pixel=target.pixel_pitch, **windows,
+        target_pixel=target.pixel_pitch, **fields,
     )  # fmt: skip
 
 
@@ -288,12 +278,11 @@ def tile_reduction(
     layer: LayerOp,
     op: qint.GlobalSumPoolOp,
     chain: Sequence[Operation],
-    outer: dict[SSAValue, SSAValue],
 ) -> None:
     """Emits the commands that sum an image, some channels and rows at a time, and the operations after them."""
     pool, post = emitter.engines.pool, emitter.engines.post
-    sources, targets = emitter.views(op.x, outer), emitter.result(layer.outputs[0], layer.label.data)
-    others = {v: emitter.views(v, outer) for step in chain for v in step.operands if v.owner not in (op, *chain)}
+    sources, targets = emitter.views(op.x), emitter.result(layer.outputs[0], layer.label.data)
+    others = {v: emitter.views(v) for step in chain for v in step.operands if v.owner not in (op, *chain)}
     room = _brought_room(emitter, [sources[0], *(views[0] for views in others.values())])
     sums_room = emitter.regions[emitter.engines.sums.id, "acc"].size // 2
     for n, (source, target) in enumerate(zip(sources, targets, strict=True)):
@@ -329,10 +318,10 @@ def _brought_room(emitter: Emitter, views: Sequence[View]) -> int:
 # Tiles layers that only move data, as copies of strided boxes; aliases.py handles layers whose result is a view.
 
 
-def tile_movement(emitter: Emitter, layer: LayerOp, op: Operation, outer: dict[SSAValue, SSAValue]) -> None:
+def tile_movement(emitter: Emitter, layer: LayerOp, op: Operation) -> None:
     """Emits the copies of a layer, and the fill of padding; a reshape or storage cast of a constant emits nothing."""
     if isinstance(op, ReshapeOp | StorageCastOp):
-        emitter.tensors[layer.outputs[0]] = emitter.views(op.operands[0], outer)[0].spot
+        emitter.tensors[layer.outputs[0]] = emitter.views(op.operands[0])[0].spot
         return
     emitter.result(layer.outputs[0], layer.label.data)
     target = emitter.tensors[layer.outputs[0]]
@@ -340,7 +329,7 @@ def tile_movement(emitter: Emitter, layer: LayerOp, op: Operation, outer: dict[S
     if isinstance(op, PadOp):
         _fill(emitter, op, target)
     for copy in copies(op):
-        source = emitter.views(copy.source, outer)[0].spot
+        source = emitter.views(copy.source)[0].spot
         for box in _boxes(copy, source, target, bits, emitter):
             _copy(emitter, *box)
 

@@ -74,6 +74,18 @@ class Work:
         """The number of elements of the window."""
         return self.kernel[0] * self.kernel[1]
 
+    @property
+    def window(self) -> dict[str, int]:
+        """The fields of a command that describe its windows; padding depends on the tile."""
+        names = ("rows", "columns")
+        sides = (("kernel", self.kernel), ("stride", self.stride), ("dilation", self.dilation))
+        return {f"{what}_{name}": n for what, sizes in sides for name, n in zip(names, sizes, strict=True)}
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """The fields of a contraction's command that hold widths of elements."""
+        return {name: getattr(self, name) for name in ("data_bits", "weight_bits", "sum_bits", "bias_bits")}
+
     def seen(self, axis: int, outputs: range) -> tuple[range, int]:
         """What windows cover along an axis.
 
