@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
@@ -167,7 +168,7 @@ class Simulated:
         self.program, self.device, self.routines, self.native = program, device, routines, native
         self.signature = Signature(*(tuple(map(_spec, ports)) for ports in (program.inputs, program.outputs)))
         self.ledger, self.filled = tuple(ledger), dict(filled or {})
-        called = {f.sym_name.data: _Routine(f, native) for f in routines.ops if isinstance(f, func.FuncOp)}
+        called = {f.sym_name.data: _compiled(f, native) for f in routines.ops if isinstance(f, func.FuncOp)}
         self._simulator = Simulator(program, device, called)
 
     def __call__(self, inputs: Array | Mapping[str, Array]) -> Any:
@@ -255,19 +256,16 @@ def host_file(path: str | Path) -> Path:
     return Path(path).with_suffix(".host.mlir")
 
 
-class _Routine:
+def _compiled(function: func.FuncOp, native: Native) -> Callable[..., Sequence[Array]]:
     """A function that the host runs; it is compiled when it is first called."""
 
-    def __init__(self, function: func.FuncOp, native: Native):
-        self.function, self.native = function, native
-        self.code: Callable[[Sequence[Array]], Sequence[Array]] | None = None
+    @cache
+    def code() -> Callable[[Sequence[Array]], Sequence[Array]]:
+        public = function.clone()
+        public.properties.pop("sym_visibility", None)
+        return native(ModuleOp([public]))
 
-    def __call__(self, *inputs: Array) -> Sequence[Array]:
-        if self.code is None:
-            public = self.function.clone()
-            public.properties.pop("sym_visibility", None)
-            self.code = self.native(ModuleOp([public]))
-        return self.code(inputs)
+    return lambda *inputs: code()(inputs)
 
 
 def _spec(port: Any) -> TensorSpec:
