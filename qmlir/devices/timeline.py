@@ -91,42 +91,33 @@ class Fifo:
         return self.popped[before] if before >= 0 else 0
 
 
-@dataclass
 class Timeline:
     """The simulated time of a device, to which commands are added one after the other.
 
-    device     the device
-    tokens     the tokens that each added command pops and pushes; if empty, waits alone decide
     finished   for each queue, when each of its commands ended
     now        when the last of the commands so far ended
     busy       the resources that the last command kept busy, and when: name of its engine or bus, or of a memory
     """
 
-    device: Device
-    tokens: Sequence[Tokens] = ()
-    finished: list[list[int]] = field(init=False)
-    now: int = field(init=False, default=0)
-    busy: Mapping[str, Sequence[Interval]] = field(init=False, default_factory=dict[str, Sequence[Interval]])
-    _given: int = field(init=False, default=0)
-    _added: int = field(init=False, default=0)
-    _compared: frozenset[int] = field(init=False)
-    _hazards: Hazards | None = field(init=False, default=None)
-    _fifos: defaultdict[tuple[int, int], Fifo] = field(init=False)
-    _buses: list[Server] = field(init=False)
-    _names: list[str] = field(init=False)
-    _memories: list[Server] = field(init=False)
-    _pipelines: dict[int, int] = field(init=False, default_factory=dict[int, int])
+    def __init__(self, device: Device, tokens: Sequence[Tokens] = ()):
+        """The start of a program.
 
-    def __post_init__(self) -> None:
-        self.finished = [[] for _ in self.device.queue]
-        self._fifos = defaultdict(lambda: Fifo(self.device.sync.tokens))
-        self._compared = self.device.sync.compared([memory.id for memory in self.device.memory])
-        if self._compared:
-            self._hazards = Hazards(self.device)
-        servers = {queue.id: Server() for queue in self.device.queue}
-        self._names = [self.device.bus_of(queue) for queue in self.device.queue]
+        Args:
+            device: The device.
+            tokens: The tokens that each added command pops and pushes; if empty, waits alone decide.
+        """
+        self.device, self.tokens = device, tokens
+        self.finished: list[list[int]] = [[] for _ in device.queue]
+        self.now = self._given = self._added = 0
+        self.busy: Mapping[str, Sequence[Interval]] = {}
+        self._fifos: defaultdict[tuple[int, int], Fifo] = defaultdict(lambda: Fifo(device.sync.tokens))
+        self._compared = device.sync.compared([memory.id for memory in device.memory])
+        self._hazards = Hazards(device) if self._compared else None
+        servers = {queue.id: Server() for queue in device.queue}
+        self._names = [device.bus_of(queue) for queue in device.queue]
         self._buses = [servers[name] for name in self._names]
-        self._memories = [Server() for _ in self.device.memory]
+        self._memories = [Server() for _ in device.memory]
+        self._pipelines: dict[int, int] = {}
 
     def add(self, command: Command, touched: Footprint) -> Interval:
         """Runs a command after all commands that were added before; returns when it was busy.

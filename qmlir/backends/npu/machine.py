@@ -5,7 +5,7 @@ commands change all of them.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -22,7 +22,6 @@ Bytes = npt.NDArray[np.uint8]
 T = TypeVar("T", np.uint8, np.bool_)
 
 
-@dataclass
 class _Contents:
     """The part of a memory that a program touches.
 
@@ -30,14 +29,9 @@ class _Contents:
     written   which bytes were written, or were there from the start; the same for all networks
     """
 
-    memory: Memory
-    size: int
-    networks: int
-    data: Bytes = field(init=False)
-    written: npt.NDArray[np.bool_] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.data, self.written = np.zeros((self.networks, self.size), np.uint8), np.zeros((1, self.size), np.bool_)
+    def __init__(self, memory: Memory, size: int, networks: int):
+        self.memory = memory
+        self.data, self.written = np.zeros((networks, size), np.uint8), np.zeros((1, size), np.bool_)
 
 
 class Memories:

@@ -70,6 +70,21 @@ class PartOp(IRDLOperation, abc.ABC):
 
     BASE_TRAITS: ClassVar = (IsolatedFromAbove(), Pure(), SingleBlockImplicitTerminator(YieldOp))
 
+    def __init__(
+        self,
+        label: str,
+        inputs: Sequence[SSAValue],
+        outputs: Sequence[Attribute],
+        body: Region | None = None,
+        properties: dict[str, Attribute] | None = None,
+    ):
+        super().__init__(
+            operands=[list(inputs)],
+            result_types=[list(outputs)],
+            properties={"label": StringAttr(label), **(properties or {})},
+            regions=[body or Region(Block(arg_types=[v.type for v in inputs]))],
+        )
+
     @property
     def block(self) -> Block:
         """The single block of the body."""
@@ -171,16 +186,6 @@ class LayerOp(PartOp):
     name = "npu.layer"
     traits = traits_def(*PartOp.BASE_TRAITS)
 
-    def __init__(
-        self, label: str, inputs: Sequence[SSAValue], outputs: Sequence[Attribute], body: Region | None = None
-    ):
-        super().__init__(
-            operands=[list(inputs)],
-            result_types=[list(outputs)],
-            properties={"label": StringAttr(label)},
-            regions=[body or Region(Block(arg_types=[v.type for v in inputs]))],
-        )
-
 
 @irdl_op_definition
 class HostOp(PartOp):
@@ -204,14 +209,9 @@ class HostOp(PartOp):
         reasons: str | None = None,
         cycles: int | None = None,
     ):
-        properties: dict[str, Attribute] = {"label": StringAttr(label)}
+        properties: dict[str, Attribute] = {}
         if reasons is not None:
             properties[REASONS] = StringAttr(reasons)
         if cycles is not None:
             properties[CYCLES] = IntegerAttr(cycles, i64)
-        super().__init__(
-            operands=[list(inputs)],
-            result_types=[list(outputs)],
-            properties=properties,
-            regions=[body or Region(Block(arg_types=[v.type for v in inputs]))],
-        )
+        super().__init__(label, inputs, outputs, body, properties)

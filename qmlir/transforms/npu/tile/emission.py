@@ -5,7 +5,7 @@ later lets them share memory.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
 
@@ -81,7 +81,6 @@ class View:
         return self.box(rows, range(self.shape[1]), range(self.shape[2]))
 
 
-@dataclass
 class Emitter:
     """Emits the commands of a network at the end of a block.
 
@@ -91,20 +90,17 @@ class Emitter:
     rests      for each layer, the memory that tensors staying inside the device leave to its tiles
     """
 
-    device: Device
-    builder: Builder
-    tensors: dict[SSAValue, Spot] = field(default_factory=dict[SSAValue, Spot])
-    stays: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
-    layers: list[str] = field(default_factory=list[str])
-    rests: list[Rest | None] = field(default_factory=list["Rest | None"])
-    _constants: dict[tuple[bytes, str], SSAValue] = field(default_factory=dict[tuple[bytes, str], SSAValue])
-    _contexts: dict[_Finish, int] = field(default_factory=dict[_Finish, int])
-    _tables: dict[Operation, Spot] = field(default_factory=dict[Operation, Spot])
-    _next_context: int = 0
-
-    def __post_init__(self) -> None:
-        self.engines = Engines.of(self.device)
-        self._memories = {memory.id: memory for memory in self.device.memory}
+    def __init__(self, device: Device, builder: Builder):
+        self.device, self.builder, self.engines = device, builder, Engines.of(device)
+        self.tensors: dict[SSAValue, Spot] = {}
+        self.stays: dict[SSAValue, int] = {}
+        self.layers: list[str] = []
+        self.rests: list[Rest | None] = []
+        self._constants: dict[tuple[bytes, str], SSAValue] = {}
+        self._contexts: dict[_Finish, int] = {}
+        self._tables: dict[Operation, Spot] = {}
+        self._next_context = 0
+        self._memories = {memory.id: memory for memory in device.memory}
 
     @property
     def regions(self) -> Mapping[tuple[str, Role], Region]:
