@@ -1,6 +1,6 @@
 """Predicts the cost of a contraction's tiling from the commands of its tiles, queue by queue; packs weights."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cache
@@ -285,7 +285,7 @@ class Costs:
     def __init__(self, work: Work, device: Device, engines: Engines):
         self.work, self.device, self.engines = work, device, engines
         self.commands = TileCommands(work, device, engines)
-        self._array, self._post = engines.index(engines.array), engines.index(engines.post)
+        self._array = engines.index(engines.array)
         self._known: dict[tuple[object, ...], Usage] = {}
 
     def price(self, shape: Shape, outputs_outside: bool, data: Stay, weights: Stay) -> Price:
@@ -313,51 +313,48 @@ class Costs:
 
     def _tiles(self, shape: Shape) -> Usage:
         """The usage of all sums and of the commands that follow them."""
-        work = self.work
+        work, sizes = self.work, (shape.rows, shape.columns, shape.outputs)
+        totals = (work.out_rows, work.out_columns, work.out_channels)
         return self._sum(
-            count * self._tile(rows, columns, outputs, shape)
-            for (rows, a), (columns, b), (outputs, c) in product(
-                cut(work.out_rows, shape.rows),
-                cut(work.out_columns, shape.columns),
-                cut(work.out_channels, shape.outputs),
-            )
-            for count in [a * b * c]
+            a * b * c * self._tile(rows, columns, outputs, shape.terms)
+            for (rows, a), (columns, b), (outputs, c) in product(*map(cut, totals, sizes))
         )
 
-    def _tile(self, rows: int, columns: int, outputs: int, shape: Shape) -> Usage:
+    def _once(self, key: tuple[object, ...], find: Callable[[], Usage]) -> Usage:
+        """The usage of a key, which is found when it is first asked for."""
+        if key not in self._known:
+            self._known[key] = find()
+        return self._known[key]
+
+    def _tile(self, *box: int) -> Usage:
+        """The usage of a tile of rows, columns, outputs and terms."""
+        return self._once(("tile", *box), lambda: self._finished_sums(*box))
+
+    def _finished_sums(self, rows: int, columns: int, outputs: int, terms: int) -> Usage:
         """The usage of a tile's sums and the commands after them; if pipelined, these overlap the last slice."""
-        terms = shape.terms
-        key = ("tile", rows, columns, outputs, terms)
-        if key in self._known:
-            return self._known[key]
         commands = self.commands
         slices = ((outputs, 1),) if self.work.depthwise else cut(self.work.channels, terms)
         sums = self._sum(n * self._usage([commands.sums(rows, columns, outputs, k)]) for k, n in slices)
         following = self._usage(commands.following(rows, columns, outputs))
-        moved = self._usage(commands.moved(rows, columns, outputs))
+        both = sums + following
         if self.engines.post is self.engines.array and self.engines.array.pipelined:
             last = self._usage([commands.sums(rows, columns, outputs, slices[-1][0])])
             hidden = min(last[self._array], following[self._array])
-            both = sums + following
             both[self._array] = max(both[self._array] - hidden, both[len(self.device.queue) :].max())
-        else:
-            both = sums + following
-        self._known[key] = both + moved
-        return self._known[key]
+        return both + self._usage(commands.moved(rows, columns, outputs))
 
     def _tail(self, shape: Shape) -> Usage:
         """The usage after the last sums: finishing them, and storing the last results."""
         commands, box = self.commands, (shape.rows, shape.columns, shape.outputs)
-        if (key := ("tail", *box)) not in self._known:
-            own = self._sum([]) if self.engines.post is self.engines.array else self._usage(commands.following(*box))
-            self._known[key] = own + self._usage(commands.stored(*box))
-        return self._known[key]
+        apart = self.engines.post is not self.engines.array
+        return self._once(
+            ("tail", *box),
+            lambda: self._usage(commands.following(*box) if apart else []) + self._usage(commands.stored(*box)),
+        )
 
-    def _load(self, rows: int, columns: int, channels: int) -> Usage:
-        key = ("data", rows, columns, channels)
-        if key not in self._known:
-            self._known[key] = self._usage(self.commands.data(rows, columns, channels))
-        return self._known[key]
+    def _load(self, *box: int) -> Usage:
+        """The usage of loading rows, columns and channels of the data."""
+        return self._once(("data", *box), lambda: self._usage(self.commands.data(*box)))
 
     def _data_loads(self, shape: Shape) -> Usage:
         work = self.work
@@ -372,13 +369,13 @@ class Costs:
     def _weights_loads(self, shape: Shape) -> Usage:
         work = self.work
         slices = ((1, 1),) if work.depthwise else cut(work.channels, shape.terms)
-        key = ("weights", shape.outputs, shape.terms)
-        if key not in self._known:
-            self._known[key] = self._sum(
+        return self._once(
+            ("weights", shape.outputs, shape.terms),
+            lambda: self._sum(
                 a * b * self._usage(self.commands.weights(n, k))
                 for (n, a), (k, b) in product(cut(work.out_channels, shape.outputs), slices)
-            )
-        return self._known[key]
+            ),
+        )
 
     def _sum(self, usages: Iterable[Usage]) -> Usage:
         return sum(usages, nothing_used(self.device))
