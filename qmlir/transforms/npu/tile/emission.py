@@ -97,7 +97,7 @@ class Emitter:
         self.layers: list[str] = []
         self.rests: list[Rest | None] = []
         self._constants: dict[tuple[bytes, str], SSAValue] = {}
-        self._contexts: dict[_Finish, int] = {}
+        self._contexts: dict[tuple[Operation, range | None], int] = {}
         self._tables: dict[Operation, Spot] = {}
         self._next_context = 0
         self._memories = {memory.id: memory for memory in device.memory}
