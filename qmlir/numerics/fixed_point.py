@@ -128,7 +128,7 @@ def quantize(
     with np.errstate(all="ignore"):
         divisor = QUANTIZATIONS[by].divisor(np.asarray(scale, np.float64))
     formula = Quantize(qmin, qmax, np.dtype(f"i{stored.itemsize}"), by)
-    return formula(*map(Lanes, (x, divisor, np.asarray(zero_point, np.float64)))).array.view(stored)
+    return _blockwise(formula, np.asarray(x), divisor, np.asarray(zero_point, np.float64)).view(stored)
 
 
 def quantize_in_float32(
@@ -141,7 +141,20 @@ def quantize_in_float32(
 def dequantize(q: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, dtype: npt.DTypeLike = np.float32) -> Array:
     """x = dtype(S · (q − Z)): an exact integer difference, a product in float64, a single rounding to `dtype`.   (4)"""
     formula = Dequantize(np.asarray(q).dtype.kind != "u", I64, np.dtype(dtype))
-    return formula(*map(Lanes, (q, np.asarray(scale, np.float64), np.asarray(zero_point, np.int64)))).array
+    return _blockwise(formula, np.asarray(q), np.asarray(scale, np.float64), np.asarray(zero_point, np.int64))
+
+
+BLOCK = 1 << 14
+"""Elements that are computed at a time by single parameters: their intermediate values stay in the cache."""
+
+
+def _blockwise(formula: Quantize | Dequantize, x: Array, *parameters: Array) -> Array:
+    """The formula of an array and parameters that broadcast against it."""
+    if x.size <= BLOCK or any(p.size > 1 for p in parameters):
+        return formula(*map(Lanes, (x, *parameters))).array
+    numbers, flat = [Lanes(p.reshape(())) for p in parameters], x.reshape(-1)
+    blocks = [formula(Lanes(flat[at : at + BLOCK]), *numbers).array for at in range(0, x.size, BLOCK)]
+    return np.concatenate(blocks).reshape(x.shape)
 
 
 # A real multiplier as integers.
