@@ -5,8 +5,25 @@ quantization except that element types may be quantized.
 """
 
 from collections.abc import Sequence
+from typing import TypeVar, cast
 
 from xdsl.ir import Dialect, Operation
+from xdsl.irdl import IRDLOperation, irdl_op_definition
+
+Kind = TypeVar("Kind", bound=IRDLOperation)
+
+
+def named(name: str, base: type[Kind], meaning: str) -> type[Kind]:
+    """Defines an operation that adds only a name and a meaning to its base class.
+
+    Args:
+        name: The operation's name with its dialect's, such as `arith.extsi`.
+        base: The class that defines operands, results and rules.
+        meaning: The docstring.
+    """
+    words = "".join(word.capitalize() for word in name.partition(".")[2].split("_"))
+    made = irdl_op_definition(type(f"{words}Op", (base,), {"name": name, "__doc__": meaning}))
+    return cast(type[Kind], made)
 
 
 def completed(dialect: Dialect, operations: Sequence[type[Operation]]) -> Dialect:

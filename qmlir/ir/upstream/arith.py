@@ -18,7 +18,7 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.ir.types import is_integer, is_vector
-from qmlir.ir.upstream import completed
+from qmlir.ir.upstream import completed, named
 
 _INTEGERS = (
     SignlessIntegerConstraint
@@ -92,19 +92,9 @@ class FloatToIntegerOp(ConversionOp, ABC):
     result = result_def(_INTEGERS)
 
 
-@irdl_op_definition
-class ExtSIOp(IntegerConversionOp):
-    """Sign-extends an integer."""
+class ExtensionOp(IntegerConversionOp, ABC):
+    """Base of the conversions of an integer to more bits."""
 
-    name = "arith.extsi"
-    WIDENS: ClassVar = True
-
-
-@irdl_op_definition
-class ExtUIOp(IntegerConversionOp):
-    """Zero-extends an integer."""
-
-    name = "arith.extui"
     WIDENS: ClassVar = True
 
 
@@ -116,33 +106,12 @@ class TruncIOp(IntegerConversionOp):
     WIDENS: ClassVar = False
 
 
-@irdl_op_definition
-class SIToFPOp(IntegerToFloatOp):
-    """Converts a signed integer to a float."""
-
-    name = "arith.sitofp"
-
-
-@irdl_op_definition
-class UIToFPOp(IntegerToFloatOp):
-    """Converts an unsigned integer to a float."""
-
-    name = "arith.uitofp"
-
-
-@irdl_op_definition
-class FPToSIOp(FloatToIntegerOp):
-    """Converts a float to a signed integer."""
-
-    name = "arith.fptosi"
-
-
-@irdl_op_definition
-class FPToUIOp(FloatToIntegerOp):
-    """Converts a float to an unsigned integer."""
-
-    name = "arith.fptoui"
-
+ExtSIOp = named("arith.extsi", ExtensionOp, "Sign-extends an integer.")
+ExtUIOp = named("arith.extui", ExtensionOp, "Zero-extends an integer.")
+SIToFPOp = named("arith.sitofp", IntegerToFloatOp, "Converts a signed integer to a float.")
+UIToFPOp = named("arith.uitofp", IntegerToFloatOp, "Converts an unsigned integer to a float.")
+FPToSIOp = named("arith.fptosi", FloatToIntegerOp, "Converts a float to a signed integer.")
+FPToUIOp = named("arith.fptoui", FloatToIntegerOp, "Converts a float to an unsigned integer.")
 
 COMPLETED = (ExtSIOp, ExtUIOp, TruncIOp, SIToFPOp, UIToFPOp, FPToSIOp, FPToUIOp)
 """The operations of this file that replace xDSL's operations of the same name."""

@@ -41,7 +41,7 @@ from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.ir.types import is_vector
-from qmlir.ir.upstream import completed
+from qmlir.ir.upstream import completed, named
 
 GEP_INBOUNDS = 3
 """`noWrapFlags` of an `inbounds` GEP; LLVM 19 has a unit property `inbounds` instead, so qmlir's GEPs carry both."""
@@ -80,18 +80,8 @@ class FloatToIntegerOp(FloatIntegerCastOp, ABC):
     result = result_def(_INTEGERS)
 
 
-@irdl_op_definition
-class FPToSIOp(FloatToIntegerOp):
-    """Converts a float to a signed integer."""
-
-    name = "llvm.fptosi"
-
-
-@irdl_op_definition
-class FPToUIOp(FloatToIntegerOp):
-    """Converts a float to an unsigned integer."""
-
-    name = "llvm.fptoui"
+FPToSIOp = named("llvm.fptosi", FloatToIntegerOp, "Converts a float to a signed integer.")
+FPToUIOp = named("llvm.fptoui", FloatToIntegerOp, "Converts a float to an unsigned integer.")
 
 
 @irdl_op_definition
@@ -141,32 +131,10 @@ class OverflowingOp(IRDLOperation, ABC):
         super().__init__(operands=[lhs, rhs], result_types=[lhs.type], properties={"overflowFlags": overflow})
 
 
-@irdl_op_definition
-class AddOp(OverflowingOp):
-    """lhs + rhs."""
-
-    name = "llvm.add"
-
-
-@irdl_op_definition
-class SubOp(OverflowingOp):
-    """lhs − rhs."""
-
-    name = "llvm.sub"
-
-
-@irdl_op_definition
-class MulOp(OverflowingOp):
-    """lhs · rhs."""
-
-    name = "llvm.mul"
-
-
-@irdl_op_definition
-class ShlOp(OverflowingOp):
-    """lhs · 2^rhs."""
-
-    name = "llvm.shl"
+AddOp = named("llvm.add", OverflowingOp, "lhs + rhs.")
+SubOp = named("llvm.sub", OverflowingOp, "lhs − rhs.")
+MulOp = named("llvm.mul", OverflowingOp, "lhs · rhs.")
+ShlOp = named("llvm.shl", OverflowingOp, "lhs · 2^rhs.")
 
 
 @irdl_op_definition

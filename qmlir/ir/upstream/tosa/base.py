@@ -30,7 +30,6 @@ from xdsl.irdl import (
     IRDLOperation,
     VerificationContext,
     irdl_attr_definition,
-    irdl_op_definition,
     traits_def,
 )
 from xdsl.parser import AttrParser, Parser
@@ -332,13 +331,3 @@ class TosaOp(IRDLOperation, abc.ABC):
                 self.fail(f"needs operands whose shapes broadcast, got {kinds}")
             result.append(given.pop() if given else DYNAMIC_INDEX if others else 1)
         return tuple(result)
-
-
-Kind = TypeVar("Kind", bound=TosaOp)
-
-
-def named(name: str, base: type[Kind], meaning: str) -> type[Kind]:
-    """Defines an operation that adds only a name and a meaning, its docstring, to its base class."""
-    words = "".join(w.capitalize() for w in name.split("_"))
-    made = irdl_op_definition(type(f"{words}Op", (base,), {"name": f"tosa.{name}", "__doc__": meaning}))
-    return cast(type[Kind], made)

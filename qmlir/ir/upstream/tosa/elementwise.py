@@ -7,7 +7,8 @@ from xdsl.dialects.tosa import NanModeAttr, RoundingMode, RoundingModeAttr
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
-from qmlir.ir.upstream.tosa.base import TENSOR, TosaOp, element, fits, is_float, is_integer, known, named, sizes
+from qmlir.ir.upstream import named
+from qmlir.ir.upstream.tosa.base import TENSOR, TosaOp, element, fits, is_float, is_integer, known, sizes
 
 # ---------------------------------------------------------------------------------------------------------------
 # TOSA's elementwise operations on one, two or three tensors, which must have the same rank and broadcast.
@@ -95,7 +96,7 @@ COMPARISONS: dict[str, str] = {"equal": "a = b", "greater": "a > b", "greater_eq
 """Names and formulas of the functions of two elements that yield i1."""
 
 NAMED: dict[str, type[ElementwiseOp]] = {
-    name: named(name, base, meaning)
+    name: named(f"tosa.{name}", base, meaning)
     for base, table in ((UnaryOp, UNARY), (BinaryOp, BINARY), (ComparisonOp, COMPARISONS))
     for name, meaning in table.items()
 }
@@ -108,8 +109,8 @@ class ExtremumOp(BinaryOp, abc.ABC):
     nan_mode = opt_prop_def(NanModeAttr)
 
 
-MaximumOp = named("maximum", ExtremumOp, "max(a, b).")
-MinimumOp = named("minimum", ExtremumOp, "min(a, b).")
+MaximumOp = named("tosa.maximum", ExtremumOp, "max(a, b).")
+MinimumOp = named("tosa.minimum", ExtremumOp, "min(a, b).")
 
 
 @irdl_op_definition

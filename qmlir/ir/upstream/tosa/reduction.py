@@ -7,7 +7,8 @@ from xdsl.dialects.tosa import NanModeAttr
 from xdsl.ir import TypeAttribute
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 
-from qmlir.ir.upstream.tosa.base import TENSOR, TosaOp, element, fits, is_integer, named, numbers, sizes
+from qmlir.ir.upstream import named
+from qmlir.ir.upstream.tosa.base import TENSOR, TosaOp, element, fits, is_integer, numbers, sizes
 from qmlir.ir.upstream.tosa.contraction import ACCUMULATORS, SlidingOp
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -50,12 +51,12 @@ class ExtremumReductionOp(ReductionOp, abc.ABC):
     nan_mode = opt_prop_def(NanModeAttr)
 
 
-ReduceAllOp = named("reduce_all", LogicalReductionOp, "Whether all elements along `axis` are true.")
-ReduceAnyOp = named("reduce_any", LogicalReductionOp, "Whether any element along `axis` is true.")
-ReduceMaxOp = named("reduce_max", ExtremumReductionOp, "The greatest element along `axis`.")
-ReduceMinOp = named("reduce_min", ExtremumReductionOp, "The least element along `axis`.")
-ReduceProductOp = named("reduce_product", ReductionOp, "The product of the elements along `axis`.")
-ReduceSumOp = named("reduce_sum", ReductionOp, "The sum of the elements along `axis`.")
+ReduceAllOp = named("tosa.reduce_all", LogicalReductionOp, "Whether all elements along `axis` are true.")
+ReduceAnyOp = named("tosa.reduce_any", LogicalReductionOp, "Whether any element along `axis` is true.")
+ReduceMaxOp = named("tosa.reduce_max", ExtremumReductionOp, "The greatest element along `axis`.")
+ReduceMinOp = named("tosa.reduce_min", ExtremumReductionOp, "The least element along `axis`.")
+ReduceProductOp = named("tosa.reduce_product", ReductionOp, "The product of the elements along `axis`.")
+ReduceSumOp = named("tosa.reduce_sum", ReductionOp, "The sum of the elements along `axis`.")
 
 
 @irdl_op_definition
