@@ -199,6 +199,36 @@ def test_a_mean_of_images(element: str, tmp_path: Path) -> None:
     assert "QLinearGlobalAveragePool" in kinds(equal(module, tmp_path / "m.onnx", 2, 3, 5, 4))
 
 
+@pytest.mark.parametrize("operation", ["add", "mul"])
+def test_empty_tensors(operation: str, tmp_path: Path) -> None:
+    """Stay on floats: onnxruntime's operators on integers crash on an empty tensor beside a scalar."""
+    kind = f"tensor<3x2x0x{U8}>"
+    module = network(f"""
+      func.func @main(%x: tensor<3x2x0xf32>) -> tensor<3x2x0xf32> {{
+        %q = quant.qcast %x : tensor<3x2x0xf32> to {kind}
+        %c = nn.constant <tensor<ui8>, [1]> : tensor<{U8}>
+        %r = nn.{operation} %q, %c : {kind}, tensor<{U8}> -> {kind}
+        %y = quant.dcast %r : {kind} to tensor<3x2x0xf32>
+        func.return %y : tensor<3x2x0xf32>
+      }}""")
+    model = exported(onnxruntimes(module), tmp_path / "m.onnx", format=FORMAT)
+    assert operation.capitalize() in kinds(model)
+    assert run(tmp_path / "m.onnx", [np.zeros((3, 2, 0), np.float32)])[0].shape == (3, 2, 0)
+
+
+def test_products_of_no_terms(tmp_path: Path) -> None:
+    """Are the zero point, not 0 as of onnxruntime's operator on integers."""
+    module = network(f"""
+      func.func @main(%x: tensor<2x0xf32>) -> tensor<2x3xf32> {{
+        %q = quant.qcast %x : tensor<2x0xf32> to tensor<2x0x{I8}>
+        %c = nn.constant <tensor<0x3xi8>, "0x"> : tensor<0x3x{I8}>
+        %r = nn.matmul %q, %c : tensor<2x0x{I8}>, tensor<0x3x{I8}> -> tensor<2x3x{I8}>
+        %y = quant.dcast %r : tensor<2x3x{I8}> to tensor<2x3xf32>
+        func.return %y : tensor<2x3xf32>
+      }}""")
+    assert "MatMul" in kinds(equal(module, tmp_path / "m.onnx", 2, 0))
+
+
 def test_bytes_of_two_signs(tmp_path: Path) -> None:
     """No operator takes both: the operation stays between casts."""
     module = convolution(I8, W8, U8)
