@@ -16,9 +16,20 @@ from typing import Any, Generic, TypeVar
 from xdsl.dialects import func
 from xdsl.ir import Operation, SSAValue
 
+from qmlir.dialects import nn
 from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.nn.base import Clamped
+from qmlir.dialects.nn.elementwise import FunctionOp
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.errors import LoweringError
+from qmlir.ir.interfaces import Array, element_of
+from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import node_name
+from qmlir.policies.quantized_values import domain_bounds
+
+Bounds = tuple[float | None, float | None]
+"""The least and the greatest value; None means unbounded."""
 
 V = TypeVar("V")
 F = TypeVar("F", bound=Callable[[Any, Any], None])
@@ -98,3 +109,52 @@ def refusing(op: Operation) -> Generator[None]:
         yield
     except NoForm as why:
         raise LoweringError(op.name, node_name(op), why.need, got=why.got, remedy=why.remedy) from None
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What forms of several formats ask of operations and values.
+
+
+def constant(value: SSAValue) -> Array | None:
+    """Returns the array of a constant; None for a computed value."""
+    return value.owner.value.array if isinstance(value.owner, nn.ConstantOp) else None
+
+
+def fused_bounds(op: object) -> Bounds:
+    """Returns the real bounds of an operation's fused clamp."""
+    return op.bounds() if isinstance(op, Clamped) else (None, None)
+
+
+def argument_bounds(op: Operation, operand: SSAValue) -> Bounds:
+    """Returns the bounds to which the argument of a function must be clamped.
+
+    They are the ends of the function's domain beyond which the operand's quantized type represents numbers. There are
+    none if the operation is no function, or if the source model computes it on floats.
+    """
+    element = element_of(operand)
+    if not isinstance(op, FunctionOp) or not isinstance(element, UniformType) or ON_FLOATS in op.attributes:
+        return None, None
+    return domain_bounds(op, element)
+
+
+def require_uniform(op: QuantizeCastOp | DequantizeCastOp | StorageCastOp) -> None:
+    """Raises NoForm unless a cast's quantized type has scales per tensor or along one axis."""
+    found = quantized_element(op.input.type) or quantized_element(op.result.type)
+    if not isinstance(found, UniformType):
+        got = str(op.quantized_type)
+        raise NoForm("needs integers with one scale, or one for each index of one axis", got, "quantize per axis")
+
+
+class Names:
+    """A set of names, each of which is given out once."""
+
+    def __init__(self, taken: Sequence[str] = ()):
+        self.taken = set(taken)
+
+    def unique(self, wanted: str) -> str:
+        """Returns the wanted name if it is free, else the first free of `name.1`, `name.2`, …."""
+        name, n = wanted, 1
+        while name in self.taken:
+            name, n = f"{wanted}.{n}", n + 1
+        self.taken.add(name)
+        return name

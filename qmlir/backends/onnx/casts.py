@@ -5,12 +5,12 @@ from typing import Any
 import numpy as np
 from xdsl.ir import SSAValue
 
-from qmlir.backends.forms import NoForm
+from qmlir.backends.forms import require_uniform
 from qmlir.backends.onnx.graph import Tensor, tensor_type
 from qmlir.backends.onnx.values import Values, exports, stored_dtype
 from qmlir.dialects import nn
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
-from qmlir.dialects.quant.types import UniformType, quantized_element
+from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import element_of
 from qmlir.ir.rewriting import tensor_name
 
@@ -42,8 +42,7 @@ def _within(dtype: np.dtype[Any], value: SSAValue, x: Tensor, values: Values) ->
     ]
     if min(ends) > limits.min - 1 and max(ends) < limits.max + 1:
         return x
-    bounds = [values.graph.constant(np.array(limit, x.dtype)) for limit in (limits.min, limits.max)]
-    return values.graph.node("Clip", x, *bounds)
+    return values.clipped(x, limits.min, limits.max)
 
 
 @exports(nn.BitcastOp)
@@ -57,7 +56,7 @@ def bitcast(op: nn.BitcastOp, values: Values) -> None:
 @exports(QuantizeCastOp)
 def quantize_cast(op: QuantizeCastOp, values: Values) -> None:
     """Writes QuantizeLinear, behind a Clip if the storage range is narrower than its type."""
-    _require_uniform(op)
+    require_uniform(op)
     order = values.order(op.input)
     x = values.bounded(op.result, values.real(op.input, order))
     values.quantize(op.result, x, order, tensor_name(op.input))
@@ -66,7 +65,7 @@ def quantize_cast(op: QuantizeCastOp, values: Values) -> None:
 @exports(DequantizeCastOp)
 def dequantize_cast(op: DequantizeCastOp, values: Values) -> None:
     """Writes the value's DequantizeLinear, which all readers of its real values share."""
-    _require_uniform(op)
+    require_uniform(op)
     order = values.order(op.input)
     values.hold(op.result, values.real(op.input, order), order)
 
@@ -74,16 +73,6 @@ def dequantize_cast(op: DequantizeCastOp, values: Values) -> None:
 @exports(StorageCastOp)
 def storage_cast(op: StorageCastOp, values: Values) -> None:
     """Writes the same bits under another type, by Cast: ONNX's Cast between integers keeps the low bits."""
-    _require_uniform(op)
+    require_uniform(op)
     order, dtype = values.order(op.input), stored_dtype(op.result)
-    stored = values.stored(op.input, order)
-    if stored.dtype != dtype:
-        stored = values.graph.node("Cast", stored, to=tensor_type(dtype), dtype=dtype)
-    values.hold(op.result, stored, order)
-
-
-def _require_uniform(op: QuantizeCastOp | DequantizeCastOp | StorageCastOp) -> None:
-    found = quantized_element(op.input.type) or quantized_element(op.result.type)
-    if not isinstance(found, UniformType):
-        got = str(op.quantized_type)
-        raise NoForm("needs integers with one scale, or one for each index of one axis", got, "quantize per axis")
+    values.hold(op.result, values.graph.cast(values.stored(op.input, order), dtype), order)

@@ -8,16 +8,15 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
+from qmlir.backends.forms import argument_bounds, constant
 from qmlir.backends.onnx.graph import BOOL, WIDER, Graph, Tensor
-from qmlir.backends.onnx.values import Permutation, Values, constant, exports, identity
+from qmlir.backends.onnx.values import Permutation, Values, exports, identity
 from qmlir.dialects import nn
 from qmlir.dialects.nn.elementwise import ComparisonOp, FunctionOp, OperandPairOp, PointwiseOp, UnaryOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.formats.onnx import FUNCTIONS
 from qmlir.ir.interfaces import Shape, element_of, shape_of
-from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.types import dtype_of
-from qmlir.policies.quantized_values import domain_bounds
 
 # ---------------------------------------------------------------------------------------------------------------
 # Helpers for forms of elementwise operations, which work in the dimension order in which their operands exist.
@@ -40,16 +39,8 @@ def operands_in_order(values: Values, operands: Sequence[SSAValue], result: Shap
 def unary(kind: str, op: UnaryOp, values: Values, **attributes: Any) -> None:
     """Writes an operation with one operand as one node."""
     order = values.order(op.x)
-    x = within_domain(op, values, values.real(op.x, order))
+    x = values.clipped(values.real(op.x, order), *argument_bounds(op, op.x))
     values.define(op.y, values.graph.node(kind, x, dtype=result_dtype(op), **attributes), order)
-
-
-def within_domain(op: UnaryOp, values: Values, x: Tensor) -> Tensor:
-    """Clips the argument of a function to its domain if the operand's storage range reaches beyond the domain."""
-    element = element_of(op.x)
-    if not isinstance(op, FunctionOp) or not isinstance(element, UniformType) or ON_FLOATS in op.attributes:
-        return x
-    return values.clipped(x, *domain_bounds(op, element))
 
 
 def several(op: PointwiseOp, values: Values, form: Callable[..., Tensor]) -> None:
@@ -317,7 +308,7 @@ def _as_it_is(op: nn.ClampOp | nn.RequantizeOp, values: Values) -> None:
 def rsqrt(op: nn.RsqrtOp, values: Values) -> None:
     """Writes Sqrt and Reciprocal."""
     graph, order = values.graph, values.order(op.x)
-    x = within_domain(op, values, values.real(op.x, order))
+    x = values.clipped(values.real(op.x, order), *argument_bounds(op, op.x))
     values.define(op.y, graph.node("Reciprocal", graph.node("Sqrt", x)), order)
 
 

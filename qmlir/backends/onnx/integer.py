@@ -10,13 +10,13 @@ import numpy as np
 from xdsl.dialects.builtin import i8, i16, i32
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.forms import Forms, NoForm
+from qmlir.backends.forms import Forms, NoForm, constant
 from qmlir.backends.onnx.contraction import DEPTHWISE_FILTERS, IMAGES, window_attributes
 from qmlir.backends.onnx.elementwise import operands_in_order
 from qmlir.backends.onnx.graph import BOOL, Graph, Tensor
 from qmlir.backends.onnx.movement import along
 from qmlir.backends.onnx.reduction import pool_attributes
-from qmlir.backends.onnx.values import EXPORTS, Permutation, Values, constant, stored_dtype
+from qmlir.backends.onnx.values import EXPORTS, Permutation, Values, stored_dtype
 from qmlir.dialects import qint
 from qmlir.dialects.qint import QINT
 from qmlir.dialects.qint.normalization import FRACTION

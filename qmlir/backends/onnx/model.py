@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from qmlir.backends.forms import Names
 from qmlir.backends.onnx.graph import Graph, Node, Tensor, tensor_type
 from qmlir.files import write_together
 from qmlir.ir.interfaces import Array
@@ -19,21 +20,6 @@ ALIGNMENT = 4096
 """The alignment in bytes of weights in the file beside the model, so that a reader can memory-map them."""
 
 PRODUCER = "qmlir"
-
-
-class Names:
-    """A set of names, each of which is given out once."""
-
-    def __init__(self, taken: Sequence[str]):
-        self.taken = set(taken)
-
-    def unique(self, wanted: str) -> str:
-        """Returns the wanted name if it is free, else the first free of `name.1`, `name.2`, …."""
-        name, n = wanted, 1
-        while name in self.taken:
-            name, n = f"{wanted}.{n}", n + 1
-        self.taken.add(name)
-        return name
 
 
 def write_model(graph: Graph, outputs: Sequence[Tensor], signature: Signature, path: Path) -> list[Path]:
@@ -92,7 +78,7 @@ def _names(graph: Graph, ends: Sequence[Tensor], signature: Signature) -> dict[T
     for tensor in [*graph.constants, *(t for node in graph.nodes for t in node.outputs)]:
         if tensor not in names:
             names[tensor] = unique.unique(tensor.wanted)
-    called = Names([])
+    called = Names()
     for node in graph.nodes:
         node.wanted = called.unique(node.wanted)
     return names

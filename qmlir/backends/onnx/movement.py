@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
+from qmlir.backends.forms import constant
 from qmlir.backends.onnx.graph import INDEX, WIDER, Graph, Tensor, tensor_type
-from qmlir.backends.onnx.values import Permutation, Values, channels_first, constant, exports, identity
+from qmlir.backends.onnx.values import Permutation, Values, channels_first, exports, identity
 from qmlir.dialects import nn
 from qmlir.dialects.nn.movement import places
 from qmlir.ir.interfaces import Array, Shape, shape_of

@@ -12,12 +12,12 @@ import numpy as np
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.forms import Forms
+from qmlir.backends.forms import Forms, constant
 from qmlir.backends.onnx.contraction import DEPTHWISE_FILTERS, IMAGES, window_attributes
 from qmlir.backends.onnx.elementwise import operands_in_order
 from qmlir.backends.onnx.graph import MICROSOFT, Tensor
 from qmlir.backends.onnx.reduction import pool_attributes
-from qmlir.backends.onnx.values import EXPORTS, Permutation, StoredValues, Values, constant, identity
+from qmlir.backends.onnx.values import EXPORTS, Permutation, StoredValues, Values, identity
 from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import OperandPairOp, UnaryOp

@@ -6,10 +6,8 @@ import numpy as np
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.forms import Forms, NoForm
+from qmlir.backends.forms import Forms, NoForm, constant, fused_bounds
 from qmlir.backends.onnx.graph import Graph, Tensor
-from qmlir.dialects import nn
-from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
@@ -143,7 +141,7 @@ class Values:
 
     def bounded(self, value: SSAValue, x: Tensor) -> Tensor:
         """Clips real values to the bounds that an operation's fused clamp and its result's storage range set."""
-        element, (low, high) = element_of(value), _clamp(value)
+        element, (low, high) = element_of(value), fused_bounds(value.owner)
         if isinstance(element, UniformType):
             low, high = _limits(element, low, high)
         return self.clipped(x, low, high)
@@ -246,7 +244,7 @@ class StoredValues(Values):
         element = element_of(value)
         if not isinstance(element, UniformType):
             return super().bounded(value, x)
-        limits = _stored_limits(element, *_clamp(value))
+        limits = _stored_limits(element, *fused_bounds(value.owner))
         if limits == (None, None):
             return x
         return self.graph.node("Clip", x, *(None if q is None else self.graph.constant(np.array(q, x.dtype))
@@ -256,11 +254,6 @@ class StoredValues(Values):
         """Returns the stored integer nearest to a real number; the number itself if the value is not quantized."""
         element = element_of(value)
         return np.array(nearest(real, element) if isinstance(element, UniformType) else real)
-
-
-def constant(value: SSAValue) -> Array | None:
-    """Returns the array of a constant; None for a computed value."""
-    return value.owner.value.array if isinstance(value.owner, nn.ConstantOp) else None
 
 
 def stored_dtype(value: SSAValue) -> np.dtype[Any]:
@@ -290,12 +283,6 @@ def _storage(element: UniformType) -> np.dtype[Any]:
     if element.expressed != f32:
         raise NoForm("must stand for f32", str(element), "quantize the model again from its f32 form")
     return element.numpy_dtype
-
-
-def _clamp(value: SSAValue) -> tuple[float | None, float | None]:
-    """Returns the real bounds of the fused clamp of a value's operation; None means unbounded."""
-    op = value.owner
-    return op.bounds() if isinstance(op, Clamped) else (None, None)
 
 
 def _stored_limits(element: UniformType, low: float | None, high: float | None) -> tuple[int | None, int | None]:

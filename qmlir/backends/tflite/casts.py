@@ -2,13 +2,12 @@
 
 from typing import Any
 
-from qmlir.backends.forms import NoForm
+from qmlir.backends.forms import NoForm, require_uniform
 from qmlir.backends.tflite.graph import Tensor
 from qmlir.backends.tflite.kernels import KERNELS
 from qmlir.backends.tflite.values import UINT8, Values, declared, exports
 from qmlir.dialects import nn
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
-from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.ir.types import is_numpys_own
 
 
@@ -32,21 +31,21 @@ def bitcast(op: nn.BitcastOp, values: Values) -> None:
 @exports(QuantizeCastOp)
 def quantize_cast(op: QuantizeCastOp, values: Values) -> None:
     """Writes QUANTIZE, and MAXIMUM and MINIMUM if the storage range is narrower than its type."""
-    _require_uniform(op)
+    require_uniform(op)
     values.define(op.result, values.real(op.input))
 
 
 @exports(DequantizeCastOp)
 def dequantize_cast(op: DequantizeCastOp, values: Values) -> None:
     """Writes the value's DEQUANTIZE, which all float readers of the value share."""
-    _require_uniform(op)
+    require_uniform(op)
     values.hold(op.result, values.real(op.input))
 
 
 @exports(StorageCastOp)
 def storage_cast(op: StorageCastOp, values: Values) -> None:
     """Writes the same bits under another type, by RESHAPE or BITCAST; two casts in a row are written as one."""
-    _require_uniform(op)
+    require_uniform(op)
     source = op.input.owner.input if isinstance(op.input.owner, StorageCastOp) else op.input
     x, form = values.stored(source), values.form(op.result)
     if values.is_moved(declared(source)) != values.is_moved(declared(op.result)):
@@ -61,17 +60,7 @@ def _same_bits(values: Values, x: Tensor, result: Any) -> Tensor:
     if x.form == form:
         return x
     if x.dtype == form.dtype:
-        return values.graph.operator("RESHAPE", [x, values.graph.indices(form.shape)], form,
-                                     {"NewShape": list(form.shape)})  # fmt: skip
+        return values.graph.seen_as(x, form)
     if x.form.parameters is None or x.dtype == UINT8:
-        plain = values.graph.operator("RESHAPE", [x, values.graph.indices(form.shape)], form.typed(x.dtype),
-                                      {"NewShape": list(form.shape)})  # fmt: skip
-        return values.graph.operator("BITCAST", [plain], form)
+        return values.graph.operator("BITCAST", [values.graph.seen_as(x, form.typed(x.dtype))], form)
     raise NoForm("must keep the sign of its storage", str(result.type)[:160], "requantize to it")
-
-
-def _require_uniform(op: QuantizeCastOp | DequantizeCastOp | StorageCastOp) -> None:
-    found = quantized_element(op.input.type) or quantized_element(op.result.type)
-    if not isinstance(found, UniformType):
-        raise NoForm("needs integers with one scale, or one for each index of one axis", str(op.quantized_type),
-                     "quantize per axis")  # fmt: skip

@@ -10,14 +10,11 @@ import numpy as np
 import tflite  # pyright: ignore[reportMissingTypeStubs]
 from xdsl.ir import Attribute
 
-from qmlir.backends.forms import NoForm
+from qmlir.backends.forms import Bounds, NoForm
 from qmlir.backends.tflite.graph import Form
 from qmlir.backends.tflite.kernels import KERNELS
 from qmlir.dialects.quant.types import UniformType
 from qmlir.numerics import fixed_point
-
-Bounds = tuple[float | None, float | None]
-"""The least and the greatest value; None means unbounded."""
 
 ACTIVATIONS: dict[int, Bounds] = {0: (None, None), 1: (0.0, None), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
 """ActivationFunctionType → bounds, for NONE, RELU, RELU_N1_TO_1 and RELU6."""

@@ -7,10 +7,10 @@ from math import prod
 import numpy as np
 from xdsl.dialects.builtin import i32, i64
 
-from qmlir.backends.forms import NoForm
+from qmlir.backends.forms import NoForm, constant
 from qmlir.backends.tflite.graph import Graph, Options, Parameters, Tensor
 from qmlir.backends.tflite.kernels import KERNELS
-from qmlir.backends.tflite.values import INT8, INT16, UINT8, Values, constant, exports
+from qmlir.backends.tflite.values import INT8, INT16, UINT8, Values, exports
 from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType

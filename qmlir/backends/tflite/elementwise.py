@@ -6,19 +6,18 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.forms import NoForm
-from qmlir.backends.tflite.clamps import Bounds, activated, stored_bounds
+from qmlir.backends.forms import Bounds, NoForm, argument_bounds, constant, fused_bounds
+from qmlir.backends.tflite.clamps import activated, stored_bounds
 from qmlir.backends.tflite.graph import BOOL, INDEX, Graph, Options, Tensor
 from qmlir.backends.tflite.kernels import takes
-from qmlir.backends.tflite.values import INT8, MOVED, UINT8, Values, constant, declared, exports, real_bounds
+from qmlir.backends.tflite.values import INT8, MOVED, UINT8, Values, declared, exports
 from qmlir.dialects import nn
 from qmlir.dialects.nn.elementwise import BitwiseOp, ComparisonOp, FunctionOp, OperandPairOp, ShiftOp, UnaryOp
-from qmlir.dialects.quant.types import UniformType
 from qmlir.formats.tflite import FUNCTIONS
 from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.names import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.numerics import tables
-from qmlir.policies.quantized_values import domain_bounds, uniform
+from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtime_kernels import compared_storage, lacking
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -104,10 +103,8 @@ def within_domain(x: Tensor, operand: SSAValue, op: Operation, values: Values) -
         op: The function.
         values: The values of the function.
     """
-    element = element_of(operand)
-    if not isinstance(op, FunctionOp) or not isinstance(element, UniformType) or ON_FLOATS in op.attributes:
-        return x
-    return values.bounded(x, stored_bounds(element, x.form, domain_bounds(op, element)))
+    bounds = argument_bounds(op, operand)
+    return x if bounds == (None, None) else values.bounded(x, stored_bounds(element_of(operand), x.form, bounds))
 
 
 def several(op: Operation, values: Values, form: Callable[..., Tensor], *more: Any) -> None:
@@ -118,7 +115,7 @@ def several(op: Operation, values: Values, form: Callable[..., Tensor], *more: A
     if tabled(op, values):
         return
     y = form(values.graph, *(values.real(o) for o in op.operands), *more)
-    values.define(op.results[0], values.bounded(y, real_bounds(op)))
+    values.define(op.results[0], values.bounded(y, fused_bounds(op)))
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -192,10 +192,11 @@ class Graph:
 
     def reshaped(self, x: Tensor, shape: Shape) -> Tensor:
         """Reshapes a tensor; adds no operator if the shape does not change."""
-        if x.shape == tuple(shape):
-            return x
-        options = {"NewShape": list(shape)}
-        return self.operator("RESHAPE", [x, self.indices(shape)], x.form.shaped(shape), options)
+        return x if x.shape == tuple(shape) else self.seen_as(x, x.form.shaped(shape))
+
+    def seen_as(self, x: Tensor, form: Form) -> Tensor:
+        """Copies the stored elements of a tensor to a tensor of another form."""
+        return self.operator("RESHAPE", [x, self.indices(form.shape)], form, {"NewShape": list(form.shape)})
 
     def transposed(self, x: Tensor, permutation: Sequence[int]) -> Tensor:
         """Transposes a tensor; adds no operator if the permutation is the identity."""
@@ -217,7 +218,3 @@ class Graph:
         first = parts[0].shape
         shape = (*first[:axis], sum(x.shape[axis] for x in parts), *first[axis + 1 :])
         return self.operator("CONCATENATION", parts, parts[0].form.shaped(shape), {"Axis": axis})
-
-    def copied(self, x: Tensor) -> Tensor:
-        """Copies a tensor to a tensor of its own."""
-        return self.operator("RESHAPE", [x, self.indices(x.shape)], x.form, {"NewShape": list(x.shape)})

@@ -8,7 +8,7 @@ import flatbuffers  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 import tflite  # pyright: ignore[reportMissingTypeStubs]
 
-from qmlir.backends.forms import NoForm
+from qmlir.backends.forms import Names, NoForm
 from qmlir.backends.tflite.graph import Graph, Operator, Parameters, Tensor
 from qmlir.backends.tflite.kernels import KERNELS
 from qmlir.errors import FileError
@@ -64,7 +64,7 @@ def _ends(graph: Graph, outputs: Sequence[Tensor], signature: Signature) -> list
     ends: list[Tensor] = []
     for tensor, spec in zip(outputs, signature.outputs, strict=True):
         graph.scope = spec.name
-        ends.append(graph.copied(tensor) if not tensor.made or tensor in ends else tensor)
+        ends.append(graph.seen_as(tensor, tensor.form) if not tensor.made or tensor in ends else tensor)
     return ends
 
 
@@ -82,18 +82,14 @@ def _names(
     inputs: Sequence[Tensor], ends: Sequence[Tensor], tensors: Sequence[Tensor], signature: Signature
 ) -> dict[Tensor, str]:
     """Returns a unique name for each tensor; if an output has the name of an input, the output gets a suffix."""
-    names, taken = dict[Tensor, str](), set[str]()
+    names, unique = dict[Tensor, str](), Names()
     specs: list[tuple[Tensor, TensorSpec]] = [
         *zip(inputs, signature.inputs, strict=True), *zip(ends, signature.outputs, strict=True)
     ]  # fmt: skip
     wishes = [*((t, spec.name) for t, spec in specs), *((t, t.wanted) for t in tensors)]
     for tensor, wanted in wishes:
         if tensor not in names:
-            name, n = wanted, 1
-            while name in taken:
-                name, n = f"{wanted}.{n}", n + 1
-            taken.add(name)
-            names[tensor] = name
+            names[tensor] = unique.unique(wanted)
     return names
 
 

@@ -6,10 +6,10 @@ from math import prod
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.forms import NoForm
+from qmlir.backends.forms import NoForm, constant
 from qmlir.backends.tflite.contraction import pad as pad_with
 from qmlir.backends.tflite.graph import BOOL, INDEX, Form, Graph, Options, Tensor
-from qmlir.backends.tflite.values import Values, constant, declared, exports
+from qmlir.backends.tflite.values import Values, declared, exports
 from qmlir.dialects import nn
 from qmlir.dialects.nn.movement import MovementOp, coordinates, places
 from qmlir.ir.interfaces import Array, shape_of
@@ -157,12 +157,6 @@ def scatter_nd(op: nn.ScatterNDOp, values: Values) -> None:
     values.hold(op.y, graph.reshaped(found, shape))
 
 
-@exports(nn.ScatterReduceNDOp)
-def scatter_reduce(op: nn.ScatterReduceNDOp, values: Values) -> None:
-    """Raises NoForm: TFLite's SCATTER_ND only adds updates to a tensor of zeros."""
-    raise NoForm("must be an operation that TFLite has", op.name, "rewrite the model without it")
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # Forms of resizing: TFLite's operators if they compute the same weights, else weighted sums of gathered elements.
 #
@@ -248,10 +242,10 @@ def _along(graph: Graph, x: Tensor, axis: int, taps: Array, weights: Array) -> T
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Operations that TFLite lacks: samples of images at computed places, and the places of a pool's maxima.
+# Operations that TFLite lacks: its SCATTER_ND, for one, only adds updates to a tensor of zeros.
 
 
-@exports(nn.SampleOp, nn.MaxPoolIndices2DOp)
+@exports(nn.CumulativeProductOp, nn.MaxPoolIndices2DOp, nn.SampleOp, nn.ScatterReduceNDOp)
 def missing(op: Operation, values: Values) -> None:
     """Raises NoForm: TFLite lacks the operation."""
     raise NoForm("must be an operation that TFLite has", op.name, "rewrite the model without it")

@@ -10,7 +10,7 @@ from qmlir.backends.tflite.graph import BOOL, Form, Graph, Options, Parameters, 
 from qmlir.backends.tflite.values import INT8, UINT8, Values, exports
 from qmlir.dialects import nn
 from qmlir.dialects.nn.normalization import ExponentialsOp, OverTrailingOp
-from qmlir.dialects.nn.reduction import ArgumentOp, CumulativeOp, ReductionOp, WindowPoolOp, least
+from qmlir.dialects.nn.reduction import ArgumentOp, ReductionOp, WindowPoolOp, least
 from qmlir.ir.interfaces import shape_of
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -93,12 +93,6 @@ def cumulative_sum(op: nn.CumulativeSumOp, values: Values) -> None:
     x, axis = values.stored(op.x), values.graph.indices([op.axis.value.data])
     options = {"Exclusive": bool(op.exclusive), "Reverse": bool(op.reverse)}
     values.hold(op.y, values.graph.operator("CUMSUM", [x, axis], values.form(op.y), options))
-
-
-@exports(nn.CumulativeProductOp)
-def cumulative_product(op: CumulativeOp, values: Values) -> None:
-    """Raises NoForm: TFLite has no cumulative product."""
-    raise NoForm("must be an operation that TFLite has", op.name, "rewrite the model without it")
 
 
 # ---------------------------------------------------------------------------------------------------------------

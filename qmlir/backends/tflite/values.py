@@ -7,14 +7,12 @@ import numpy as np
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.forms import Forms, NoForm
-from qmlir.backends.tflite.clamps import Bounds, activation, fuses, stored_bounds
+from qmlir.backends.forms import Bounds, Forms, NoForm, constant, fused_bounds
+from qmlir.backends.tflite.clamps import activation, fuses, stored_bounds
 from qmlir.backends.tflite.graph import FLOAT, Form, Graph, Options, Parameters, Tensor
 from qmlir.backends.tflite.kernels import KERNELS, takes
-from qmlir.dialects import nn
-from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.interfaces import Array, element_of, shape_of
+from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.types import dtype_of
@@ -166,7 +164,7 @@ class Values:
         target = Form(form.shape, FLOAT) if plain and form.parameters is not None else form
         if kernel.keeps and not plain:
             target = replace(form, parameters=data.form.parameters)
-        bounds, given = real_bounds(op), dict(options or {})
+        bounds, given = fused_bounds(op), dict(options or {})
         if target.parameters not in (None, form.parameters):  # clamped after the requantization to its own scale
             self.define(value, self.graph.operator(kind, inputs, target, given, version), bounds)
             return
@@ -238,16 +236,6 @@ def parameters_of(element: UniformType) -> Parameters:
     """Returns the parameters of a quantized type, with the scales rounded to float32 as the file stores them."""
     scales = np.array(element.scales, np.float32).astype(np.float64)
     return Parameters(tuple(scales.tolist()), element.zero_points, element.axis)
-
-
-def constant(value: SSAValue) -> Array | None:
-    """Returns the array of a constant; None for a computed value."""
-    return value.owner.value.array if isinstance(value.owner, nn.ConstantOp) else None
-
-
-def real_bounds(op: Operation) -> Bounds:
-    """Returns the real bounds of an operation's fused clamp; None means unbounded."""
-    return op.bounds() if isinstance(op, Clamped) else (None, None)
 
 
 # ---------------------------------------------------------------------------------------------------------------
