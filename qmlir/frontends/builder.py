@@ -5,6 +5,8 @@
     conv = node.compute(Conv2DOp, [x, w, b], {...})       the operation that computes: carries node and tensor name
     return node.insert(TransposeOp, [conv], {...})        an operation that only moves data: carries no name
 
+Properties are given as Python values; `attribute_of` makes attributes of them.
+
 So the value that carries a source tensor's name always holds the elements of that tensor, possibly in another layout.
 A node's operations enter the function when its converter returns, so a converter that refuses leaves nothing behind.
 """
@@ -14,7 +16,17 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, IntegerAttr, TensorType, f32, i64
+from xdsl.dialects.builtin import (
+    BFloat16Type,
+    BoolAttr,
+    Float16Type,
+    FloatAttr,
+    IntegerAttr,
+    StringAttr,
+    TensorType,
+    f32,
+    i64,
+)
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -33,6 +45,9 @@ from qmlir.ir.types import dtype_of, element_type_of
 
 PLACE_BYTES = 32
 """Bytes charged for each entry of a table of indices: its i64, and the arrays that numpy makes to compute it."""
+
+Properties = Mapping[str, Attribute | bool | int | float | str | Sequence[int] | None]
+"""Properties of an operation by name, as attributes or as the values that `attribute_of` takes."""
 
 Operand = Value | None | Sequence[Value]
 """An operand of an operation: None is an absent optional operand, a sequence is a variadic operand."""
@@ -148,7 +163,7 @@ class Node:
         self,
         op_type: type[TensorOp],
         operands: Sequence[Operand],
-        properties: Mapping[str, Attribute | None] | None = None,
+        properties: Properties | None = None,
         *,
         element: Attribute | None = None,
     ) -> SSAValue:
@@ -176,11 +191,12 @@ class Node:
         self,
         op_type: type[TensorOp],
         operands: Sequence[SSAValue | Sequence[SSAValue]],
-        properties: Mapping[str, Attribute | None] | None,
+        properties: Properties | None,
         element: Attribute | None = None,
     ) -> SSAValue:
         try:
-            op = op_type.make(operands, properties, element=element)
+            given = {name: attribute_of(value) for name, value in (properties or {}).items()}
+            op = op_type.make(operands, given, element=element)
         except ElementsError as error:
             raise Refusal(f"its types are not computed on: {error}") from None
         except VerifyException as error:
@@ -216,7 +232,7 @@ class Node:
         self,
         op_type: type[TensorOp],
         operands: Sequence[Operand],
-        properties: Mapping[str, Attribute | None] | None = None,
+        properties: Properties | None = None,
         *,
         output: int = 0,
         part: str | None = None,
@@ -267,7 +283,7 @@ class Node:
             return self.builder.ssa(x)
         if isinstance(x, Constant):
             return self.builder.constant(x, tuple(permutation))
-        return self.insert(TransposeOp, [x], {"permutation": ints(list(permutation))})
+        return self.insert(TransposeOp, [x], {"permutation": permutation})
 
     def moved(self, x: Value, permutation: Sequence[int]) -> Value:
         """Like `permuted`, except that a constant stays a `Constant` and does not enter the IR yet."""
@@ -281,9 +297,9 @@ class Node:
             return self.builder.rearranged(x, "reversed", tuple(axes))
         shape = self.shape(x)
         properties = {
-            "offsets": ints([size - 1 if axis in axes else 0 for axis, size in enumerate(shape)]),
-            "sizes": ints(list(shape)),
-            "strides": ints([-1 if axis in axes else 1 for axis in range(len(shape))]),
+            "offsets": [size - 1 if axis in axes else 0 for axis, size in enumerate(shape)],
+            "sizes": shape,
+            "strides": [-1 if axis in axes else 1 for axis in range(len(shape))],
         }
         return self.insert(SliceOp, [x], properties)
 
@@ -293,7 +309,7 @@ class Node:
             return x
         if isinstance(x, Constant):
             return self.builder.rearranged(x, "reshaped", tuple(shape))
-        return self.insert(ReshapeOp, [x], {"shape": ints(list(shape))})
+        return self.insert(ReshapeOp, [x], {"shape": shape})
 
     def _operand(self, operand: Operand) -> SSAValue | Sequence[SSAValue]:
         if operand is None:
@@ -329,6 +345,23 @@ class Node:
             op.erase()
         self._pending.clear()
         self._named.clear()
+
+
+def attribute_of(value: Attribute | bool | float | str | Sequence[int] | None) -> Attribute | None:
+    """Makes the attribute of a property: i1, i64, f32, a string, or an array of i64; None is an absent property."""
+    match value:
+        case None | Attribute():
+            return value
+        case bool():
+            return BoolAttr.from_bool(value)
+        case int():
+            return IntegerAttr(value, i64)
+        case float():
+            return FloatAttr(value, f32)
+        case str():
+            return StringAttr(value)
+        case _:
+            return ints(list(value))
 
 
 HALVES: dict[str, Attribute] = {"f16": Float16Type(), "bf16": BFloat16Type()}

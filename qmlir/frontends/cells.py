@@ -13,9 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, TypeAlias
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
-from qmlir.dialects.nn.base import bound
 from qmlir.dialects.nn.contraction import FullyConnectedOp
 from qmlir.dialects.nn.elementwise import AddOp, MulOp, SubOp
 from qmlir.dialects.nn.functions import (
@@ -30,7 +29,7 @@ from qmlir.dialects.nn.functions import (
     TanhOp,
     ThresholdedReluOp,
 )
-from qmlir.frontends.builder import Node
+from qmlir.frontends.builder import Node, Properties
 from qmlir.frontends.function import Value
 from qmlir.frontends.windows import sliced
 from qmlir.ir.interfaces import TensorOp
@@ -59,7 +58,7 @@ class Place:
         op_type: type[TensorOp],
         operands: Sequence[Value | None],
         what: str,
-        properties: Mapping[str, Attribute | None] | None = None,
+        properties: Properties | None = None,
     ) -> SSAValue:
         """Adds an operation whose result is called `<output>.<path>.<what>`."""
         return self.node.compute(op_type, operands, properties, part=f"{self.path}.{what}")
@@ -73,7 +72,7 @@ def _plain(op_type: type[TensorOp], *names: str) -> Callable[..., Function]:
     """Makes the factory of an activation function that is one operation, with parameters of these names."""
 
     def make(*values: float) -> Function:
-        properties = {name: bound(value) for name, value in zip(names, values, strict=True)}
+        properties = dict(zip(names, values, strict=True))
         return lambda place, x, what: place(op_type, [x], what, properties)
 
     return make
@@ -157,7 +156,7 @@ class Cell(abc.ABC):
     def applied(self, at: Place, function: int, x: SSAValue, what: str) -> SSAValue:
         """Applies an activation function to x, which is clamped first if there is a limit."""
         if self.limit is not None:
-            x = at(ClampOp, [x], f"{what}.clipped", {"min": bound(-self.limit), "max": bound(self.limit)})
+            x = at(ClampOp, [x], f"{what}.clipped", {"min": -self.limit, "max": self.limit})
         return self.functions[function](at, x, what)
 
 

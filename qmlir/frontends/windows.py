@@ -4,13 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import IntegerAttr
+from xdsl.ir import SSAValue
 
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp
 from qmlir.dialects.nn.movement import ConcatOp, PadOp, SliceOp
-from qmlir.dialects.windows import ints
-from qmlir.frontends.builder import Node
+from qmlir.frontends.builder import Node, Properties
 from qmlir.frontends.function import Ints, Value
 from qmlir.ir.interfaces import element_of
 from qmlir.ir.types import is_integer
@@ -38,14 +37,11 @@ class Geometry:
     high: Ints
     extra: Ints
 
-    def properties(self) -> dict[str, Attribute]:
+    def properties(self) -> Properties:
         """Returns the properties of a `WindowOp` in two dimensions; the extra padding counts as padding."""
         bottom, right = (high + extra for high, extra in zip(self.high, self.extra, strict=True))
-        return {
-            "strides": ints(self.strides),
-            "dilations": ints(self.dilations),
-            "padding": ints((self.low[0], bottom, self.low[1], right)),
-        }
+        padding = self.low[0], bottom, self.low[1], right
+        return {"strides": self.strides, "dilations": self.dilations, "padding": padding}
 
     def spans(self) -> Ints:
         """Returns the span of a window in each dimension (see `span`)."""
@@ -95,7 +91,7 @@ def sliced(
     if tuple(sizes) == node.shape(x) and strides is None:
         return x
     steps = [1] * len(sizes) if strides is None else list(strides)
-    properties = {"offsets": ints([*offsets]), "sizes": ints([*sizes]), "strides": ints(steps)}
+    properties = {"offsets": [*offsets], "sizes": [*sizes], "strides": steps}
     return node.insert(SliceOp, [x], properties)
 
 
@@ -106,8 +102,8 @@ def padded(
     if not any(low) and not any(high):
         return x
     element = element_of(x)
-    fill = IntegerAttr(integer, element) if is_integer(element) else FloatAttr(value, f32)
-    return node.insert(PadOp, [x], {"low": ints(list(low)), "high": ints(list(high)), "value": fill})
+    fill = IntegerAttr(integer, element) if is_integer(element) else value
+    return node.insert(PadOp, [x], {"low": low, "high": high, "value": fill})
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -153,7 +149,7 @@ def convolved(
     if groups > 1 and node.shape(weights)[3] == 1:
         return node.compute(DepthwiseConv2DOp, [image, node.moved(weights, (3, 1, 2, 0)), bias], properties, part=part)
     if groups > 1:
-        properties["groups"] = IntegerAttr(groups, i64)
+        properties = {**properties, "groups": groups}
     return node.compute(Conv2DOp, [image, weights, bias], properties, part=part)
 
 
@@ -178,7 +174,7 @@ def _outermost_as_channels(
         )
         for tap in range(taps)
     ]
-    axis = {"axis": IntegerAttr(node.rank(parts[0]) - 1, i64)}
+    axis = {"axis": node.rank(parts[0]) - 1}
     gathered = parts[0] if taps == 1 else node.insert(ConcatOp, [parts], axis)
     image = node.builder.ssa(node.reshaped(gathered, (batch * outputs, *others, taps * channels)))
     of, _, *kernel, inputs = node.shape(weights)

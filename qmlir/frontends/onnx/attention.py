@@ -9,7 +9,6 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.nn.contraction import FullyConnectedOp
 from qmlir.dialects.nn.elementwise import AddOp, EqualOp, LessOp, ModOp, OrOp, SubOp, WhereOp
 from qmlir.dialects.nn.movement import BroadcastOp, GatherNDOp, SliceOp
-from qmlir.dialects.windows import ints
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Ints, Refusal, Value
 from qmlir.frontends.onnx.converters import converts
@@ -94,7 +93,7 @@ def tensor_scatter(
         at = node.insert(ModOp, [at, Constant(np.array(shape[axis]))])
     elif isinstance(write_indices, Constant):
         known_places(node, write_indices.array + listed[axis] - 1, shape[axis])
-    places = node.insert(BroadcastOp, [at], {"shape": ints(listed)})
+    places = node.insert(BroadcastOp, [at], {"shape": listed})
     return scatter_rows(node, x, update, coordinates(node, listed, {axis: places}), "none")
 
 

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.nn.contraction import Conv2DOp, FullyConnectedOp, MatMulOp
@@ -12,7 +11,6 @@ from qmlir.dialects.nn.elementwise import AddOp, AndOp, DivOp, LessEqualOp, Maxi
 from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, GatherOp, SliceOp
 from qmlir.dialects.nn.reduction import AveragePool2DOp
 from qmlir.dialects.nn.resize import SampleOp
-from qmlir.dialects.windows import ints
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Ints, Refusal, Value
 from qmlir.frontends.onnx.converters import converts
@@ -280,7 +278,7 @@ def _by_phases(
         bias = Constant(each_phase.reshape(-1), bias.name)
     elif bias is not None:
         apart = node.reshaped(bias, (groups, 1, each))
-        bias = node.reshaped(node.insert(ConcatOp, [[apart] * phases], {"axis": IntegerAttr(1, i64)}), (len(array),))
+        bias = node.reshaped(node.insert(ConcatOp, [[apart] * phases], {"axis": 1}), (len(array),))
     counts = [-(-(begin + n) // step) for begin, n, step in zip(low, size, strides, strict=True)]
     batch, *present, _ = node.shape(image)
     ones, nothing = (1,) * rank, (0,) * rank
@@ -437,7 +435,7 @@ def det(node: Node, x: Value) -> Value:
 
 def _sampled(node: Node, image: Value, places: Value, padding: str) -> SSAValue:
     """Interpolates a channels-last image linearly at the given places."""
-    properties = {"method": StringAttr("linear"), "padding": StringAttr(padding)}
+    properties = {"method": "linear", "padding": padding}
     return node.insert(SampleOp, [image, places], properties)
 
 
@@ -484,7 +482,7 @@ def deform_conv(
     grouped = node.permuted(node.reshaped(spread, (n, oh, ow, taps, group, per_group)), (0, 1, 2, 4, 3, 5))
     windows = node.reshaped(grouped, (n, oh, ow, channels * taps))
     weights = node.reshaped(node.permuted(w, (0, 2, 3, 1)), (outputs, 1, 1, taps * per_group))
-    properties = {"groups": IntegerAttr(group, i64)} if group > 1 else {}
+    properties = {"groups": group} if group > 1 else {}
     return channels_first(node, node.compute(Conv2DOp, [windows, weights, b], properties))
 
 
@@ -532,7 +530,7 @@ def roi_align(
     element = dtype_of(element_of(node.builder.ssa(x)))
     image = channels_last(node, x)
     if batch > 1:
-        image = node.insert(GatherOp, [image, batch_indices], {"axis": IntegerAttr(0, i64)})
+        image = node.insert(GatherOp, [image, batch_indices], {"axis": 0})
     shift = 0.5 if coordinate_transformation_mode == "half_pixel" else 0.0
     scaled = node.insert(MulOp, [rois, Constant(np.array(spatial_scale, element))])
     corners = node.insert(SubOp, [scaled, Constant(np.array(shift, element))]) if shift else scaled
@@ -560,10 +558,10 @@ def roi_align(
         inside.append(node.insert(AndOp, bounds))
     rows, columns = output_height * sampling_ratio, output_width * sampling_ratio
     grid = [
-        node.insert(BroadcastOp, [node.reshaped(v, shape)], {"shape": ints((count, rows, columns, 1))})
+        node.insert(BroadcastOp, [node.reshaped(v, shape)], {"shape": (count, rows, columns, 1)})
         for v, shape in zip(lines, ((count, rows, 1, 1), (count, 1, columns, 1)), strict=True)
     ]
-    places: Value = node.insert(ConcatOp, [grid], {"axis": IntegerAttr(3, i64)})
+    places: Value = node.insert(ConcatOp, [grid], {"axis": 3})
     if node.shape(image)[0] == 1:
         places = node.reshaped(places, (1, count * rows, columns, 2))
     found = node.reshaped(_sampled(node, image, places, "border"), (count, rows, columns, node.shape(x)[1]))
@@ -571,5 +569,5 @@ def roi_align(
         node.reshaped(inside[0], (count, rows, 1, 1)), node.reshaped(inside[1], (count, 1, columns, 1))
     ])  # fmt: skip
     counted = node.insert(WhereOp, [both, found, Constant(np.zeros((), element))])
-    window = ints((sampling_ratio, sampling_ratio))
+    window = (sampling_ratio, sampling_ratio)
     return channels_first(node, node.compute(AveragePool2DOp, [counted], {"window": window, "strides": window}))

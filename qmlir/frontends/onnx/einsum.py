@@ -20,7 +20,6 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.nn.contraction import FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.elementwise import MulOp
 from qmlir.dialects.nn.reduction import ReduceSumOp
-from qmlir.dialects.windows import ints
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Value
 from qmlir.frontends.onnx.converters import converts
@@ -145,7 +144,7 @@ def _summed(node: Node, term: Term, needed: set[Label], part: str | None) -> Ter
     if not gone:
         return term
     axes = [at for at, label in enumerate(term.labels) if label in gone]
-    value = node.compute(ReduceSumOp, [term.value], {"axes": ints(axes)}, part=part)
+    value = node.compute(ReduceSumOp, [term.value], {"axes": axes}, part=part)
     return _squeezed(node, Term(value, term.labels), gone)
 
 

@@ -5,10 +5,9 @@ from functools import reduce
 from typing import TypeGuard
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, NoneType, f64, i8
+from xdsl.dialects.builtin import NoneType, f64, i8
 from xdsl.ir import Attribute
 
-from qmlir.dialects.nn.base import bound
 from qmlir.dialects.nn.casts import BitcastOp, CastOp, converted, power_of_two
 from qmlir.dialects.nn.elementwise import (
     AddOp,
@@ -100,7 +99,7 @@ def _is_power_of_two(array: Array) -> bool:
 @converts("Mod", since=10)
 def mod(node: Node, a: Value, b: Value, *, fmod: int = 0) -> Value:
     """The remainder of a / b, with the divisor's sign; with `fmod` it has the dividend's sign, as in C."""
-    return node.compute(ModOp, [a, b], {"truncated": BoolAttr.from_bool(bool(fmod))})
+    return node.compute(ModOp, [a, b], {"truncated": bool(fmod)})
 
 
 @converts("Pow", since=7)
@@ -169,7 +168,7 @@ def _chained(node: Node, op: type[TensorOp], inputs: Sequence[Value], part: str 
 def prelu(node: Node, x: Value, slope: Value) -> Value:
     """y = slope · x where x < 0, else x; a single constant slope makes a LeakyRelu."""
     if isinstance(slope, Constant) and slope.array.size == 1 and slope.array.dtype == np.float32:
-        return node.compute(LeakyReluOp, [x], {"alpha": bound(float(slope.array.reshape(())))})
+        return node.compute(LeakyReluOp, [x], {"alpha": float(slope.array.reshape(()))})
     return node.compute(PReluOp, [x, slope])
 
 
@@ -255,7 +254,7 @@ def is_inf(node: Node, x: Value, *, detect_negative: int = 1, detect_positive: i
     if not detect_negative and not detect_positive:
         return filled(node.shape(x), np.False_)
     signs = {"negative": detect_negative, "positive": detect_positive}
-    return node.compute(IsInfOp, [x], {k: BoolAttr.from_bool(bool(v)) for k, v in signs.items()})
+    return node.compute(IsInfOp, [x], {k: bool(v) for k, v in signs.items()})
 
 
 @converts("Where", since=9)
@@ -303,7 +302,7 @@ def _converted(node: Node, x: Value, element: Attribute, saturate: bool, round_m
         return Constant(power_of_two(x.array, up=round_mode == "up", saturate=saturate), x.name)
     if isinstance(x, Constant) and node.builder.budget.take(once(x.array).shape, dtype.itemsize):
         return Constant(np.broadcast_to(converted(once(x.array), dtype, saturate=saturate), x.shape), x.name)
-    return node.compute(CastOp, [x], {"saturate": BoolAttr.from_bool(saturate)}, element=element)
+    return node.compute(CastOp, [x], {"saturate": saturate}, element=element)
 
 
 @converts("BitCast", since=26)
@@ -328,7 +327,7 @@ def bit_cast(node: Node, x: Value, *, to: int) -> Value:
 @converts("Swish", since=24)
 def swish(node: Node, x: Value, *, alpha: float = 1.0) -> Value:
     """y = x · sigmoid(alpha · x)."""
-    return node.compute(SwishOp, [x], {"alpha": bound(alpha)})
+    return node.compute(SwishOp, [x], {"alpha": alpha})
 
 
 @converts("Gelu", since=20)
@@ -336,7 +335,7 @@ def gelu(node: Node, x: Value, *, approximate: str = "none") -> Value:
     """y = x · Φ(x), or its approximation by tanh."""
     if approximate not in ("none", "tanh"):
         raise node.error("its attribute approximate must be none or tanh", approximate)
-    return node.compute(GeluOp, [x], {"tanh": BoolAttr.from_bool(approximate == "tanh")})
+    return node.compute(GeluOp, [x], {"tanh": approximate == "tanh"})
 
 
 _LARGEST = float(np.finfo(np.float32).max)
@@ -376,7 +375,7 @@ def _clamp(node: Node, x: Value, low: float | None, high: float | None) -> Value
         low = high  # every element becomes the upper bound
     if low is None and high is None:
         return x
-    return node.compute(ClampOp, [x], {"min": bound(low), "max": bound(high)})
+    return node.compute(ClampOp, [x], {"min": low, "max": high})
 
 
 @converts("Identity")
@@ -413,7 +412,7 @@ def dropout_training(
 
 def _function(op: type[FunctionOp], operator: Operator) -> None:
     def convert(node: Node, x: Value, **given: float) -> Value:
-        properties = {own: bound(given.get(name, default)) for name, (own, default) in operator.attributes.items()}
+        properties = {own: given.get(name, default) for name, (own, default) in operator.attributes.items()}
         return node.compute(op, [x], properties)
 
     attributes = dict.fromkeys(operator.attributes, False)

@@ -5,7 +5,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, BoolAttr, FloatAttr, IntegerAttr, StringAttr, i64
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr
 from xdsl.ir import Attribute
 
 from qmlir.dialects.nn.movement import (
@@ -21,8 +21,7 @@ from qmlir.dialects.nn.movement import (
     TopKOp,
     TransposeOp,
 )
-from qmlir.dialects.windows import ints
-from qmlir.frontends.builder import Node
+from qmlir.frontends.builder import Node, Properties
 from qmlir.frontends.function import Constant, Floats, Ints, Refusal, Value
 from qmlir.frontends.onnx.converters import converts
 from qmlir.frontends.onnx.types import element_dtype
@@ -34,7 +33,7 @@ from qmlir.ir.types import dtype_of, is_integer
 
 
 def _reshape(node: Node, x: Value, shape: Shape) -> Value:
-    return node.compute(ReshapeOp, [x], {"shape": ints(shape)})
+    return node.compute(ReshapeOp, [x], {"shape": shape})
 
 
 @converts("Constant")
@@ -131,7 +130,7 @@ def unsqueeze_axes_input(node: Node, x: Value, axes: Value) -> Value:
 def transpose(node: Node, x: Value, *, perm: Ints | None = None) -> Value:
     """Permutes the dimensions; reverses them by default."""
     permutation = tuple(reversed(range(node.rank(x)))) if perm is None else perm
-    return node.compute(TransposeOp, [x], {"permutation": ints(permutation)})
+    return node.compute(TransposeOp, [x], {"permutation": permutation})
 
 
 @converts("Concat", since=4)
@@ -139,14 +138,14 @@ def concat(node: Node, *inputs: Value, axis: int) -> Value:
     """Joins the inputs along an axis."""
     if not inputs:
         raise node.error("it needs an input", "none")
-    return node.compute(ConcatOp, [inputs], {"axis": IntegerAttr(node.axis(axis, node.rank(inputs[0])), i64)})
+    return node.compute(ConcatOp, [inputs], {"axis": node.axis(axis, node.rank(inputs[0]))})
 
 
 @converts("Expand", since=8)
 def expand(node: Node, x: Value, shape: Value) -> Value:
     """Broadcasts x and a shape against each other."""
     wanted = np.broadcast_shapes(node.shape(x), node.ints(shape, "shape"))
-    return node.compute(BroadcastOp, [x], {"shape": ints(wanted)})
+    return node.compute(BroadcastOp, [x], {"shape": wanted})
 
 
 @converts("Tile", since=6)
@@ -157,7 +156,7 @@ def tile(node: Node, x: Value, repeats: Value) -> Value:
         raise node.error(f"it needs {len(shape)} repeats, none negative", str(list(counts)))
     split = node.reshaped(x, [n for size in shape for n in (1, size)])
     result = [n for size, count in zip(shape, counts, strict=True) for n in (count, size)]
-    spread = node.insert(BroadcastOp, [split], {"shape": ints(result)})
+    spread = node.insert(BroadcastOp, [split], {"shape": result})
     return _reshape(node, spread, tuple(size * count for size, count in zip(shape, counts, strict=True)))
 
 
@@ -173,7 +172,7 @@ def depth_to_space(node: Node, x: Value, *, blocksize: int, mode: str = "DCR") -
         "DCR": ((n, b, b, channels, height, width), (0, 3, 4, 1, 5, 2)),
         "CRD": ((n, channels, b, b, height, width), (0, 1, 4, 2, 5, 3)),
     }[mode]
-    moved = node.compute(TransposeOp, [node.reshaped(x, blocks)], {"permutation": ints(permutation)})
+    moved = node.compute(TransposeOp, [node.reshaped(x, blocks)], {"permutation": permutation})
     return node.reshaped(moved, (n, channels, height * b, width * b))
 
 
@@ -185,7 +184,7 @@ def space_to_depth(node: Node, x: Value, *, blocksize: int) -> Value:
         raise node.error("its rows and columns must be multiples of blocksize", f"{height} and {width}")
     b = blocksize
     blocks = node.reshaped(x, (n, channels, height // b, b, width // b, b))
-    moved = node.compute(TransposeOp, [blocks], {"permutation": ints((0, 3, 5, 1, 2, 4))})
+    moved = node.compute(TransposeOp, [blocks], {"permutation": (0, 3, 5, 1, 2, 4)})
     return node.reshaped(moved, (n, channels * b * b, height // b, width // b))
 
 
@@ -259,7 +258,7 @@ def _pad(node: Node, x: Value, mode: str, pads: Ints, value: float, axes: Sequen
         node.room((low[axis] + node.shape(x)[axis] + high[axis],))
         places = np.pad(np.arange(node.shape(x)[axis]), (low[axis], high[axis]), mode=PAD_MODES[mode])
         write = node.compute if axis == todo[-1] else node.insert
-        x = write(GatherOp, [x, Constant(places)], {"axis": IntegerAttr(axis, i64)})
+        x = write(GatherOp, [x, Constant(places)], {"axis": axis})
     return x if todo else node.reshaped(x, node.shape(x))
 
 
@@ -277,7 +276,7 @@ def pad_constant(node: Node, x: Value, low: Sequence[int], high: Sequence[int], 
         attribute = FloatAttr(value, element)
     else:
         raise Refusal(f"it pads {element}")
-    return node.compute(PadOp, [x], {"low": ints(list(low)), "high": ints(list(high)), "value": attribute})
+    return node.compute(PadOp, [x], {"low": low, "high": high, "value": attribute})
 
 
 @converts("CenterCropPad", since=18)
@@ -315,10 +314,10 @@ Steps = Sequence[tuple[int, int, int]]
 """A slice: (offset, size, stride) for each dimension."""
 
 
-def slice_properties(steps: Steps) -> dict[str, Attribute]:
+def slice_properties(steps: Steps) -> Properties:
     """Returns the properties of an nn.slice."""
     offsets, sizes, strides = zip(*steps, strict=True) if steps else ((), (), ())
-    return {"offsets": ints(offsets), "sizes": ints(sizes), "strides": ints(strides)}
+    return {"offsets": offsets, "sizes": sizes, "strides": strides}
 
 
 def whole(shape: Shape) -> list[tuple[int, int, int]]:
@@ -412,7 +411,7 @@ def gather(node: Node, x: Value, indices: Value, *, axis: int = 0) -> Value:
             steps[axis] = step
             taken = node.compute(SliceOp, [x], slice_properties(steps))
             return node.reshaped(taken, (*shape[:axis], *places.shape, *shape[axis + 1 :]))
-    return node.compute(GatherOp, [x, indices], {"axis": IntegerAttr(axis, i64)})
+    return node.compute(GatherOp, [x, indices], {"axis": axis})
 
 
 def known_places(node: Node, indices: Array, size: int) -> Array:
@@ -487,7 +486,7 @@ def _joined(node: Node, columns: Sequence[Value]) -> Value:
         return Constant(np.concatenate([c.array for c in columns if isinstance(c, Constant)], -1))
     if len(columns) == 1:
         return columns[0]
-    return node.insert(ConcatOp, [columns], {"axis": IntegerAttr(node.rank(columns[0]) - 1, i64)})
+    return node.insert(ConcatOp, [columns], {"axis": node.rank(columns[0]) - 1})
 
 
 @converts("Compress", since=9)
@@ -530,7 +529,7 @@ def scatter_rows(node: Node, x: Value, updates: Value, places: Value, reduction:
     """Replaces rows of x by updates, or combines them by an ONNX `reduction`."""
     if reduction == "none":
         return node.compute(ScatterNDOp, [x, updates, places])
-    return node.compute(ScatterReduceNDOp, [x, updates, places], {"reduction": StringAttr(reduction)})
+    return node.compute(ScatterReduceNDOp, [x, updates, places], {"reduction": reduction})
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -552,9 +551,7 @@ def top_k(node: Node, x: Value, k: Value, *, axis: int = -1, largest: int = 1, s
 
 def _top_k(node: Node, x: Value, k: int, axis: int, largest: bool) -> tuple[Value, ...]:
     axis = node.axis(axis, node.rank(x))
-    properties = {
-        "axis": IntegerAttr(axis, i64), "k": IntegerAttr(k, i64), "largest": BoolAttr.from_bool(largest)
-    }  # fmt: skip
+    properties = {"axis": axis, "k": k, "largest": largest}
     names = [i < len(node.outputs) and bool(node.outputs[i]) for i in range(2)]
     places = node.compute(TopKOp, [x], properties, output=1) if names[1] else node.insert(TopKOp, [x], properties)
     if not names[0]:

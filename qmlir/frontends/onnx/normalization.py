@@ -5,7 +5,6 @@ from math import prod
 
 import numpy as np
 from onnx import TensorProto
-from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.nn.elementwise import AddOp, DivOp, MulOp, SubOp
@@ -48,7 +47,7 @@ def softmax(node: Node, x: Value, *, axis: int = -1) -> Value:
 
 
 def _softmax(node: Node, x: Value, axis: int) -> Value:
-    return node.compute(SoftmaxOp, [x], {"axis": IntegerAttr(axis, i64)})
+    return node.compute(SoftmaxOp, [x], {"axis": axis})
 
 
 @converts("LogSoftmax")
@@ -67,7 +66,7 @@ def log_softmax(node: Node, x: Value, *, axis: int = -1) -> Value:
 
 
 def _log_softmax(node: Node, x: Value, axis: int) -> Value:
-    return node.compute(LogSoftmaxOp, [x], {"axis": IntegerAttr(axis, i64)})
+    return node.compute(LogSoftmaxOp, [x], {"axis": axis})
 
 
 @converts("BatchNormalization", since=7)
@@ -240,7 +239,7 @@ def _trailing(
     scale: Value,
     bias: Value | None,
 ) -> Value:
-    properties = {"axis": IntegerAttr(node.axis(axis, node.rank(x)), i64), "epsilon": FloatAttr(epsilon, f32)}
+    properties = {"axis": node.axis(axis, node.rank(x)), "epsilon": epsilon}
     return _scaled(node, node.compute(op_type, [x], properties, part="normalized"), scale, bias)
 
 
@@ -286,7 +285,7 @@ def _by_group(node: Node, x: Value, groups: int, epsilon: float) -> SSAValue:
     if len(shape) < 2 or groups < 1 or shape[1] % groups:
         raise node.error(f"its channels must fall into {groups} groups", str(list(shape)))
     rows = node.reshaped(x, (shape[0], groups, prod(shape[1:]) // groups))
-    properties = {"axis": IntegerAttr(2, i64), "epsilon": FloatAttr(epsilon, f32)}
+    properties = {"axis": 2, "epsilon": epsilon}
     return node.compute(LayerNormOp, [rows], properties, part="normalized")
 
 
@@ -307,10 +306,7 @@ def mean_variance_normalization(node: Node, x: Value, *, axes: Ints = (0, 2, 3))
     if not shape or 0 in shape:
         raise Refusal("it has nothing to normalize")
     order = [*(i for i in range(len(shape)) if i not in over), *over]
-    properties = {
-        "axis": IntegerAttr(len(shape) - len(over), i64),
-        "epsilon": FloatAttr(DEVIATION_EPSILON**2, f32),
-    }
+    properties = {"axis": len(shape) - len(over), "epsilon": DEVIATION_EPSILON**2}
     if order == list(range(len(shape))):
         return node.compute(LayerNormOp, [x], properties)
     y = node.compute(LayerNormOp, [node.permuted(x, order)], properties, part="normalized")
@@ -320,7 +316,7 @@ def mean_variance_normalization(node: Node, x: Value, *, axes: Ints = (0, 2, 3))
 @converts("LpNormalization")
 def lp_normalization(node: Node, x: Value, *, axis: int = -1, p: int = 2) -> Value:
     """Divides by the Lp norm along one dimension."""
-    properties = {"axis": IntegerAttr(node.axis(axis, node.rank(x)), i64), "p": IntegerAttr(p, i64)}
+    properties = {"axis": node.axis(axis, node.rank(x)), "p": p}
     return node.compute(LpNormalizationOp, [x], properties)
 
 
@@ -331,9 +327,6 @@ def local_response_normalization(
     """y = x / (bias + alpha / size · Σ x²)^beta, with the sum over `size` neighbouring channels."""
     if node.rank(x) < 2:
         raise node.error("its input must have channels", str(list(node.shape(x))))
-    properties = {
-        "size": IntegerAttr(size, i64),
-        **{name: FloatAttr(value, f32) for name, value in (("alpha", alpha), ("beta", beta), ("bias", bias))},
-    }
+    properties = {"size": size, "alpha": alpha, "beta": beta, "bias": bias}
     y = node.compute(LocalResponseNormalizationOp, [channels_last(node, x)], properties)
     return channels_first(node, y)

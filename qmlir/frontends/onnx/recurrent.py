@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, i32, i64
+from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.nn.contraction import FullyConnectedOp
@@ -193,7 +193,7 @@ class _Layer:
         node, count = self.node, len(cells)
         ways = [self._walk(cell, d) for d, cell in enumerate(cells)]
         steps: list[Value] = [way[0][t] for t in range(self.steps) for way in ways]
-        axis = {"axis": IntegerAttr(0, i64)}
+        axis = {"axis": 0}
         y = node.reshaped(node.compute(ConcatOp, [steps], axis), (self.steps, count, self.batch, self.hidden))
         results = [node.permuted(y, (2, 0, 1, 3)) if self.batch_first else y]
         for index in range(len(self.initial)):

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, IntegerAttr, f64, i64
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import f64
+from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
-from qmlir.dialects.nn.base import bound
 from qmlir.dialects.nn.elementwise import AddOp, DivOp, MulOp, PowOp, SubOp
 from qmlir.dialects.nn.functions import AbsOp, SqrtOp
 from qmlir.dialects.nn.reduction import (
@@ -22,8 +21,7 @@ from qmlir.dialects.nn.reduction import (
     ReductionOp,
     WindowPoolOp,
 )
-from qmlir.dialects.windows import ints
-from qmlir.frontends.builder import Node
+from qmlir.frontends.builder import Node, Properties
 from qmlir.frontends.function import Constant, Ints, Refusal, Value, filled
 from qmlir.frontends.onnx.contraction import geometry
 from qmlir.frontends.onnx.converters import converts
@@ -44,13 +42,12 @@ Reducer = Callable[[Node, Value, list[int]], Value]
 
 
 def _over(op: type[ReductionOp]) -> Reducer:
-    return lambda node, x, axes: node.compute(op, [x], {"axes": ints(axes)})
+    return lambda node, x, axes: node.compute(op, [x], {"axes": axes})
 
 
 def _step(node: Node, op: type[nn.AbsOp | nn.ReduceSumOp], x: Value, part: str, axes: list[int] | None = None) -> Value:
     """Adds an operation that computes an intermediate tensor of the result, called `part`."""
-    properties: dict[str, Attribute] = {} if axes is None else {"axes": ints(axes)}
-    return node.compute(op, [x], properties, part=part)
+    return node.compute(op, [x], {"axes": axes}, part=part)
 
 
 def _l1(node: Node, x: Value, axes: list[int]) -> Value:
@@ -59,7 +56,7 @@ def _l1(node: Node, x: Value, axes: list[int]) -> Value:
 
 def _sum_of_squares(node: Node, x: Value, axes: list[int], part: str | None = None) -> SSAValue:
     square = node.compute(nn.MulOp, [x, x], part="square")
-    total = node.compute(nn.ReduceSumOp, [square], {"axes": ints(axes)}, part=part)
+    total = node.compute(nn.ReduceSumOp, [square], {"axes": axes}, part=part)
     node.mark_powers(2)
     return total
 
@@ -86,8 +83,8 @@ def _of_reals(node: Node, op: type[nn.SqrtOp | nn.LogOp], x: Value) -> Value:
 def _log_sum_exp(node: Node, x: Value, axes: list[int]) -> Value:
     """Computes m + log Σ exp(x − m), where m is the greatest element, clamped to finite numbers."""
     most = float(np.finfo(np.float32).max)
-    greatest = node.compute(nn.ReduceMaxOp, [x], {"axes": ints(axes)}, part="greatest")
-    m = node.compute(nn.ClampOp, [greatest], {"min": bound(-most), "max": bound(most)}, part="shift")
+    greatest = node.compute(nn.ReduceMaxOp, [x], {"axes": axes}, part="greatest")
+    m = node.compute(nn.ClampOp, [greatest], {"min": -most, "max": most}, part="shift")
     shifted = node.compute(nn.SubOp, [x, m], part="shifted")
     powers = node.compute(nn.ExpOp, [shifted], part="powers")
     total = _step(node, nn.ReduceSumOp, powers, "sum", axes)
@@ -176,7 +173,7 @@ def arg_min(node: Node, x: Value, *, axis: int = 0, keepdims: int = 1, select_la
 
 def _argument(node: Node, op: type[ArgumentOp], x: Value, axis: int, keepdims: int, last: int) -> Value:
     axis = node.axis(axis, node.rank(x))
-    y = node.compute(op, [x], {"axis": IntegerAttr(axis, i64), "last": BoolAttr.from_bool(bool(last))})
+    y = node.compute(op, [x], {"axis": axis, "last": bool(last)})
     shape = node.shape(y)
     return y if keepdims else node.reshaped(y, [*shape[:axis], *shape[axis + 1 :]])
 
@@ -197,8 +194,8 @@ def _cumulative(node: Node, op: type[CumulativeOp], x: Value, axis: Value, exclu
     given = node.ints(axis, "axis")
     if len(given) != 1:
         raise node.error("its axis must be one number", str(list(given)))
-    flags = {"exclusive": BoolAttr.from_bool(bool(exclusive)), "reverse": BoolAttr.from_bool(bool(reverse))}
-    return node.compute(op, [x], {"axis": IntegerAttr(node.axis(given[0], node.rank(x)), i64), **flags})
+    flags = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
+    return node.compute(op, [x], {"axis": node.axis(given[0], node.rank(x)), **flags})
 
 
 @converts("Hardmax")
@@ -215,7 +212,7 @@ def hardmax(node: Node, x: Value, *, axis: int = -1) -> Value:
     """Returns 1 at the first greatest element along an axis, else 0."""
     shape = node.shape(x)
     axis = node.axis(axis, len(shape))
-    place = node.compute(nn.ArgMaxOp, [x], {"axis": IntegerAttr(axis, i64)}, part="place")
+    place = node.compute(nn.ArgMaxOp, [x], {"axis": axis}, part="place")
     indices = np.arange(*node.room((shape[axis],))).reshape([-1 if i == axis else 1 for i in range(len(shape))])
     chosen = node.compute(nn.EqualOp, [Constant(indices.astype(np.int64)), place], part="chosen")
     return node.compute(nn.CastOp, [chosen], element=element_of(node.builder.ssa(x)))
@@ -364,7 +361,7 @@ def average_pool(
         windows = Geometry(windows.kernel, windows.strides, windows.dilations, nothing, nothing, windows.extra)
     elif _overlooks_image(windows):
         raise Refusal("its padding is as large as its window, which then may see no element")
-    pool = _Pool(node, AveragePool2DOp, {"count_include_pad": BoolAttr.from_bool(include)})
+    pool = _Pool(node, AveragePool2DOp, {"count_include_pad": include})
     return channels_first(node, pool.over(image, windows))
 
 
@@ -399,7 +396,7 @@ class _Pool:
 
     node: Node
     op_type: type[WindowPoolOp]
-    properties: dict[str, Attribute] = field(default_factory=dict[str, Attribute])
+    properties: Properties = field(default_factory=dict[str, bool])
 
     def over(self, image: SSAValue, windows: Geometry, part: str | None = None) -> SSAValue:
         """Pools [N, …, C] → [N, …, C]; if `part` is given, as an intermediate tensor of that name."""
@@ -409,7 +406,7 @@ class _Pool:
                 y = self.over(self._seen_as(image, (batch, 1, *sizes, channels)), windows.of_rows(), part)
                 return self._seen_as(y, (batch, self.node.shape(y)[2], channels))
             case 2:
-                properties = {**windows.properties(), "window": ints(windows.kernel), **self.properties}
+                properties = {**windows.properties(), "window": windows.kernel, **self.properties}
                 return self.node.compute(self.op_type, [image], properties, part=part)
             case _:
                 *outer, rows, columns = sizes
@@ -428,7 +425,7 @@ class _Pool:
 def global_max_pool(node: Node, x: Value) -> Value:
     """The maximum of each channel of each image: a pool whose window is the whole image."""
     image, rank = _pixels(node, x)
-    y = node.compute(MaxPool2DOp, [image], {"window": ints(node.shape(image)[1:3])})
+    y = node.compute(MaxPool2DOp, [image], {"window": node.shape(image)[1:3]})
     return _of_rank(node, y, rank)
 
 

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from math import floor, prod
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, i64
+from xdsl.dialects.builtin import ArrayAttr
 
 from qmlir.dialects.nn.contraction import MatMulOp
 from qmlir.dialects.nn.elementwise import AddOp, MulOp
 from qmlir.dialects.nn.movement import GatherOp, SliceOp
 from qmlir.dialects.nn.resize import ResizeOp, SampleOp
-from qmlir.dialects.windows import ints
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Floats, Ints, Refusal, Value, filled
 from qmlir.frontends.onnx.converters import converts
@@ -305,10 +304,10 @@ def _interpolated(node: Node, x: Value, tables: Sequence[tuple[int, Int64s, Floa
     moves = [t for t in tables if not any(t is other for other in sums)]
     for i, (axis, taps, _) in enumerate(moves):
         write = node.compute if last and not sums and i == len(moves) - 1 else node.insert
-        x = write(GatherOp, [x, Constant(taps.reshape(-1))], {"axis": IntegerAttr(axis, i64)})
+        x = write(GatherOp, [x, Constant(taps.reshape(-1))], {"axis": axis})
     if sums:
         properties = {
-            "axes": ints([axis for axis, _, _ in sums]),
+            "axes": [axis for axis, _, _ in sums],
             "taps": ArrayAttr([WeightsAttr(taps) for _, taps, _ in sums]),
             "weights": ArrayAttr([WeightsAttr(weights) for _, _, weights in sums]),
         }
@@ -351,8 +350,8 @@ def grid_sample(
         at = node.insert(AddOp, [at, Constant(np.array(-0.5, element))])
     reflection = "reflect_centres" if align_corners else "reflect_edges"
     properties = {
-        "method": StringAttr(METHODS[mode]),
-        "padding": StringAttr(reflection if padding_mode == "reflection" else padding_mode),
+        "method": METHODS[mode],
+        "padding": reflection if padding_mode == "reflection" else padding_mode,
     }
     return channels_first(node, node.compute(SampleOp, [channels_last(node, x), at], properties))
 

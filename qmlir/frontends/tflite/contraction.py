@@ -3,19 +3,17 @@
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, i32, i64
+from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.nn.base import bound
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.movement import SliceOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.windows import ints
-from qmlir.frontends.builder import Node
+from qmlir.frontends.builder import Node, Properties
 from qmlir.frontends.function import Constant, Dequantized, Ints, Refusal, Value, Wide
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.movement import pad_value
-from qmlir.frontends.tflite.node import Properties, TFLiteNode
+from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.windows import Geometry, convolved, span, spread
 from qmlir.ir.interfaces import TensorOp
 
@@ -59,11 +57,7 @@ def window_properties(
     else:
         for size, extent, dilation in zip(image[1:3], window, dilations, strict=True):
             _require_fit(node, size, (extent - 1) * dilation + 1)
-    return {
-        "strides": ints(list(strides)),
-        "padding": ints([p for pair in pads for p in pair]),
-        "dilations": ints(list(dilations)),
-    }
+    return {"strides": strides, "padding": [p for pair in pads for p in pair], "dilations": dilations}
 
 
 def _require_fit(node: Node, size: int, span: int) -> None:
@@ -166,7 +160,7 @@ def _weighted(
         properties: Further properties of the operation.
     """
     low, high = node.activation(activation)
-    given = {**(properties or {}), "min": bound(low), "max": bound(high)}
+    given = {**(properties or {}), "min": low, "max": high}
     type = node.type_of(w)
     if type is not None and type.axis not in (None, axis):
         raise node.error(f"its weights must be quantized along axis {axis}", f"axis {type.axis}")
@@ -245,7 +239,7 @@ def conv_2d(
     )
     if not weights[3] or image[3] % weights[3]:
         raise node.error(f"its weights' channels must divide the input's {image[3]}", str(weights[3]))
-    groups = {"groups": IntegerAttr(image[3] // weights[3], i64)} if image[3] != weights[3] else {}
+    groups = {"groups": image[3] // weights[3]} if image[3] != weights[3] else {}
     return _weighted(node, Conv2DOp, x, w, b, fused_activation_function, 0, {**properties, **groups})
 
 
@@ -349,4 +343,4 @@ def _spread(node: TFLiteNode, x: Value, strides: tuple[int, int]) -> Value:
     padded = pad_value(node, split, [0] * 6, [0, 0, down - 1, 0, right - 1, 0], 0.0)
     joined = node.reshaped(padded, (n, rows * down, columns * right, channels))
     sizes = (n, (rows - 1) * down + 1, (columns - 1) * right + 1, channels)
-    return node.insert(SliceOp, [joined], {"offsets": ints([0] * 4), "sizes": ints(sizes), "strides": ints([1] * 4)})
+    return node.insert(SliceOp, [joined], {"offsets": [0] * 4, "sizes": sizes, "strides": [1] * 4})

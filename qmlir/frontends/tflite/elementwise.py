@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerType, Signedness, UnitAttr, f32, i32
+from xdsl.dialects.builtin import IntegerType, Signedness, UnitAttr, f32, i32
 from xdsl.ir import OpResult, SSAValue
 
 from qmlir.dialects import nn
@@ -149,7 +149,7 @@ CLAMPS = {"RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0,
 def _clamp(operator: str, low: float, high: float) -> None:
     @converts(operator)
     def convert(node: TFLiteNode, x: Value) -> Value:
-        return node.pointwise(nn.ClampOp, [x], {"min": FloatAttr(low, f32), "max": FloatAttr(high, f32)})
+        return node.pointwise(nn.ClampOp, [x], {"min": low, "max": high})
 
 
 for _operator, _bounds in CLAMPS.items():
@@ -159,19 +159,19 @@ for _operator, _bounds in CLAMPS.items():
 @converts("LEAKY_RELU", options="LeakyReluOptions")
 def leaky_relu(node: TFLiteNode, x: Value, *, alpha: float) -> Value:
     """x, or alpha · x where x is negative."""
-    return node.pointwise(nn.LeakyReluOp, [x], {"alpha": FloatAttr(alpha, f32)})
+    return node.pointwise(nn.LeakyReluOp, [x], {"alpha": alpha})
 
 
 @converts("ELU")
 def elu(node: TFLiteNode, x: Value) -> Value:
     """x, or e^x − 1 where x is negative."""
-    return node.pointwise(nn.EluOp, [x], {"alpha": FloatAttr(1.0, f32)})
+    return node.pointwise(nn.EluOp, [x], {"alpha": 1.0})
 
 
 @converts("GELU", options="GeluOptions")
 def gelu(node: TFLiteNode, x: Value, *, approximate: bool) -> Value:
     """x · Φ(x), or its approximation by tanh."""
-    return node.pointwise(nn.GeluOp, [x], {"tanh": BoolAttr.from_bool(bool(approximate))})
+    return node.pointwise(nn.GeluOp, [x], {"tanh": bool(approximate)})
 
 
 @converts("SQUARE", options="SquareOptions")

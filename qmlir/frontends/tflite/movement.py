@@ -5,7 +5,7 @@ from math import isnan
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, IntegerType, UnitAttr, f32, i64
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, IntegerType, UnitAttr, i64
 from xdsl.ir import Attribute, OpResult, SSAValue
 
 from qmlir.dialects.interpolation import Places
@@ -13,7 +13,7 @@ from qmlir.dialects.nn.functions import RequantizeOp
 from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, GatherNDOp, GatherOp, PadOp, SliceOp, TransposeOp
 from qmlir.dialects.nn.resize import ResizeOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.windows import ints
+from qmlir.frontends.builder import Properties
 from qmlir.frontends.function import Constant, Dequantized, Refusal, Value
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.node import TFLiteNode
@@ -64,7 +64,7 @@ def transpose(node: TFLiteNode, x: Value, permutation: Value) -> Value:
     order = node.ints(permutation, "permutation")
     if sorted(order) != list(range(node.rank(x))):
         raise node.error(f"its permutation must name each of {node.rank(x)} dimensions once", str(list(order)))
-    return node.moved_elements(TransposeOp, [x], {"permutation": ints(list(order))})
+    return node.moved_elements(TransposeOp, [x], {"permutation": order})
 
 
 @converts("CONCATENATION", options="ConcatenationOptions")
@@ -83,7 +83,7 @@ def joined(node: TFLiteNode, inputs: Sequence[Value], axis: int) -> Value:
     parts: Sequence[Value] = inputs
     if out is not None:
         parts = [_on_scale(node, x, out) for x in inputs]
-    return node.compute(ConcatOp, [parts], {"axis": IntegerAttr(axis, i64)})
+    return node.compute(ConcatOp, [parts], {"axis": axis})
 
 
 def _on_scale(node: TFLiteNode, x: Value, type: UniformType) -> SSAValue:
@@ -121,7 +121,7 @@ def tile(node: TFLiteNode, x: Value, multiples: Value) -> Value:
         raise node.error(f"it needs {len(shape)} multiples that are not negative", str(list(times)))
     split = [d for size in shape for d in (1, size)]
     whole = [d for size, n in zip(shape, times, strict=True) for d in (n, size)]
-    wide = node.moved_elements(BroadcastOp, [node.reshaped(_moving(node, x), split)], {"shape": ints(whole)})
+    wide = node.moved_elements(BroadcastOp, [node.reshaped(_moving(node, x), split)], {"shape": whole})
     return node.reshape(wide, [size * n for size, n in zip(shape, times, strict=True)])
 
 
@@ -134,14 +134,14 @@ def _moving(node: TFLiteNode, x: Value) -> Value:
 def broadcast_to(node: TFLiteNode, x: Value, shape: Value) -> Value:
     """x broadcast to a shape."""
     wanted = node.ints(shape, "shape")
-    return node.moved_elements(BroadcastOp, [x], {"shape": ints(list(wanted))})
+    return node.moved_elements(BroadcastOp, [x], {"shape": wanted})
 
 
 @converts("FILL", options="FillOptions")
 def fill(node: TFLiteNode, shape: Value, value: Value) -> Value:
     """A tensor filled with one value."""
     wanted = node.ints(shape, "shape")
-    return node.moved_elements(BroadcastOp, [value], {"shape": ints(list(wanted))})
+    return node.moved_elements(BroadcastOp, [value], {"shape": wanted})
 
 
 @converts("SHAPE", options="ShapeOptions")
@@ -166,10 +166,10 @@ def pad_value(node: TFLiteNode, x: Value, low: Sequence[int], high: Sequence[int
                                else node.quantized(x)], _pads(node, x, low, high, value))  # fmt: skip
 
 
-def _pads(node: TFLiteNode, x: Value, low: Sequence[int], high: Sequence[int], value: float) -> dict[str, Attribute]:
+def _pads(node: TFLiteNode, x: Value, low: Sequence[int], high: Sequence[int], value: float) -> Properties:
     real = node.is_quantized(x) or node.element(x).startswith(("f", "bf"))
-    filling = FloatAttr(value, f32) if real else IntegerAttr(int(value), cast(IntegerType, _integer(node, x)))
-    return {"low": ints(list(low)), "high": ints(list(high)), "value": filling}
+    filling = float(value) if real else IntegerAttr(int(value), cast(IntegerType, _integer(node, x)))
+    return {"low": low, "high": high, "value": filling}
 
 
 def _integer(node: TFLiteNode, x: Value) -> Attribute:
@@ -223,7 +223,7 @@ def mirror_pad(node: TFLiteNode, x: Value, paddings: Value, *, mode: int) -> Val
             node.room((low + shape[axis] + high,))
             places = np.pad(np.arange(shape[axis], dtype=np.int64), (low, high), "symmetric" if mode else "reflect")
             y = node.insert(GatherOp, [y if isinstance(y, SSAValue) else node.quantized(y), Constant(places)],
-                            {"axis": IntegerAttr(axis, i64)})  # fmt: skip
+                            {"axis": axis})  # fmt: skip
     return node.retyped(node.quantized(y), node.output_type())
 
 
@@ -314,8 +314,7 @@ def part(
     output: int = 0,
 ) -> Value:  # fmt: skip
     """Adds a slice as an output of the node: `sizes` elements of x from `offsets` on in steps of `strides`."""
-    properties = {"offsets": ints(list(offsets)), "sizes": ints(list(sizes)),
-                  "strides": ints(list(strides) or [1] * len(sizes))}  # fmt: skip
+    properties = {"offsets": offsets, "sizes": sizes, "strides": strides or [1] * len(sizes)}
     return node.moved_elements(SliceOp, [x], properties, output)
 
 
@@ -448,7 +447,7 @@ def gather(node: TFLiteNode, x: Value, indices: Value, *, axis: int, batch_dims:
         if values.size and not (0 <= values.min() and values.max() < node.shape(x)[at]):
             raise node.error(f"its indices must lie in [0, {node.shape(x)[at]})", str(values.reshape(-1)[:8].tolist()))
     if not batch_dims:
-        return node.moved_elements(GatherOp, [x, places_of(node, indices)], {"axis": IntegerAttr(at, i64)})
+        return node.moved_elements(GatherOp, [x, places_of(node, indices)], {"axis": at})
     batch = batch_dims + node.rank(indices) if batch_dims < 0 else batch_dims
     if not 0 <= batch <= min(at, node.rank(indices)) or node.shape(x)[:batch] != node.shape(indices)[:batch]:
         raise node.error("its input and indices must begin with the same dimensions, before its axis",
@@ -464,7 +463,7 @@ def _gather_batches(node: TFLiteNode, x: Value, indices: Value, at: int, batch: 
     fixed = np.indices(node.room((*shape, batch + 1))[:-1], dtype=np.int64)[:batch]
     parts: list[Value] = [Constant(i[..., None]) for i in fixed]
     parts.append(node.reshaped(node.converted(indices, i64), (*shape, 1)))
-    coordinates = node.insert(ConcatOp, [parts], {"axis": IntegerAttr(len(shape), i64)})
+    coordinates = node.insert(ConcatOp, [parts], {"axis": len(shape)})
     found = node.moved_elements(GatherNDOp, [moved, coordinates])
     between = at - batch  # the number of x's dimensions that precede the indices' own dimensions in the result
     own = range(batch, len(shape))
@@ -534,7 +533,7 @@ def resize_bilinear(node: TFLiteNode, x: Value, size: Value, *, align_corners: b
         for _, length, wanted in _sizes(node, x, size)
     ]
     properties = {
-        "axes": ints([1, 2]),
+        "axes": [1, 2],
         "taps": ArrayAttr([WeightsAttr(taps) for taps, _ in tables]),
         "weights": ArrayAttr([WeightsAttr(weights) for _, weights in tables]),
     }
@@ -554,5 +553,5 @@ def resize_nearest_neighbor(
         near = np.floor(at + np.float32(0.5)) if align_corners else np.floor(at)
         taps = Constant(np.clip(near, 0, length - 1).astype(np.int64))
         write = node.insert if axis == 1 else node.compute
-        y = write(GatherOp, [y, taps], {"axis": IntegerAttr(axis, i64)})
+        y = write(GatherOp, [y, taps], {"axis": axis})
     return node.retyped(y, node.output_type())

@@ -9,19 +9,19 @@ adds the operation on floats or on quantized types. If nn does not have the oper
 adds the nominal meaning: dequantize → operation on f32 → quantize.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Attribute, OpResult, SSAValue
+from xdsl.ir import OpResult, SSAValue
 
-from qmlir.dialects.nn.base import Clamped, Elements, NNOp, bound
+from qmlir.dialects.nn.base import Clamped, Elements, NNOp
 from qmlir.dialects.nn.functions import ClampOp, ReluOp, RequantizeOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
-from qmlir.frontends.builder import Node
+from qmlir.frontends.builder import Node, Properties
 from qmlir.frontends.function import Constant, Dequantized, Refusal, Value
 from qmlir.frontends.tflite.reader import Tensor
 from qmlir.ir.interfaces import TensorOp, element_of
@@ -33,8 +33,6 @@ ACTIVATIONS: dict[int, tuple[float | None, float | None]] = {
     3: (0.0, 6.0),
 }
 """ActivationFunctionType → bounds of the clamp, for NONE, RELU, RELU_N1_TO_1 and RELU6; None means unbounded."""
-
-Properties = Mapping[str, Attribute | None]
 
 
 @dataclass
@@ -146,7 +144,7 @@ class TFLiteNode(Node):
     ) -> Value:
         """Adds an operation on the node's inputs with the node's output type, and the fused activation behind it."""
         low, high = self.activation(activation)
-        bounds: dict[str, Attribute | None] = {"min": bound(low), "max": bound(high)}
+        bounds = {"min": low, "max": high}
         out = self.output_type()
         fuses = issubclass(op_type, Clamped) and (low, high) != (None, None) and self.is_real(inputs)
         given = {**(properties or {}), **(bounds if fuses else {})}
@@ -173,7 +171,7 @@ class TFLiteNode(Node):
 
     def _activated(self, y: SSAValue, low: float | None, high: float | None) -> SSAValue:
         if self.is_real([y]):
-            return self.insert(ClampOp, [y], {"min": bound(low), "max": bound(high)})
+            return self.insert(ClampOp, [y], {"min": low, "max": high})
         if (low, high) == (0.0, None):
             return self.insert(ReluOp, [y])
         raise Refusal("its fused activation clamps integers")

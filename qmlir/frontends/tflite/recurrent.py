@@ -10,7 +10,6 @@ the previous call and have no converter (opaque.py).
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.nn.contraction import FullyConnectedOp
@@ -62,7 +61,7 @@ def _unrolled(node: TFLiteNode, x: Value, cell: Cell, width: int, time_major: bo
         own = sliced(node, gates, [t * batch, 0], [batch, node.shape(gates)[1]])
         state = [*cell.step(place.at(t), own, state)]
         found.append(node.reshaped(state[0], (1, batch, cell.hidden)))
-    whole = node.compute(ConcatOp, [found], {"axis": IntegerAttr(0, i64)})
+    whole = node.compute(ConcatOp, [found], {"axis": 0})
     return node.permuted(whole, (0, 1, 2) if time_major else (1, 0, 2))
 
 

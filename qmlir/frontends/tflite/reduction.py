@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, f32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
@@ -13,7 +12,6 @@ from qmlir.dialects.nn.functions import SqrtOp
 from qmlir.dialects.nn.reduction import AveragePool2DOp, MaxPool2DOp
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.windows import ints
 from qmlir.frontends.function import Refusal, Value
 from qmlir.frontends.tflite.contraction import window_properties
 from qmlir.frontends.tflite.converters import converts
@@ -44,7 +42,7 @@ def mean(node: TFLiteNode, x: Value, axes: Value, *, keep_dims: bool) -> Value:
         raise Refusal(f"it takes means of {node.element(x)}" if count else "it takes means of no elements")
     if over == [1, 2] and node.rank(x) == 4 and keep_dims:  # LiteRT has a special kernel, which rounds differently
         return node.pointwise(nn.GlobalAveragePoolOp, [x])
-    return node.reshaped(node.pointwise(nn.ReduceMeanOp, [x], {"axes": ints(over)}), shape)
+    return node.reshaped(node.pointwise(nn.ReduceMeanOp, [x], {"axes": over}), shape)
 
 
 REDUCTIONS: dict[str, type[TensorOp]] = {
@@ -62,7 +60,7 @@ def _reduction(operator: str, op_type: type[TensorOp]) -> None:
     @converts(operator, options="ReducerOptions")
     def convert(node: TFLiteNode, x: Value, axes: Value, *, keep_dims: bool) -> Value:
         over = _axes(node, x, axes)
-        y = node.pointwise(op_type, [x], {"axes": ints(over)})
+        y = node.pointwise(op_type, [x], {"axes": over})
         return node.reshaped(y, _reduced_shape(node, x, over, keep_dims))
 
 
@@ -75,7 +73,7 @@ def _argument(node: TFLiteNode, op_type: type[TensorOp], x: Value, axis: Value) 
     if len(axes) != 1 or not node.rank(x):
         raise node.error("it needs one axis", str(list(axes)))
     at = node.axis(axes[0], node.rank(x))
-    found = node.compute(op_type, [node.stored(x)], {"axis": IntegerAttr(at, i64)})
+    found = node.compute(op_type, [node.stored(x)], {"axis": at})
     shape = [d for i, d in enumerate(node.shape(x)) if i != at]
     dtype = node.tensors[0].dtype
     if dtype is None or dtype.name not in ("int32", "int64"):
@@ -101,11 +99,7 @@ def cumsum(node: TFLiteNode, x: Value, axis: Value, *, exclusive: bool, reverse:
     axes = node.ints(axis, "axis")
     if len(axes) != 1 or not node.rank(x):
         raise node.error("it needs one axis", str(list(axes)))
-    properties = {
-        "axis": IntegerAttr(node.axis(axes[0], node.rank(x)), i64),
-        "exclusive": BoolAttr.from_bool(bool(exclusive)),
-        "reverse": BoolAttr.from_bool(bool(reverse)),
-    }
+    properties = {"axis": node.axis(axes[0], node.rank(x)), "exclusive": bool(exclusive), "reverse": bool(reverse)}
     return node.pointwise(nn.CumulativeSumOp, [x], properties)
 
 
@@ -113,10 +107,10 @@ def cumsum(node: TFLiteNode, x: Value, axis: Value, *, exclusive: bool, reverse:
 # Normalizations
 
 
-def _last(node: TFLiteNode, x: Value) -> IntegerAttr:
+def _last(node: TFLiteNode, x: Value) -> int:
     if not node.rank(x):
         raise node.error("its input must have an axis", "a scalar")
-    return IntegerAttr(node.rank(x) - 1, i64)
+    return node.rank(x) - 1
 
 
 @converts("SOFTMAX", options="SoftmaxOptions")
@@ -151,7 +145,7 @@ def log_softmax(node: TFLiteNode, x: Value) -> Value:
 @converts("L2_NORMALIZATION", options="L2NormOptions")
 def l2_normalization(node: TFLiteNode, x: Value, *, fused_activation_function: int) -> Value:
     """x / √Σ x² along the last axis."""
-    properties = {"axis": _last(node, x), "p": IntegerAttr(2, i64)}
+    properties = {"axis": _last(node, x), "p": 2}
     return node.pointwise(nn.LpNormalizationOp, [x], properties, activation=fused_activation_function)
 
 
@@ -163,12 +157,7 @@ def local_response_normalization(
     size = 2 * radius + 1
     if not 0 <= radius < 1 << 20:
         raise node.error("its radius must not be negative", str(radius))
-    properties = {
-        "size": IntegerAttr(size, i64),
-        "alpha": FloatAttr(alpha * size, f32),
-        "beta": FloatAttr(beta, f32),
-        "bias": FloatAttr(bias, f32),
-    }
+    properties = {"size": size, "alpha": alpha * size, "beta": beta, "bias": bias}
     return node.pointwise(nn.LocalResponseNormalizationOp, [x], properties)
 
 
@@ -180,7 +169,7 @@ def _pool(
     node: TFLiteNode, op_type: Any, x: Value, padding: int, strides: tuple[int, int], window: tuple[int, int],
     activation: int,
 ) -> Value:  # fmt: skip
-    properties = {**window_properties(node, node.shape(x), window, strides, padding), "window": ints(list(window))}
+    properties = {**window_properties(node, node.shape(x), window, strides, padding), "window": window}
     return node.pointwise(op_type, [x], properties, activation=activation)
 
 
@@ -213,7 +202,7 @@ def l2_pool_2d(
     if node.is_quantized(x):
         raise Refusal("its input is quantized")
     strides, window = (stride_h, stride_w), (filter_height, filter_width)
-    properties = {**window_properties(node, node.shape(x), window, strides, padding), "window": ints(list(window))}
+    properties = {**window_properties(node, node.shape(x), window, strides, padding), "window": window}
     mean = node.insert(AveragePool2DOp, [node.insert(MulOp, [x, x])], properties)
     y = node.pointwise(SqrtOp, [mean], activation=fused_activation_function)
     node.mark_powers(2)

@@ -3,11 +3,10 @@
 from collections.abc import Mapping
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, StringAttr, i32, i64
+from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
-from qmlir.dialects.windows import ints
 from qmlir.frontends.function import Constant, Refusal, Value, filled, sized
 from qmlir.frontends.tflite.converters import converts
 from qmlir.frontends.tflite.movement import only, places_of
@@ -47,9 +46,7 @@ def scatter_nd(node: TFLiteNode, indices: Value, updates: Value, shape: Value) -
         raise node.error("its shape must not be negative", str(list(wanted)))
     _check_places(node, indices, wanted)
     zeros = _filled(node, wanted, 0)
-    return node.compute(
-        nn.ScatterReduceNDOp, [zeros, updates, places_of(node, indices)], {"reduction": StringAttr("add")}
-    )
+    return node.compute(nn.ScatterReduceNDOp, [zeros, updates, places_of(node, indices)], {"reduction": "add"})
 
 
 @converts("SPARSE_TO_DENSE", options="SparseToDenseOptions")
@@ -63,8 +60,8 @@ def sparse_to_dense(
     count = node.shape(indices)[0] if rank else 1
     listed = node.reshaped(indices, (count, node.shape(indices)[1] if rank == 2 else 1))
     _check_places(node, listed, wanted)
-    rows = node.insert(nn.BroadcastOp, [values], {"shape": ints([count])})
-    background = node.insert(nn.BroadcastOp, [default], {"shape": ints(list(wanted))})
+    rows = node.insert(nn.BroadcastOp, [values], {"shape": [count]})
+    background = node.insert(nn.BroadcastOp, [default], {"shape": wanted})
     return node.compute(nn.ScatterNDOp, [background, rows, places_of(node, listed)])
 
 
@@ -108,9 +105,9 @@ def _segments(node: TFLiteNode, x: Value, ids: np.ndarray, empty: Constant, redu
     kept = np.flatnonzero(ids.reshape(-1) >= 0)
     rows = node.reshaped(x, (ids.size, *node.shape(x)[ids.ndim :]))
     if len(kept) != ids.size:
-        rows = node.insert(nn.GatherOp, [rows, Constant(kept.astype(np.int64))], {"axis": IntegerAttr(0, i64)})
+        rows = node.insert(nn.GatherOp, [rows, Constant(kept.astype(np.int64))], {"axis": 0})
     places = Constant(ids.reshape(-1)[kept].astype(np.int64)[:, None])
-    return node.compute(nn.ScatterReduceNDOp, [empty, rows, places], {"reduction": StringAttr(reduction)})
+    return node.compute(nn.ScatterReduceNDOp, [empty, rows, places], {"reduction": reduction})
 
 
 def _unsorted(operator: str, options: str, reduction: str, empty: float | None, least: bool) -> None:
@@ -164,7 +161,7 @@ def top_k(node: TFLiteNode, x: Value, k: Value) -> tuple[Value, ...]:
     count, rank = only(node, k, "k"), node.rank(x)
     if not rank or not 0 <= count <= node.shape(x)[-1]:
         raise node.error(f"its k must lie in the last of {list(node.shape(x))}", str(count))
-    properties = {"axis": IntegerAttr(rank - 1, i64), "k": IntegerAttr(count, i64)}
+    properties = {"axis": rank - 1, "k": count}
     places = node.insert(nn.TopKOp, [node.stored(x)], properties)
     values = node.moved_elements(nn.GatherNDOp, [x, coordinates(node, places)])
     return values, node.converted(places, i32)
@@ -176,7 +173,7 @@ def coordinates(node: TFLiteNode, places: SSAValue) -> SSAValue:
     fixed = np.indices(node.room((*shape, len(shape)))[:-1], dtype=np.int64)[:-1]
     parts: list[Value] = [Constant(i[..., None]) for i in fixed]
     parts.append(node.reshaped(places, (*shape, 1)))
-    return node.insert(nn.ConcatOp, [parts], {"axis": IntegerAttr(len(shape), i64)})
+    return node.insert(nn.ConcatOp, [parts], {"axis": len(shape)})
 
 
 @converts("BUCKETIZE", options="BucketizeOptions")
@@ -188,7 +185,7 @@ def bucketize(node: TFLiteNode, x: Value, *, boundaries: tuple[float, ...]) -> V
         raise Refusal(f"it sorts {node.element(x)} into buckets, and qmlir f32")
     wide = node.reshaped(x, (*node.shape(x), 1))
     reached = node.insert(nn.LessEqualOp, [Constant(np.array(boundaries, np.float32)), wide])
-    total = node.insert(nn.ReduceSumOp, [node.converted(reached, i32)], {"axes": ints([node.rank(x)])})
+    total = node.insert(nn.ReduceSumOp, [node.converted(reached, i32)], {"axes": [node.rank(x)]})
     return node.reshaped(total, node.shape(x))
 
 
@@ -225,7 +222,7 @@ def matrix_set_diag(node: TFLiteNode, x: Value, diagonal: Value) -> Value:
     column = node.reshaped(node.floats(diagonal), (*shape[:-2], min(rows, columns), 1))
     if columns < rows:  # the rows below the square have no diagonal element: the value gathered there is not used
         taken = Constant(np.minimum(np.arange(*node.room((rows,)), dtype=np.int64), columns - 1))
-        column = node.insert(nn.GatherOp, [column, taken], {"axis": IntegerAttr(len(shape) - 2, i64)})
+        column = node.insert(nn.GatherOp, [column, taken], {"axis": len(shape) - 2})
     return node.finished(node.compute(nn.WhereOp, [_diagonal(node, shape), column, node.floats(x)]))
 
 
