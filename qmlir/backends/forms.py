@@ -7,9 +7,10 @@
 
 A form is a function that writes an operation of one class in a file format, as the example shows. It reads the tensors
 of the operands from `values`, an object of the format's own class, and records there which tensor holds each result.
+Each file of forms has a table, and the exporter's entry joins these tables.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
@@ -67,6 +68,21 @@ class Forms(Generic[V]):
             return function
 
         return enter
+
+    @staticmethod
+    def of(*families: "Forms[V]") -> "Forms[V]":
+        """Returns a table with the forms of all families, no two of which have a form of one operation."""
+        table: Forms[V] = Forms()
+        for family in families:
+            for operation, form in family.entries.items():
+                table(operation)(form)
+        return table
+
+    def replaced(self, others: Mapping[type[Operation], Callable[[Any, V], None]]) -> "Forms[V]":
+        """Returns the table with other forms in the place of its own, or in addition to them."""
+        table: Forms[V] = Forms()
+        table.entries = {**self.entries, **others}
+        return table
 
     def walk(self, function: func.FuncOp, values: V, enter: Callable[[str], None]) -> Sequence[SSAValue]:
         """Writes the operations of a function in program order, up to its return.

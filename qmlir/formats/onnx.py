@@ -1,66 +1,138 @@
-"""ONNX's operators on single elements that are one function of nn."""
+"""ONNX's operators and the operations of nn that they are: names, first operator sets, inputs and attributes.
+
+The importer converts the operators in `OPERATORS` by their rows, and the exporter writes operations by the same rows.
+If an import or an export is more than its row, the importer has a converter or the exporter a form of its own, which
+takes precedence.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from qmlir.dialects import nn
-from qmlir.dialects.nn.elementwise import FunctionOp
+from qmlir.dialects.nn.reduction import ArgumentOp, CumulativeOp, ReductionOp
+from qmlir.ir.interfaces import TensorOp
+
+PAIR = ("a", "b")
+"""ONNX's names of two operands."""
+
+AXIS = "axis"
+"""The property of nn that is an axis of the first operand; a negative axis in ONNX counts from the end."""
 
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator of ONNX with one input.
+    """An operator of ONNX that is one operation on its inputs.
 
-    kind        its name
-    since       the first operator set with this form of it
+    operation   the operation of nn, which is written as the first operator that has it
+    kind        the operator's name
+    since       the first operator set with this form of the operator
+    inputs      the names of the inputs
     attributes  ONNX's name of an attribute → the name of the operation's property, and ONNX's default
+    exchanged   whether the operation has the inputs in reverse order
     """
 
+    operation: type[TensorOp]
     kind: str
-    since: int
-    attributes: Mapping[str, tuple[str, float]] = field(default_factory=dict[str, tuple[str, float]])
+    since: int = 1
+    inputs: tuple[str, ...] = ("x",)
+    attributes: Mapping[str, tuple[str, bool | int | float]] = field(
+        default_factory=dict[str, tuple[str, bool | int | float]]
+    )
+    exchanged: bool = False
 
 
-FUNCTIONS: Mapping[type[FunctionOp], Operator] = {
-    nn.AbsOp: Operator("Abs", 6),
-    nn.NegOp: Operator("Neg", 6),
-    nn.SignOp: Operator("Sign", 9),
-    nn.FloorOp: Operator("Floor", 6),
-    nn.CeilOp: Operator("Ceil", 6),
-    nn.RoundOp: Operator("Round", 11),
-    nn.SqrtOp: Operator("Sqrt", 6),
-    nn.ReciprocalOp: Operator("Reciprocal", 6),
-    nn.ExpOp: Operator("Exp", 6),
-    nn.LogOp: Operator("Log", 6),
-    nn.ErfOp: Operator("Erf", 9),
-    nn.SinOp: Operator("Sin", 7),
-    nn.CosOp: Operator("Cos", 7),
-    nn.TanOp: Operator("Tan", 7),
-    nn.AsinOp: Operator("Asin", 7),
-    nn.AcosOp: Operator("Acos", 7),
-    nn.AtanOp: Operator("Atan", 7),
-    nn.SinhOp: Operator("Sinh", 9),
-    nn.CoshOp: Operator("Cosh", 9),
-    nn.AsinhOp: Operator("Asinh", 9),
-    nn.AcoshOp: Operator("Acosh", 9),
-    nn.AtanhOp: Operator("Atanh", 9),
-    nn.ReluOp: Operator("Relu", 6),
-    nn.SigmoidOp: Operator("Sigmoid", 6),
-    nn.TanhOp: Operator("Tanh", 6),
-    nn.HardSigmoidOp: Operator("HardSigmoid", 6, {"alpha": ("alpha", 0.2), "beta": ("beta", 0.5)}),
-    nn.HardSwishOp: Operator("HardSwish", 14),
-    nn.LeakyReluOp: Operator("LeakyRelu", 6, {"alpha": ("alpha", 0.01)}),
-    nn.EluOp: Operator("Elu", 6, {"alpha": ("alpha", 1.0)}),
-    nn.SeluOp: Operator(
-        "Selu",
-        6,
-        {"alpha": ("alpha", 1.67326319217681884765625), "gamma": ("gamma", 1.05070102214813232421875)},
-    ),
-    nn.CeluOp: Operator("Celu", 12, {"alpha": ("alpha", 1.0)}),
-    nn.SoftplusOp: Operator("Softplus", 1),
-    nn.SoftsignOp: Operator("Softsign", 1),
-    nn.MishOp: Operator("Mish", 18),
-    nn.ThresholdedReluOp: Operator("ThresholdedRelu", 10, {"alpha": ("alpha", 1.0)}),
-    nn.ShrinkOp: Operator("Shrink", 9, {"bias": ("bias", 0.0), "lambd": ("threshold", 0.5)}),
+ALPHA_GAMMA = {"alpha": ("alpha", 1.67326319217681884765625), "gamma": ("gamma", 1.05070102214813232421875)}
+
+OPERATORS = (
+    Operator(nn.AddOp, "Add", 7, PAIR),
+    Operator(nn.SubOp, "Sub", 7, PAIR),
+    Operator(nn.MulOp, "Mul", 7, PAIR),
+    Operator(nn.DivOp, "Div", 7, PAIR),
+    Operator(nn.ModOp, "Mod", 10, PAIR, {"fmod": ("truncated", False)}),
+    Operator(nn.PowOp, "Pow", 7, PAIR),
+    Operator(nn.MaximumOp, "Max", 6, PAIR),
+    Operator(nn.MinimumOp, "Min", 6, PAIR),
+    Operator(nn.EqualOp, "Equal", 7, PAIR),
+    Operator(nn.LessOp, "Less", 7, PAIR),
+    Operator(nn.LessEqualOp, "LessOrEqual", 12, PAIR),
+    Operator(nn.LessOp, "Greater", 7, PAIR, exchanged=True),
+    Operator(nn.LessEqualOp, "GreaterOrEqual", 12, PAIR, exchanged=True),
+    Operator(nn.WhereOp, "Where", 9, ("condition", "x", "y")),
+    Operator(nn.IsNaNOp, "IsNaN", 9),
+    Operator(nn.AndOp, "And", 7, PAIR),
+    Operator(nn.OrOp, "Or", 7, PAIR),
+    Operator(nn.XorOp, "Xor", 7, PAIR),
+    Operator(nn.NotOp, "Not"),
+    Operator(nn.AndOp, "BitwiseAnd", 18, PAIR),
+    Operator(nn.OrOp, "BitwiseOr", 18, PAIR),
+    Operator(nn.XorOp, "BitwiseXor", 18, PAIR),
+    Operator(nn.NotOp, "BitwiseNot", 18),
+    Operator(nn.AbsOp, "Abs", 6),
+    Operator(nn.NegOp, "Neg", 6),
+    Operator(nn.SignOp, "Sign", 9),
+    Operator(nn.FloorOp, "Floor", 6),
+    Operator(nn.CeilOp, "Ceil", 6),
+    Operator(nn.RoundOp, "Round", 11),
+    Operator(nn.SqrtOp, "Sqrt", 6),
+    Operator(nn.ReciprocalOp, "Reciprocal", 6),
+    Operator(nn.ExpOp, "Exp", 6),
+    Operator(nn.LogOp, "Log", 6),
+    Operator(nn.ErfOp, "Erf", 9),
+    Operator(nn.SinOp, "Sin", 7),
+    Operator(nn.CosOp, "Cos", 7),
+    Operator(nn.TanOp, "Tan", 7),
+    Operator(nn.AsinOp, "Asin", 7),
+    Operator(nn.AcosOp, "Acos", 7),
+    Operator(nn.AtanOp, "Atan", 7),
+    Operator(nn.SinhOp, "Sinh", 9),
+    Operator(nn.CoshOp, "Cosh", 9),
+    Operator(nn.AsinhOp, "Asinh", 9),
+    Operator(nn.AcoshOp, "Acosh", 9),
+    Operator(nn.AtanhOp, "Atanh", 9),
+    Operator(nn.ReluOp, "Relu", 6),
+    Operator(nn.SigmoidOp, "Sigmoid", 6),
+    Operator(nn.TanhOp, "Tanh", 6),
+    Operator(nn.HardSigmoidOp, "HardSigmoid", 6, attributes={"alpha": ("alpha", 0.2), "beta": ("beta", 0.5)}),
+    Operator(nn.HardSwishOp, "HardSwish", 14),
+    Operator(nn.SwishOp, "Swish", 24, attributes={"alpha": ("alpha", 1.0)}),
+    Operator(nn.LeakyReluOp, "LeakyRelu", 6, attributes={"alpha": ("alpha", 0.01)}),
+    Operator(nn.EluOp, "Elu", 6, attributes={"alpha": ("alpha", 1.0)}),
+    Operator(nn.SeluOp, "Selu", 6, attributes=ALPHA_GAMMA),
+    Operator(nn.CeluOp, "Celu", 12, attributes={"alpha": ("alpha", 1.0)}),
+    Operator(nn.SoftplusOp, "Softplus"),
+    Operator(nn.SoftsignOp, "Softsign"),
+    Operator(nn.MishOp, "Mish", 18),
+    Operator(nn.ThresholdedReluOp, "ThresholdedRelu", 10, attributes={"alpha": ("alpha", 1.0)}),
+    Operator(nn.ShrinkOp, "Shrink", 9, attributes={"bias": ("bias", 0.0), "lambd": ("threshold", 0.5)}),
+    Operator(nn.SoftmaxOp, "Softmax", 13, attributes={"axis": (AXIS, -1)}),
+    Operator(nn.LogSoftmaxOp, "LogSoftmax", 13, attributes={"axis": (AXIS, -1)}),
+    Operator(nn.LpNormalizationOp, "LpNormalization", attributes={"axis": (AXIS, -1), "p": ("p", 2)}),
+)
+"""The operators that are one operation on their inputs."""
+
+WRITTEN: Mapping[type[TensorOp], Operator] = {o.operation: o for o in reversed(OPERATORS)}
+"""Operation → the operator as which it is written."""
+
+ON_INTEGERS = (nn.AddOp, nn.MulOp, nn.SigmoidOp, nn.LeakyReluOp)
+"""Operations whose operator onnxruntime has on integers, too: QLinear and the operator's name, in its own domain.
+
+Each input and the output is followed by its scale and zero point.
+"""
+
+REDUCTIONS: Mapping[type[ReductionOp], tuple[str, int]] = {
+    nn.ReduceSumOp: ("ReduceSum", 13),
+    nn.ReduceMeanOp: ("ReduceMean", 18),
+    nn.ReduceProdOp: ("ReduceProd", 18),
+    nn.ReduceMaxOp: ("ReduceMax", 18),
+    nn.ReduceMinOp: ("ReduceMin", 18),
 }
-"""Function → its operator."""
+"""Operation → (ONNX's operator, the first operator set in which its axes are an input)."""
+
+ARGUMENTS: Mapping[type[ArgumentOp], str] = {nn.ArgMaxOp: "ArgMax", nn.ArgMinOp: "ArgMin"}
+"""Operation → ONNX's operator."""
+
+CUMULATIVE: Mapping[type[CumulativeOp], tuple[str, int]] = {
+    nn.CumulativeSumOp: ("CumSum", 11),
+    nn.CumulativeProductOp: ("CumProd", 26),
+}
+"""Operation → (ONNX's operator, its first operator set)."""

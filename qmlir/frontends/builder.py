@@ -64,6 +64,10 @@ class Bodies(Protocol):
         """Imports an ONNX operator as operator set `since` defines it, and returns its output."""
         ...
 
+    def converted(self, operator: str, inputs: Sequence[Value | None], **attributes: Any) -> Value:
+        """Converts inputs by the newest converter of an ONNX operator and returns its output, a part of the node."""
+        ...
+
 
 @dataclass
 class Node:

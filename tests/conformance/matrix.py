@@ -23,7 +23,7 @@ from qmlir.dialects.target import Target, load_target
 from qmlir.errors import QmlirError
 from qmlir.files import write_whole
 from qmlir.frontends.onnx import load_onnx
-from qmlir.frontends.onnx.converters import converts, folds
+from qmlir.frontends.onnx.walk import CONVERTERS, FOLDS
 from qmlir.ir.interfaces import TensorOp
 from tests.conformance import listing
 from tests.conformance.cases import Case, cases
@@ -66,7 +66,7 @@ class Row:
 
 def rows() -> list[Row]:
     """Every operator with a converter, a fold or a case that passes."""
-    found = {(d, o): Row(d, o) for table in (converts, folds) for d, o, _ in table.operators()}
+    found = {(d, o): Row(d, o) for table in (CONVERTERS, FOLDS) for d, o, _ in table.operators()}
     seen: dict[tuple[str, str], dict[bool, set[str]]] = {}
     for case in cases("node"):
         if "_expanded" in case.name:
@@ -130,7 +130,7 @@ def _line(
 def _since(row: Row, imported: int) -> str:
     """The versions of an operator's converters, or how else it is imported; empty if it is not."""
     key = (row.domain, row.operator)
-    for table, text in ((converts, "{}"), (folds, "folded")):
+    for table, text in ((CONVERTERS, "{}"), (FOLDS, "folded")):
         for domain, operator, versions in table.operators():
             if (domain, operator) == key:
                 return text.format(", ".join(map(str, versions)))

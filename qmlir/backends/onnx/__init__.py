@@ -1,7 +1,7 @@
 """Writes quantized and float networks as ONNX files, for onnxruntime and other runtimes.
 
 convert.py       the entry: a function → a file
-values.py        values as tensors, and the table of forms     graph.py        tensors, nodes, checks against the opset
+values.py        values as tensors                             graph.py        tensors, nodes, checks against the opset
 model.py         names; the file, and weights beside it
 
 The other files are the operator families. A form is a function that writes an operation as ONNX nodes. Every quantized
@@ -12,7 +12,6 @@ qoperator.py     onnx-qoperator: QLinearConv and similar operators, which onnxru
 integer.py       onnx-integer: the operations of qint, with their rounding written as nodes: the compiler's exact bits
 """
 
-from qmlir.backends.onnx.convert import DEFAULT_OPSET, export_onnx
-from qmlir.backends.onnx.values import EXPORTS
+from qmlir.backends.onnx.convert import DEFAULT_OPSET, EXPORTS, export_onnx
 
 __all__ = ["DEFAULT_OPSET", "EXPORTS", "export_onnx"]

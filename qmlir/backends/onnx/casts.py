@@ -5,14 +5,16 @@ from typing import Any
 import numpy as np
 from xdsl.ir import SSAValue
 
-from qmlir.backends.forms import require_uniform
+from qmlir.backends.forms import Forms, require_uniform
 from qmlir.backends.onnx.graph import Tensor, tensor_type
-from qmlir.backends.onnx.values import Values, exports, stored_dtype
+from qmlir.backends.onnx.values import Values, stored_dtype
 from qmlir.dialects import nn
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import element_of
 from qmlir.ir.rewriting import tensor_name
+
+exports: Forms[Values] = Forms()
 
 
 @exports(nn.CastOp)

@@ -3,9 +3,9 @@
 import numpy as np
 from xdsl.dialects.builtin import i32, i64
 
-from qmlir.backends.forms import NoForm
+from qmlir.backends.forms import Forms, NoForm
 from qmlir.backends.onnx.graph import Attributes, Tensor
-from qmlir.backends.onnx.values import Permutation, Values, channels_first, exports
+from qmlir.backends.onnx.values import Permutation, Values, channels_first
 from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType
@@ -14,6 +14,8 @@ from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.policies.legality import NoIntegerForm, stored_bias
 from qmlir.policies.quantized_values import uniform
+
+exports: Forms[Values] = Forms()
 
 IMAGES = channels_first(4)
 DEPTHWISE_FILTERS: Permutation = (3, 0, 1, 2)

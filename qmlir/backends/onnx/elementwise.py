@@ -8,15 +8,17 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
-from qmlir.backends.forms import argument_bounds, constant
-from qmlir.backends.onnx.graph import BOOL, WIDER, Graph, Tensor
-from qmlir.backends.onnx.values import Permutation, Values, exports, identity
+from qmlir.backends.forms import Forms, argument_bounds, constant
+from qmlir.backends.onnx.graph import BOOL, WIDER, Attributes, Graph, Tensor
+from qmlir.backends.onnx.values import Permutation, Values, identity
 from qmlir.dialects import nn
-from qmlir.dialects.nn.elementwise import ComparisonOp, FunctionOp, OperandPairOp, PointwiseOp, UnaryOp
+from qmlir.dialects.nn.elementwise import OperandPairOp, PointwiseOp, UnaryOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.formats.onnx import FUNCTIONS
-from qmlir.ir.interfaces import Shape, element_of, shape_of
+from qmlir.formats.onnx import AXIS, WRITTEN
+from qmlir.ir.interfaces import Shape, TensorOp, element_of, shape_of
 from qmlir.ir.types import dtype_of
+
+exports: Forms[Values] = Forms()
 
 # ---------------------------------------------------------------------------------------------------------------
 # Helpers for forms of elementwise operations, which work in the dimension order in which their operands exist.
@@ -36,6 +38,24 @@ def operands_in_order(values: Values, operands: Sequence[SSAValue], result: Shap
     return order, [values.real(o, order) if len(shape_of(o)) == rank else values.widened(o, order) for o in operands]
 
 
+def as_operator(op: TensorOp, values: Values) -> None:
+    """Writes an operation as the operator of its row in formats/onnx.py."""
+    operator = WRITTEN[type(op)]
+    order, (x, *others) = operands_in_order(values, op.operands, shape_of(op.results[0]))
+    attributes: Attributes = {n: _written(op, own, order, default) for n, (own, default) in operator.attributes.items()}
+    x = values.clipped(x, *argument_bounds(op, op.operands[0]))
+    y = values.graph.node(operator.kind, x, *others, dtype=result_dtype(op), **attributes)
+    values.define(op.results[0], y, order)
+
+
+def _written(op: TensorOp, name: str, order: Permutation, default: bool | float) -> float | None:
+    """Returns a property as ONNX's attribute; None for a flag at its default."""
+    value = getattr(op, name)
+    if isinstance(default, bool):
+        return None if bool(value) == default else int(bool(value))
+    return order.index(value.value.data) if name == AXIS else value.value.data
+
+
 def unary(kind: str, op: UnaryOp, values: Values, **attributes: Any) -> None:
     """Writes an operation with one operand as one node."""
     order = values.order(op.x)
@@ -49,7 +69,7 @@ def several(op: PointwiseOp, values: Values, form: Callable[..., Tensor]) -> Non
     values.define(op.results[0], form(*tensors), order)
 
 
-def result_dtype(op: PointwiseOp) -> np.dtype[Any]:
+def result_dtype(op: TensorOp) -> np.dtype[Any]:
     """Returns the element type of the result's real values."""
     element = element_of(op.results[0])
     return np.dtype(np.float32) if isinstance(element, UniformType) else dtype_of(element)
@@ -59,35 +79,15 @@ def result_dtype(op: PointwiseOp) -> np.dtype[Any]:
 # Forms of elementwise arithmetic on two operands.
 
 
-ARITHMETIC: dict[type[OperandPairOp], str] = {
-    nn.AddOp: "Add",
-    nn.SubOp: "Sub",
-    nn.MulOp: "Mul",
-    nn.PowOp: "Pow",
-}
-"""Operation → ONNX's operator."""
-
-EXTREMES: dict[type[OperandPairOp], str] = {nn.MaximumOp: "Max", nn.MinimumOp: "Min"}
-"""Operation → ONNX's operator, which onnxruntime lacks for 16-bit integers."""
-
-
-@exports(*ARITHMETIC)
-def arithmetic(op: OperandPairOp, values: Values) -> None:
-    """Writes the operation as one node."""
-    several(op, values, lambda *x: values.graph.node(ARITHMETIC[type(op)], *x, dtype=result_dtype(op)))
-
-
-@exports(*EXTREMES)
+@exports(nn.MaximumOp, nn.MinimumOp)
 def extreme(op: OperandPairOp, values: Values) -> None:
-    """Writes Max or Min; 16-bit integers are compared in 32 bits."""
-    graph = values.graph
+    """Writes Max or Min; 16-bit integers, for which onnxruntime lacks the operators, are compared in 32 bits."""
+    graph, kind = values.graph, WRITTEN[type(op)].kind
 
     def chosen(*tensors: Tensor) -> Tensor:
         dtype = tensors[0].dtype
-        wide = WIDER.get(dtype)
-        if wide is None:
-            return graph.node(EXTREMES[type(op)], *tensors, dtype=dtype)
-        return graph.cast(graph.node(EXTREMES[type(op)], *(graph.cast(t, wide) for t in tensors), dtype=wide), dtype)
+        wide = WIDER.get(dtype, dtype)
+        return graph.cast(graph.node(kind, *(graph.cast(t, wide) for t in tensors), dtype=wide), dtype)
 
     several(op, values, chosen)
 
@@ -160,22 +160,6 @@ def mod(op: nn.ModOp, values: Values) -> None:
 # Forms of comparisons, and of the selection between two tensors by a condition.
 
 
-COMPARISONS: dict[type[ComparisonOp], str] = {nn.EqualOp: "Equal", nn.LessOp: "Less", nn.LessEqualOp: "LessOrEqual"}
-"""Operation → ONNX's operator."""
-
-
-@exports(*COMPARISONS)
-def comparison(op: ComparisonOp, values: Values) -> None:
-    """Writes the operation as one node."""
-    several(op, values, lambda *x: values.graph.node(COMPARISONS[type(op)], *x, dtype=BOOL))
-
-
-@exports(nn.IsNaNOp)
-def is_nan(op: nn.IsNaNOp, values: Values) -> None:
-    """Writes IsNaN."""
-    unary("IsNaN", op, values)
-
-
 @exports(nn.IsInfOp)
 def is_inf(op: nn.IsInfOp, values: Values) -> None:
     """Writes IsInf; its attributes select the signs."""
@@ -200,15 +184,11 @@ def where(op: nn.WhereOp, values: Values) -> None:
 # Forms of bitwise operations on integers and logical operations on i1, for which ONNX has different operators.
 
 
-LOGIC: dict[type[PointwiseOp], str] = {nn.AndOp: "And", nn.OrOp: "Or", nn.XorOp: "Xor", nn.NotOp: "Not"}
-"""Operation → ONNX's operator on booleans; the operator on integers has the prefix Bitwise."""
-
-
-@exports(*LOGIC)
+@exports(nn.AndOp, nn.OrOp, nn.XorOp, nn.NotOp)
 def logic(op: PointwiseOp, values: Values) -> None:
-    """Writes the operation as one node."""
+    """Writes the operator on booleans, or the operator on integers, whose name has the prefix Bitwise."""
     boolean = element_of(op.operands[0]) == IntegerType(1)
-    kind = f"{'' if boolean else 'Bitwise'}{LOGIC[type(op)]}"
+    kind = f"{'' if boolean else 'Bitwise'}{WRITTEN[type(op)].kind}"
     several(op, values, lambda *x: values.graph.node(kind, *x))
 
 
@@ -241,18 +221,6 @@ def shift(op: nn.ShiftLeftOp | nn.ShiftRightOp, values: Values) -> None:
 
 # ---------------------------------------------------------------------------------------------------------------
 # Forms of activations, clamps and requantization, as one ONNX node or as several.
-
-
-SPELLED = (nn.ReluOp, nn.NegOp)
-"""Functions that are other operators on unsigned integers."""
-
-
-@exports(*(op for op in FUNCTIONS if op not in SPELLED))
-def function(op: FunctionOp, values: Values) -> None:
-    """Writes a function as the operator of formats/onnx.py."""
-    operator = FUNCTIONS[type(op)]
-    attributes = {name: getattr(op, own).value.data for name, (own, _) in operator.attributes.items()}
-    unary(operator.kind, op, values, **attributes)
 
 
 @exports(nn.GeluOp)

@@ -16,7 +16,7 @@ from qmlir.backends.onnx.elementwise import operands_in_order
 from qmlir.backends.onnx.graph import BOOL, Graph, Tensor
 from qmlir.backends.onnx.movement import along
 from qmlir.backends.onnx.reduction import pool_attributes
-from qmlir.backends.onnx.values import EXPORTS, Permutation, Values, stored_dtype
+from qmlir.backends.onnx.values import Permutation, Values, stored_dtype
 from qmlir.dialects import qint
 from qmlir.dialects.qint import QINT
 from qmlir.dialects.qint.normalization import FRACTION
@@ -43,13 +43,9 @@ BYTE = 1 << 8
 """The number of values of a byte."""
 
 
-def spelled_out() -> Forms[Values]:
+def spelled_out(exports: Forms[Values]) -> Forms[Values]:
     """Returns the table of the forms of nn and qint; qint operations without a form raise NoForm."""
-    table: Forms[Values] = Forms()
-    table.entries.update(EXPORTS)
-    table.entries.update({op: _refuse for op in QINT.operations})
-    table.entries.update(computes.entries)
-    return table
+    return exports.replaced(dict.fromkeys(QINT.operations, _refuse) | computes.entries)
 
 
 def _refuse(op: Operation, values: Values) -> None:

@@ -5,13 +5,15 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import SSAValue
 
-from qmlir.backends.forms import constant
+from qmlir.backends.forms import Forms, constant
 from qmlir.backends.onnx.graph import INDEX, WIDER, Graph, Tensor, tensor_type
-from qmlir.backends.onnx.values import Permutation, Values, channels_first, exports, identity
+from qmlir.backends.onnx.values import Permutation, Values, channels_first, identity
 from qmlir.dialects import nn
 from qmlir.dialects.nn.movement import places
 from qmlir.ir.interfaces import Array, Shape, shape_of
 from qmlir.ir.types import is_numpys_own
+
+exports: Forms[Values] = Forms()
 
 # ---------------------------------------------------------------------------------------------------------------
 # Forms of constants and data movement.

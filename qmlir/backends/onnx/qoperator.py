@@ -6,6 +6,7 @@ in the compiler and in onnxruntime. An operation without such an operator is wri
 """
 
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,12 @@ from qmlir.backends.onnx.contraction import DEPTHWISE_FILTERS, IMAGES, window_at
 from qmlir.backends.onnx.elementwise import operands_in_order
 from qmlir.backends.onnx.graph import MICROSOFT, Tensor
 from qmlir.backends.onnx.reduction import pool_attributes
-from qmlir.backends.onnx.values import EXPORTS, Permutation, StoredValues, Values, identity
+from qmlir.backends.onnx.values import Permutation, StoredValues, Values, identity
 from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.nn.elementwise import OperandPairOp, UnaryOp
+from qmlir.dialects.nn.elementwise import PointwiseOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.formats.onnx import ON_INTEGERS, WRITTEN
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.names import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.ir.rewriting import tensor_name
@@ -47,12 +49,10 @@ class NoOperator(Exception):
     """Raised if no integer operator exists for an operation's types or attributes; it is then written on floats."""
 
 
-def on_integers() -> Forms[Values]:
-    """Returns the table of forms on real values, in which each form on integers is tried first."""
-    table: Forms[Values] = Forms()
-    table.entries.update(EXPORTS)
-    table.entries.update({op: _attempted(form, EXPORTS[op]) for op, form in computes.entries.items()})
-    return table
+def on_integers(exports: Forms[Values]) -> Forms[Values]:
+    """Returns the forms on real values with each form on integers tried first."""
+    forms = computes.entries | {op: _moved(exports.entries[op]) for op in MOVED}
+    return exports.replaced({op: _attempted(form, exports.entries[op]) for op, form in forms.items()})
 
 
 def _attempted(
@@ -215,20 +215,19 @@ def _bias(op: WeightedOp, values: StoredValues) -> Tensor | None:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Forms of sums and products of two tensors: QLinearAdd and QLinearMul.
+# Forms of elementwise operations that onnxruntime has on integers: QLinearAdd, QLinearMul, QLinearSigmoid and others.
 
 
-NAMED: dict[type[OperandPairOp], str] = {nn.AddOp: "QLinearAdd", nn.MulOp: "QLinearMul"}
-"""Operation → onnxruntime's operator."""
-
-
-@computes(*NAMED)
-def named(op: OperandPairOp, values: StoredValues) -> None:
-    """Writes the operation as one node."""
-    order, (lhs, rhs) = operands_in_order(values, op.operands, shape_of(op.y))
-    left, right, result = (scale_and_point(v, values) for v in (op.lhs, op.rhs, op.y))
-    y = values.graph.node(NAMED[type(op)], lhs, *left, rhs, *right, *result, domain=MICROSOFT)
-    values.define(op.y, y, order)
+@computes(*ON_INTEGERS)
+def named(op: PointwiseOp, values: StoredValues) -> None:
+    """Writes the operation as one node, in which a scale and a zero point follow each tensor."""
+    operator = WRITTEN[type(op)]
+    order, data = operands_in_order(values, op.operands, shape_of(op.results[0]))
+    operands = [(x, *scale_and_point(v, values)) for x, v in zip(data, op.operands, strict=True)]
+    attributes = {name: getattr(op, own).value.data for name, (own, _) in operator.attributes.items()}
+    inputs = *chain.from_iterable(operands), *scale_and_point(op.results[0], values)
+    y = values.graph.node(f"QLinear{operator.kind}", *inputs, domain=MICROSOFT, **attributes)
+    values.define(op.results[0], y, order)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -277,29 +276,6 @@ def softmax(op: nn.SoftmaxOp, values: StoredValues) -> None:
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# Forms of activations that onnxruntime has on integers, and of clamps that keep the scale.
-
-
-@computes(nn.SigmoidOp)
-def sigmoid(op: nn.SigmoidOp, values: StoredValues) -> None:
-    """Writes QLinearSigmoid."""
-    _function("QLinearSigmoid", op, values)
-
-
-@computes(nn.LeakyReluOp)
-def leaky_relu(op: nn.LeakyReluOp, values: StoredValues) -> None:
-    """Writes QLinearLeakyRelu."""
-    _function("QLinearLeakyRelu", op, values, alpha=op.alpha.value.data)
-
-
-def _function(kind: str, op: UnaryOp, values: StoredValues, **attributes: Any) -> None:
-    order = values.order(op.x)
-    parameters = (*scale_and_point(op.x, values), *scale_and_point(op.y, values))
-    y = values.graph.node(kind, values.real(op.x, order), *parameters, domain=MICROSOFT, **attributes)
-    values.define(op.y, y, order)
-
-
 @computes(nn.ReluOp, nn.ClampOp)
 def clamp(op: nn.ReluOp | nn.ClampOp, values: StoredValues) -> None:
     """Writes Clip on the stored integers; raises NoOperator if the quantized type changes."""
@@ -316,21 +292,18 @@ def clamp(op: nn.ReluOp | nn.ClampOp, values: StoredValues) -> None:
 # Forms of operations that move or compare elements: if all data have one type, they work on the stored integers.
 
 
-@computes(
-    nn.MaxPool2DOp,
-    nn.ReduceMaxOp,
-    nn.ReduceMinOp,
-    nn.ReshapeOp,
-    nn.ConcatOp,
-    nn.PadOp,
-    nn.BroadcastOp,
-    nn.SliceOp,
-    nn.GatherOp,
-    nn.GatherNDOp,
-    nn.ScatterNDOp,
-)
-def move(op: Operation, values: StoredValues) -> None:
-    """Writes the form on real values, applied to stored integers; raises NoOperator if the quantized types differ."""
-    if len({uniform(value) for value in data_values(op)}) != 1:
-        raise NoOperator
-    EXPORTS[type(op)](op, values)
+MOVED = (
+    nn.MaxPool2DOp, nn.ReduceMaxOp, nn.ReduceMinOp, nn.ReshapeOp, nn.ConcatOp, nn.PadOp, nn.BroadcastOp, nn.SliceOp,
+    nn.GatherOp, nn.GatherNDOp, nn.ScatterNDOp,
+)  # fmt: skip
+
+
+def _moved(form: Callable[[Any, Values], None]) -> Callable[[Operation, StoredValues], None]:
+    """Returns a form on real values, applied to stored integers; raises NoOperator if the quantized types differ."""
+
+    def move(op: Operation, values: StoredValues) -> None:
+        if len({uniform(value) for value in data_values(op)}) != 1:
+            raise NoOperator
+        form(op, values)
+
+    return move

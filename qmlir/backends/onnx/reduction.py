@@ -4,30 +4,19 @@ from math import prod
 
 import numpy as np
 
+from qmlir.backends.forms import Forms
 from qmlir.backends.onnx.contraction import IMAGES, window_attributes
 from qmlir.backends.onnx.graph import INDEX, Attributes
-from qmlir.backends.onnx.values import Values, channels_first, exports
+from qmlir.backends.onnx.values import Values, channels_first
 from qmlir.dialects import nn, qint
-from qmlir.dialects.nn.normalization import ExponentialsOp
 from qmlir.dialects.nn.reduction import ArgumentOp, CumulativeOp, ReductionOp, WindowPoolOp
+from qmlir.formats.onnx import ARGUMENTS, CUMULATIVE, REDUCTIONS
 from qmlir.ir.interfaces import shape_of
+
+exports: Forms[Values] = Forms()
 
 # ---------------------------------------------------------------------------------------------------------------
 # Forms of reductions, arg-max and arg-min, whose axes stay as dimensions of size 1, and of cumulative operations.
-
-
-REDUCTIONS: dict[type[ReductionOp], tuple[str, int]] = {
-    nn.ReduceSumOp: ("ReduceSum", 13),
-    nn.ReduceMeanOp: ("ReduceMean", 18),
-    nn.ReduceProdOp: ("ReduceProd", 18),
-    nn.ReduceMaxOp: ("ReduceMax", 18),
-    nn.ReduceMinOp: ("ReduceMin", 18),
-}
-"""Operation → (ONNX's operator, the first opset in which its axes are an input)."""
-
-ARGUMENTS: dict[type[ArgumentOp], str] = {nn.ArgMaxOp: "ArgMax", nn.ArgMinOp: "ArgMin"}
-
-CUMULATIVE: dict[type[CumulativeOp], str] = {nn.CumulativeSumOp: "CumSum", nn.CumulativeProductOp: "CumProd"}
 
 
 @exports(*REDUCTIONS)
@@ -62,7 +51,7 @@ def cumulate(op: CumulativeOp, values: Values) -> None:
     order, graph = values.order(op.x), values.graph
     axis = graph.constant(np.array(order.index(op.axis.value.data), INDEX))
     exclusive, reverse = (1 if bool(flag) else None for flag in (op.exclusive, op.reverse))
-    y = graph.node(CUMULATIVE[type(op)], values.real(op.x, order), axis, exclusive=exclusive, reverse=reverse)
+    y = graph.node(CUMULATIVE[type(op)][0], values.real(op.x, order), axis, exclusive=exclusive, reverse=reverse)
     values.define(op.y, y, order)
 
 
@@ -139,28 +128,6 @@ def global_average_pool(op: nn.GlobalAveragePoolOp, values: Values) -> None:
     values.define(op.y, values.graph.node("GlobalAveragePool", values.real(op.x, IMAGES)), IMAGES)
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# Forms of normalizations along axes.
-
-
-@exports(nn.SoftmaxOp)
-def softmax(op: nn.SoftmaxOp, values: Values) -> None:
-    """Writes Softmax."""
-    _along_axis("Softmax", op, values)
-
-
-@exports(nn.LogSoftmaxOp)
-def log_softmax(op: nn.LogSoftmaxOp, values: Values) -> None:
-    """Writes LogSoftmax."""
-    _along_axis("LogSoftmax", op, values)
-
-
-def _along_axis(kind: str, op: ExponentialsOp, values: Values) -> None:
-    order = values.order(op.x)
-    axis = order.index(op.axis.value.data)
-    values.define(op.y, values.graph.node(kind, values.real(op.x, order), axis=axis), order)
-
-
 @exports(nn.LayerNormOp)
 def layer_norm(op: nn.LayerNormOp, values: Values) -> None:
     """Writes LayerNormalization without a bias."""
@@ -179,15 +146,6 @@ def _over_trailing(kind: str, op: nn.LayerNormOp | nn.RMSNormOp, values: Values)
     x = values.real(op.x)
     scale = values.graph.constant(np.ones(shape_of(op.x)[axis:], x.dtype))
     values.define(op.y, values.graph.node(kind, x, scale, axis=axis, epsilon=op.epsilon.value.data))
-
-
-@exports(nn.LpNormalizationOp)
-def lp_normalization(op: nn.LpNormalizationOp, values: Values) -> None:
-    """Writes LpNormalization."""
-    order = values.order(op.x)
-    axis = order.index(op.axis.value.data)
-    y = values.graph.node("LpNormalization", values.real(op.x, order), axis=axis, p=op.p.value.data)
-    values.define(op.y, y, order)
 
 
 @exports(nn.LocalResponseNormalizationOp)

@@ -1,4 +1,4 @@
-"""How each value of a function is stored as a tensor, and the table of forms that write operations."""
+"""How each value of a function is stored as a tensor, and the casts between storages."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.forms import Forms, NoForm, constant, fused_bounds
+from qmlir.backends.forms import NoForm, constant, fused_bounds
 from qmlir.backends.onnx.graph import Graph, Tensor
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, element_of, shape_of
@@ -314,20 +314,3 @@ def nearest(real: float, element: UniformType) -> int:
     """Returns the stored integer nearest to a real number."""
     limits = element.storage_min, element.storage_max
     return int(fixed_point.quantize(np.array(real), element.scale, element.zero_point, *limits, np.dtype(np.int64)))
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# The table of forms for ONNX: operation class → the function that writes such an operation as ONNX nodes.
-#
-#     @exports(nn.SoftmaxOp)
-#     def softmax(op: nn.SoftmaxOp, values: Values) -> None: ...
-#
-# A form reads the tensors of its operands from `values`, and records there which tensor holds each result. For an
-# operation on quantized types the form works on floats; `values` adds the casts around it.
-
-
-exports: Forms[Values] = Forms()
-"""The table; used as a decorator, it enters a form."""
-
-EXPORTS = exports.entries
-"""Operation class → its form."""

@@ -1,7 +1,7 @@
 """Writes quantized and float networks as TFLite files, for LiteRT and other runtimes.
 
 convert.py       the entry: a function → a file
-values.py        values as tensors, and the table of forms     graph.py        tensors and operators
+values.py        values as tensors                            graph.py        tensors and operators
 model.py         names; the flatbuffer                        kernels.py      the types that LiteRT's kernels take
 clamps.py        fused clamps and bounds
 
@@ -11,7 +11,6 @@ becomes an operator on integers if LiteRT has a kernel for their types, else an 
 and QUANTIZE.
 """
 
-from qmlir.backends.tflite.convert import export_tflite
-from qmlir.backends.tflite.values import EXPORTS
+from qmlir.backends.tflite.convert import EXPORTS, export_tflite
 
 __all__ = ["EXPORTS", "export_tflite"]

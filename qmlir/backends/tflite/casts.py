@@ -2,13 +2,15 @@
 
 from typing import Any
 
-from qmlir.backends.forms import NoForm, require_uniform
+from qmlir.backends.forms import Forms, NoForm, require_uniform
 from qmlir.backends.tflite.graph import Tensor
 from qmlir.backends.tflite.kernels import KERNELS
-from qmlir.backends.tflite.values import UINT8, Values, declared, exports
+from qmlir.backends.tflite.values import UINT8, Values, declared
 from qmlir.dialects import nn
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.ir.types import is_numpys_own
+
+exports: Forms[Values] = Forms()
 
 
 @exports(nn.CastOp)

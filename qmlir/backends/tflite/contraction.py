@@ -7,10 +7,10 @@ from math import prod
 import numpy as np
 from xdsl.dialects.builtin import i32, i64
 
-from qmlir.backends.forms import NoForm, constant
+from qmlir.backends.forms import Forms, NoForm, constant
 from qmlir.backends.tflite.graph import Graph, Options, Parameters, Tensor
 from qmlir.backends.tflite.kernels import KERNELS
-from qmlir.backends.tflite.values import INT8, INT16, UINT8, Values, exports
+from qmlir.backends.tflite.values import INT8, INT16, UINT8, Values
 from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType
@@ -19,6 +19,8 @@ from qmlir.errors import QmlirWarning
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.policies.legality import NoIntegerForm, stored_bias
+
+exports: Forms[Values] = Forms()
 
 # ---------------------------------------------------------------------------------------------------------------
 # Padding of sliding windows: SAME or VALID if it matches, else a separate PAD operator.

@@ -1,23 +1,21 @@
 """The entry of the TFLite exporter: writes a function on the nn level in one walk in program order."""
 
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
-from qmlir.backends.forms import refusing
+from qmlir.backends.forms import Forms, refusing
+from qmlir.backends.tflite import casts, contraction, elementwise, movement, reduction
 from qmlir.backends.tflite.graph import Graph, Tensor
 from qmlir.backends.tflite.model import write_model
-from qmlir.backends.tflite.values import Values, declared, exports
+from qmlir.backends.tflite.values import Values, declared
 from qmlir.errors import FileError
 from qmlir.ir.signature import signature_of
 from qmlir.policies.runtime_kernels import mixes_bytes
 
-FAMILIES = tuple(import_module(f"{__package__}.{m.name}") for m in iter_modules([str(Path(__file__).parent)])
-                 if m.name != "convert")  # fmt: skip
-"""All modules of the package. They are imported because importing an operator family enters its forms in the table."""
+EXPORTS = Forms[Values].of(casts.exports, contraction.exports, elementwise.exports, movement.exports, reduction.exports)
+"""The forms of all operations."""
 
 
 def export_tflite(function: func.FuncOp, path: Path) -> list[Path]:
@@ -45,7 +43,7 @@ def export_tflite(function: func.FuncOp, path: Path) -> list[Path]:
     def scope(name: str) -> None:
         graph.scope = name
 
-    results = exports.walk(function, values, scope)
+    results = EXPORTS.walk(function, values, scope)
     end = function.body.block.last_op
     assert end is not None, "a walk ends at func.return"
     with refusing(end):

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.forms import Bounds, NoForm, argument_bounds, constant, fused_bounds
+from qmlir.backends.forms import Bounds, Forms, NoForm, argument_bounds, constant, fused_bounds
 from qmlir.backends.tflite.clamps import activated, stored_bounds
 from qmlir.backends.tflite.graph import BOOL, INDEX, Graph, Options, Tensor
 from qmlir.backends.tflite.kernels import takes
-from qmlir.backends.tflite.values import INT8, MOVED, UINT8, Values, declared, exports
+from qmlir.backends.tflite.values import INT8, MOVED, UINT8, Values, declared
 from qmlir.dialects import nn
 from qmlir.dialects.nn.elementwise import BitwiseOp, ComparisonOp, FunctionOp, OperandPairOp, ShiftOp, UnaryOp
 from qmlir.formats.tflite import FUNCTIONS
@@ -19,6 +19,8 @@ from qmlir.ir.names import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.numerics import tables
 from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtime_kernels import compared_storage, lacking
+
+exports: Forms[Values] = Forms()
 
 # ---------------------------------------------------------------------------------------------------------------
 # Lookup tables for functions of quantized bytes that have no integer kernel in LiteRT.

@@ -6,13 +6,15 @@ from math import prod
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.forms import NoForm, constant
+from qmlir.backends.forms import Forms, NoForm, constant
 from qmlir.backends.tflite.contraction import pad as pad_with
 from qmlir.backends.tflite.graph import BOOL, INDEX, Form, Graph, Options, Tensor
-from qmlir.backends.tflite.values import Values, declared, exports
+from qmlir.backends.tflite.values import Values, declared
 from qmlir.dialects import nn
 from qmlir.dialects.nn.movement import MovementOp, coordinates, places
 from qmlir.ir.interfaces import Array, shape_of
+
+exports: Forms[Values] = Forms()
 
 # ---------------------------------------------------------------------------------------------------------------
 # Forms of constants and data movement; quantized tensors move as their stored integers.

@@ -4,14 +4,16 @@ from math import prod
 
 import numpy as np
 
-from qmlir.backends.forms import NoForm
+from qmlir.backends.forms import Forms, NoForm
 from qmlir.backends.tflite.contraction import VALID, padded, padding_name, strides
 from qmlir.backends.tflite.graph import BOOL, Form, Graph, Options, Parameters, Tensor
-from qmlir.backends.tflite.values import INT8, UINT8, Values, exports
+from qmlir.backends.tflite.values import INT8, UINT8, Values
 from qmlir.dialects import nn
 from qmlir.dialects.nn.normalization import ExponentialsOp, OverTrailingOp
 from qmlir.dialects.nn.reduction import ArgumentOp, ReductionOp, WindowPoolOp, least
 from qmlir.ir.interfaces import shape_of
+
+exports: Forms[Values] = Forms()
 
 # ---------------------------------------------------------------------------------------------------------------
 # Forms of reductions, whose axes stay as dimensions of size 1, of arg-max and arg-min, and of cumulative sums.

@@ -1,4 +1,4 @@
-"""How each value of a function is stored as a tensor, and the table of forms that write operations."""
+"""How each value of a function is stored as a tensor, and the casts between storages."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,7 +7,7 @@ import numpy as np
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.forms import Bounds, Forms, NoForm, constant, fused_bounds
+from qmlir.backends.forms import Bounds, NoForm, constant, fused_bounds
 from qmlir.backends.tflite.clamps import activation, fuses, stored_bounds
 from qmlir.backends.tflite.graph import FLOAT, Form, Graph, Options, Parameters, Tensor
 from qmlir.backends.tflite.kernels import KERNELS, takes
@@ -236,19 +236,3 @@ def parameters_of(element: UniformType) -> Parameters:
     """Returns the parameters of a quantized type, with the scales rounded to float32 as the file stores them."""
     scales = np.array(element.scales, np.float32).astype(np.float64)
     return Parameters(tuple(scales.tolist()), element.zero_points, element.axis)
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# The table of forms for TFLite: operation class → the function that writes such an operation as TFLite operators.
-#
-#     @exports(nn.SoftmaxOp)
-#     def softmax(op: nn.SoftmaxOp, values: Values) -> None: ...
-#
-# A form reads the tensors of its operands from `values`, and records there which tensor holds each result.
-
-
-exports: Forms[Values] = Forms()
-"""The table; used as a decorator, it enters a form."""
-
-EXPORTS = exports.entries
-"""Operation class → its form."""

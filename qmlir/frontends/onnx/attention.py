@@ -11,11 +11,13 @@ from qmlir.dialects.nn.elementwise import AddOp, EqualOp, LessOp, ModOp, OrOp, S
 from qmlir.dialects.nn.movement import BroadcastOp, GatherNDOp, SliceOp
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Ints, Refusal, Value
-from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import coordinates, known_places, scatter_rows, slice_properties
 from qmlir.frontends.windows import sliced
 from qmlir.ir.interfaces import element_of
 from qmlir.ir.types import dtype_of
+
+converts = Table()
 
 # ---------------------------------------------------------------------------------------------------------------
 # Operators that choose by an element's position: Trilu, OneHot, ReverseSequence, TensorScatter.

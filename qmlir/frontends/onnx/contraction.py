@@ -13,12 +13,14 @@ from qmlir.dialects.nn.reduction import AveragePool2DOp
 from qmlir.dialects.nn.resize import SampleOp
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Ints, Refusal, Value
-from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import slice_properties
 from qmlir.frontends.onnx.types import channels_first, channels_last
 from qmlir.frontends.windows import Geometry, convolved, sliced, span, spread
 from qmlir.ir.interfaces import Array, Shape, element_of
 from qmlir.ir.types import dtype_of
+
+converts = Table()
 
 # ---------------------------------------------------------------------------------------------------------------
 # Convolutions, transposed convolutions and matrix products.

@@ -11,10 +11,12 @@ from xdsl.ir import SSAValue
 
 from qmlir.frontends.builder import Bodies, Node
 from qmlir.frontends.function import Constant, Ints, Refusal, Value
-from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.types import element_code
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.types import dtype_of
+
+converts = Table()
 
 # ---------------------------------------------------------------------------------------------------------------
 # If, Loop and Scan whose control flow is known at import: the taken branch is inlined, a loop's body is unrolled.

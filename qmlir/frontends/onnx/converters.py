@@ -1,14 +1,18 @@
-"""The tables of converters and folds, keyed by operator and version: the ONNX operators that qmlir knows.
+"""Tables of converters and folds, keyed by operator and version: the ONNX operators that qmlir knows.
 
-A converter is a plain function whose signature is the operator's:
+Each file of operators has a table, and walk.py joins these tables. A converter is a plain function whose signature is
+the operator's:
 
-    @converts("Softmax", since=13)
-    def softmax(node: Node, x: Value, *, axis: int = -1) -> Value: ...
+    converts = Table()
+
+    @converts("Flatten")
+    def flatten(node: Node, x: Value, *, axis: int = 1) -> Value: ...
 
 Positional parameters are inputs (optional ones default to None, `*inputs` is variadic), keyword-only parameters are
 attributes with their ONNX defaults, results are the outputs in order. An operator may have several entries: the model
 uses the entry with the newest `since` that is not above its operator set. If a node has an attribute that the signature
-lacks, the node becomes opaque, so no attribute is ever ignored in silence.
+lacks, the node becomes opaque, so no attribute is ever ignored in silence. Operators that are one operation on their
+inputs have no function: they are rows in formats/onnx.py.
 
 A fold replaces a node whose inputs are all constants. It has the same signature, with the budget of computed constants
 in the place of the node, and works on arrays. A result that is larger than its inputs is charged to the budget before
@@ -16,12 +20,14 @@ it is computed.
 """
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
+from qmlir.formats.onnx import AXIS, Operator
 from qmlir.frontends.builder import Node
-from qmlir.frontends.function import Refusal
+from qmlir.frontends.function import Refusal, Value
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -46,9 +52,9 @@ class Signature:
     attributes: Mapping[str, bool]
 
     @staticmethod
-    def of(function: Callable[..., Any], since: int, skip: int) -> "Signature":
-        """Reads a function's parameters, leaving out the first `skip`."""
-        parameters = list(inspect.signature(function).parameters.values())[skip:]
+    def of(function: Callable[..., Any], since: int) -> "Signature":
+        """Reads a function's parameters, leaving out the first: the node or the budget."""
+        parameters = list(inspect.signature(function).parameters.values())[1:]
         inputs = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         return Signature(
             since,
@@ -84,17 +90,24 @@ class Signature:
 class Table:
     """Signatures by (domain, operator), with several versions of each operator."""
 
-    _entries: dict[tuple[str, str], list[Signature]]
-    _skip: int
+    def __init__(self) -> None:
+        self._entries: dict[tuple[str, str], list[Signature]] = {}
 
-    def __init__(self, skip: int):
-        self._entries, self._skip = {}, skip
+    @staticmethod
+    def of(*families: "Table") -> "Table":
+        """Returns a table with the entries of all families; none may have another's operator and version."""
+        table = Table()
+        for family in families:
+            for (domain, operator), entries in family._entries.items():
+                for signature in entries:
+                    table.enter(operator, signature, domain)
+        return table
 
     def __call__(self, operator: str, *, since: int = 1, domain: str = "") -> Callable[[F], F]:
         """Registers the decorated function for `operator` from version `since` of its domain's operator set on."""
 
         def register(function: F) -> F:
-            self.enter(operator, Signature.of(function, since, self._skip), domain)
+            self.enter(operator, Signature.of(function, since), domain)
             return function
 
         return register
@@ -114,9 +127,29 @@ class Table:
         """Lists (domain, operator, first versions of its entries) for every operator, sorted."""
         return sorted((d, o, sorted(e.since for e in entries)) for (d, o), entries in self._entries.items())
 
+    def without(self, others: "Table") -> "Table":
+        """Returns the table without the operators and versions that another table has."""
+        table = Table()
+        for (domain, operator), entries in self._entries.items():
+            known = {e.since for e in others._entries.get((domain, operator), ())}
+            table._entries[domain, operator] = [e for e in entries if e.since not in known]
+        return table
 
-converts = Table(skip=1)
-"""Converters: (node, *inputs, **attributes) → the value of each output."""
 
-folds = Table(skip=1)
-"""Folds: (budget, *arrays, **attributes) → the array of each output."""
+def operator_table(operators: Iterable[Operator]) -> Table:
+    """Returns the converters of operators that are one operation on their inputs."""
+    table = Table()
+    for operator in operators:
+        given = dict.fromkeys(operator.attributes, False)
+        signature = Signature(
+            operator.since, partial(_one_operation, operator), operator.inputs, len(operator.inputs), False, given
+        )
+        table.enter(operator.kind, signature)
+    return table
+
+
+def _one_operation(operator: Operator, node: Node, *inputs: Value, **given: float) -> Value:
+    properties = {own: type(default)(given.get(name, default)) for name, (own, default) in operator.attributes.items()}
+    if AXIS in properties:
+        properties[AXIS] = node.axis(int(properties[AXIS]), node.rank(inputs[0]))
+    return node.compute(operator.operation, inputs[::-1] if operator.exchanged else inputs, properties)

@@ -22,8 +22,10 @@ from qmlir.dialects.nn.elementwise import MulOp
 from qmlir.dialects.nn.reduction import ReduceSumOp
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Value
-from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.windows import sliced
+
+converts = Table()
 
 Label = str
 """A dimension's label: a letter, or `.0`, `.1`, … for the dimensions of an ellipsis, counted from the last."""

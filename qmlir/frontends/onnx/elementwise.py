@@ -11,27 +11,16 @@ from xdsl.ir import Attribute
 from qmlir.dialects.nn.casts import BitcastOp, CastOp, converted, power_of_two
 from qmlir.dialects.nn.elementwise import (
     AddOp,
-    AndOp,
     DivOp,
-    EqualOp,
-    FunctionOp,
     IsInfOp,
-    IsNaNOp,
-    LessEqualOp,
-    LessOp,
     MaximumOp,
     MinimumOp,
-    ModOp,
     MulOp,
-    NotOp,
-    OrOp,
     PowOp,
     PReluOp,
     ShiftLeftOp,
     ShiftRightOp,
     SubOp,
-    WhereOp,
-    XorOp,
 )
 from qmlir.dialects.nn.functions import (
     ClampOp,
@@ -39,15 +28,15 @@ from qmlir.dialects.nn.functions import (
     LeakyReluOp,
     ReciprocalOp,
     SqrtOp,
-    SwishOp,
 )
-from qmlir.formats.onnx import FUNCTIONS, Operator
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Dequantized, Refusal, Value, filled, once
-from qmlir.frontends.onnx.converters import Signature, converts
+from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.types import element_name, element_type
 from qmlir.ir.interfaces import Array, TensorOp, element_of
 from qmlir.ir.types import dtype_of, element_type_of
+
+converts = Table()
 
 # ---------------------------------------------------------------------------------------------------------------
 # Elementwise arithmetic on several operands, broadcast as in numpy.
@@ -55,18 +44,6 @@ from qmlir.ir.types import dtype_of, element_type_of
 # Sub and Div with an f32 constant as second operand become a sum or a product if this gives the same bits: Sub with the
 # negated constant, Div with the reciprocals of powers of two. Sums and products fuse with other operations and have
 # better integer forms. A constant that the model stores as integers is left as it is.
-
-
-@converts("Add", since=7)
-def add(node: Node, a: Value, b: Value) -> Value:
-    """y = a + b."""
-    return node.compute(AddOp, [a, b])
-
-
-@converts("Mul", since=7)
-def mul(node: Node, a: Value, b: Value) -> Value:
-    """y = a · b."""
-    return node.compute(MulOp, [a, b])
 
 
 @converts("Sub", since=7)
@@ -94,12 +71,6 @@ def _is_power_of_two(array: Array) -> bool:
     """Whether each element is ±2^k and its reciprocal is a normal f32 number."""
     mantissa, exponent = np.frexp(array)
     return bool(np.all((np.abs(mantissa) == 0.5) & (np.abs(exponent) < 125)))
-
-
-@converts("Mod", since=10)
-def mod(node: Node, a: Value, b: Value, *, fmod: int = 0) -> Value:
-    """The remainder of a / b, with the divisor's sign; with `fmod` it has the dividend's sign, as in C."""
-    return node.compute(ModOp, [a, b], {"truncated": bool(fmod)})
 
 
 @converts("Pow", since=7)
@@ -176,76 +147,12 @@ def prelu(node: Node, x: Value, slope: Value) -> Value:
 # Comparisons, logic, bitwise operations, and Where.
 
 
-@converts("Equal", since=7)
-def equal(node: Node, a: Value, b: Value) -> Value:
-    """y = (a = b)."""
-    return node.compute(EqualOp, [a, b])
-
-
-@converts("Less", since=7)
-def less(node: Node, a: Value, b: Value) -> Value:
-    """y = (a < b)."""
-    return node.compute(LessOp, [a, b])
-
-
-@converts("LessOrEqual", since=12)
-def less_or_equal(node: Node, a: Value, b: Value) -> Value:
-    """y = (a ≤ b)."""
-    return node.compute(LessEqualOp, [a, b])
-
-
-@converts("Greater", since=7)
-def greater(node: Node, a: Value, b: Value) -> Value:
-    """y = (a > b), computed as b < a."""
-    return node.compute(LessOp, [b, a])
-
-
-@converts("GreaterOrEqual", since=12)
-def greater_or_equal(node: Node, a: Value, b: Value) -> Value:
-    """y = (a ≥ b), computed as b ≤ a."""
-    return node.compute(LessEqualOp, [b, a])
-
-
-@converts("BitwiseAnd", since=18)
-@converts("And", since=7)
-def both(node: Node, a: Value, b: Value) -> Value:
-    """Bitwise or logical AND of a and b."""
-    return node.compute(AndOp, [a, b])
-
-
-@converts("BitwiseOr", since=18)
-@converts("Or", since=7)
-def either(node: Node, a: Value, b: Value) -> Value:
-    """Bitwise or logical OR of a and b."""
-    return node.compute(OrOp, [a, b])
-
-
-@converts("BitwiseXor", since=18)
-@converts("Xor", since=7)
-def one(node: Node, a: Value, b: Value) -> Value:
-    """Bitwise or logical XOR of a and b."""
-    return node.compute(XorOp, [a, b])
-
-
-@converts("BitwiseNot", since=18)
-@converts("Not")
-def lacking(node: Node, x: Value) -> Value:
-    """Bitwise or logical NOT of x."""
-    return node.compute(NotOp, [x])
-
-
 @converts("BitShift", since=11)
 def shift(node: Node, x: Value, count: Value, *, direction: str) -> Value:
     """Shifts x by `count` bits to the left or right."""
     if direction not in ("LEFT", "RIGHT"):
         raise node.error("its attribute direction must be LEFT or RIGHT", direction)
     return node.compute(ShiftLeftOp if direction == "LEFT" else ShiftRightOp, [x, count])
-
-
-@converts("IsNaN", since=9)
-def is_nan(node: Node, x: Value) -> Value:
-    """Tests whether x is NaN."""
-    return node.compute(IsNaNOp, [x])
 
 
 @converts("IsInf", since=10)
@@ -255,12 +162,6 @@ def is_inf(node: Node, x: Value, *, detect_negative: int = 1, detect_positive: i
         return filled(node.shape(x), np.False_)
     signs = {"negative": detect_negative, "positive": detect_positive}
     return node.compute(IsInfOp, [x], {k: bool(v) for k, v in signs.items()})
-
-
-@converts("Where", since=9)
-def where(node: Node, condition: Value, x: Value, y: Value) -> Value:
-    """Selects x where the condition holds, else y."""
-    return node.compute(WhereOp, [condition, x, y])
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -322,12 +223,6 @@ def bit_cast(node: Node, x: Value, *, to: int) -> Value:
 
 # ---------------------------------------------------------------------------------------------------------------
 # Activations with attributes or bounds, and operators that are the identity at inference.
-
-
-@converts("Swish", since=24)
-def swish(node: Node, x: Value, *, alpha: float = 1.0) -> Value:
-    """y = x · sigmoid(alpha · x)."""
-    return node.compute(SwishOp, [x], {"alpha": alpha})
 
 
 @converts("Gelu", since=20)
@@ -404,20 +299,3 @@ def dropout_training(
     if training_mode is not None and node.array(training_mode, "training_mode").any():
         raise Refusal("it is in training mode")
     return x, filled(node.shape(x), np.True_)
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Functions of one element: the operators of formats/onnx.py.
-
-
-def _function(op: type[FunctionOp], operator: Operator) -> None:
-    def convert(node: Node, x: Value, **given: float) -> Value:
-        properties = {own: given.get(name, default) for name, (own, default) in operator.attributes.items()}
-        return node.compute(op, [x], properties)
-
-    attributes = dict.fromkeys(operator.attributes, False)
-    converts.enter(operator.kind, Signature(operator.since, convert, ("x",), 1, False, attributes))
-
-
-for _op, _operator in FUNCTIONS.items():
-    _function(_op, _operator)

@@ -11,10 +11,13 @@ from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Ints, Refusal, Value, sized
-from qmlir.frontends.onnx.converters import converts, folds
+from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import reshaped
 from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array, TensorOp, shape_of
+
+converts = Table()
+folds = Table()
 
 # ---------------------------------------------------------------------------------------------------------------
 # Constant subexpressions, computed with numpy at import.

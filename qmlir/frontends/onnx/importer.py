@@ -1,9 +1,7 @@
 """The entry of the ONNX frontend: a file → a module in nn."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 
 import onnx
 from xdsl.dialects import func
@@ -106,9 +104,6 @@ def _dims(info: onnx.ValueInfoProto, file: str) -> list[int | str]:
 #
 # walk.py decides how each node is imported. Nodes that no output needs are skipped.
 
-
-FAMILIES = tuple(import_module(f"{__package__}.{m.name}") for m in iter_modules([str(Path(__file__).parent)]))
-"""All modules of this package, imported because a module registers the converters of its operators on import."""
 
 _SAVE_AGAIN = "export the model again"
 

@@ -23,10 +23,12 @@ from qmlir.dialects.nn.movement import (
 )
 from qmlir.frontends.builder import Node, Properties
 from qmlir.frontends.function import Constant, Floats, Ints, Refusal, Value
-from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.types import element_dtype
 from qmlir.ir.interfaces import Array, Shape, element_of
 from qmlir.ir.types import dtype_of, is_integer
+
+converts = Table()
 
 # ---------------------------------------------------------------------------------------------------------------
 # Data movement: reshapes, transposes, concatenation, padding, and constants.

@@ -13,16 +13,17 @@ from qmlir.dialects.nn.normalization import (
     LayerNormOp,
     LocalResponseNormalizationOp,
     LogSoftmaxOp,
-    LpNormalizationOp,
     RMSNormOp,
     SoftmaxOp,
 )
 from qmlir.dialects.nn.reduction import GlobalAveragePoolOp
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Ints, Refusal, Value
-from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.types import channels_first, channels_last
 from qmlir.ir.interfaces import Array
+
+converts = Table()
 
 DEVIATION_EPSILON = 1e-9
 """The epsilon of MeanVarianceNormalization, which ONNX adds to the standard deviation, not to the variance."""
@@ -35,19 +36,9 @@ def softmax_flattened(node: Node, x: Value, *, axis: int = 1) -> Value:
     first = axis if axis == len(shape) else node.axis(axis, len(shape))
     count = int(np.prod(shape[first:]))
     if first < len(shape) and shape[first] == count:
-        return _softmax(node, x, first)
+        return node.compute(SoftmaxOp, [x], {"axis": first})
     rows = node.reshaped(x, (int(np.prod(shape[:first])), count))
-    return node.reshaped(_softmax(node, rows, 1), shape)
-
-
-@converts("Softmax", since=13)
-def softmax(node: Node, x: Value, *, axis: int = -1) -> Value:
-    """Softmax over one dimension."""
-    return _softmax(node, x, node.axis(axis, node.rank(x)))
-
-
-def _softmax(node: Node, x: Value, axis: int) -> Value:
-    return node.compute(SoftmaxOp, [x], {"axis": axis})
+    return node.reshaped(node.compute(SoftmaxOp, [rows], {"axis": 1}), shape)
 
 
 @converts("LogSoftmax")
@@ -56,17 +47,7 @@ def log_softmax_flattened(node: Node, x: Value, *, axis: int = 1) -> Value:
     shape = node.shape(x)
     first = axis if axis == len(shape) else node.axis(axis, len(shape))
     rows = node.reshaped(x, (prod(shape[:first]), prod(shape[first:])))
-    return node.reshaped(_log_softmax(node, rows, 1), shape)
-
-
-@converts("LogSoftmax", since=13)
-def log_softmax(node: Node, x: Value, *, axis: int = -1) -> Value:
-    """LogSoftmax over one dimension."""
-    return _log_softmax(node, x, node.axis(axis, node.rank(x)))
-
-
-def _log_softmax(node: Node, x: Value, axis: int) -> Value:
-    return node.compute(LogSoftmaxOp, [x], {"axis": axis})
+    return node.reshaped(node.compute(LogSoftmaxOp, [rows], {"axis": 1}), shape)
 
 
 @converts("BatchNormalization", since=7)
@@ -311,13 +292,6 @@ def mean_variance_normalization(node: Node, x: Value, *, axes: Ints = (0, 2, 3))
         return node.compute(LayerNormOp, [x], properties)
     y = node.compute(LayerNormOp, [node.permuted(x, order)], properties, part="normalized")
     return node.permuted(y, [order.index(i) for i in range(len(shape))])
-
-
-@converts("LpNormalization")
-def lp_normalization(node: Node, x: Value, *, axis: int = -1, p: int = 2) -> Value:
-    """Divides by the Lp norm along one dimension."""
-    properties = {"axis": node.axis(axis, node.rank(x)), "p": p}
-    return node.compute(LpNormalizationOp, [x], properties)
 
 
 @converts("LRN")

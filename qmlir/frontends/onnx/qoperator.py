@@ -4,6 +4,7 @@ Each is imported as its float operator, with a DequantizeLinear before every inp
 output. The `fold-qdq` pass turns this pattern into one integer operation again.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,10 @@ from xdsl.ir import OpResult, SSAValue
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import ReshapeOp, TransposeOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.formats.onnx import ON_INTEGERS, WRITTEN, Operator
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Dequantized, Ints, Value
-from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.converters import Signature, Table
 from qmlir.frontends.onnx.quantization import (
     MICROSOFT,
     as_floats,
@@ -28,11 +30,18 @@ from qmlir.frontends.onnx.quantization import (
 )
 from qmlir.ir.names import INTEGER_OPERATOR
 
+converts = Table()
+
 
 def _float(node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int = 0) -> Value:
     """Dequantizes an input by the given parameters."""
     type = parameters(node, storage_of(node, x), scale, zero_point, node.shape(x), axis)
     return dequantized(node, x, type)
+
+
+def _floats(node: Node, inputs: Sequence[Value]) -> list[Value]:
+    """Dequantizes inputs that are each given as data, scale and zero point."""
+    return [_float(node, *each) for each in zip(inputs[::3], inputs[1::3], inputs[2::3], strict=True)]
 
 
 def _stored(node: Node, y: Value, scale: Value, zero_point: Value | None, like: Value) -> Value:
@@ -193,42 +202,22 @@ def _int32(node: Node, x: Value) -> Value:
 # Elementwise operators and Softmax
 
 
-@converts("QLinearAdd", domain=MICROSOFT)
-def qlinear_add(
-    node: Node, a: Value, a_scale: Value, a_zero_point: Value | None, b: Value, b_scale: Value,
-    b_zero_point: Value | None, y_scale: Value, y_zero_point: Value | None = None,
-) -> Value:  # fmt: skip
-    """y = a + b on quantized tensors."""
-    operands = [_float(node, a, a_scale, a_zero_point), _float(node, b, b_scale, b_zero_point)]
-    return _stored(node, as_floats(node, "Add", operands), y_scale, y_zero_point, a)
+def _as_operator(operator: Operator) -> None:
+    """Registers the operator on integers of an operator: each input and the output has a scale and a zero point."""
+    inputs = [part for name in operator.inputs for part in (name, f"{name}_scale", f"{name}_zero_point")]
+
+    def convert(node: Node, *given: Value, **attributes: float) -> Value:
+        data, (y_scale, *y_zero_point) = given[: len(inputs)], given[len(inputs) :]
+        y = as_floats(node, operator.kind, _floats(node, data), **attributes)
+        return _stored(node, y, y_scale, y_zero_point[0] if y_zero_point else None, given[0])
+
+    names, attributes = (*inputs, "y_scale", "y_zero_point"), dict.fromkeys(operator.attributes, False)
+    signature = Signature(1, convert, names, len(names) - 1, False, attributes)
+    converts.enter(f"QLinear{operator.kind}", signature, MICROSOFT)
 
 
-@converts("QLinearMul", domain=MICROSOFT)
-def qlinear_mul(
-    node: Node, a: Value, a_scale: Value, a_zero_point: Value | None, b: Value, b_scale: Value,
-    b_zero_point: Value | None, y_scale: Value, y_zero_point: Value | None = None,
-) -> Value:  # fmt: skip
-    """y = a · b on quantized tensors."""
-    operands = [_float(node, a, a_scale, a_zero_point), _float(node, b, b_scale, b_zero_point)]
-    return _stored(node, as_floats(node, "Mul", operands), y_scale, y_zero_point, a)
-
-
-@converts("QLinearSigmoid", domain=MICROSOFT)
-def qlinear_sigmoid(
-    node: Node, x: Value, x_scale: Value, x_zero_point: Value | None, y_scale: Value, y_zero_point: Value | None = None
-) -> Value:
-    """y = 1 / (1 + exp(−x)) on quantized tensors."""
-    return _stored(node, as_floats(node, "Sigmoid", [_float(node, x, x_scale, x_zero_point)]), y_scale, y_zero_point, x)
-
-
-@converts("QLinearLeakyRelu", domain=MICROSOFT)
-def qlinear_leaky_relu(
-    node: Node, x: Value, x_scale: Value, x_zero_point: Value | None, y_scale: Value,
-    y_zero_point: Value | None = None, *, alpha: float = 0.01,
-) -> Value:  # fmt: skip
-    """y = alpha · x where x < 0, else x, on quantized tensors."""
-    y = as_floats(node, "LeakyRelu", [_float(node, x, x_scale, x_zero_point)], alpha=alpha)
-    return _stored(node, y, y_scale, y_zero_point, x)
+for _op in ON_INTEGERS:
+    _as_operator(WRITTEN[_op])
 
 
 @converts("QLinearSoftmax", domain=MICROSOFT)
@@ -266,8 +255,8 @@ def qlinear_concat(node: Node, y_scale: Value, y_zero_point: Value, *inputs: Val
     """Joins quantized tensors along an axis; each input is three values: data, scale, zero point."""
     if len(inputs) % 3 or not inputs:
         raise node.error("it needs data, scale and zero point of each input", f"{len(inputs)} inputs")
-    parts = [_float(node, *operand) for operand in zip(inputs[::3], inputs[1::3], inputs[2::3], strict=True)]
-    return _stored(node, as_floats(node, "Concat", parts, axis=axis), y_scale, y_zero_point, inputs[0])
+    y = as_floats(node, "Concat", _floats(node, inputs), axis=axis)
+    return _stored(node, y, y_scale, y_zero_point, inputs[0])
 
 
 @converts("QLinearAveragePool", domain=MICROSOFT)

@@ -14,12 +14,14 @@ from qmlir.dialects.quant.syntax import default_range
 from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Blocked, Constant, Dequantized, Refusal, Value
-from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.types import element_dtype, element_name
 from qmlir.ir.interfaces import Array, Shape, element_of
 from qmlir.ir.names import QUANTIZATION
 from qmlir.ir.types import element_type_of, is_integer
 from qmlir.numerics import fixed_point
+
+converts = Table()
 
 # ---------------------------------------------------------------------------------------------------------------
 # QuantizeLinear and DequantizeLinear, and the quantized types of ONNX's integer tensors.
@@ -195,16 +197,11 @@ def argument_type(graph: onnx.GraphProto, name: str, arrays: Mapping[str, Array]
 # ---------------------------------------------------------------------------------------------------------------
 # Import as float operators
 
-NEWEST = 1 << 30
-
 
 def as_floats(node: Node, operator: str, inputs: Sequence[Value | None], **attributes: Any) -> Value:
     """Imports ONNX's float operator of that name on these inputs, by its newest converter."""
-    converter = converts.select("", operator, NEWEST)
-    if converter is None:
-        raise Refusal(f"qmlir knows no {operator}")
-    converter.check(node, inputs, attributes)
-    return converter.function(node, *inputs, **attributes)
+    assert node.bodies is not None
+    return node.bodies.converted(operator, inputs, **attributes)
 
 
 def _quantized_at_run_time(node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int) -> Value:

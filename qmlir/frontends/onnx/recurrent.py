@@ -23,8 +23,10 @@ from qmlir.dialects.nn.movement import ConcatOp
 from qmlir.frontends.builder import Node
 from qmlir.frontends.cells import FUNCTIONS, Cell, Function, GRUCell, LSTMCell, Place, RNNCell, Weights
 from qmlir.frontends.function import Constant, Floats, Refusal, Value
-from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.windows import sliced
+
+converts = Table()
 
 MOST_STEPS = 1024
 """The most steps of a node, in all its directions together."""

@@ -21,14 +21,17 @@ from qmlir.dialects.nn.reduction import (
     ReductionOp,
     WindowPoolOp,
 )
+from qmlir.formats.onnx import ARGUMENTS, CUMULATIVE, REDUCTIONS
 from qmlir.frontends.builder import Node, Properties
 from qmlir.frontends.function import Constant, Ints, Refusal, Value, filled
 from qmlir.frontends.onnx.contraction import geometry
-from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.types import channels_first, channels_last
 from qmlir.frontends.windows import Geometry, convolved, cropped, padded
 from qmlir.ir.interfaces import Shape, element_of
 from qmlir.ir.types import dtype_of
+
+converts = Table()
 
 # ---------------------------------------------------------------------------------------------------------------
 # Reductions over axes, ArgMax and ArgMin, cumulative sums and products, and Hardmax.
@@ -113,10 +116,7 @@ def _mean(node: Node, x: Value, axes: list[int]) -> Value:
 
 
 REDUCERS: dict[str, tuple[int, Reducer]] = {
-    "ReduceSum": (13, _over(nn.ReduceSumOp)),
-    "ReduceProd": (18, _over(nn.ReduceProdOp)),
-    "ReduceMax": (18, _over(nn.ReduceMaxOp)),
-    "ReduceMin": (18, _over(nn.ReduceMinOp)),
+    **{kind: (since, _over(op)) for op, (kind, since) in REDUCTIONS.items()},
     "ReduceMean": (18, _mean),
     "ReduceL1": (18, _l1),
     "ReduceL2": (18, _l2),
@@ -159,43 +159,33 @@ for _operator, (_since, _reduce) in REDUCERS.items():
     converts(_operator, since=_since)(_by_input(_reduce))
 
 
-@converts("ArgMax")
-def arg_max(node: Node, x: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Value:
-    """Returns the index of the greatest element along an axis."""
-    return _argument(node, nn.ArgMaxOp, x, axis, keepdims, select_last_index)
+def _argument(op: type[ArgumentOp]) -> Callable[..., Value]:
+    def convert(node: Node, x: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Value:
+        axis = node.axis(axis, node.rank(x))
+        y = node.compute(op, [x], {"axis": axis, "last": bool(select_last_index)})
+        shape = node.shape(y)
+        return y if keepdims else node.reshaped(y, [*shape[:axis], *shape[axis + 1 :]])
+
+    return convert
 
 
-@converts("ArgMin")
-def arg_min(node: Node, x: Value, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Value:
-    """Returns the index of the least element along an axis."""
-    return _argument(node, nn.ArgMinOp, x, axis, keepdims, select_last_index)
+for _argument_op, _operator in ARGUMENTS.items():
+    converts(_operator)(_argument(_argument_op))
 
 
-def _argument(node: Node, op: type[ArgumentOp], x: Value, axis: int, keepdims: int, last: int) -> Value:
-    axis = node.axis(axis, node.rank(x))
-    y = node.compute(op, [x], {"axis": axis, "last": bool(last)})
-    shape = node.shape(y)
-    return y if keepdims else node.reshaped(y, [*shape[:axis], *shape[axis + 1 :]])
+def _cumulative(op: type[CumulativeOp]) -> Callable[..., Value]:
+    def convert(node: Node, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
+        given = node.ints(axis, "axis")
+        if len(given) != 1:
+            raise node.error("its axis must be one number", str(list(given)))
+        flags = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
+        return node.compute(op, [x], {"axis": node.axis(given[0], node.rank(x)), **flags})
+
+    return convert
 
 
-@converts("CumSum", since=11)
-def cumulative_sum(node: Node, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
-    """Returns the cumulative sums along an axis."""
-    return _cumulative(node, nn.CumulativeSumOp, x, axis, exclusive, reverse)
-
-
-@converts("CumProd", since=26)
-def cumulative_product(node: Node, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
-    """Returns the cumulative products along an axis."""
-    return _cumulative(node, nn.CumulativeProductOp, x, axis, exclusive, reverse)
-
-
-def _cumulative(node: Node, op: type[CumulativeOp], x: Value, axis: Value, exclusive: int, reverse: int) -> Value:
-    given = node.ints(axis, "axis")
-    if len(given) != 1:
-        raise node.error("its axis must be one number", str(list(given)))
-    flags = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
-    return node.compute(op, [x], {"axis": node.axis(given[0], node.rank(x)), **flags})
+for _cumulative_op, (_operator, _since) in CUMULATIVE.items():
+    converts(_operator, since=_since)(_cumulative(_cumulative_op))
 
 
 @converts("Hardmax")

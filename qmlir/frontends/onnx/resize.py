@@ -13,13 +13,15 @@ from qmlir.dialects.nn.movement import GatherOp, SliceOp
 from qmlir.dialects.nn.resize import ResizeOp, SampleOp
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Floats, Ints, Refusal, Value, filled
-from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import pad_constant, scatter_rows, slice_properties, whole
 from qmlir.frontends.onnx.types import channels_first, channels_last
 from qmlir.ir.interfaces import Shape, element_of
 from qmlir.ir.types import dtype_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import Float64s, Int64s
+
+converts = Table()
 
 # ---------------------------------------------------------------------------------------------------------------
 # Resize and Upsample: a table of taps and weights for each axis, computed in f64 at import.

@@ -10,11 +10,26 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.errors import FileError, QmlirError, near_misses
+from qmlir.formats.onnx import OPERATORS
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Builder, Constant, Dequantized, Refusal, Value
-from qmlir.frontends.onnx import qoperator, quantization
+from qmlir.frontends.onnx import (
+    attention,
+    contraction,
+    control,
+    einsum,
+    elementwise,
+    folding,
+    movement,
+    normalization,
+    qoperator,
+    quantization,
+    recurrent,
+    reduction,
+    resize,
+)
 from qmlir.frontends.onnx.control import Key, bound_body, key_of, onnx_function
-from qmlir.frontends.onnx.converters import Signature, converts, folds
+from qmlir.frontends.onnx.converters import Signature, Table, operator_table
 from qmlir.frontends.onnx.folding import evaluated
 from qmlir.frontends.onnx.opaque import AttributeValue, InferredTypes, attribute_value, import_opaque
 from qmlir.frontends.onnx.quantization import RESHAPING, prepared
@@ -30,7 +45,23 @@ from qmlir.ir.memory import shortage
 # operations that a converter adds wait in the node.
 
 
-QUANTIZED = frozenset(family.__name__ for family in (quantization, qoperator, quantization))
+FAMILIES = (
+    attention, contraction, control, einsum, elementwise, folding, movement, normalization, qoperator, quantization,
+    recurrent, reduction, resize,
+)  # fmt: skip
+"""The files of converters, each with a table of its own."""
+
+_OWN = Table.of(*(family.converts for family in FAMILIES))
+
+CONVERTERS = Table.of(_OWN, operator_table(OPERATORS).without(_OWN))
+"""The converters of all operators; the row of an operator in formats/onnx.py counts if no family has a converter."""
+
+FOLDS = folding.folds
+
+NEWEST = 1 << 30
+"""A version above those of all operator sets."""
+
+QUANTIZED = frozenset(family.__name__ for family in (quantization, qoperator))
 """Modules whose converters take tensors of quantized types; other converters take the inputs from `prepared`."""
 
 
@@ -51,9 +82,9 @@ def convert(
     constant = bool(inputs) and all(i is None or isinstance(i, Constant) for i in inputs)
     if constant and (folded := _folded(node, domain, operator, version, inputs, attributes)) is not None:
         return folded
-    converter = converts.select(domain, operator, version)
+    converter = CONVERTERS.select(domain, operator, version)
     if converter is None:
-        older = version and converts.select(domain, operator, 1 << 30)
+        older = version and CONVERTERS.select(domain, operator, NEWEST)
         raise Refusal(f"qmlir knows no {node.kind}" + (f" of operator set {version}" if older else ""))
     for x in inputs:
         if isinstance(x, SSAValue):
@@ -76,7 +107,7 @@ def _folded(
     attributes: Mapping[str, AttributeValue],
 ) -> Sequence[Value] | None:
     """Computes the outputs of a node on constants by its fold; None if the operator has no fold or the fold refuses."""
-    fold = folds.select(domain, operator, version)
+    fold = FOLDS.select(domain, operator, version)
     if fold is None:
         return None
     try:
@@ -404,6 +435,14 @@ class _Bodies:
     def operator(self, operator: str, inputs: Sequence[Value], *, since: int, **attributes: Any) -> Value:
         """Imports an ONNX operator as operator set `since` defines it."""
         return self.walk.operator(self.node, operator, inputs, attributes, since)
+
+    def converted(self, operator: str, inputs: Sequence[Value | None], **attributes: Any) -> Value:
+        """Converts inputs by the newest converter of an ONNX operator."""
+        converter = CONVERTERS.select("", operator, NEWEST)
+        if converter is None:
+            raise Refusal(f"qmlir knows no {operator}")
+        converter.check(self.node, inputs, attributes)
+        return converter.function(self.node, *inputs, **attributes)
 
 
 def _check_schema(proto: onnx.NodeProto, node: Node, domain: str, version: int) -> None:

@@ -33,7 +33,9 @@ NO_SUMS_AND_TABLES = {
 """Operations whose integers onnx-integer has no form for."""
 
 ALL = [
-    s for s in SAMPLES if s.op in EXPORTS and s.op.name not in OTHERWISE and any(o.element == f32 for o in s.operands)
+    s
+    for s in SAMPLES
+    if s.op in EXPORTS.entries and s.op.name not in OTHERWISE and any(o.element == f32 for o in s.operands)
 ]
 """Samples that are quantized where the operation can be."""
 

@@ -38,7 +38,7 @@ A network with signed bytes beside unsigned ones goes out with signed bytes only
 ALL = [
     s
     for s in SAMPLES
-    if s.op in EXPORTS
+    if s.op in EXPORTS.entries
     and s.op.name not in OTHERWISE
     and str(s) not in OTHERWISE
     and refusal(s) is None

@@ -11,7 +11,7 @@ from qmlir.errors import FileError
 from qmlir.frontends.function import Constant
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.onnx.control import onnx_function
-from qmlir.frontends.onnx.converters import converts
+from qmlir.frontends.onnx.walk import CONVERTERS
 from qmlir.frontends.opaque import opaque_report
 from tests.frontends.onnx.agreement import floats, kinds, load, main_of, model, node, ops_of
 
@@ -78,12 +78,12 @@ def test_what_a_function_lacks_is_listed_node_by_node() -> None:
 
 def test_an_operator_is_imported_by_onnx_s_body(monkeypatch: pytest.MonkeyPatch) -> None:
     """HardSwish is x · HardSigmoid(x): with the one converter a stand-in, the body of the other is seen."""
-    entries = dict(converts._entries)
+    entries = dict(CONVERTERS._entries)
     entries.pop(("", "HardSwish"), None)
-    monkeypatch.setattr(converts, "_entries", entries)
+    monkeypatch.setattr(CONVERTERS, "_entries", entries)
     monkeypatch.setitem(entries, ("", "HardSigmoid"), [])
 
-    @converts("HardSigmoid")
+    @CONVERTERS("HardSigmoid")
     def stand_in(node, x, *, alpha: float, beta: float = 0.5):  # noqa: ANN001, ANN202
         assert (round(alpha, 6), beta) == (0.166667, 0.5)
         return node.compute(ReluOp, [x])
@@ -93,7 +93,7 @@ def test_an_operator_is_imported_by_onnx_s_body(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_body_that_lacks_something_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     missing = {("", "HardSwish"), ("", "HardSigmoid"), ("", "Max")}
-    monkeypatch.setattr(converts, "_entries", {k: v for k, v in converts._entries.items() if k not in missing})
+    monkeypatch.setattr(CONVERTERS, "_entries", {k: v for k, v in CONVERTERS._entries.items() if k not in missing})
     module = load_onnx(model(node("HardSwish", "x"), {"x": [3]}))
     (found,) = opaque_report(module)
     assert found.kind == "onnx.HardSwish"

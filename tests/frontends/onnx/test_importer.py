@@ -331,9 +331,9 @@ def test_names_survive_where_a_node_becomes_nothing() -> None:
 
 def test_converters_know_every_version_of_their_operators() -> None:
     """No converter claims a version that ONNX does not have, unless it is version 1."""
-    from qmlir.frontends.onnx.converters import converts, folds
+    from qmlir.frontends.onnx.walk import CONVERTERS, FOLDS
 
-    for table in (converts, folds):
+    for table in (CONVERTERS, FOLDS):
         for domain, operator, versions in table.operators():
             known = {s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.name == operator}
             assert set(versions) <= known | {1}, (domain, operator)
