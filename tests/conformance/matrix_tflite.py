@@ -12,7 +12,8 @@ import tflite
 from qmlir.dialects import nn
 from qmlir.dialects.target import Target
 from qmlir.frontends.tflite import load_tflite
-from qmlir.frontends.tflite.converters import STABLEHLO, converts, reason_against
+from qmlir.frontends.tflite.converters import STABLEHLO, reason_against
+from qmlir.frontends.tflite.walk import CONVERTERS
 from qmlir.ir.interfaces import TensorOp
 from tests.conformance import deviations
 from tests.conformance.operators_tflite import ORACLES, subjects
@@ -120,7 +121,7 @@ def _operations(data: bytes) -> set[str]:
 def tflite_matrix(classes: Mapping[str, type[TensorOp]], target: Target) -> str:
     """The tables, with their headings."""
     known = tested()
-    lines = [_line(kind, known.get(kind, Tested()), classes, target) for kind in converts.operators()]
+    lines = [_line(kind, known.get(kind, Tested()), classes, target) for kind in CONVERTERS.operators()]
     head = HEADER.format(
         numerics="**, **".join(ORACLES),
         formats=" | ".join(FORMATS),
@@ -155,6 +156,6 @@ def _steps(entry: Tested, numerics: str) -> str:
 def _missing() -> list[tuple[str, str]]:
     """The operators of the schema that have no converter, those of StableHLO together."""
     kinds = {k for k, v in vars(tflite.BuiltinOperator).items() if isinstance(v, int)} - {"CUSTOM"}
-    reasons = {k: reason_against(k) for k in kinds - set(converts.operators())}
+    reasons = {k: reason_against(k) for k in kinds - set(CONVERTERS.operators())}
     alone = [(k, reason) for k, reason in sorted(reasons.items()) if reason != STABLEHLO]
     return [*alone, ("STABLEHLO_…", STABLEHLO), ("CUSTOM", reason_against("CUSTOM"))]

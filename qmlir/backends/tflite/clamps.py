@@ -10,21 +10,18 @@ import numpy as np
 import tflite  # pyright: ignore[reportMissingTypeStubs]
 from xdsl.ir import Attribute
 
-from qmlir.backends.forms import Bounds, NoForm
+from qmlir.backends.forms import NoForm
 from qmlir.backends.tflite.graph import Form
-from qmlir.backends.tflite.kernels import KERNELS
 from qmlir.dialects.quant.types import UniformType
+from qmlir.formats.tflite import ACTIVATIONS, Bounds, options_of
 from qmlir.numerics import fixed_point
-
-ACTIVATIONS: dict[int, Bounds] = {0: (None, None), 1: (0.0, None), 2: (-1.0, 1.0), 3: (0.0, 6.0)}
-"""ActivationFunctionType → bounds, for NONE, RELU, RELU_N1_TO_1 and RELU6."""
 
 NONE = 0
 
 
 def fuses(kind: str) -> bool:
     """Whether TFLite's options of an operator have a fused activation."""
-    return hasattr(tflite, f"{KERNELS[kind].options}AddFusedActivationFunction")
+    return hasattr(tflite, f"{options_of(kind)}AddFusedActivationFunction")
 
 
 def stored_bounds(element: Attribute, form: Form, bounds: Bounds) -> Bounds:

@@ -16,6 +16,7 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import WindowOp
 from qmlir.errors import QmlirWarning
+from qmlir.formats.tflite import SAME, VALID, same_padding
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.policies.legality import NoIntegerForm, stored_bias
@@ -26,10 +27,6 @@ exports: Forms[Values] = Forms()
 # Padding of sliding windows: SAME or VALID if it matches, else a separate PAD operator.
 
 
-SAME, VALID = 0, 1
-"""The codes of the schema's enumeration Padding."""
-
-
 def padding_name(op: WindowOp, image: Shape, window: tuple[int, int]) -> int | None:
     """Returns the code of SAME or VALID if it gives the window's padding on [N, H, W, C], else None."""
     top, bottom, left, right = op.padding_values()
@@ -37,16 +34,6 @@ def padding_name(op: WindowOp, image: Shape, window: tuple[int, int]) -> int | N
         return VALID
     axes = zip(image[1:3], window, op.stride_values(), op.dilation_values(), strict=True)
     return SAME if [same_padding(*axis) for axis in axes] == [(top, bottom), (left, right)] else None
-
-
-def same_padding(size: int, window: int, stride: int, dilation: int) -> tuple[int, int]:
-    """Returns the elements to pad before and after an axis so that ceil(size / stride) windows fit.
-
-    If their number is odd, the additional element comes after the axis.
-    """
-    windows = -(-size // stride)
-    missing = max((windows - 1) * stride + (window - 1) * dilation + 1 - size, 0)
-    return missing // 2, missing - missing // 2
 
 
 def padded(graph: Graph, x: Tensor, op: WindowOp, fill: float | None = None) -> Tensor:

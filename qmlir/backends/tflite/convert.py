@@ -11,11 +11,14 @@ from qmlir.backends.tflite.graph import Graph, Tensor
 from qmlir.backends.tflite.model import write_model
 from qmlir.backends.tflite.values import Values, declared
 from qmlir.errors import FileError
+from qmlir.formats.tflite import WRITTEN
 from qmlir.ir.signature import signature_of
 from qmlir.policies.runtime_kernels import mixes_bytes
 
-EXPORTS = Forms[Values].of(casts.exports, contraction.exports, elementwise.exports, movement.exports, reduction.exports)
-"""The forms of all operations."""
+_OWN = Forms[Values].of(casts.exports, contraction.exports, elementwise.exports, movement.exports, reduction.exports)
+
+EXPORTS = _OWN.replaced({op: elementwise.as_operator for op in WRITTEN if op not in _OWN.entries})
+"""The forms of all operations; the row of an operation in formats/tflite.py counts if no family has a form of it."""
 
 
 def export_tflite(function: func.FuncOp, path: Path) -> list[Path]:

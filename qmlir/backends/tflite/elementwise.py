@@ -9,12 +9,12 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.backends.forms import Bounds, Forms, NoForm, argument_bounds, constant, fused_bounds
 from qmlir.backends.tflite.clamps import activated, stored_bounds
 from qmlir.backends.tflite.graph import BOOL, INDEX, Graph, Options, Tensor
-from qmlir.backends.tflite.kernels import takes
+from qmlir.backends.tflite.kernels import KERNELS, takes
 from qmlir.backends.tflite.values import INT8, MOVED, UINT8, Values, declared
 from qmlir.dialects import nn
-from qmlir.dialects.nn.elementwise import BitwiseOp, ComparisonOp, FunctionOp, OperandPairOp, ShiftOp, UnaryOp
-from qmlir.formats.tflite import FUNCTIONS
-from qmlir.ir.interfaces import Array, element_of, shape_of
+from qmlir.dialects.nn.elementwise import ComparisonOp, FunctionOp, OperandPairOp, ShiftOp, UnaryOp
+from qmlir.formats.tflite import CLAMPS, COMPARISONS, WRITTEN, camel_case
+from qmlir.ir.interfaces import Array, TensorOp, element_of, shape_of
 from qmlir.ir.names import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.numerics import tables
 from qmlir.policies.quantized_values import uniform
@@ -109,6 +109,15 @@ def within_domain(x: Tensor, operand: SSAValue, op: Operation, values: Values) -
     return x if bounds == (None, None) else values.bounded(x, stored_bounds(element_of(operand), x.form, bounds))
 
 
+def as_operator(op: TensorOp, values: Values) -> None:
+    """Writes an operation as the operator of its row in formats/tflite.py."""
+    operator = WRITTEN[type(op)]
+    given = {camel_case(n): type(getattr(op, own).value.data) for n, (own, type) in operator.attributes.items()}
+    # The flag, which the schema sets by default, demands scales of 16-bit data that are powers of two.
+    any_scale = {"PotScaleInt16": False} if operator.kind in ("ADD", "SUB") else {}
+    one(operator.kind, op, values, {**any_scale, **given})
+
+
 def several(op: Operation, values: Values, form: Callable[..., Tensor], *more: Any) -> None:
     """Writes an operation as a lookup table if it maps bytes, else as the float operators that `form` adds.
 
@@ -122,27 +131,6 @@ def several(op: Operation, values: Values, form: Callable[..., Tensor], *more: A
 
 # ---------------------------------------------------------------------------------------------------------------
 # Forms of elementwise arithmetic on two operands.
-
-
-ANY_SCALE: Options = {"PotScaleInt16": False}
-"""The option that allows scales of 16-bit data that are not powers of two."""
-
-ARITHMETIC: dict[type[OperandPairOp], tuple[str, Options]] = {
-    nn.AddOp: ("ADD", ANY_SCALE),
-    nn.SubOp: ("SUB", ANY_SCALE),
-    nn.MulOp: ("MUL", {}),
-    nn.MaximumOp: ("MAXIMUM", {}),
-    nn.MinimumOp: ("MINIMUM", {}),
-    nn.SquaredDifferenceOp: ("SQUARED_DIFFERENCE", {}),
-}
-"""Operation → TFLite's operator and its options."""
-
-
-@exports(*ARITHMETIC)
-def arithmetic(op: OperandPairOp, values: Values) -> None:
-    """Writes the operation as one operator."""
-    kind, options = ARITHMETIC[type(op)]
-    one(kind, op, values, options)
 
 
 @exports(nn.DivOp)
@@ -198,20 +186,14 @@ def _choice(graph: Graph, x: Tensor, slope: Tensor) -> Tensor:
 # Forms of comparisons, and of the selection between two tensors by a condition.
 
 
-COMPARISONS: dict[type[ComparisonOp], str] = {nn.EqualOp: "EQUAL", nn.LessOp: "LESS", nn.LessEqualOp: "LESS_EQUAL"}
+_COMPARED = {op: kind for kind, (op, *others) in COMPARISONS.items() if not any(others)}
 """Operation → TFLite's operator."""
 
 
-@exports(*COMPARISONS)
+@exports(*_COMPARED)
 def compare(op: ComparisonOp, values: Values) -> None:
     """Writes one operator, on stored integers if LiteRT's numerics compare stored integers."""
-    values.compute(op, COMPARISONS[type(op)], compared_storage(op, "litert-reference") or op.operands)
-
-
-@exports(nn.WhereOp)
-def choose(op: nn.WhereOp, values: Values) -> None:
-    """Writes SELECT_V2."""
-    one("SELECT_V2", op, values)
+    values.compute(op, _COMPARED[type(op)], compared_storage(op, "litert-reference") or op.operands)
 
 
 @exports(nn.IsNaNOp)
@@ -233,16 +215,6 @@ def is_inf(op: nn.IsInfOp, values: Values) -> None:
 
 # ---------------------------------------------------------------------------------------------------------------
 # Forms of logical operations on i1 and of bitwise operations on integers.
-
-
-LOGICAL: dict[type[BitwiseOp], str] = {nn.AndOp: "LOGICAL_AND", nn.OrOp: "LOGICAL_OR"}
-"""Operation → TFLite's operator on i1."""
-
-
-@exports(*LOGICAL)
-def logical(op: BitwiseOp, values: Values) -> None:
-    """Writes one operator on i1."""
-    one(LOGICAL[type(op)], op, values)
 
 
 @exports(nn.XorOp)
@@ -287,26 +259,11 @@ def _tan(graph: Graph, x: Tensor) -> Tensor:
 # Forms of activations, clamps and requantization, as one TFLite operator or as several.
 
 
-CLAMPS: dict[Bounds, str] = {(0.0, 6.0): "RELU6", (-1.0, 1.0): "RELU_N1_TO_1", (0.0, None): "RELU"}
-"""Bounds of a clamp → TFLite's operator."""
-
-
-@exports(*(op for op in FUNCTIONS if op is not nn.ReluOp))
-def function(op: FunctionOp, values: Values) -> None:
-    """Writes a function as the operator of formats/tflite.py."""
-    one(FUNCTIONS[type(op)][0], op, values)
-
-
-@exports(nn.GeluOp)
-def gelu(op: nn.GeluOp, values: Values) -> None:
-    """Writes GELU."""
-    one("GELU", op, values, {"Approximate": bool(op.tanh)})
-
-
-@exports(nn.LeakyReluOp)
-def leaky_relu(op: nn.LeakyReluOp, values: Values) -> None:
-    """Writes LEAKY_RELU."""
-    one("LEAKY_RELU", op, values, {"Alpha": op.alpha.value.data})
+_CLAMPS: dict[Bounds, str] = {
+    **{bounds: kind for kind, bounds in CLAMPS.items() if kind in KERNELS},
+    (0.0, None): "RELU",
+}
+"""Bounds of a clamp → TFLite's operator, of which LiteRT has a kernel."""
 
 
 @exports(nn.EluOp)
@@ -337,7 +294,7 @@ def clamp(op: nn.ClampOp, values: Values) -> None:
         values.define(op.y, values.bounded(values.real(op.x), op.bounds()))
         return
     x, form, bounds = values.stored(op.x), values.form(op.y), op.bounds()
-    kind = CLAMPS.get(bounds)
+    kind = _CLAMPS.get(bounds)
     exact = activated(form, bounds) == stored_bounds(element_of(op.y), form, bounds)
     if kind is not None and exact and takes(kind, x.dtype, x.form.parameters is not None):
         values.hold(op.y, values.graph.operator(kind, [x], form))
@@ -472,7 +429,7 @@ def shrink(op: nn.ShrinkOp, values: Values) -> None:
     several(op, values, form)
 
 
-@exports(*(op for op in nn.functions.FUNCTIONS if op not in exports.entries))
+@exports(*(op for op in nn.functions.FUNCTIONS if op not in exports.entries and op not in WRITTEN))
 def missing(op: UnaryOp, values: Values) -> None:
     """Writes a function that TFLite lacks as a lookup table; raises NoForm unless it maps bytes to bytes."""
     if not tabled(op, values):

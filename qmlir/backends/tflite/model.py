@@ -10,9 +10,9 @@ import tflite  # pyright: ignore[reportMissingTypeStubs]
 
 from qmlir.backends.forms import Names, NoForm
 from qmlir.backends.tflite.graph import Graph, Operator, Parameters, Tensor
-from qmlir.backends.tflite.kernels import KERNELS
 from qmlir.errors import FileError
 from qmlir.files import write_whole
+from qmlir.formats.tflite import options_of
 from qmlir.ir.signature import Signature, TensorSpec
 
 schema: Any = tflite
@@ -150,7 +150,7 @@ class _Writer:
 
     def operator(self, operator: Operator, code: int) -> int:
         """Writes an operator and returns its offset; list options become vectors of int32."""
-        kind, given = KERNELS[operator.kind].options, dict[str, Any]()
+        kind, given = options_of(operator.kind), dict[str, Any]()
         if kind:
             values = {k: self.ints(v) if isinstance(v, list) else v for k, v in operator.options.items()}  # pyright: ignore[reportUnknownArgumentType]
             given = {"BuiltinOptionsType": getattr(schema.BuiltinOptions, kind),

@@ -5,12 +5,13 @@ from math import prod
 import numpy as np
 
 from qmlir.backends.forms import Forms, NoForm
-from qmlir.backends.tflite.contraction import VALID, padded, padding_name, strides
+from qmlir.backends.tflite.contraction import padded, padding_name, strides
 from qmlir.backends.tflite.graph import BOOL, Form, Graph, Options, Parameters, Tensor
 from qmlir.backends.tflite.values import INT8, UINT8, Values
 from qmlir.dialects import nn
 from qmlir.dialects.nn.normalization import ExponentialsOp, OverTrailingOp
 from qmlir.dialects.nn.reduction import ArgumentOp, ReductionOp, WindowPoolOp, least
+from qmlir.formats.tflite import ARGUMENTS, REDUCTIONS, VALID
 from qmlir.ir.interfaces import shape_of
 
 exports: Forms[Values] = Forms()
@@ -19,18 +20,10 @@ exports: Forms[Values] = Forms()
 # Forms of reductions, whose axes stay as dimensions of size 1, of arg-max and arg-min, and of cumulative sums.
 
 
-REDUCTIONS: dict[type[ReductionOp], str] = {
-    nn.ReduceSumOp: "SUM",
-    nn.ReduceMeanOp: "MEAN",
-    nn.ReduceProdOp: "REDUCE_PROD",
-    nn.ReduceMaxOp: "REDUCE_MAX",
-    nn.ReduceMinOp: "REDUCE_MIN",
-}
-"""Operation → TFLite's operator."""
-
 OF_BOOLEANS = {"REDUCE_MAX": "REDUCE_ANY", "REDUCE_MIN": "REDUCE_ALL"}
 
-ARGUMENTS: dict[type[ArgumentOp], str] = {nn.ArgMaxOp: "ARG_MAX", nn.ArgMinOp: "ARG_MIN"}
+_KINDS = {op: kind for kind, op in reversed([*REDUCTIONS.items(), *ARGUMENTS.items()])}
+"""Operation → TFLite's operator."""
 
 ONES = (INT8, UINT8)
 """Types whose quantized sums are written as convolutions with weights of 1."""
@@ -39,10 +32,10 @@ INT64 = 4
 """The schema's TensorType INT64."""
 
 
-@exports(*REDUCTIONS)
+@exports(*dict.fromkeys(REDUCTIONS.values()))
 def reduce(op: ReductionOp, values: Values) -> None:
     """Writes one operator, no operator if there are no axes, and a convolution for sums of quantized bytes."""
-    x, kind = values.stored(op.x), REDUCTIONS[type(op)]
+    x, kind = values.stored(op.x), _KINDS[type(op)]
     if not op.axes.get_values():
         values.hold(op.y, x)
         return
@@ -75,7 +68,7 @@ def _sum_of_bytes(op: ReductionOp, x: Tensor, values: Values) -> Tensor:
     return graph.operator("DEPTHWISE_CONV_2D", [image, ones, none], form, options)
 
 
-@exports(*ARGUMENTS)
+@exports(*ARGUMENTS.values())
 def argument(op: ArgumentOp, values: Values) -> None:
     """Writes one operator, which removes the axis, and a reshape; for the last of equal extremes, on reversed data."""
     graph, x, axis = values.graph, values.stored(op.x), op.axis.value.data
@@ -83,7 +76,7 @@ def argument(op: ArgumentOp, values: Values) -> None:
         x = graph.operator("REVERSE_V2", [x, graph.indices([axis])], x.form)
     form = values.form(op.y)
     dropped = form.shaped((*form.shape[:axis], *form.shape[axis + 1 :]))
-    found = graph.operator(ARGUMENTS[type(op)], [x, graph.index(axis)], dropped, {"OutputType": INT64})
+    found = graph.operator(_KINDS[type(op)], [x, graph.index(axis)], dropped, {"OutputType": INT64})
     if bool(op.last):
         found = graph.pointwise("SUB", graph.number(shape_of(op.x)[axis] - 1, found), found)
     values.hold(op.y, graph.reshaped(found, form.shape))

@@ -9,27 +9,19 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.movement import SliceOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.formats.tflite import SAME, VALID, same_padding
 from qmlir.frontends.builder import Node, Properties
 from qmlir.frontends.function import Constant, Dequantized, Ints, Refusal, Value, Wide
-from qmlir.frontends.tflite.converters import converts
+from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.movement import pad_value
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.windows import Geometry, convolved, span, spread
 from qmlir.ir.interfaces import TensorOp
 
+converts = Table()
+
 # ---------------------------------------------------------------------------------------------------------------
 # Padding of sliding windows as TFLite computes it: SAME and VALID; SAME puts an odd element at the end.
-
-
-SAME, VALID = 0, 1
-"""The codes of the schema's enumeration Padding."""
-
-
-def same_padding(size: int, window: int, stride: int, dilation: int = 1) -> tuple[int, int]:
-    """Returns the elements to pad before and after an axis so that ceil(size / stride) windows fit."""
-    outputs = -(-size // stride)
-    total = max((outputs - 1) * stride + (window - 1) * dilation + 1 - size, 0)
-    return total // 2, total - total // 2
 
 
 def window_properties(
@@ -89,7 +81,7 @@ def _check(node: TFLiteNode, x: Value, w: Value, steps: Sequence[int], padding: 
         raise Refusal(f"it computes on {node.element(x)}")
 
 
-@converts("CONV_3D", options="Conv3DOptions")
+@converts("CONV_3D")
 def conv_3d(
     node: TFLiteNode, x: Value, w: Value, b: Value | None = None, *, padding: int, stride_d: int, stride_h: int,
     stride_w: int, dilation_d_factor: int, dilation_h_factor: int, dilation_w_factor: int,
@@ -113,7 +105,7 @@ def conv_3d(
     return node.activated(y, fused_activation_function)
 
 
-@converts("CONV_3D_TRANSPOSE", options="Conv3DOptions")
+@converts("CONV_3D_TRANSPOSE")
 def conv_3d_transpose(
     node: TFLiteNode, output_shape: Value, w: Value, x: Value, b: Value | None = None, *, padding: int, stride_d: int,
     stride_h: int, stride_w: int, dilation_d_factor: int, dilation_h_factor: int, dilation_w_factor: int,
@@ -225,7 +217,7 @@ def _named(value: Value) -> str:
     return f' "{value.name}"' if isinstance(value, Constant) and value.name else ""
 
 
-@converts("CONV_2D", options="Conv2DOptions")
+@converts("CONV_2D")
 def conv_2d(
     node: TFLiteNode, x: Value, w: Value, b: Value | None = None, *, padding: int, stride_h: int, stride_w: int,
     dilation_h_factor: int, dilation_w_factor: int, fused_activation_function: int,
@@ -243,7 +235,7 @@ def conv_2d(
     return _weighted(node, Conv2DOp, x, w, b, fused_activation_function, 0, {**properties, **groups})
 
 
-@converts("DEPTHWISE_CONV_2D", options="DepthwiseConv2DOptions")
+@converts("DEPTHWISE_CONV_2D")
 def depthwise_conv_2d(
     node: TFLiteNode, x: Value, w: Value, b: Value | None = None, *, padding: int, stride_h: int, stride_w: int,
     depth_multiplier: int, dilation_h_factor: int, dilation_w_factor: int, fused_activation_function: int,
@@ -261,7 +253,7 @@ def depthwise_conv_2d(
     return _weighted(node, DepthwiseConv2DOp, x, w, b, fused_activation_function, 3, properties)
 
 
-@converts("FULLY_CONNECTED", options="FullyConnectedOptions")
+@converts("FULLY_CONNECTED")
 def fully_connected(
     node: TFLiteNode, x: Value, w: Value, b: Value | None = None, *, fused_activation_function: int,
     weights_format: int, keep_num_dims: bool,
@@ -284,7 +276,7 @@ def fully_connected(
     return node.reshaped(y, (*shape[:-1], weights[0]))
 
 
-@converts("BATCH_MATMUL", options="BatchMatMulOptions")
+@converts("BATCH_MATMUL")
 def batch_matmul(node: TFLiteNode, lhs: Value, rhs: Value, *, adj_x: bool, adj_y: bool) -> Value:
     """Matrix product of the last two dimensions; `adj_x` and `adj_y` transpose an operand first."""
     if not node.is_quantized(lhs):
@@ -300,7 +292,7 @@ def _adjoint(node: TFLiteNode, x: Value) -> Value:
     return node.moved(x if isinstance(x, Constant) else node.quantized(x), (*range(rank - 2), rank - 1, rank - 2))
 
 
-@converts("TRANSPOSE_CONV", options="TransposeConvOptions")
+@converts("TRANSPOSE_CONV")
 def transpose_conv(
     node: TFLiteNode, output_shape: Value, w: Value, x: Value, b: Value | None = None, *, padding: int, stride_h: int,
     stride_w: int, fused_activation_function: int,

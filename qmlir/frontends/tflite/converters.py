@@ -1,8 +1,9 @@
-"""The table of converters, and operators that are not imported."""
+"""Tables of converters, and operators that are not imported."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar, cast
 
 from xdsl.dialects.builtin import (
@@ -20,6 +21,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from qmlir.dialects.qmlir import OpaqueOp
+from qmlir.formats.tflite import Operator as Row
+from qmlir.formats.tflite import options_of
 from qmlir.frontends.function import Refusal, Value
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import Operator, Tensor, accessors, schema
@@ -33,16 +36,20 @@ from qmlir.ir.types import element_type_of
 #
 # A converter is a function that translates an operator to nn operations. Its signature is the operator's:
 #
-#     @converts("SOFTMAX", options="SoftmaxOptions")
+#     @converts("SOFTMAX")
 #     def softmax(node: TFLiteNode, x: Value, *, beta: float) -> Value: ...
 #
 # Positional parameters are inputs (an optional input defaults to None, `*inputs` is variadic). Keyword-only parameters
 # are fields of the operator's options in the schema, in snake case. If a field that the signature lacks is not 0, the
 # node becomes opaque, so no field is ignored in silence. A converter returns the outputs in order; its docstring
-# describes the value of the output.
+# describes the value of the output. Operators that are one operation on their inputs have no function: they are rows in
+# formats/tflite.py.
 
 
 F = TypeVar("F", bound=Callable[..., object])
+
+ACTIVATION = "fused_activation_function"
+"""The option that is a clamp of the result."""
 
 UNIMPORTANT = frozenset({"asymmetric_quantize_inputs", "quantized_bias_type", "pot_scale_int16", "values_count", "num"})
 """Options that the importer ignores: they choose how to compute, or repeat what shapes and types state."""
@@ -114,10 +121,19 @@ def defaults(kind: str) -> dict[str, Any]:
 class Table:
     """A table that maps each operator to its converter."""
 
-    def __init__(self) -> None:
-        self.entries: dict[str, Converter] = {}
+    def __init__(self, entries: Mapping[str, Converter] | None = None) -> None:
+        self.entries: dict[str, Converter] = dict(entries or {})
 
-    def __call__(self, operator: str, *, options: str = "") -> Callable[[F], F]:
+    @staticmethod
+    def of(*families: "Table") -> "Table":
+        """Returns a table with the converters of all families, no two of which have a converter of one operator."""
+        table = Table()
+        for family in families:
+            assert not table.entries.keys() & family.entries.keys(), "an operator is registered twice"
+            table.entries.update(family.entries)
+        return table
+
+    def __call__(self, operator: str) -> Callable[[F], F]:
         """Returns a decorator that registers a function as the converter of `operator`."""
 
         def register(function: F) -> F:
@@ -126,7 +142,7 @@ class Table:
             inputs = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
             self.entries[operator] = Converter(
                 function,
-                options,
+                options_of(operator),
                 len(inputs),
                 sum(p.default is p.empty for p in inputs),
                 any(p.kind is p.VAR_POSITIONAL for p in parameters),
@@ -145,8 +161,22 @@ class Table:
         return sorted(self.entries)
 
 
-converts = Table()
-"""The table; its converters map (node, *inputs, **options) to the value of each output."""
+def operator_table(operators: Iterable[Row]) -> Table:
+    """Returns the converters of operators that are one operation on their inputs."""
+    table = Table()
+    for operator in operators:
+        options = options_of(operator.kind)
+        fused = [ACTIVATION] if options and ACTIVATION in accessors(options) else []
+        table.entries[operator.kind] = Converter(
+            partial(_one_operation, operator), options, operator.inputs, operator.inputs, False,
+            (*operator.attributes, *fused),
+        )  # fmt: skip
+    return table
+
+
+def _one_operation(operator: Row, node: TFLiteNode, *inputs: Value, **options: Any) -> Value:
+    properties = {own: type(options[name]) for name, (own, type) in operator.attributes.items()}
+    return node.pointwise(operator.operation, inputs, properties, activation=options.get(ACTIVATION, 0))
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -9,68 +9,22 @@ from xdsl.ir import OpResult, SSAValue
 from qmlir.dialects import nn
 from qmlir.dialects.quant.ops import CastOp, DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.formats.tflite import FUNCTIONS
+from qmlir.formats.tflite import CLAMPS, COMPARISONS
 from qmlir.frontends.function import Constant, Refusal, Value
-from qmlir.frontends.tflite.converters import converts
+from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import DTYPES, type_name
 from qmlir.ir.interfaces import TensorOp, element_of
 from qmlir.ir.names import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.ir.types import dtype_of, element_type_of
 
+converts = Table()
+
 # ---------------------------------------------------------------------------------------------------------------
 # Two operands
 
 
-@converts("ADD", options="AddOptions")
-def add(node: TFLiteNode, a: Value, b: Value, *, fused_activation_function: int) -> Value:
-    """a + b."""
-    return node.pointwise(nn.AddOp, [a, b], activation=fused_activation_function)
-
-
-@converts("SUB", options="SubOptions")
-def sub(node: TFLiteNode, a: Value, b: Value, *, fused_activation_function: int) -> Value:
-    """a − b."""
-    return node.pointwise(nn.SubOp, [a, b], activation=fused_activation_function)
-
-
-@converts("MUL", options="MulOptions")
-def mul(node: TFLiteNode, a: Value, b: Value, *, fused_activation_function: int) -> Value:
-    """a · b."""
-    return node.pointwise(nn.MulOp, [a, b], activation=fused_activation_function)
-
-
-@converts("DIV", options="DivOptions")
-def div(node: TFLiteNode, a: Value, b: Value, *, fused_activation_function: int) -> Value:
-    """a / b."""
-    return node.pointwise(nn.DivOp, [a, b], activation=fused_activation_function)
-
-
-PAIRS: dict[str, tuple[str, type[TensorOp]]] = {
-    "MAXIMUM": ("MaximumMinimumOptions", nn.MaximumOp),
-    "MINIMUM": ("MaximumMinimumOptions", nn.MinimumOp),
-    "POW": ("PowOptions", nn.PowOp),
-    "FLOOR_MOD": ("FloorModOptions", nn.ModOp),
-    "PRELU": ("", nn.PReluOp),
-    "SQUARED_DIFFERENCE": ("SquaredDifferenceOptions", nn.SquaredDifferenceOp),
-    "LOGICAL_AND": ("LogicalAndOptions", nn.AndOp),
-    "LOGICAL_OR": ("LogicalOrOptions", nn.OrOp),
-    "BITWISE_XOR": ("BitwiseXorOptions", nn.XorOp),
-}
-"""Operators that become one nn operation on two operands: operator → (options, operation)."""
-
-
-def _pair(operator: str, options: str, op_type: type[TensorOp]) -> None:
-    @converts(operator, options=options)
-    def convert(node: TFLiteNode, a: Value, b: Value) -> Value:
-        return node.pointwise(op_type, [a, b])
-
-
-for _operator, _entry in PAIRS.items():
-    _pair(_operator, *_entry)
-
-
-@converts("FLOOR_DIV", options="FloorDivOptions")
+@converts("FLOOR_DIV")
 def floor_div(node: TFLiteNode, a: Value, b: Value) -> Value:
     """⌊a / b⌋."""
     if node.is_real([a, b]):
@@ -79,7 +33,7 @@ def floor_div(node: TFLiteNode, a: Value, b: Value) -> Value:
     return node.compute(nn.DivOp, [node.insert(nn.SubOp, [a, rest]), b])
 
 
-@converts("ATAN2", options="ATan2Options")
+@converts("ATAN2")
 def atan2(node: TFLiteNode, y: Value, x: Value) -> Value:
     """The angle of the point (x, y): atan(y / x), plus or minus π where x is negative."""
     y, x = node.floats(y), node.floats(x)
@@ -93,7 +47,7 @@ def atan2(node: TFLiteNode, y: Value, x: Value) -> Value:
     return node.finished(node.compute(nn.WhereOp, [nowhere, both, turned]))
 
 
-@converts("RIGHT_SHIFT", options="RightShiftOptions")
+@converts("RIGHT_SHIFT")
 def right_shift(node: TFLiteNode, x: Value, count: Value) -> Value:
     """x / 2^count rounded down; counts are clamped to [0, width − 1]."""
     width = (node.tensors[0].dtype or np.dtype(np.int32)).itemsize * 8
@@ -102,7 +56,7 @@ def right_shift(node: TFLiteNode, x: Value, count: Value) -> Value:
     return node.compute(nn.ShiftRightOp, [x, inside])
 
 
-@converts("ADD_N", options="AddNOptions")
+@converts("ADD_N")
 def add_n(node: TFLiteNode, *inputs: Value) -> Value:
     """The sum of all inputs."""
     if not inputs or any(node.shape(x) != node.shape(inputs[0]) for x in inputs):
@@ -117,19 +71,7 @@ def add_n(node: TFLiteNode, *inputs: Value) -> Value:
 # One operand
 
 
-def _function(operator: str, options: str, op_type: type[TensorOp]) -> None:
-    @converts(operator, options=options)
-    def convert(node: TFLiteNode, x: Value) -> Value:
-        return node.pointwise(op_type, [x])
-
-
-for _op, (_kind, _options) in FUNCTIONS.items():
-    if _op is not nn.NegOp:
-        _function(_kind, _options, _op)
-_function("LOGICAL_NOT", "LogicalNotOptions", nn.NotOp)
-
-
-@converts("NEG", options="NegOptions")
+@converts("NEG")
 def neg(node: TFLiteNode, x: Value) -> Value:
     """−x.
 
@@ -142,10 +84,6 @@ def neg(node: TFLiteNode, x: Value) -> Value:
     return y
 
 
-CLAMPS = {"RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0), "RELU_0_TO_1": (0.0, 1.0)}
-"""Operators that clamp their input: operator → (lower bound, upper bound)."""
-
-
 def _clamp(operator: str, low: float, high: float) -> None:
     @converts(operator)
     def convert(node: TFLiteNode, x: Value) -> Value:
@@ -156,25 +94,13 @@ for _operator, _bounds in CLAMPS.items():
     _clamp(_operator, *_bounds)
 
 
-@converts("LEAKY_RELU", options="LeakyReluOptions")
-def leaky_relu(node: TFLiteNode, x: Value, *, alpha: float) -> Value:
-    """x, or alpha · x where x is negative."""
-    return node.pointwise(nn.LeakyReluOp, [x], {"alpha": alpha})
-
-
 @converts("ELU")
 def elu(node: TFLiteNode, x: Value) -> Value:
     """x, or e^x − 1 where x is negative."""
     return node.pointwise(nn.EluOp, [x], {"alpha": 1.0})
 
 
-@converts("GELU", options="GeluOptions")
-def gelu(node: TFLiteNode, x: Value, *, approximate: bool) -> Value:
-    """x · Φ(x), or its approximation by tanh."""
-    return node.pointwise(nn.GeluOp, [x], {"tanh": bool(approximate)})
-
-
-@converts("SQUARE", options="SquareOptions")
+@converts("SQUARE")
 def square(node: TFLiteNode, x: Value) -> Value:
     """x²."""
     return node.pointwise(nn.MulOp, [x, x])
@@ -183,19 +109,9 @@ def square(node: TFLiteNode, x: Value) -> Value:
 # ---------------------------------------------------------------------------------------------------------------
 # Comparisons and choices
 
-COMPARISONS: dict[str, tuple[str, type[TensorOp], bool, bool]] = {
-    "EQUAL": ("EqualOptions", nn.EqualOp, False, False),
-    "NOT_EQUAL": ("NotEqualOptions", nn.EqualOp, False, True),
-    "LESS": ("LessOptions", nn.LessOp, False, False),
-    "LESS_EQUAL": ("LessEqualOptions", nn.LessEqualOp, False, False),
-    "GREATER": ("GreaterOptions", nn.LessOp, True, False),
-    "GREATER_EQUAL": ("GreaterEqualOptions", nn.LessEqualOp, True, False),
-}
-"""Operator → (options, operation, whether the operands are exchanged, whether the result is negated)."""
 
-
-def _comparison(operator: str, options: str, op_type: type[TensorOp], exchanged: bool, negated: bool) -> None:
-    @converts(operator, options=options)
+def _comparison(operator: str, op_type: type[TensorOp], exchanged: bool, negated: bool) -> None:
+    @converts(operator)
     def convert(node: TFLiteNode, a: Value, b: Value) -> Value:
         operands = [node.floats(b), node.floats(a)] if exchanged else [node.floats(a), node.floats(b)]
         if not negated:
@@ -216,7 +132,7 @@ for _operator, _comparing in COMPARISONS.items():
     _comparison(_operator, *_comparing)
 
 
-@converts("SELECT", options="SelectOptions")
+@converts("SELECT")
 def select(node: TFLiteNode, condition: Value, a: Value, b: Value) -> Value:
     """a where the condition holds, else b; a condition of rank 1 selects along the first dimension."""
     if node.rank(condition) == 1 and node.rank(a) > 1:
@@ -224,7 +140,7 @@ def select(node: TFLiteNode, condition: Value, a: Value, b: Value) -> Value:
     return select_v2(node, condition, a, b)
 
 
-@converts("SELECT_V2", options="SelectV2Options")
+@converts("SELECT_V2")
 def select_v2(node: TFLiteNode, condition: Value, a: Value, b: Value) -> Value:
     """a where the condition holds, else b."""
     return node.finished(node.compute(nn.WhereOp, [condition, node.floats(a), node.floats(b)]))
@@ -234,7 +150,7 @@ def select_v2(node: TFLiteNode, condition: Value, a: Value, b: Value) -> Value:
 # Casts
 
 
-@converts("QUANTIZE", options="QuantizeOptions")
+@converts("QUANTIZE")
 def quantize(node: TFLiteNode, x: Value) -> Value:
     """Quantizes floats, or requantizes a quantized tensor, to the output's type."""
     out = node.output_type()
@@ -247,7 +163,7 @@ def quantize(node: TFLiteNode, x: Value) -> Value:
     return on_floats(node.cast(QuantizeCastOp, node.builder.ssa(x), out))
 
 
-@converts("DEQUANTIZE", options="DequantizeOptions")
+@converts("DEQUANTIZE")
 def dequantize(node: TFLiteNode, x: Value) -> Value:
     """Dequantizes stored integers to f32, or widens 16-bit floats to f32."""
     type = node.type_of(x)
@@ -265,7 +181,7 @@ def on_floats(cast: SSAValue) -> SSAValue:
     return cast
 
 
-@converts("CAST", options="CastOptions")
+@converts("CAST")
 def cast(node: TFLiteNode, x: Value, *, in_data_type: int, out_data_type: int) -> Value:
     """Converts the elements to another type; a quantized tensor gives its stored integers."""
     dtype = node.tensors[0].dtype
@@ -295,7 +211,7 @@ def operator_says(code: int) -> np.dtype[np.generic]:
     return DTYPES[code]
 
 
-@converts("BITCAST", options="BitcastOptions")
+@converts("BITCAST")
 def bitcast(node: TFLiteNode, x: Value) -> Value:
     """The same bits under another element type of the same width."""
     dtype = node.tensors[0].dtype
@@ -307,7 +223,7 @@ def bitcast(node: TFLiteNode, x: Value) -> Value:
     return node.compute(nn.BitcastOp, [found], element=wanted)
 
 
-@converts("FAKE_QUANT", options="FakeQuantOptions")
+@converts("FAKE_QUANT")
 def fake_quant(node: TFLiteNode, x: Value, *, min: float, max: float, num_bits: int) -> Value:
     """x rounded to the steps of an unsigned quantized type over [min, max], shifted so that 0 is a step."""
     if num_bits not in (8, 16):

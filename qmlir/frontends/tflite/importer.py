@@ -10,9 +10,7 @@ are computed at import.
 """
 
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, UnrankedTensorType
@@ -26,9 +24,6 @@ from qmlir.frontends.tflite.walk import Walk
 from qmlir.ir.budget import BUDGET, Budget
 from qmlir.ir.names import NAME, NameAttr
 from qmlir.ir.rewriting import name_hint
-
-FAMILIES = tuple(import_module(f"{__package__}.{m.name}") for m in iter_modules([str(Path(__file__).parent)]))
-"""All modules of the package. They are imported because importing an operator family registers its converters."""
 
 
 def load_tflite(

@@ -15,17 +15,19 @@ from qmlir.dialects.nn.resize import ResizeOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.builder import Properties
 from qmlir.frontends.function import Constant, Dequantized, Refusal, Value
-from qmlir.frontends.tflite.converters import converts
+from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.ir.interfaces import Shape, element_of
 from qmlir.ir.names import INTEGER_OPERATOR
 from qmlir.ir.weights import WeightsAttr
 
+converts = Table()
+
 # ---------------------------------------------------------------------------------------------------------------
 # Converters of operators that move elements: reshape, transpose, concatenation, tiling, padding, blocks.
 
 
-@converts("RESHAPE", options="ReshapeOptions")
+@converts("RESHAPE")
 def reshape(node: TFLiteNode, x: Value, shape: Value | None = None, *, new_shape: tuple[int, ...]) -> Value:
     """x under another shape, in which one dimension may be −1."""
     wanted = new_shape if shape is None else node.ints(shape, "shape")
@@ -38,7 +40,7 @@ def reshape(node: TFLiteNode, x: Value, shape: Value | None = None, *, new_shape
     return node.reshape(x, found)
 
 
-@converts("SQUEEZE", options="SqueezeOptions")
+@converts("SQUEEZE")
 def squeeze(node: TFLiteNode, x: Value, *, squeeze_dims: tuple[int, ...]) -> Value:
     """x without the named dimensions of size 1, or without all dimensions of size 1."""
     shape = node.shape(x)
@@ -48,7 +50,7 @@ def squeeze(node: TFLiteNode, x: Value, *, squeeze_dims: tuple[int, ...]) -> Val
     return node.reshape(x, [d for i, d in enumerate(shape) if i not in axes])
 
 
-@converts("EXPAND_DIMS", options="ExpandDimsOptions")
+@converts("EXPAND_DIMS")
 def expand_dims(node: TFLiteNode, x: Value, axis: Value) -> Value:
     """x with one more dimension of size 1."""
     shape, axes = node.shape(x), node.ints(axis, "axis")
@@ -58,7 +60,7 @@ def expand_dims(node: TFLiteNode, x: Value, axis: Value) -> Value:
     return node.reshape(x, (*shape[:at], 1, *shape[at:]))
 
 
-@converts("TRANSPOSE", options="TransposeOptions")
+@converts("TRANSPOSE")
 def transpose(node: TFLiteNode, x: Value, permutation: Value) -> Value:
     """x with its dimensions permuted."""
     order = node.ints(permutation, "permutation")
@@ -67,7 +69,7 @@ def transpose(node: TFLiteNode, x: Value, permutation: Value) -> Value:
     return node.moved_elements(TransposeOp, [x], {"permutation": order})
 
 
-@converts("CONCATENATION", options="ConcatenationOptions")
+@converts("CONCATENATION")
 def concatenation(node: TFLiteNode, *inputs: Value, axis: int, fused_activation_function: int) -> Value:
     """The inputs concatenated along an axis; quantized inputs are requantized to the output's type."""
     if not inputs:
@@ -100,7 +102,7 @@ def _on_scale(node: TFLiteNode, x: Value, type: UniformType) -> SSAValue:
     return scaled
 
 
-@converts("PACK", options="PackOptions")
+@converts("PACK")
 def pack(node: TFLiteNode, *inputs: Value, axis: int) -> Value:
     """The inputs stacked along a new axis."""
     if not inputs:
@@ -113,7 +115,7 @@ def pack(node: TFLiteNode, *inputs: Value, axis: int) -> Value:
     return joined(node, [node.reshaped(x if isinstance(x, Constant) else node.quantized(x), wide) for x in inputs], at)
 
 
-@converts("TILE", options="TileOptions")
+@converts("TILE")
 def tile(node: TFLiteNode, x: Value, multiples: Value) -> Value:
     """x repeated along each dimension."""
     shape, times = node.shape(x), node.ints(multiples, "multiples")
@@ -130,27 +132,27 @@ def _moving(node: TFLiteNode, x: Value) -> Value:
     return x if isinstance(x, Constant) else node.quantized(x)
 
 
-@converts("BROADCAST_TO", options="BroadcastToOptions")
+@converts("BROADCAST_TO")
 def broadcast_to(node: TFLiteNode, x: Value, shape: Value) -> Value:
     """x broadcast to a shape."""
     wanted = node.ints(shape, "shape")
     return node.moved_elements(BroadcastOp, [x], {"shape": wanted})
 
 
-@converts("FILL", options="FillOptions")
+@converts("FILL")
 def fill(node: TFLiteNode, shape: Value, value: Value) -> Value:
     """A tensor filled with one value."""
     wanted = node.ints(shape, "shape")
     return node.moved_elements(BroadcastOp, [value], {"shape": wanted})
 
 
-@converts("SHAPE", options="ShapeOptions")
+@converts("SHAPE")
 def shape_of_tensor(node: TFLiteNode, x: Value, *, out_type: int) -> Value:
     """The dimensions of x, as a constant."""
     return Constant(np.array(node.shape(x), np.int64 if node.tensors[0].dtype == np.int64 else np.int32))
 
 
-@converts("RANK", options="RankOptions")
+@converts("RANK")
 def rank(node: TFLiteNode, x: Value) -> Value:
     """The number of dimensions of x, as a constant."""
     return Constant(np.array(node.rank(x), np.int32))
@@ -187,13 +189,13 @@ def paddings_of(node: TFLiteNode, paddings: Value, rank: int) -> list[tuple[int,
     return pairs
 
 
-@converts("PAD", options="PadOptions")
+@converts("PAD")
 def pad(node: TFLiteNode, x: Value, paddings: Value) -> Value:
     """x with zeros around it."""
     return _padded(node, x, paddings, 0.0)
 
 
-@converts("PADV2", options="PadV2Options")
+@converts("PADV2")
 def pad_v2(node: TFLiteNode, x: Value, paddings: Value, value: Value) -> Value:
     """x with elements of one value around it."""
     filling = node.array(value, "padding value").reshape(-1)
@@ -212,7 +214,7 @@ def _padded(node: TFLiteNode, x: Value, paddings: Value, value: float) -> Value:
     return node.retyped(y, node.output_type()) if node.is_quantized(x) else y
 
 
-@converts("MIRROR_PAD", options="MirrorPadOptions")
+@converts("MIRROR_PAD")
 def mirror_pad(node: TFLiteNode, x: Value, paddings: Value, *, mode: int) -> Value:
     """x padded with its own reflection; mode 1 repeats the border element, mode 0 does not."""
     shape, y = node.shape(x), _moving(node, x)
@@ -237,7 +239,7 @@ def rearranged(node: TFLiteNode, x: Value, split: Sequence[int], order: Sequence
     return node.reshape(y, shape)
 
 
-@converts("SPACE_TO_DEPTH", options="SpaceToDepthOptions")
+@converts("SPACE_TO_DEPTH")
 def space_to_depth(node: TFLiteNode, x: Value, *, block_size: int) -> Value:
     """Moves blocks of `block_size` × `block_size` pixels into channels."""
     (n, h, w, c), b = _image(node, x), block_size
@@ -247,7 +249,7 @@ def space_to_depth(node: TFLiteNode, x: Value, *, block_size: int) -> Value:
     return rearranged(node, x, split, order, (n, h // b, w // b, b * b * c))
 
 
-@converts("DEPTH_TO_SPACE", options="DepthToSpaceOptions")
+@converts("DEPTH_TO_SPACE")
 def depth_to_space(node: TFLiteNode, x: Value, *, block_size: int) -> Value:
     """Moves channels into blocks of `block_size` × `block_size` pixels."""
     (n, h, w, c), b = _image(node, x), block_size
@@ -262,7 +264,7 @@ def _image(node: TFLiteNode, x: Value) -> Shape:
     return node.shape(x)
 
 
-@converts("SPACE_TO_BATCH_ND", options="SpaceToBatchNDOptions")
+@converts("SPACE_TO_BATCH_ND")
 def space_to_batch_nd(node: TFLiteNode, x: Value, block_shape: Value, paddings: Value) -> Value:
     """Pads the spatial axes, and moves each position within a block to a batch of its own."""
     blocks = _blocks(node, x, block_shape)
@@ -278,7 +280,7 @@ def space_to_batch_nd(node: TFLiteNode, x: Value, block_shape: Value, paddings: 
     return rearranged(node, y, split, order, (int(np.prod(blocks)) * n, *counts, *rest))
 
 
-@converts("BATCH_TO_SPACE_ND", options="BatchToSpaceNDOptions")
+@converts("BATCH_TO_SPACE_ND")
 def batch_to_space_nd(node: TFLiteNode, x: Value, block_shape: Value, crops: Value) -> Value:
     """Moves batches to positions within blocks of the spatial axes, and crops the result."""
     from qmlir.frontends.tflite.movement import part
@@ -318,7 +320,7 @@ def part(
     return node.moved_elements(SliceOp, [x], properties, output)
 
 
-@converts("SLICE", options="SliceOptions")
+@converts("SLICE")
 def slice_(node: TFLiteNode, x: Value, begin: Value, size: Value) -> Value:
     """`size` elements from `begin` on; a size of −1 takes all elements up to the end."""
     shape, first, count = node.shape(x), node.ints(begin, "begin"), node.ints(size, "size")
@@ -330,7 +332,7 @@ def slice_(node: TFLiteNode, x: Value, begin: Value, size: Value) -> Value:
     return part(node, x, [b if s else 0 for b, s in zip(first, sizes, strict=True)], sizes)
 
 
-@converts("STRIDED_SLICE", options="StridedSliceOptions")
+@converts("STRIDED_SLICE")
 def strided_slice(
     node: TFLiteNode, x: Value, begin: Value, end: Value, strides: Value, *, begin_mask: int, end_mask: int,
     ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int, offset: bool,
@@ -401,7 +403,7 @@ def only(node: TFLiteNode, axis: Value, what: str = "axis") -> int:
     return values[0]
 
 
-@converts("SPLIT", options="SplitOptions")
+@converts("SPLIT")
 def split(node: TFLiteNode, axis: Value, x: Value, *, num_splits: int) -> tuple[Value, ...]:
     """x split into equal parts along an axis."""
     at, count = node.axis(only(node, axis), node.rank(x)), len(node.outputs)
@@ -410,7 +412,7 @@ def split(node: TFLiteNode, axis: Value, x: Value, *, num_splits: int) -> tuple[
     return _split(node, x, at, [node.shape(x)[at] // count] * count)
 
 
-@converts("SPLIT_V", options="SplitVOptions")
+@converts("SPLIT_V")
 def split_v(node: TFLiteNode, x: Value, sizes: Value, axis: Value, *, num_splits: int) -> tuple[Value, ...]:
     """x split along an axis into parts of the given sizes; one size may be −1 and takes the remaining elements."""
     at, found = node.axis(only(node, axis), node.rank(x)), list(node.ints(sizes, "sizes"))
@@ -421,7 +423,7 @@ def split_v(node: TFLiteNode, x: Value, sizes: Value, axis: Value, *, num_splits
     return _split(node, x, at, found)
 
 
-@converts("UNPACK", options="UnpackOptions")
+@converts("UNPACK")
 def unpack(node: TFLiteNode, x: Value, *, axis: int) -> tuple[Value, ...]:
     """x split into slices of size 1 along an axis, with that axis removed."""
     shape, at = node.shape(x), node.axis(axis, node.rank(x))
@@ -436,7 +438,7 @@ def places_of(node: TFLiteNode, indices: Value) -> Value:
     return indices if node.element(indices) in ("i32", "i64") else node.converted(indices, i64)
 
 
-@converts("GATHER", options="GatherOptions")
+@converts("GATHER")
 def gather(node: TFLiteNode, x: Value, indices: Value, *, axis: int, batch_dims: int) -> Value:
     """x at the indices along an axis; x and the indices share their first `batch_dims` dimensions as batches."""
     at = node.axis(axis, node.rank(x))
@@ -479,13 +481,13 @@ def embedding_lookup(node: TFLiteNode, indices: Value, x: Value) -> Value:
     return gather(node, x, indices, axis=0, batch_dims=0)
 
 
-@converts("GATHER_ND", options="GatherNdOptions")
+@converts("GATHER_ND")
 def gather_nd(node: TFLiteNode, x: Value, indices: Value) -> Value:
     """x at index tuples into its first dimensions."""
     return node.moved_elements(GatherNDOp, [x, places_of(node, indices)])
 
 
-@converts("REVERSE_V2", options="ReverseV2Options")
+@converts("REVERSE_V2")
 def reverse_v2(node: TFLiteNode, x: Value, axes: Value) -> Value:
     """x reversed along axes."""
     shape, over = node.shape(x), node.axes(node.ints(axes, "axes"), node.rank(x))
@@ -493,7 +495,7 @@ def reverse_v2(node: TFLiteNode, x: Value, axes: Value) -> Value:
     return part(node, x, offsets, shape, [-1 if i in over else 1 for i in range(len(shape))])
 
 
-@converts("REVERSE_SEQUENCE", options="ReverseSequenceOptions")
+@converts("REVERSE_SEQUENCE")
 def reverse_sequence(node: TFLiteNode, x: Value, lengths: Value, *, seq_dim: int, batch_dim: int) -> Value:
     """x with the first `lengths[b]` elements of batch b along `seq_dim` reversed."""
     shape, (along, batch) = node.shape(x), (node.axis(d, node.rank(x)) for d in (seq_dim, batch_dim))
@@ -525,7 +527,7 @@ def _sizes(node: TFLiteNode, x: Value, size: Value) -> list[tuple[int, int, int]
     return [(axis, node.shape(x)[axis], n) for axis, n in zip((1, 2), wanted, strict=True)]
 
 
-@converts("RESIZE_BILINEAR", options="ResizeBilinearOptions")
+@converts("RESIZE_BILINEAR")
 def resize_bilinear(node: TFLiteNode, x: Value, size: Value, *, align_corners: bool, half_pixel_centers: bool) -> Value:
     """Bilinear interpolation: each output pixel from the four input pixels around its place."""
     tables = [
@@ -540,7 +542,7 @@ def resize_bilinear(node: TFLiteNode, x: Value, size: Value, *, align_corners: b
     return node.pointwise(ResizeOp, [x], properties)
 
 
-@converts("RESIZE_NEAREST_NEIGHBOR", options="ResizeNearestNeighborOptions")
+@converts("RESIZE_NEAREST_NEIGHBOR")
 def resize_nearest_neighbor(
     node: TFLiteNode, x: Value, size: Value, *, align_corners: bool, half_pixel_centers: bool
 ) -> Value:

@@ -21,18 +21,11 @@ from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
+from qmlir.formats.tflite import ACTIVATIONS
 from qmlir.frontends.builder import Node, Properties
 from qmlir.frontends.function import Constant, Dequantized, Refusal, Value
 from qmlir.frontends.tflite.reader import Tensor
 from qmlir.ir.interfaces import TensorOp, element_of
-
-ACTIVATIONS: dict[int, tuple[float | None, float | None]] = {
-    0: (None, None),
-    1: (0.0, None),
-    2: (-1.0, 1.0),
-    3: (0.0, 6.0),
-}
-"""ActivationFunctionType → bounds of the clamp, for NONE, RELU, RELU_N1_TO_1 and RELU6; None means unbounded."""
 
 
 @dataclass

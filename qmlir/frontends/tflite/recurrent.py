@@ -16,9 +16,11 @@ from qmlir.dialects.nn.contraction import FullyConnectedOp
 from qmlir.dialects.nn.movement import ConcatOp
 from qmlir.frontends.cells import FUNCTIONS, Cell, Function, LSTMCell, Place, RNNCell, Weights
 from qmlir.frontends.function import Constant, Refusal, Value
-from qmlir.frontends.tflite.converters import converts
+from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.windows import sliced
+
+converts = Table()
 
 MOST_STEPS = 1024
 
@@ -84,7 +86,7 @@ def _sizes(node: TFLiteNode, w: Value | None) -> tuple[int, int]:
     return node.shape(w)[0], node.shape(w)[1]
 
 
-@converts("UNIDIRECTIONAL_SEQUENCE_RNN", options="SequenceRNNOptions")
+@converts("UNIDIRECTIONAL_SEQUENCE_RNN")
 def sequence_rnn(
     node: TFLiteNode, x: Value, w: Value, r: Value, b: Value, state: Value | None = None, *, time_major: bool,
     fused_activation_function: int,
@@ -97,7 +99,7 @@ def sequence_rnn(
     return _unrolled(node, x, cell, width, time_major)
 
 
-@converts("UNIDIRECTIONAL_SEQUENCE_LSTM", options="UnidirectionalSequenceLSTMOptions")
+@converts("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def sequence_lstm(
     node: TFLiteNode, x: Value,
     wi: Value | None = None, wf: Value | None = None, wc: Value | None = None, wo: Value | None = None,

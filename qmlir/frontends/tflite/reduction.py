@@ -1,7 +1,6 @@
 """Reductions along axes, and pools over windows."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -9,15 +8,18 @@ from xdsl.ir import SSAValue
 from qmlir.dialects import nn
 from qmlir.dialects.nn.elementwise import MulOp
 from qmlir.dialects.nn.functions import SqrtOp
-from qmlir.dialects.nn.reduction import AveragePool2DOp, MaxPool2DOp
+from qmlir.dialects.nn.reduction import AveragePool2DOp, MaxPool2DOp, WindowPoolOp
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.formats.tflite import ARGUMENTS, REDUCTIONS
 from qmlir.frontends.function import Refusal, Value
 from qmlir.frontends.tflite.contraction import window_properties
-from qmlir.frontends.tflite.converters import converts
+from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.ir.interfaces import TensorOp, element_of
 from qmlir.ir.types import element_type_of
+
+converts = Table()
 
 # ---------------------------------------------------------------------------------------------------------------
 # Converters of reductions (sums, means, extremes), cumulative sums and normalizations.
@@ -32,7 +34,7 @@ def _axes(node: TFLiteNode, x: Value, axes: Value) -> list[int]:
     return sorted({node.axis(a, node.rank(x)) for a in node.ints(axes, "axes")})
 
 
-@converts("MEAN", options="ReducerOptions")
+@converts("MEAN")
 def mean(node: TFLiteNode, x: Value, axes: Value, *, keep_dims: bool) -> Value:
     """The mean along axes."""
     over = _axes(node, x, axes)
@@ -45,19 +47,8 @@ def mean(node: TFLiteNode, x: Value, axes: Value, *, keep_dims: bool) -> Value:
     return node.reshaped(node.pointwise(nn.ReduceMeanOp, [x], {"axes": over}), shape)
 
 
-REDUCTIONS: dict[str, type[TensorOp]] = {
-    "SUM": nn.ReduceSumOp,
-    "REDUCE_PROD": nn.ReduceProdOp,
-    "REDUCE_MAX": nn.ReduceMaxOp,
-    "REDUCE_MIN": nn.ReduceMinOp,
-    "REDUCE_ANY": nn.ReduceMaxOp,
-    "REDUCE_ALL": nn.ReduceMinOp,
-}
-"""Operators that become one nn reduction along axes."""
-
-
 def _reduction(operator: str, op_type: type[TensorOp]) -> None:
-    @converts(operator, options="ReducerOptions")
+    @converts(operator)
     def convert(node: TFLiteNode, x: Value, axes: Value, *, keep_dims: bool) -> Value:
         over = _axes(node, x, axes)
         y = node.pointwise(op_type, [x], {"axes": over})
@@ -65,35 +56,30 @@ def _reduction(operator: str, op_type: type[TensorOp]) -> None:
 
 
 for _operator, _op_type in REDUCTIONS.items():
-    _reduction(_operator, _op_type)
+    if _operator != "MEAN":
+        _reduction(_operator, _op_type)
 
 
-def _argument(node: TFLiteNode, op_type: type[TensorOp], x: Value, axis: Value) -> Value:
-    axes = node.ints(axis, "axis")
-    if len(axes) != 1 or not node.rank(x):
-        raise node.error("it needs one axis", str(list(axes)))
-    at = node.axis(axes[0], node.rank(x))
-    found = node.compute(op_type, [node.stored(x)], {"axis": at})
-    shape = [d for i, d in enumerate(node.shape(x)) if i != at]
-    dtype = node.tensors[0].dtype
-    if dtype is None or dtype.name not in ("int32", "int64"):
-        raise node.error("its output must be int32 or int64", node.tensors[0].kind.lower())
-    return node.reshaped(node.converted(found, element_type_of(dtype)), shape)
+def _argument(operator: str, op_type: type[TensorOp]) -> None:
+    @converts(operator)
+    def convert(node: TFLiteNode, x: Value, axis: Value, *, output_type: int) -> Value:
+        axes = node.ints(axis, "axis")
+        if len(axes) != 1 or not node.rank(x):
+            raise node.error("it needs one axis", str(list(axes)))
+        at = node.axis(axes[0], node.rank(x))
+        found = node.compute(op_type, [node.stored(x)], {"axis": at})
+        shape = [d for i, d in enumerate(node.shape(x)) if i != at]
+        dtype = node.tensors[0].dtype
+        if dtype is None or dtype.name not in ("int32", "int64"):
+            raise node.error("its output must be int32 or int64", node.tensors[0].kind.lower())
+        return node.reshaped(node.converted(found, element_type_of(dtype)), shape)
 
 
-@converts("ARG_MAX", options="ArgMaxOptions")
-def arg_max(node: TFLiteNode, x: Value, axis: Value, *, output_type: int) -> Value:
-    """The index of the largest element along an axis."""
-    return _argument(node, nn.ArgMaxOp, x, axis)
+for _operator, _op_type in ARGUMENTS.items():
+    _argument(_operator, _op_type)
 
 
-@converts("ARG_MIN", options="ArgMinOptions")
-def arg_min(node: TFLiteNode, x: Value, axis: Value, *, output_type: int) -> Value:
-    """The index of the smallest element along an axis."""
-    return _argument(node, nn.ArgMinOp, x, axis)
-
-
-@converts("CUMSUM", options="CumsumOptions")
+@converts("CUMSUM")
 def cumsum(node: TFLiteNode, x: Value, axis: Value, *, exclusive: bool, reverse: bool) -> Value:
     """Running sums along an axis."""
     axes = node.ints(axis, "axis")
@@ -113,7 +99,7 @@ def _last(node: TFLiteNode, x: Value) -> int:
     return node.rank(x) - 1
 
 
-@converts("SOFTMAX", options="SoftmaxOptions")
+@converts("SOFTMAX")
 def softmax(node: TFLiteNode, x: Value, *, beta: float) -> Value:
     """exp(beta · x) divided by its sum along the last axis."""
     if not np.isfinite(beta) or beta <= 0:
@@ -136,20 +122,20 @@ def _scaled(node: TFLiteNode, x: Value, factor: float) -> SSAValue:
     return node.cast(StorageCastOp, node.cast(StorageCastOp, value, type.storage_type), scaled)
 
 
-@converts("LOG_SOFTMAX", options="LogSoftmaxOptions")
+@converts("LOG_SOFTMAX")
 def log_softmax(node: TFLiteNode, x: Value) -> Value:
     """x − m − log Σ exp(x − m) along the last axis, where m is the maximum."""
     return node.pointwise(nn.LogSoftmaxOp, [x], {"axis": _last(node, x)})
 
 
-@converts("L2_NORMALIZATION", options="L2NormOptions")
+@converts("L2_NORMALIZATION")
 def l2_normalization(node: TFLiteNode, x: Value, *, fused_activation_function: int) -> Value:
     """x / √Σ x² along the last axis."""
     properties = {"axis": _last(node, x), "p": 2}
     return node.pointwise(nn.LpNormalizationOp, [x], properties, activation=fused_activation_function)
 
 
-@converts("LOCAL_RESPONSE_NORMALIZATION", options="LocalResponseNormalizationOptions")
+@converts("LOCAL_RESPONSE_NORMALIZATION")
 def local_response_normalization(
     node: TFLiteNode, x: Value, *, radius: int, bias: float, alpha: float, beta: float
 ) -> Value:
@@ -165,35 +151,22 @@ def local_response_normalization(
 # Converters of pools over windows of [N, H, W, C].
 
 
-def _pool(
-    node: TFLiteNode, op_type: Any, x: Value, padding: int, strides: tuple[int, int], window: tuple[int, int],
-    activation: int,
-) -> Value:  # fmt: skip
-    properties = {**window_properties(node, node.shape(x), window, strides, padding), "window": window}
-    return node.pointwise(op_type, [x], properties, activation=activation)
+def _pool(operator: str, op_type: type[WindowPoolOp]) -> None:
+    @converts(operator)
+    def convert(
+        node: TFLiteNode, x: Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int,
+        filter_width: int, fused_activation_function: int,
+    ) -> Value:  # fmt: skip
+        strides, window = (stride_h, stride_w), (filter_height, filter_width)
+        properties = {**window_properties(node, node.shape(x), window, strides, padding), "window": window}
+        return node.pointwise(op_type, [x], properties, activation=fused_activation_function)
 
 
-@converts("AVERAGE_POOL_2D", options="Pool2DOptions")
-def average_pool_2d(
-    node: TFLiteNode, x: Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int,
-    fused_activation_function: int,
-) -> Value:  # fmt: skip
-    """The mean of a window's elements that lie inside the image; padding does not count."""
-    strides, window = (stride_h, stride_w), (filter_height, filter_width)
-    return _pool(node, AveragePool2DOp, x, padding, strides, window, fused_activation_function)
+_pool("AVERAGE_POOL_2D", AveragePool2DOp)  # a mean of the elements inside the image: padding does not count
+_pool("MAX_POOL_2D", MaxPool2DOp)
 
 
-@converts("MAX_POOL_2D", options="Pool2DOptions")
-def max_pool_2d(
-    node: TFLiteNode, x: Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int,
-    fused_activation_function: int,
-) -> Value:  # fmt: skip
-    """The largest element of a window."""
-    strides, window = (stride_h, stride_w), (filter_height, filter_width)
-    return _pool(node, MaxPool2DOp, x, padding, strides, window, fused_activation_function)
-
-
-@converts("L2_POOL_2D", options="Pool2DOptions")
+@converts("L2_POOL_2D")
 def l2_pool_2d(
     node: TFLiteNode, x: Value, *, padding: int, stride_h: int, stride_w: int, filter_height: int, filter_width: int,
     fused_activation_function: int,

@@ -8,10 +8,12 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
 from qmlir.frontends.function import Constant, Refusal, Value, filled, sized
-from qmlir.frontends.tflite.converters import converts
+from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.movement import only, places_of
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.ir.interfaces import Array, Shape
+
+converts = Table()
 
 # ---------------------------------------------------------------------------------------------------------------
 # Converters of operators that write elements to given places: scatters, segment reductions, slice updates.
@@ -38,7 +40,7 @@ def _check_places(node: TFLiteNode, indices: Value, shape: Shape) -> None:
             raise node.error(f"its indices must lie inside {list(shape)}", str(indices.array.reshape(-1)[:8].tolist()))
 
 
-@converts("SCATTER_ND", options="ScatterNdOptions")
+@converts("SCATTER_ND")
 def scatter_nd(node: TFLiteNode, indices: Value, updates: Value, shape: Value) -> Value:
     """A tensor of zeros, to which the updates are added at their places."""
     wanted = node.ints(shape, "shape")
@@ -49,7 +51,7 @@ def scatter_nd(node: TFLiteNode, indices: Value, updates: Value, shape: Value) -
     return node.compute(nn.ScatterReduceNDOp, [zeros, updates, places_of(node, indices)], {"reduction": "add"})
 
 
-@converts("SPARSE_TO_DENSE", options="SparseToDenseOptions")
+@converts("SPARSE_TO_DENSE")
 def sparse_to_dense(
     node: TFLiteNode, indices: Value, shape: Value, values: Value, default: Value, *, validate_indices: bool
 ) -> Value:
@@ -65,7 +67,7 @@ def sparse_to_dense(
     return node.compute(nn.ScatterNDOp, [background, rows, places_of(node, listed)])
 
 
-@converts("DYNAMIC_UPDATE_SLICE", options="DynamicUpdateSliceOptions")
+@converts("DYNAMIC_UPDATE_SLICE")
 def dynamic_update_slice(node: TFLiteNode, x: Value, update: Value, start: Value) -> Value:
     """x with a slice replaced by the update; the start is clamped so that the update lies inside x."""
     shape, part = node.shape(x), node.shape(update)
@@ -88,13 +90,13 @@ def dynamic_update_slice(node: TFLiteNode, x: Value, update: Value, start: Value
 # ---------------------------------------------------------------------------------------------------------------
 # Segments
 
-SEGMENTS: Mapping[str, tuple[str, str, float | None, bool]] = {
-    "UNSORTED_SEGMENT_SUM": ("UnsortedSegmentSumOptions", "add", 0, True),
-    "UNSORTED_SEGMENT_PROD": ("UnsortedSegmentProdOptions", "mul", 1, True),
-    "UNSORTED_SEGMENT_MAX": ("UnsortedSegmentMaxOptions", "max", None, True),
-    "UNSORTED_SEGMENT_MIN": ("UnsortedSegmentMinOptions", "min", None, False),
+SEGMENTS: Mapping[str, tuple[str, float | None, bool]] = {
+    "UNSORTED_SEGMENT_SUM": ("add", 0, True),
+    "UNSORTED_SEGMENT_PROD": ("mul", 1, True),
+    "UNSORTED_SEGMENT_MAX": ("max", None, True),
+    "UNSORTED_SEGMENT_MIN": ("min", None, False),
 }
-"""Operator → (options, reduction, value of an empty segment, least).
+"""Operator → (reduction, value of an empty segment, least).
 
 If the value of an empty segment is None, it is the smallest number of the output's type if `least`, else the largest.
 """
@@ -110,8 +112,8 @@ def _segments(node: TFLiteNode, x: Value, ids: np.ndarray, empty: Constant, redu
     return node.compute(nn.ScatterReduceNDOp, [empty, rows, places], {"reduction": reduction})
 
 
-def _unsorted(operator: str, options: str, reduction: str, empty: float | None, least: bool) -> None:
-    @converts(operator, options=options)
+def _unsorted(operator: str, reduction: str, empty: float | None, least: bool) -> None:
+    @converts(operator)
     def convert(node: TFLiteNode, x: Value, ids: Value, count: Value) -> Value:
         segments, number = node.array(ids, "segments"), only(node, count, "number of segments")
         if segments.shape != node.shape(x)[: segments.ndim] or number < 0 or segments.max(initial=-1) >= number:
@@ -125,7 +127,7 @@ for _operator, _entry in SEGMENTS.items():
     _unsorted(_operator, *_entry)
 
 
-@converts("SEGMENT_SUM", options="SegmentSumOptions")
+@converts("SEGMENT_SUM")
 def segment_sum(node: TFLiteNode, x: Value, ids: Value) -> Value:
     """The sum of the rows of each segment; segment ids must be in ascending order."""
     segments = node.array(ids, "segments")
@@ -140,7 +142,7 @@ def segment_sum(node: TFLiteNode, x: Value, ids: Value) -> Value:
 # Converters of operators that select elements or return positions: top-k, one-hot, diagonals, buckets, unique.
 
 
-@converts("ONE_HOT", options="OneHotOptions")
+@converts("ONE_HOT")
 def one_hot(node: TFLiteNode, indices: Value, depth: Value, on: Value, off: Value, *, axis: int) -> Value:
     """`on` at the index along a new axis, `off` elsewhere."""
     shape, count = node.shape(indices), only(node, depth, "depth")
@@ -155,7 +157,7 @@ def one_hot(node: TFLiteNode, indices: Value, depth: Value, on: Value, off: Valu
     return node.finished(node.compute(nn.WhereOp, [chosen, *values]))
 
 
-@converts("TOPK_V2", options="TopKV2Options")
+@converts("TOPK_V2")
 def top_k(node: TFLiteNode, x: Value, k: Value) -> tuple[Value, ...]:
     """The k largest elements of each row in descending order, and their indices."""
     count, rank = only(node, k, "k"), node.rank(x)
@@ -176,7 +178,7 @@ def coordinates(node: TFLiteNode, places: SSAValue) -> SSAValue:
     return node.insert(nn.ConcatOp, [parts], {"axis": len(shape)})
 
 
-@converts("BUCKETIZE", options="BucketizeOptions")
+@converts("BUCKETIZE")
 def bucketize(node: TFLiteNode, x: Value, *, boundaries: tuple[float, ...]) -> Value:
     """For each element, the number of boundaries (in ascending order) that it reaches."""
     if list(boundaries) != sorted(boundaries):
@@ -193,7 +195,7 @@ def _diagonal(node: TFLiteNode, shape: Shape) -> Constant:
     return Constant(np.eye(*node.room(shape[-2:]), dtype=np.bool_))
 
 
-@converts("MATRIX_DIAG", options="MatrixDiagOptions")
+@converts("MATRIX_DIAG")
 def matrix_diag(node: TFLiteNode, x: Value) -> Value:
     """Square matrices with the rows of x on their diagonals and zeros elsewhere."""
     shape = node.shape(x)
@@ -211,7 +213,7 @@ def _dtype(node: TFLiteNode) -> np.dtype[np.generic]:
     return dtype
 
 
-@converts("MATRIX_SET_DIAG", options="MatrixSetDiagOptions")
+@converts("MATRIX_SET_DIAG")
 def matrix_set_diag(node: TFLiteNode, x: Value, diagonal: Value) -> Value:
     """x with the diagonals of its matrices replaced."""
     shape = node.shape(x)
@@ -236,13 +238,13 @@ def _known(node: TFLiteNode, x: Value) -> Array:
     return x.array
 
 
-@converts("WHERE", options="WhereOptions")
+@converts("WHERE")
 def where(node: TFLiteNode, condition: Value) -> Value:
     """The indices [count, rank] of the elements that are not zero."""
     return Constant(np.argwhere(_known(node, condition)).astype(np.int64))
 
 
-@converts("UNIQUE", options="UniqueOptions")
+@converts("UNIQUE")
 def unique(node: TFLiteNode, x: Value, *, idx_out_type: int) -> tuple[Value, ...]:
     """The distinct elements in order of first appearance, and for each element the index of its value among them."""
     array = _known(node, x).reshape(-1)
@@ -252,7 +254,7 @@ def unique(node: TFLiteNode, x: Value, *, idx_out_type: int) -> tuple[Value, ...
     return Constant(values[order]), Constant(np.argsort(order)[inverse].astype(dtype))
 
 
-@converts("RANGE", options="RangeOptions")
+@converts("RANGE")
 def range_(node: TFLiteNode, start: Value, limit: Value, delta: Value) -> Value:
     """Numbers from `start` in steps of `delta`, up to but without `limit`."""
     arrays = [_known(node, v).reshape(-1) for v in (start, limit, delta)]
@@ -275,7 +277,7 @@ def broadcast_args(node: TFLiteNode, a: Value, b: Value) -> Value:
     return Constant(np.array(found, _dtype(node)))
 
 
-@converts("ZEROS_LIKE", options="ZerosLikeOptions")
+@converts("ZEROS_LIKE")
 def zeros_like(node: TFLiteNode, x: Value) -> Value:
     """Zeros in the shape of x."""
     if node.is_quantized(x):

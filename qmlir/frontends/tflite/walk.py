@@ -11,8 +11,10 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.errors import FileError
+from qmlir.formats.tflite import OPERATORS
 from qmlir.frontends.function import LARGEST, Builder, Constant, Dequantized, Refusal, Value, Wide
-from qmlir.frontends.tflite.converters import converts, import_opaque, reason_against
+from qmlir.frontends.tflite import contraction, elementwise, movement, recurrent, reduction, scatter
+from qmlir.frontends.tflite.converters import Table, import_opaque, operator_table, reason_against
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import ABSENT, Model, Operator, Subgraph, Tensor
 from qmlir.ir.interfaces import TensorOp
@@ -149,7 +151,7 @@ class Walk:
         """
         for index in operator.inputs:
             inputs.append(None if index == ABSENT or self._starts_as_zeros(operator, index) else self.value(index))
-        converter = converts.get(operator.kind)
+        converter = CONVERTERS.get(operator.kind)
         if converter is None:
             raise Refusal(reason_against(operator.kind))
         results = converter(node, operator, inputs)
@@ -250,6 +252,8 @@ def needed(graph: Subgraph) -> list[Operator]:
 
 Values = tuple[Value, ...]
 
+converts = Table()
+
 
 def _holds(node: TFLiteNode, condition: Value) -> bool:
     array = node.array(condition, "condition")
@@ -258,7 +262,7 @@ def _holds(node: TFLiteNode, condition: Value) -> bool:
     return bool(array.reshape(()))
 
 
-@converts("IF", options="IfOptions")
+@converts("IF")
 def if_(
     node: TFLiteNode, condition: Value, *inputs: Value, then_subgraph_index: int, else_subgraph_index: int
 ) -> Values:
@@ -267,7 +271,7 @@ def if_(
     return tuple(node.called_subgraph(taken, inputs))
 
 
-@converts("WHILE", options="WhileOptions")
+@converts("WHILE")
 def while_(node: TFLiteNode, *inputs: Value, cond_subgraph_index: int, body_subgraph_index: int) -> Values:
     """Unrolled loop: the body's outputs become its next inputs for as long as the condition holds."""
     values, run = list(inputs), 0
@@ -285,7 +289,17 @@ def _one(node: TFLiteNode, values: list[Value]) -> Value:
     return values[0]
 
 
-@converts("CALL", options="CallOptions")
+@converts("CALL")
 def call(node: TFLiteNode, *inputs: Value, subgraph: int) -> Values:
     """The outputs of the called subgraph."""
     return tuple(node.called_subgraph(subgraph, inputs))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# All converters.
+
+
+_OWN = Table.of(*(f.converts for f in (contraction, elementwise, movement, recurrent, reduction, scatter)), converts)
+
+CONVERTERS = Table(operator_table(OPERATORS).entries | _OWN.entries)
+"""The converters of all operators; the row of an operator in formats/tflite.py counts if no file has a converter."""
