@@ -33,6 +33,7 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.nn.base import ElementsError, NNOp, is_float
 from qmlir.dialects.nn.casts import CastOp
 from qmlir.dialects.nn.movement import ConstantOp, MovementOp, ReshapeOp, SliceOp, TransposeOp
+from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.ops import CastOp as QuantCastOp
 from qmlir.dialects.windows import ints
 from qmlir.errors import NodeError
@@ -131,6 +132,13 @@ class Node:
         raise Refusal(
             f'its {what} "{tensor_name(x) or x.name_hint or ""}" is computed at run time and must be constant'
         )
+
+    def truth(self, x: Value, what: str) -> bool:
+        """The value of an input that must be one truth value and known at import."""
+        array = self.array(x, what)
+        if array.size != 1:
+            raise self.error(f"its {what} must be one value", f"{array.size} values")
+        return bool(array.reshape(()))
 
     def ints(self, x: Value, what: str) -> Ints:
         """The values of an input of integers that must be known at import, as a flat tuple."""
@@ -280,6 +288,36 @@ class Node:
         """Adds an operation that already carries its names."""
         self._pending.append(op)
         self._named.update(range(len(op.results)))
+
+    def add_opaque(
+        self,
+        kind: str,
+        inputs: Sequence[Value | None],
+        types: Sequence[Attribute],
+        reason: str,
+        source: dict[str, Attribute],
+    ) -> list[Value]:
+        """Adds a `qmlir.opaque` operation in the node's place, and returns its results.
+
+        Args:
+            kind: The operator, with the format or domain.
+            inputs: The node's inputs; one that is left out, or a constant of a type that the IR lacks, is no operand.
+            types: The types of the results.
+            reason: Why the node is not imported.
+            source: What the node says: the operator's `version`, its `attributes` and the names of its `inputs`.
+        """
+        operands: list[SSAValue] = []
+        for value in inputs:
+            try:
+                operands += [] if value is None else [self.builder.ssa(value)]
+            except Refusal:
+                continue
+        op = OpaqueOp(kind, operands, types, reason=reason, source=source)
+        op.attributes[NAME] = NameAttr.of([self.name], self.outputs)
+        for result, output in zip(op.results, self.outputs, strict=True):
+            result.name_hint = name_hint(output)
+        self.add(op)
+        return list(op.results)
 
     def permuted(self, x: Value, permutation: Sequence[int]) -> SSAValue:
         """The input with its dimensions permuted: at import if it is constant, else by `nn.transpose`."""

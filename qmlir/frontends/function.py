@@ -1,22 +1,24 @@
 """The function that an import builds, and the tensors that its converters take and return."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, TensorType, i64
-from xdsl.ir import Block, OpResult, SSAValue
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr, ModuleOp, TensorType, i64
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 
+from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.movement import BroadcastOp, ConstantOp
 from qmlir.dialects.qmlir import BLOCK
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
 from qmlir.ir.budget import Budget
-from qmlir.ir.interfaces import Array, Shape
+from qmlir.ir.interfaces import Array, Shape, TensorOp
 from qmlir.ir.names import NAME, NameAttr
 from qmlir.ir.rewriting import name_hint
 from qmlir.numerics import fixed_point
@@ -187,6 +189,28 @@ def filled(shape: Sequence[int], value: np.generic | Array, name: str = "") -> C
     return Constant(np.broadcast_to(value, sized(shape)), name)
 
 
+def computed(ops: Sequence[Operation]) -> dict[SSAValue, Array] | None:
+    """Computes operations at import, each by its `evaluate`, and returns the values that they read and give.
+
+    Args:
+        ops: Operations in program order.
+
+    Returns:
+        The arrays by value; None if an operation cannot be evaluated, or reads a value that is neither a constant nor
+        computed by an earlier operation.
+    """
+    known: dict[SSAValue, Array] = {}
+    for op in ops:
+        for operand in op.operands:
+            if isinstance(operand.owner, ConstantOp) and not is_quantized(operand):
+                known[operand] = operand.owner.value.array
+        if not isinstance(op, TensorOp) or any(o not in known for o in op.operands):
+            return None
+        with np.errstate(all="ignore"):
+            known.update(zip(op.results, op.evaluate(*(known[o] for o in op.operands)), strict=True))
+    return known
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # The function that an import builds: its block, and the constants in it.
 #
@@ -275,7 +299,21 @@ class Builder:
         self.block.add_op(op)
         return op.y
 
-    def finish(self) -> None:
+    def finish(self, main: func.FuncOp, results: Sequence[SSAValue], names: Iterable[str]) -> ModuleOp:
+        """Ends the function, which has the block as its body, and returns a module with it.
+
+        Args:
+            main: The function.
+            results: The function's results.
+            names: The names of the results in the source model.
+        """
+        self.block.add_op(func.ReturnOp(*results))
+        self._erase_unused()
+        main.function_type = FunctionType.from_lists([a.type for a in self.block.args], [r.type for r in results])
+        main.res_attrs = named(names)
+        return ModuleOp([main])
+
+    def _erase_unused(self) -> None:
         """Erases the constants that no operation uses."""
         for _, value in self.constants.values():
             while value.first_use is None and isinstance(value, OpResult):
@@ -293,3 +331,8 @@ def _identity(constant: Constant) -> Constant | Array:
     The float array of a quantized constant is computed only on demand.
     """
     return constant if isinstance(constant, Dequantized) else constant.array
+
+
+def named(names: Iterable[str]) -> ArrayAttr[DictionaryAttr]:
+    """Returns the attributes of a function's arguments or results that have these names in the source model."""
+    return ArrayAttr([DictionaryAttr({NAME: NameAttr.of(tensors=[name])}) for name in names])

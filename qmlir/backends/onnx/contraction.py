@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import i32, i64
 from qmlir.backends.forms import Forms, NoForm
 from qmlir.backends.onnx.graph import Attributes, Tensor
 from qmlir.backends.onnx.values import Permutation, Values, channels_first
-from qmlir.dialects import nn
+from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import WindowOp
@@ -22,6 +22,9 @@ DEPTHWISE_FILTERS: Permutation = (3, 0, 1, 2)
 """The permutation of depthwise filters from [1, KH, KW, C·m] to [C·m, 1, KH, KW]."""
 
 
+ConvolutionOp = nn.Conv2DOp | nn.DepthwiseConv2DOp | qint.Conv2DOp | qint.DepthwiseConv2DOp
+
+
 def window_attributes(op: WindowOp) -> Attributes:
     """Returns ONNX's attributes of a sliding window; its padding is [top, left, bottom, right]."""
     top, bottom, left, right = op.padding_values()
@@ -30,33 +33,23 @@ def window_attributes(op: WindowOp) -> Attributes:
     return {name: list(value) for name, value in given.items() if value != defaults[name]}
 
 
-@exports(nn.Conv2DOp)
-def conv2d(op: nn.Conv2DOp, values: Values) -> None:
-    """Writes Conv; filters [O, KH, KW, C/G] become [O, C/G, KH, KW]."""
-    _, *kernel, _ = shape_of(op.w)
-    _convolve(op, values, IMAGES, kernel, op.group_count())
+def convolution(op: ConvolutionOp) -> tuple[Permutation, Attributes]:
+    """Returns the dimension order of a convolution's filters in ONNX, and the attributes.
+
+    Filters [O, KH, KW, C/G] become [O, C/G, KH, KW]. A depthwise convolution has one group for each input channel.
+    """
+    depthwise = isinstance(op, nn.DepthwiseConv2DOp | qint.DepthwiseConv2DOp)
+    groups = shape_of(op.x)[3] if depthwise else op.group_count()
+    attributes = {"kernel_shape": list(shape_of(op.w)[1:3]), "group": groups if groups != 1 else None}
+    return DEPTHWISE_FILTERS if depthwise else IMAGES, attributes | window_attributes(op)
 
 
-@exports(nn.DepthwiseConv2DOp)
-def depthwise_conv2d(op: nn.DepthwiseConv2DOp, values: Values) -> None:
-    """Writes Conv with one group per input channel."""
-    _, *kernel, _ = shape_of(op.w)
-    _convolve(op, values, DEPTHWISE_FILTERS, kernel, shape_of(op.x)[3])
-
-
-def _convolve(
-    op: nn.Conv2DOp | nn.DepthwiseConv2DOp, values: Values, filters: Permutation, kernel: list[int], groups: int
-) -> None:
-    y = values.graph.node(
-        "Conv",
-        values.real(op.x, IMAGES),
-        values.real(op.w, filters),
-        bias(op, values),
-        kernel_shape=kernel,
-        group=groups if groups != 1 else None,
-        **window_attributes(op),
-    )
-    values.define(op.y, y, IMAGES)
+@exports(nn.Conv2DOp, nn.DepthwiseConv2DOp)
+def convolve(op: nn.Conv2DOp | nn.DepthwiseConv2DOp, values: Values) -> None:
+    """Writes Conv."""
+    filters, attributes = convolution(op)
+    x, w = values.real(op.x, IMAGES), values.real(op.w, filters)
+    values.define(op.y, values.graph.node("Conv", x, w, bias(op, values), **attributes), IMAGES)
 
 
 @exports(nn.FullyConnectedOp)

@@ -157,7 +157,7 @@ def mod(op: nn.ModOp, values: Values) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Forms of comparisons, and of the selection between two tensors by a condition.
+# Forms of the test for infinities, and of the selection between two tensors by a condition.
 
 
 @exports(nn.IsInfOp)

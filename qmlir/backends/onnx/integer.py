@@ -3,7 +3,7 @@
 All rounding is written as separate nodes, so these files serve to check results; they are slow.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import i8, i16, i32
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.backends.forms import Forms, NoForm, constant
-from qmlir.backends.onnx.contraction import DEPTHWISE_FILTERS, IMAGES, window_attributes
+from qmlir.backends.onnx.contraction import IMAGES, convolution, window_attributes
 from qmlir.backends.onnx.elementwise import operands_in_order
 from qmlir.backends.onnx.graph import BOOL, Graph, Tensor
 from qmlir.backends.onnx.movement import along
@@ -50,11 +50,6 @@ def spelled_out(exports: Forms[Values]) -> Forms[Values]:
 
 def _refuse(op: Operation, values: Values) -> None:
     raise NoForm("must have a form in ONNX's operators", op.name, "follow other numerics, or export as onnx-qdq")
-
-
-def cast(graph: Graph, x: Tensor, dtype: np.dtype[Any]) -> Tensor:
-    """Casts a tensor; adds no node if it has the type already."""
-    return graph.cast(x, dtype)
 
 
 def number(graph: Graph, value: float, dtype: np.dtype[Any]) -> Tensor:
@@ -99,11 +94,11 @@ def sums_of_bytes(values: Values, x: SSAValue, point: int, summed: Callable[[Ten
     if not -(1 << 15) <= point < 1 << 15:
         raise NoForm("must have zero points that int16 holds", str(point), "choose parameters within the storage")
     graph = values.graph
-    wide = cast(graph, values.stored(x, IMAGES), INT32)
+    wide = graph.cast(values.stored(x, IMAGES), INT32)
     lower = graph.node("Mod", wide, number(graph, BYTE, INT32))  # Mod has the divisor's sign: never negative
     upper = graph.node("Div", graph.node("Sub", wide, lower), number(graph, BYTE, INT32))
     parts = [(upper, point // BYTE), (minus(graph, lower, BYTE // 2), point % BYTE - BYTE // 2)]
-    high, low = (summed(cast(graph, part, INT8), number(graph, z, INT8) if z else None) for part, z in parts)
+    high, low = (summed(graph.cast(part, INT8), number(graph, z, INT8) if z else None) for part, z in parts)
     return graph.node("Add", graph.node("Mul", high, number(graph, BYTE, INT32)), low)
 
 
@@ -153,7 +148,7 @@ def half_up(values: Values, total: Tensor, bits: Int64s, op: NarrowingOp) -> Ten
     y = _chosen(graph, y, number(graph, 0, INT64), least=True)
     y = _chosen(graph, y, graph.constant((np.int64(high - low + 1) << bits) - 1), least=False)
     y = graph.node("Div", y, graph.constant(np.int64(1) << bits))
-    return cast(graph, minus(graph, y, -low), stored_dtype(op.y))
+    return graph.cast(minus(graph, y, -low), stored_dtype(op.y))
 
 
 def _half_up_of_few(values: Values, total: Tensor, bits: Int64s, op: NarrowingOp) -> Tensor:
@@ -170,10 +165,10 @@ def _half_up_of_few(values: Values, total: Tensor, bits: Int64s, op: NarrowingOp
     total = graph.node("Add", total, graph.constant(np.int64(1) << bits - 1))
     quotient = graph.node("Div", total, step)
     above = graph.node("Less", total, graph.node("Mul", quotient, step), dtype=BOOL)
-    y = minus(graph, graph.node("Sub", quotient, cast(graph, above, INT64)), -op.zero_point.value.data)
+    y = minus(graph, graph.node("Sub", quotient, graph.cast(above, INT64)), -op.zero_point.value.data)
     y = _chosen(graph, y, number(graph, low, INT64), least=True)
     y = _chosen(graph, y, number(graph, high, INT64), least=False)
-    return cast(graph, y, stored_dtype(op.y))
+    return graph.cast(y, stored_dtype(op.y))
 
 
 def _chosen(graph: Graph, x: Tensor, bound: Tensor, *, least: bool) -> Tensor:
@@ -188,7 +183,7 @@ def _chosen(graph: Graph, x: Tensor, bound: Tensor, *, least: bool) -> Tensor:
 def _single(op: qint.RequantizeOp, values: Values, x: Tensor, order: Permutation) -> Tensor:
     graph = values.graph
     multiplier, shift = (_along_channels(op, a, order) for a in _parameters(op))
-    data = minus(graph, cast(graph, x, INT64), op.input_zero_point.value.data)
+    data = minus(graph, graph.cast(x, INT64), op.input_zero_point.value.data)
     total = graph.node("Mul", data, graph.constant(multiplier))
     return half_up(values, total, MULTIPLIER_BITS - shift, op)
 
@@ -217,8 +212,8 @@ def _product(op: qint.RequantizeOp, values: Values, x: Tensor, order: Permutatio
     graph = values.graph
     multiplier, shift = _parameters(op)
     factor = np.ldexp(multiplier.astype(np.float64), (shift - MULTIPLIER_BITS).astype(np.int32)).astype(np.float32)
-    data = minus(graph, cast(graph, x, INT64), op.input_zero_point.value.data)
-    return graph.node("Mul", cast(graph, data, FLOAT32), graph.constant(_along_channels(op, factor, order)))
+    data = minus(graph, graph.cast(x, INT64), op.input_zero_point.value.data)
+    return graph.node("Mul", graph.cast(data, FLOAT32), graph.constant(_along_channels(op, factor, order)))
 
 
 def _narrowed(op: qint.RequantizeOp, values: Values, y: Tensor) -> Tensor:
@@ -233,7 +228,7 @@ def _narrowed(op: qint.RequantizeOp, values: Values, y: Tensor) -> Tensor:
     if max(abs(low), abs(high)) >= 1 << 20:
         raise NoForm("must have results of 16 bits or less", f"{low} to {high}", "keep its result float")
     y = minus(graph, y, -op.zero_point.value.data)
-    return cast(graph, graph.node("Clip", y, number(graph, low, FLOAT32), number(graph, high, FLOAT32)),
+    return graph.cast(graph.node("Clip", y, number(graph, low, FLOAT32), number(graph, high, FLOAT32)),
                 stored_dtype(op.y))  # fmt: skip
 
 
@@ -252,34 +247,14 @@ def _along_channels(op: qint.RequantizeOp, array: Array, order: Permutation) -> 
 # Forms of contractions: ConvInteger and MatMulInteger, which sum in 32 bits, and the addition of the bias.
 
 
-@computes(qint.Conv2DOp)
-def conv2d(op: qint.Conv2DOp, values: Values) -> None:
-    """Writes ConvInteger; filters [O, KH, KW, C/G] become [O, C/G, KH, KW]."""
-    _convolve(op, values, IMAGES, shape_of(op.w)[1:3], op.group_count())
-
-
-@computes(qint.DepthwiseConv2DOp)
-def depthwise_conv2d(op: qint.DepthwiseConv2DOp, values: Values) -> None:
-    """Writes ConvInteger with one group per input channel."""
-    _convolve(op, values, DEPTHWISE_FILTERS, shape_of(op.w)[1:3], shape_of(op.x)[3])
-
-
-def _convolve(
-    op: qint.Conv2DOp | qint.DepthwiseConv2DOp, values: Values, filters: Permutation, kernel: Sequence[int], groups: int
-) -> None:
+@computes(qint.Conv2DOp, qint.DepthwiseConv2DOp)
+def convolve(op: qint.Conv2DOp | qint.DepthwiseConv2DOp, values: Values) -> None:
+    """Writes ConvInteger."""
     require_bytes(op.w)
+    filters, attributes = convolution(op)
 
     def summed(x: Tensor, point: Tensor | None) -> Tensor:
-        return values.graph.node(
-            "ConvInteger",
-            x,
-            values.stored(op.w, filters),
-            point,
-            dtype=INT32,
-            kernel_shape=list(kernel),
-            group=groups if groups != 1 else None,
-            **window_attributes(op),
-        )
+        return values.graph.node("ConvInteger", x, values.stored(op.w, filters), point, dtype=INT32, **attributes)
 
     sums = sums_of_bytes(values, op.x, op.zero_point.value.data, summed)
     values.define(op.acc, _biased(op, values, sums, (-1, 1, 1)), IMAGES)
@@ -340,7 +315,7 @@ def add(op: qint.AddOp, values: Values) -> None:
     order, operands = operands_in_order(values, op.operands, shape_of(op.y))
     points = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
     terms = [
-        graph.node("Mul", minus(graph, cast(graph, x, INT64), point), number(graph, multiplier, INT64))
+        graph.node("Mul", minus(graph, graph.cast(x, INT64), point), number(graph, multiplier, INT64))
         for x, point, multiplier in zip(operands, points, op.multipliers.get_values(), strict=True)
     ]
     values.define(op.y, half_up(values, graph.node("Add", *terms), np.array(op.shift.value.data), op), order)
@@ -351,13 +326,13 @@ def float_add(op: qint.FloatAddOp, values: Values) -> None:
     """Writes two multiply-adds, each in float64 and rounded to float32, which gives the bits of fused multiply-adds."""
     graph, offset = values.graph, op.offset.value.data
     order, operands = operands_in_order(values, op.operands, shape_of(op.y))
-    lhs, rhs = (cast(graph, minus(graph, cast(graph, x, INT32), -offset), FLOAT64) for x in operands)
+    lhs, rhs = (graph.cast(minus(graph, graph.cast(x, INT32), -offset), FLOAT64) for x in operands)
     left, right, constant = (number(graph, n, FLOAT64) for n in op.numbers())
-    inner = cast(graph, graph.node("Add", graph.node("Mul", rhs, right), constant), FLOAT32)
-    outer = graph.node("Add", graph.node("Mul", lhs, left), cast(graph, inner, FLOAT64))
-    y = minus(graph, graph.node("Round", cast(graph, outer, FLOAT32)), -op.zero_point.value.data)
+    inner = graph.cast(graph.node("Add", graph.node("Mul", rhs, right), constant), FLOAT32)
+    outer = graph.node("Add", graph.node("Mul", lhs, left), graph.cast(inner, FLOAT64))
+    y = minus(graph, graph.node("Round", graph.cast(outer, FLOAT32)), -op.zero_point.value.data)
     y = graph.node("Clip", y, number(graph, op.lower.value.data, FLOAT32), number(graph, op.upper.value.data, FLOAT32))
-    values.define(op.y, cast(graph, y, stored_dtype(op.y)), order)
+    values.define(op.y, graph.cast(y, stored_dtype(op.y)), order)
 
 
 @computes(qint.MulOp)
@@ -366,7 +341,7 @@ def mul(op: qint.MulOp, values: Values) -> None:
     graph = values.graph
     order, operands = operands_in_order(values, op.operands, shape_of(op.acc))
     points = op.lhs_zero_point.value.data, op.rhs_zero_point.value.data
-    factors = [minus(graph, cast(graph, x, INT32), point) for x, point in zip(operands, points, strict=True)]
+    factors = [minus(graph, graph.cast(x, INT32), point) for x, point in zip(operands, points, strict=True)]
     values.define(op.acc, graph.node("Mul", *factors), order)
 
 
@@ -380,16 +355,16 @@ def softmax(op: qint.SoftmaxOp, values: Values) -> None:
     if op.division.data != "exact":
         raise NoForm("must divide exactly", op.division.data, "follow other numerics")
     graph, order = values.graph, values.order(op.x)
-    x, axis = cast(graph, values.stored(op.x, order), INT32), order.index(op.axis.value.data)
+    x, axis = graph.cast(values.stored(op.x, order), INT32), order.index(op.axis.value.data)
     largest = graph.node("ReduceMax", x, graph.indices([axis]))
     table = graph.constant(op.table.array.astype(np.int64))
     e = graph.node("Gather", table, graph.node("Sub", largest, x), dtype=INT64)
     total = graph.node("Mul", graph.node("ReduceSum", e, graph.indices([axis])), number(graph, 1 << FRACTION, INT64))
     shares = graph.node("Add", graph.node("Mul", e, number(graph, 2 * op.unit.value.data, INT64)), total)
     y = graph.node("Div", shares, graph.node("Mul", total, number(graph, 2, INT64)))
-    y = minus(graph, cast(graph, y, INT32), -op.zero_point.value.data)
+    y = minus(graph, graph.cast(y, INT32), -op.zero_point.value.data)
     y = graph.node("Clip", y, number(graph, op.lower.value.data, INT32), number(graph, op.upper.value.data, INT32))
-    values.define(op.y, cast(graph, y, stored_dtype(op.y)), order)
+    values.define(op.y, graph.cast(y, stored_dtype(op.y)), order)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -423,14 +398,14 @@ def average_pool2d(op: qint.AveragePool2DOp, values: Values) -> None:
     magnitude = graph.node("Add", graph.node("Abs", total), graph.constant(counts // 2))
     magnitude = graph.node("Div", magnitude, graph.constant(counts))
     y = minus(graph, graph.node("Mul", graph.node("Sign", total), magnitude), offset)
-    values.define(op.y, cast(graph, y, stored_dtype(op.y)), IMAGES)
+    values.define(op.y, graph.cast(y, stored_dtype(op.y)), IMAGES)
 
 
 @computes(qint.GlobalSumPoolOp)
 def global_sum_pool(op: qint.GlobalSumPoolOp, values: Values) -> None:
     """Writes ReduceSum in 32 bits."""
     graph, order = values.graph, values.order(op.x)
-    x = minus(graph, cast(graph, values.stored(op.x, order), INT32), op.zero_point.value.data)
+    x = minus(graph, graph.cast(values.stored(op.x, order), INT32), op.zero_point.value.data)
     values.define(op.acc, graph.node("ReduceSum", x, graph.indices([order.index(1), order.index(2)])), order)
 
 
@@ -443,7 +418,7 @@ def lookup(op: qint.LookupOp, values: Values) -> None:
     """Writes Gather. Its negative indices count from the end, so the table is rotated to begin with the entry of 0."""
     graph, order = values.graph, values.order(op.x)
     table = graph.constant(np.roll(op.table.array, -op.half))
-    y = graph.node("Gather", table, cast(graph, values.stored(op.x, order), INT32))
+    y = graph.node("Gather", table, graph.cast(values.stored(op.x, order), INT32))
     values.define(op.y, y, order)
 
 
@@ -455,7 +430,7 @@ def lookup(op: qint.LookupOp, values: Values) -> None:
 def resize(op: qint.ResizeOp, values: Values) -> None:
     """Writes Gather, Mul and Add for each tap (a neighbour that an output element reads)."""
     graph, order = values.graph, values.order(op.x)
-    y = minus(graph, cast(graph, values.stored(op.x, order), INT32), op.zero_point.value.data)
+    y = minus(graph, graph.cast(values.stored(op.x, order), INT32), op.zero_point.value.data)
     for axis, taps, weights in op.tables():
         y = along(graph, y, order.index(axis), len(order), taps, weights)
     values.define(op.acc, y, order)
@@ -478,10 +453,10 @@ def quantize_cast(op: QuantizeCastOp, values: Values) -> None:
         )
     graph, order, element = values.graph, values.order(op.input), uniform(op.result)
     scale, points = (graph.constant(a.astype(dtype)) for a in _cast_parameters(op.result, order))
-    steps = graph.node("Div", cast(graph, values.stored(op.input, order), dtype), scale)
+    steps = graph.node("Div", graph.cast(values.stored(op.input, order), dtype), scale)
     y = graph.node("Add", graph.node("Round", steps), points)
     y = graph.node("Clip", y, *(number(graph, q, dtype) for q in (element.storage_min, element.storage_max)))
-    values.hold(op.result, cast(graph, y, np.dtype(element.numpy_dtype)), order)
+    values.hold(op.result, graph.cast(y, np.dtype(element.numpy_dtype)), order)
 
 
 def _cast_parameters(value: SSAValue, order: Permutation) -> tuple[Array, Array]:

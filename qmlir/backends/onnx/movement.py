@@ -6,7 +6,7 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from qmlir.backends.forms import Forms, constant
-from qmlir.backends.onnx.graph import INDEX, WIDER, Graph, Tensor, tensor_type
+from qmlir.backends.onnx.graph import INDEX, WIDER, Graph, Tensor
 from qmlir.backends.onnx.values import Permutation, Values, channels_first, identity
 from qmlir.dialects import nn
 from qmlir.dialects.nn.movement import places
@@ -122,9 +122,7 @@ def indices_inside(values: Values, indices: SSAValue, sizes: Sequence[int]) -> T
         if len(sizes) == 1:
             return graph.constant(places(array, sizes[0]))
         return graph.constant(np.stack([places(array[..., d], size) for d, size in enumerate(sizes)], axis=-1))
-    x = values.stored(indices)
-    if x.dtype != INDEX:
-        x = graph.node("Cast", x, to=tensor_type(INDEX), dtype=INDEX)
+    x = graph.cast(values.stored(indices), INDEX)
     limits = limits.reshape(()) if limits.size == 1 else limits
     return graph.node("Min", graph.node("Max", x, graph.constant(-limits)), graph.constant(limits - 1))
 

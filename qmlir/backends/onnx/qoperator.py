@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.backends.forms import Forms, constant
-from qmlir.backends.onnx.contraction import DEPTHWISE_FILTERS, IMAGES, window_attributes
+from qmlir.backends.onnx.contraction import IMAGES, convolution
 from qmlir.backends.onnx.elementwise import operands_in_order
 from qmlir.backends.onnx.graph import MICROSOFT, Tensor
 from qmlir.backends.onnx.reduction import pool_attributes
@@ -108,39 +108,16 @@ def scale_and_point(value: SSAValue, values: StoredValues) -> Sequence[Tensor]:
 # by 128, which leaves the real values unchanged.
 
 
-@computes(nn.Conv2DOp)
-def conv2d(op: nn.Conv2DOp, values: StoredValues) -> None:
-    """Writes QLinearConv; filters [O, KH, KW, C/G] become [O, C/G, KH, KW]."""
-    _convolve(op, values, IMAGES, shape_of(op.w)[1:3], op.group_count())
-
-
-@computes(nn.DepthwiseConv2DOp)
-def depthwise_conv2d(op: nn.DepthwiseConv2DOp, values: StoredValues) -> None:
-    """Writes QLinearConv with one group per input channel."""
-    _convolve(op, values, DEPTHWISE_FILTERS, shape_of(op.w)[1:3], shape_of(op.x)[3])
-
-
-def _convolve(
-    op: nn.Conv2DOp | nn.DepthwiseConv2DOp,
-    values: StoredValues,
-    filters: Permutation,
-    kernel: Sequence[int],
-    groups: int,
-) -> None:
+@computes(nn.Conv2DOp, nn.DepthwiseConv2DOp)
+def convolve(op: nn.Conv2DOp | nn.DepthwiseConv2DOp, values: StoredValues) -> None:
+    """Writes QLinearConv."""
     _require_sums(op)
     bias = _bias(op, values)
+    filters, attributes = convolution(op)
     weights = _factor(op, op.w, values, filters)
-    y = values.graph.node(
-        "QLinearConv",
-        values.real(op.x, IMAGES),
-        *scale_and_point(op.x, values),
-        *weights,
-        *scale_and_point(op.y, values),
-        bias,
-        kernel_shape=list(kernel),
-        group=groups if groups != 1 else None,
-        **window_attributes(op),
-    )
+    data, result = scale_and_point(op.x, values), scale_and_point(op.y, values)
+    x = values.real(op.x, IMAGES)
+    y = values.graph.node("QLinearConv", x, *data, *weights, *result, bias, **attributes)
     values.define(op.y, y, IMAGES)
 
 
@@ -274,6 +251,10 @@ def softmax(op: nn.SoftmaxOp, values: StoredValues) -> None:
     values.define(
         op.y, values.graph.node("QLinearSoftmax", x, *parameters, domain=MICROSOFT, axis=axis, opset=13), order
     )
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The form of clamps that keep the scale.
 
 
 @computes(nn.ReluOp, nn.ClampOp)

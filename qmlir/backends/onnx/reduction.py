@@ -128,6 +128,10 @@ def global_average_pool(op: nn.GlobalAveragePoolOp, values: Values) -> None:
     values.define(op.y, values.graph.node("GlobalAveragePool", values.real(op.x, IMAGES)), IMAGES)
 
 
+# ---------------------------------------------------------------------------------------------------------------
+# Forms of normalizations along axes; softmax and others are rows in formats/onnx.py.
+
+
 @exports(nn.LayerNormOp)
 def layer_norm(op: nn.LayerNormOp, values: Values) -> None:
     """Writes LayerNormalization without a bias."""

@@ -23,10 +23,6 @@ from qmlir.ir.types import dtype_of
 converts = Table()
 
 # ---------------------------------------------------------------------------------------------------------------
-# Convolutions, transposed convolutions and matrix products.
-
-
-# ---------------------------------------------------------------------------------------------------------------
 # Window attributes of ONNX's convolutions and pools: `pads`, `auto_pad` and `ceil_mode` as explicit padding.
 
 

@@ -31,19 +31,12 @@ def _bodies(node: Node) -> Bodies:
     return node.bodies
 
 
-def _condition(node: Node, x: Value, what: str) -> bool:
-    array = node.array(x, what)
-    if array.size != 1:
-        raise node.error(f"its {what} must be one value", f"{array.size} values")
-    return bool(array.reshape(()))
-
-
 @converts("If")
 def if_then_else(
     node: Node, condition: Value, *, then_branch: onnx.GraphProto, else_branch: onnx.GraphProto
 ) -> tuple[Value, ...]:
     """Imports the branch that the constant condition selects, and returns its outputs."""
-    taken = then_branch if _condition(node, condition, "condition") else else_branch
+    taken = then_branch if node.truth(condition, "condition") else else_branch
     return tuple(_bodies(node).run(taken, []))
 
 
@@ -60,14 +53,14 @@ def loop(
     collected: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     if len(body.output) < 1 + len(carried):
         raise node.error(f"its body must have at least {1 + len(carried)} outputs", str(len(body.output)))
-    going = condition is None or _condition(node, condition, "condition")
+    going = condition is None or node.truth(condition, "condition")
     values, run = list(carried), 0
     while going and (runs is None or run < runs):
         if run == MOST_RUNS:
             raise Refusal(f"it runs more than {MOST_RUNS} times")
         arguments = [Constant(np.array(run, np.int64)), Constant(np.array(True)), *values]
         again, *outputs = _bodies(node).run(body, arguments, f"{run}.")
-        going = _condition(node, again, "condition after a run")
+        going = node.truth(again, "condition after a run")
         values = outputs[: len(carried)]
         for found, value in zip(collected, outputs[len(carried) :], strict=True):
             found.append(value)

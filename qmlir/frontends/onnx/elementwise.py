@@ -144,7 +144,7 @@ def prelu(node: Node, x: Value, slope: Value) -> Value:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Comparisons, logic, bitwise operations, and Where.
+# Shifts of bits, and the test for infinities.
 
 
 @converts("BitShift", since=11)

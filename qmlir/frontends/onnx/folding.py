@@ -8,13 +8,12 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.nn.base import is_quantized
-from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.frontends.builder import Node
-from qmlir.frontends.function import Constant, Ints, Refusal, Value, sized
+from qmlir.frontends.function import Constant, Ints, Refusal, Value, computed, sized
 from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import reshaped
 from qmlir.ir.budget import Budget
-from qmlir.ir.interfaces import Array, TensorOp, shape_of
+from qmlir.ir.interfaces import Array, shape_of
 
 converts = Table()
 folds = Table()
@@ -174,21 +173,12 @@ def evaluated(
     elements = sum(_elements(v) for op in ops for v in (*op.operands, *op.results))
     if not ops or elements > SMALL or not budget.take((int(elements),), 8):
         return None
-    known: dict[SSAValue, Array] = {}
-    for op in ops:
-        known.update((o, c) for o in op.operands if (c := _constant(o)) is not None)
-        if not isinstance(op, TensorOp) or any(o not in known for o in op.operands):
-            return None
-        with np.errstate(all="ignore"):
-            known.update(zip(op.results, op.evaluate(*(known[o] for o in op.operands)), strict=True))
+    if (known := computed(ops)) is None:
+        return None
     return [
         Constant(known[r], n) if isinstance(r, SSAValue) else r
         for r, n in zip(results, [*names, *[""] * len(results)], strict=False)
     ]
-
-
-def _constant(value: SSAValue) -> Array | None:
-    return value.owner.value.array if isinstance(value.owner, ConstantOp) and not is_quantized(value) else None
 
 
 def _elements(value: SSAValue) -> float:

@@ -1,15 +1,15 @@
 """The entry of the ONNX frontend: a file → a module in nn."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import onnx
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, NoneType, TensorType
+from xdsl.dialects.builtin import ModuleOp, NoneType, TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from qmlir.errors import FileError, OptionError, near_misses
-from qmlir.frontends.function import Builder, Constant, Refusal, Value, sized
+from qmlir.frontends.function import Builder, Constant, Refusal, Value, named, sized
 from qmlir.frontends.onnx.control import local_functions
 from qmlir.frontends.onnx.opaque import InferredTypes
 from qmlir.frontends.onnx.quantization import argument_type
@@ -18,7 +18,6 @@ from qmlir.frontends.onnx.types import element_dtype, element_name, element_type
 from qmlir.frontends.onnx.walk import Walk
 from qmlir.ir.budget import BUDGET, Budget
 from qmlir.ir.interfaces import Array, Shape
-from qmlir.ir.names import NAME, NameAttr
 from qmlir.ir.rewriting import name_hint
 from qmlir.ir.types import native
 
@@ -164,16 +163,12 @@ class _Import:
         """Imports every node that an output needs, and returns the module."""
         inputs = [a.type for a in self.builder.block.args]
         main = func.FuncOp(
-            "main", (inputs, []), Region(self.builder.block), arg_attrs=_named(i.name for i in self.arguments)
+            "main", (inputs, []), Region(self.builder.block), arg_attrs=named(i.name for i in self.arguments)
         )
         outputs = [o.name for o in self.graph.output]
         values = self.walk.run(self.graph.node, outputs)
         results = [self._output(n, v) for n, v in zip(outputs, values, strict=True)]
-        self.builder.block.add_op(func.ReturnOp(*results))
-        self.builder.finish()
-        main.function_type = FunctionType.from_lists(inputs, [r.type for r in results])
-        main.res_attrs = _named(o.name for o in self.graph.output)
-        return ModuleOp([main])
+        return self.builder.finish(main, results, outputs)
 
     def _output(self, name: str, value: Value) -> SSAValue:
         """Returns the SSA value of an output of the graph, which may be a constant."""
@@ -214,7 +209,3 @@ def _check_constants(graph: onnx.GraphProto, constants: Mapping[str, Array]) -> 
             shape = "of any shape" if sizes is None else str([s if s is not None else "?" for s in sizes])
             raise OptionError(f"constant {name}", f"must be {wanted} {shape}", got=f"{array.dtype} {list(array.shape)}")
     return {name: array.astype(native(array.dtype), copy=False) for name, array in constants.items()}
-
-
-def _named(names: Iterator[str]) -> ArrayAttr[DictionaryAttr]:
-    return ArrayAttr([DictionaryAttr({NAME: NameAttr.of(tensors=[name])}) for name in names])

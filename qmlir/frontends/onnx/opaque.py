@@ -19,14 +19,11 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.frontends.builder import Node
-from qmlir.frontends.function import Floats, Ints, Refusal, Value
+from qmlir.frontends.function import Floats, Ints, Value
 from qmlir.frontends.onnx.reader import Model
 from qmlir.frontends.onnx.types import element_type
 from qmlir.ir.interfaces import Array, Shape
-from qmlir.ir.names import NAME, NameAttr
-from qmlir.ir.rewriting import name_hint
 from qmlir.ir.weights import WeightsAttr
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -169,26 +166,14 @@ def import_opaque(
     The operation's `source` holds the operator set's `version`, the node's `attributes` and the names of its `inputs`;
     an empty name stands for an input that is left out. A constant of a type that the IR lacks is only named there.
     """
-    operands: list[Value] = []
-    for value in inputs:
-        try:
-            operands += [] if value is None else [node.builder.ssa(value)]
-        except Refusal:
-            continue
-    domain = "" if "." in node.kind else "onnx."
-    op = OpaqueOp(
-        domain + node.kind,
-        [node.builder.ssa(o) for o in operands],
+    return node.add_opaque(
+        node.kind if "." in node.kind else f"onnx.{node.kind}",
+        inputs,
         [types.of(o) if o else UnrankedTensorType(NoneType()) for o in node.outputs],
-        reason=reason,
-        source={
+        reason,
+        {
             "version": IntegerAttr(version, i64),
             "attributes": DictionaryAttr({name: attribute_ir(value) for name, value in attributes.items()}),
             "inputs": ArrayAttr(StringAttr(n) for n in input_names),
         },
     )
-    op.attributes[NAME] = NameAttr.of([node.name], node.outputs)
-    for result, output in zip(op.results, node.outputs, strict=True):
-        result.name_hint = name_hint(output)
-    node.add(op)
-    return list(op.results)

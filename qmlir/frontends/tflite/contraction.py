@@ -264,9 +264,7 @@ def fully_connected(
         raise Refusal("its weights are shuffled")
     if len(weights) != 2 or not weights[1] or int(np.prod(shape)) % weights[1]:
         raise node.error(f"its weights must be [O, I] for rows of the input {list(shape)}", str(list(weights)))
-    rows = node.reshaped(
-        x if isinstance(x, Constant) else node.quantized(x), (int(np.prod(shape)) // weights[1], weights[1])
-    )
+    rows = node.reshaped(node.movable(x), (int(np.prod(shape)) // weights[1], weights[1]))
     bias = None if b is None else node.reshaped(b, (int(np.prod(node.shape(b))),))
     y = _weighted(node, FullyConnectedOp, rows, w, bias, fused_activation_function, 0)
     if not keep_num_dims:
@@ -289,7 +287,7 @@ def _adjoint(node: TFLiteNode, x: Value) -> Value:
     rank = node.rank(x)
     if rank < 2:
         raise node.error("its operands must have rank 2 or more", str(rank))
-    return node.moved(x if isinstance(x, Constant) else node.quantized(x), (*range(rank - 2), rank - 1, rank - 2))
+    return node.moved(node.movable(x), (*range(rank - 2), rank - 1, rank - 2))
 
 
 @converts("TRANSPOSE_CONV")

@@ -20,15 +20,12 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
-from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.formats.tflite import Operator as Row
 from qmlir.formats.tflite import options_of
 from qmlir.frontends.function import Refusal, Value
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import Operator, Tensor, accessors, schema
 from qmlir.ir.memory import shortage
-from qmlir.ir.names import NAME, NameAttr
-from qmlir.ir.rewriting import name_hint
 from qmlir.ir.types import element_type_of
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -187,28 +184,17 @@ def import_opaque(
     node: TFLiteNode, operator: Operator, inputs: Sequence[Value | None], input_names: Sequence[str], reason: str
 ) -> list[Value]:
     """Adds an opaque operation that records the operator's version and options, its inputs' names and the reason."""
-    operands: list[Value] = []
-    for value in inputs:
-        try:
-            operands += [] if value is None else [node.builder.ssa(value)]
-        except Refusal:  # a constant of a type that the IR lacks: it appears in `input_names` only
-            continue
-    op = OpaqueOp(
+    return node.add_opaque(
         f"tflite.{operator.kind}",
-        [node.builder.ssa(o) for o in operands],
+        inputs,
         [tensor_ir(t) for t in node.tensors],
-        reason=reason,
-        source={
+        reason,
+        {
             "version": IntegerAttr(operator.version, i64),
             "attributes": DictionaryAttr({k: _attribute(v) for k, v in (operator.options or {}).items()}),
             "inputs": ArrayAttr(StringAttr(n) for n in input_names),
         },
     )
-    op.attributes[NAME] = NameAttr.of([], node.outputs)
-    for result, output in zip(op.results, node.outputs, strict=True):
-        result.name_hint = name_hint(output)
-    node.add(op)
-    return list(op.results)
 
 
 def tensor_ir(tensor: Tensor) -> Attribute:

@@ -192,7 +192,7 @@ def cast(node: TFLiteNode, x: Value, *, in_data_type: int, out_data_type: int) -
     for code, own in ((out_data_type, dtype), (in_data_type, None)):
         if code not in DTYPES:
             raise Refusal(f"it casts {type_name(code)}")
-        if own is not None and operator_says(code) != own and out_data_type != in_data_type:
+        if own is not None and DTYPES[code] != own and out_data_type != in_data_type:
             raise node.error(f"its options must name {own}", type_name(code))
     return node.compute(nn.CastOp, [value], element=element_type_of(dtype))
 
@@ -204,11 +204,6 @@ def _numbers(node: TFLiteNode, x: Value) -> SSAValue:
         return value
     wide = node.insert(nn.CastOp, [value], element=i32)
     return node.insert(nn.AddOp, [wide, Constant(np.array(1 << type.storage_width - 1, np.int32))])
-
-
-def operator_says(code: int) -> np.dtype[np.generic]:
-    """Returns the numpy type of a TensorType code of the schema."""
-    return DTYPES[code]
 
 
 @converts("BITCAST")

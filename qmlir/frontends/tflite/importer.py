@@ -9,20 +9,19 @@ operator becomes `qmlir.opaque` with the reason, and the import continues. Opera
 are computed at import.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, UnrankedTensorType
+from xdsl.dialects.builtin import ModuleOp, UnrankedTensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from qmlir.errors import FileError, OptionError
-from qmlir.frontends.function import Builder, Refusal, sized
+from qmlir.frontends.function import Builder, Refusal, named, sized
 from qmlir.frontends.tflite.converters import tensor_ir
 from qmlir.frontends.tflite.reader import Model, Signature, Tensor, read_model
 from qmlir.frontends.tflite.walk import Walk
 from qmlir.ir.budget import BUDGET, Budget
-from qmlir.ir.names import NAME, NameAttr
 from qmlir.ir.rewriting import name_hint
 
 
@@ -89,14 +88,10 @@ class _Importer:
         """Imports the subgraph and returns the module."""
         self.walk.run()
         results = [self._result(i) for i in self.graph.outputs]
-        self.builder.block.add_op(func.ReturnOp(*results))
-        self.builder.finish()
-        inputs = [a.type for a in self.builder.block.args]
-        main = func.FuncOp("main", (inputs, []), Region(self.builder.block), arg_attrs=_named(self.names))
-        main.function_type = FunctionType.from_lists(inputs, [r.type for r in results])
-        tensors = self.graph.tensors
-        main.res_attrs = _named([self.signature.outputs.get(i) or tensors[i].name for i in self.graph.outputs])
-        return ModuleOp([main])
+        tensors, inputs = self.graph.tensors, [a.type for a in self.builder.block.args]
+        main = func.FuncOp("main", (inputs, []), Region(self.builder.block), arg_attrs=named(self.names))
+        outputs = [self.signature.outputs.get(i) or tensors[i].name for i in self.graph.outputs]
+        return self.builder.finish(main, results, outputs)
 
     def _argument(self, tensor: Tensor) -> Attribute:
         type = tensor_ir(tensor)
@@ -121,7 +116,3 @@ class _Importer:
                 self.model.file, f'output "{tensor.name}" must be of a type that qmlir has', got=refusal.reason
             ) from None
         return made
-
-
-def _named(names: Sequence[str]) -> ArrayAttr[DictionaryAttr]:
-    return ArrayAttr([DictionaryAttr({NAME: NameAttr.of(tensors=[name])}) for name in names])

@@ -112,7 +112,7 @@ def pack(node: TFLiteNode, *inputs: Value, axis: int) -> Value:
     wide = (*shape[:at], 1, *shape[at:])
     if any(node.shape(x) != shape for x in inputs):
         raise node.error("its inputs must have one shape", str([list(node.shape(x)) for x in inputs]))
-    return joined(node, [node.reshaped(x if isinstance(x, Constant) else node.quantized(x), wide) for x in inputs], at)
+    return joined(node, [node.reshaped(node.movable(x), wide) for x in inputs], at)
 
 
 @converts("TILE")
@@ -123,13 +123,8 @@ def tile(node: TFLiteNode, x: Value, multiples: Value) -> Value:
         raise node.error(f"it needs {len(shape)} multiples that are not negative", str(list(times)))
     split = [d for size in shape for d in (1, size)]
     whole = [d for size, n in zip(shape, times, strict=True) for d in (n, size)]
-    wide = node.moved_elements(BroadcastOp, [node.reshaped(_moving(node, x), split)], {"shape": whole})
+    wide = node.moved_elements(BroadcastOp, [node.reshaped(node.movable(x), split)], {"shape": whole})
     return node.reshape(wide, [size * n for size, n in zip(shape, times, strict=True)])
-
-
-def _moving(node: TFLiteNode, x: Value) -> Value:
-    """Returns the operand of a movement operation: a constant unchanged, another value under its quantized type."""
-    return x if isinstance(x, Constant) else node.quantized(x)
 
 
 @converts("BROADCAST_TO")
@@ -164,8 +159,7 @@ def rank(node: TFLiteNode, x: Value) -> Value:
 
 def pad_value(node: TFLiteNode, x: Value, low: Sequence[int], high: Sequence[int], value: float) -> SSAValue:
     """Pads x with a real value; in a quantized tensor 0.0 is stored as the zero point."""
-    return node.insert(PadOp, [_moving(node, x) if node.is_quantized(x) and not isinstance(x, Constant)
-                               else node.quantized(x)], _pads(node, x, low, high, value))  # fmt: skip
+    return node.insert(PadOp, [node.quantized(x)], _pads(node, x, low, high, value))
 
 
 def _pads(node: TFLiteNode, x: Value, low: Sequence[int], high: Sequence[int], value: float) -> Properties:
@@ -217,7 +211,7 @@ def _padded(node: TFLiteNode, x: Value, paddings: Value, value: float) -> Value:
 @converts("MIRROR_PAD")
 def mirror_pad(node: TFLiteNode, x: Value, paddings: Value, *, mode: int) -> Value:
     """x padded with its own reflection; mode 1 repeats the border element, mode 0 does not."""
-    shape, y = node.shape(x), _moving(node, x)
+    shape, y = node.shape(x), node.movable(x)
     for axis, (low, high) in enumerate(paddings_of(node, paddings, len(shape))):
         if max(low, high) > shape[axis] - (0 if mode else 1):
             raise node.error(f"its paddings must be less than axis {axis}'s {shape[axis]}", str((low, high)))
@@ -235,7 +229,7 @@ def mirror_pad(node: TFLiteNode, x: Value, paddings: Value, *, mode: int) -> Val
 
 def rearranged(node: TFLiteNode, x: Value, split: Sequence[int], order: Sequence[int], shape: Shape) -> Value:
     """Reshapes x to `split`, permutes the dimensions by `order`, and reshapes the result to `shape`."""
-    y = node.permuted(node.reshaped(_moving(node, x), split), order)
+    y = node.permuted(node.reshaped(node.movable(x), split), order)
     return node.reshape(y, shape)
 
 
@@ -283,8 +277,6 @@ def space_to_batch_nd(node: TFLiteNode, x: Value, block_shape: Value, paddings: 
 @converts("BATCH_TO_SPACE_ND")
 def batch_to_space_nd(node: TFLiteNode, x: Value, block_shape: Value, crops: Value) -> Value:
     """Moves batches to positions within blocks of the spatial axes, and crops the result."""
-    from qmlir.frontends.tflite.movement import part
-
     blocks, (n, *shape) = _blocks(node, x, block_shape), node.shape(x)
     m, rest = len(blocks), shape[len(blocks) :]
     if n % int(np.prod(blocks)):
@@ -292,7 +284,7 @@ def batch_to_space_nd(node: TFLiteNode, x: Value, block_shape: Value, crops: Val
     pairs, batch = paddings_of(node, crops, m), n // int(np.prod(blocks))
     order = [m, *(d for i in range(m) for d in (m + 1 + i, i)), *range(2 * m + 1, 2 * m + 1 + len(rest))]
     sizes = [size * b for size, b in zip(shape, blocks, strict=False)]
-    y = node.reshaped(node.permuted(node.reshaped(_moving(node, x), (*blocks, batch, *shape)), order),
+    y = node.reshaped(node.permuted(node.reshaped(node.movable(x), (*blocks, batch, *shape)), order),
                       (batch, *sizes, *rest))  # fmt: skip
     if any(a + b > size for (a, b), size in zip(pairs, sizes, strict=True)):
         raise node.error(f"its crops must fit {sizes}", str(pairs))
@@ -461,7 +453,7 @@ def _gather_batches(node: TFLiteNode, x: Value, indices: Value, at: int, batch: 
     """Gathers with batch dimensions: moves the axis behind the batches and builds coordinates for nn.gather_nd."""
     rank, shape = node.rank(x), node.shape(indices)
     order = [*range(batch), at, *(i for i in range(batch, rank) if i != at)]
-    moved = node.permuted(x if isinstance(x, Constant) else node.quantized(x), order)
+    moved = node.permuted(node.movable(x), order)
     fixed = np.indices(node.room((*shape, batch + 1))[:-1], dtype=np.int64)[:batch]
     parts: list[Value] = [Constant(i[..., None]) for i in fixed]
     parts.append(node.reshaped(node.converted(indices, i64), (*shape, 1)))
@@ -508,7 +500,7 @@ def reverse_sequence(node: TFLiteNode, x: Value, lengths: Value, *, seq_dim: int
     steps = np.arange(shape[along], dtype=np.int64)
     places = np.where(steps < counts[:, None], counts[:, None] - 1 - steps, steps)
     each = np.broadcast_to(np.arange(shape[batch], dtype=np.int64)[:, None], places.shape)
-    moved = node.permuted(x if isinstance(x, Constant) else node.quantized(x), order)
+    moved = node.permuted(node.movable(x), order)
     found = node.moved_elements(GatherNDOp, [moved, Constant(np.stack([each, places], axis=2))])
     return node.permuted(found, [order.index(i) for i in range(len(shape))])
 

@@ -82,6 +82,10 @@ class TFLiteNode(Node):
             return value.op.input
         return value
 
+    def movable(self, x: Value) -> Value:
+        """Returns the operand of an operation that moves elements: a constant as it is, else as `quantized` does."""
+        return x if isinstance(x, Constant) else self.quantized(x)
+
     def stored(self, x: Value) -> SSAValue:
         """Returns the stored integers of a value as signed integers, in the same order; plain numbers unchanged."""
         type = self.type_of(x)
@@ -183,7 +187,7 @@ class TFLiteNode(Node):
         An output without a scale holds the stored integers of a quantized value; an output with a scale reads plain
         integers as its own: the bits stay.
         """
-        y = self.reshaped(x if isinstance(x, Constant) else self.quantized(x), shape)
+        y = self.reshaped(self.movable(x), shape)
         if isinstance(y, Constant):
             return y
         element, type = element_of(y), self.output_type(output)

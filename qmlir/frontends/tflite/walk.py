@@ -9,15 +9,13 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.errors import FileError
 from qmlir.formats.tflite import OPERATORS
-from qmlir.frontends.function import LARGEST, Builder, Constant, Dequantized, Refusal, Value, Wide
+from qmlir.frontends.function import LARGEST, Builder, Constant, Dequantized, Refusal, Value, Wide, computed
 from qmlir.frontends.tflite import contraction, elementwise, movement, recurrent, reduction, scatter
 from qmlir.frontends.tflite.converters import Table, import_opaque, operator_table, reason_against
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import ABSENT, Model, Operator, Subgraph, Tensor
-from qmlir.ir.interfaces import TensorOp
 from qmlir.ir.types import element_type_of
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -213,17 +211,8 @@ def _folded(node: TFLiteNode, inputs: Sequence[Value | None], results: list[Valu
     made = [r for r in results if isinstance(r, SSAValue)]
     if not plain or not made or not node.pending or len(made) != len(results):
         return results
-    known: dict[SSAValue, np.ndarray] = {}
-    for op in node.pending:
-        if not isinstance(op, TensorOp) or _elements(op) > SMALL:
-            return results
-        for operand in op.operands:
-            if operand not in known:
-                if not isinstance(operand.owner, ConstantOp):
-                    return results
-                known[operand] = operand.owner.value.array
-        with np.errstate(all="ignore"):
-            known.update(zip(op.results, op.evaluate(*(known[o] for o in op.operands)), strict=True))
+    if any(_elements(op) > SMALL for op in node.pending) or (known := computed(node.pending)) is None:
+        return results
     folded: list[Value] = [Constant(known[r], n) for r, n in zip(made, node.outputs, strict=False)]
     node.discard()
     return folded
@@ -255,19 +244,12 @@ Values = tuple[Value, ...]
 converts = Table()
 
 
-def _holds(node: TFLiteNode, condition: Value) -> bool:
-    array = node.array(condition, "condition")
-    if array.size != 1:
-        raise node.error("its condition must be one value", f"{array.size} values")
-    return bool(array.reshape(()))
-
-
 @converts("IF")
 def if_(
     node: TFLiteNode, condition: Value, *inputs: Value, then_subgraph_index: int, else_subgraph_index: int
 ) -> Values:
     """The outputs of the subgraph that the condition selects."""
-    taken = then_subgraph_index if _holds(node, condition) else else_subgraph_index
+    taken = then_subgraph_index if node.truth(condition, "condition") else else_subgraph_index
     return tuple(node.called_subgraph(taken, inputs))
 
 
@@ -275,7 +257,7 @@ def if_(
 def while_(node: TFLiteNode, *inputs: Value, cond_subgraph_index: int, body_subgraph_index: int) -> Values:
     """Unrolled loop: the body's outputs become its next inputs for as long as the condition holds."""
     values, run = list(inputs), 0
-    while _holds(node, _one(node, node.called_subgraph(cond_subgraph_index, values, f"{run}.condition."))):
+    while node.truth(_one(node, node.called_subgraph(cond_subgraph_index, values, f"{run}.condition.")), "condition"):
         values = node.called_subgraph(body_subgraph_index, values, f"{run}.")
         run += 1
         if len(values) != len(inputs):
