@@ -181,7 +181,7 @@ def sized(shape: Sequence[int]) -> Shape:
 
 def once(array: Array) -> Array:
     """Returns the array without its repetitions, which have stride 0 in memory; the result broadcasts to the array."""
-    return array[tuple(slice(0, 1) if step == 0 else slice(None) for step in array.strides)]
+    return array[(..., *(slice(0, 1) if step == 0 else slice(None) for step in array.strides))]
 
 
 def filled(shape: Sequence[int], value: np.generic | Array, name: str = "") -> Constant:

@@ -337,3 +337,12 @@ def test_converters_know_every_version_of_their_operators() -> None:
         for domain, operator, versions in table.operators():
             known = {s.since_version for s in onnx.defs.get_all_schemas_with_history() if s.name == operator}
             assert set(versions) <= known | {1}, (domain, operator)
+
+
+def test_a_string_alone_is_refused_like_strings() -> None:
+    """As a constant without dimensions, which numpy would index to the string itself."""
+    proto = model([node("StringConcat", "x s")], {"x": [2]})
+    proto.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
+    proto.graph.initializer.append(helper.make_tensor("s", TensorProto.STRING, [], [b"a"]))
+    (found,) = opaque_report(load_onnx(proto, constants={"x": np.array(["b", "c"], object)}))
+    assert (found.kind, found.reason) == ("onnx.StringConcat", "qmlir knows no StringConcat")
