@@ -12,7 +12,11 @@ Positional parameters are inputs (optional ones default to None, `*inputs` is va
 attributes with their ONNX defaults, results are the outputs in order. An operator may have several entries: the model
 uses the entry with the newest `since` that is not above its operator set. If a node has an attribute that the signature
 lacks, the node becomes opaque, so no attribute is ever ignored in silence. Operators that are one operation on their
-inputs have no function: they are rows in formats/onnx.py.
+inputs have no function: they are rows in formats/onnx.py. A function also serves an older version that has some inputs
+as attributes:
+
+    @converts("Squeeze", since=13, attributes=["axes"])
+    def squeeze(node: Node, x: Value, axes: Value | None = None) -> Value: ...
 
 A fold replaces a node whose inputs are all constants. It has the same signature, with the budget of computed constants
 in the place of the node, and works on arrays. A result that is larger than its inputs is charged to the budget before
@@ -22,12 +26,15 @@ it is computed.
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from typing import Any, TypeVar
+
+import numpy as np
 
 from qmlir.formats.onnx import AXIS, Operator
 from qmlir.frontends.builder import Node
-from qmlir.frontends.function import Refusal, Value
+from qmlir.frontends.function import Constant, Refusal, Value
+from qmlir.ir.interfaces import Array
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -65,6 +72,26 @@ class Signature:
             {p.name: p.default is p.empty for p in parameters if p.kind is p.KEYWORD_ONLY},
         )
 
+    def before(self, since: int, names: Sequence[str], value: Callable[[Array], object]) -> "Signature":
+        """Returns the signature of an older version, which has some inputs, and no input after them, as attributes.
+
+        Args:
+            since: The first operator set version of the older form.
+            names: The names of these inputs.
+            value: Makes the input of the values that an attribute has.
+        """
+        index = min(self.inputs.index(name) for name in names)
+
+        @wraps(self.function)
+        def convert(first: object, *inputs: object, **given: Any) -> Any:
+            listed = [given.pop(name, None) for name in names]
+            read = [None if v is None else value(np.asarray(v, None if v else np.int64)) for v in listed]
+            return self.function(first, *inputs, *read, **given)
+
+        moved = {name: self.inputs.index(name) < self.required for name in names}
+        required = min(self.required, index)
+        return Signature(since, convert, self.inputs[:index], required, False, {**moved, **self.attributes})
+
     def check(self, node: Node, inputs: Sequence[object | None], attributes: Mapping[str, object]) -> None:
         """Checks a node against the signature.
 
@@ -90,8 +117,10 @@ class Signature:
 class Table:
     """Signatures by (domain, operator), with several versions of each operator."""
 
-    def __init__(self) -> None:
+    def __init__(self, value: Callable[[Array], object] = Constant) -> None:
+        """value: Makes an input of the values of an attribute."""
         self._entries: dict[tuple[str, str], list[Signature]] = {}
+        self._value = value
 
     @staticmethod
     def of(*families: "Table") -> "Table":
@@ -103,11 +132,19 @@ class Table:
                     table.enter(operator, signature, domain)
         return table
 
-    def __call__(self, operator: str, *, since: int = 1, domain: str = "") -> Callable[[F], F]:
-        """Registers the decorated function for `operator` from version `since` of its domain's operator set on."""
+    def __call__(
+        self, operator: str, *, since: int = 1, domain: str = "", attributes: Sequence[str] = (), before: int = 1
+    ) -> Callable[[F], F]:
+        """Registers the decorated function for `operator` from version `since` of its domain's operator set on.
+
+        If `attributes` names inputs, these were attributes from version `before` until `since`.
+        """
 
         def register(function: F) -> F:
-            self.enter(operator, Signature.of(function, since), domain)
+            signature = Signature.of(function, since)
+            self.enter(operator, signature, domain)
+            if attributes:
+                self.enter(operator, signature.before(before, attributes, self._value), domain)
             return function
 
         return register

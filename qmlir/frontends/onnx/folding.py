@@ -16,7 +16,7 @@ from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array, shape_of
 
 converts = Table()
-folds = Table()
+folds = Table(np.asarray)
 
 # ---------------------------------------------------------------------------------------------------------------
 # Constant subexpressions, computed with numpy at import.
@@ -71,56 +71,34 @@ def transpose(budget: Budget, x: Array, *, perm: Ints | None = None) -> Array:
     return x.transpose(perm)
 
 
-@folds("Squeeze")
-def squeeze(budget: Budget, x: Array, *, axes: Ints | None = None) -> Array:
-    """Drops dimensions of size 1, given by an attribute; all of them by default."""
-    return np.squeeze(x, axis=axes)
+def _ints(values: Array | None) -> Ints | None:
+    return None if values is None else tuple(int(v) for v in values.reshape(-1))
 
 
-@folds("Squeeze", since=13)
-def squeeze_axes_input(budget: Budget, x: Array, axes: Array | None = None) -> Array:
-    """Drops dimensions of size 1, given by an input; all of them by default."""
-    return np.squeeze(x, axis=None if axes is None else tuple(int(a) for a in axes.reshape(-1)))
+@folds("Squeeze", since=13, attributes=["axes"])
+def squeeze(budget: Budget, x: Array, axes: Array | None = None) -> Array:
+    """Drops dimensions of size 1; all of them by default."""
+    return np.squeeze(x, axis=_ints(axes))
 
 
-@folds("Unsqueeze")
-def unsqueeze(budget: Budget, x: Array, *, axes: Ints) -> Array:
-    """Inserts dimensions of size 1, given by an attribute."""
-    return np.expand_dims(x, axes)
+@folds("Unsqueeze", since=13, attributes=["axes"])
+def unsqueeze(budget: Budget, x: Array, axes: Array) -> Array:
+    """Inserts dimensions of size 1."""
+    return np.expand_dims(x, _ints(axes) or ())
 
 
-@folds("Unsqueeze", since=13)
-def unsqueeze_axes_input(budget: Budget, x: Array, axes: Array) -> Array:
-    """Inserts dimensions of size 1, given by an input."""
-    return np.expand_dims(x, tuple(int(a) for a in axes.reshape(-1)))
-
-
-@folds("Slice")
-def slice_attributes(budget: Budget, x: Array, *, starts: Ints, ends: Ints, axes: Ints | None = None) -> Array:
-    """Slices x, with bounds given by attributes."""
-    return _slice(x, starts, ends, axes, None)
-
-
-@folds("Slice", since=10)
-def slice_inputs(
+@folds("Slice", since=10, attributes=["starts", "ends", "axes"])
+def slices(
     budget: Budget, x: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None
 ) -> Array:
-    """Slices x, with bounds given by inputs."""
-    values = (None if a is None else tuple(int(v) for v in a.reshape(-1)) for a in (starts, ends, axes, steps))
-    first, last, over, step = values
-    assert first is not None
-    assert last is not None
-    return _slice(x, first, last, over, step)
-
-
-def _slice(x: Array, starts: Ints, ends: Ints, axes: Ints | None, steps: Ints | None) -> Array:
-    slices = [slice(None)] * x.ndim
-    over = range(len(starts)) if axes is None else axes
-    for axis, start, end, step in zip(over, starts, ends, steps or (1,) * len(starts), strict=True):
+    """Slices x between bounds along axes, by default the first ones, in steps of 1 by default."""
+    taken, first, last = [slice(None)] * x.ndim, _ints(starts) or (), _ints(ends) or ()
+    over, strides = _ints(axes), _ints(steps)
+    over = range(len(first)) if over is None else over
+    for axis, start, end, step in zip(over, first, last, strides or (1,) * len(first), strict=True):
         # Going backwards, an end before the first element means through the first one, which Python writes as None.
-        last = None if step < 0 and end < -x.shape[axis] else end
-        slices[axis] = slice(start, last, step)
-    return x[tuple(slices)]
+        taken[axis] = slice(start, None if step < 0 and end < -x.shape[axis] else end, step)
+    return x[tuple(taken)]
 
 
 @folds("ConstantOfShape", since=9)

@@ -97,35 +97,24 @@ def flatten(node: Node, x: Value, *, axis: int = 1) -> Value:
     return _reshape(node, x, (int(np.prod(shape[:first])), int(np.prod(shape[first:]))))
 
 
-@converts("Squeeze")
-def squeeze(node: Node, x: Value, *, axes: Ints | None = None) -> Value:
-    """Drops dimensions of size 1, given by an attribute; all of them by default."""
+@converts("Squeeze", since=13, attributes=["axes"])
+def squeeze(node: Node, x: Value, axes: Value | None = None) -> Value:
+    """Drops dimensions of size 1; all of them by default."""
     shape = node.shape(x)
-    drop = [i for i, d in enumerate(shape) if d == 1] if axes is None else node.axes(axes, len(shape))
+    ones = [i for i, d in enumerate(shape) if d == 1]
+    drop = ones if axes is None else node.axes(node.ints(axes, "axes"), len(shape))
     if any(shape[i] != 1 for i in drop):
         raise node.error("the dimensions it drops must have size 1", str(list(shape)))
     return _reshape(node, x, tuple(d for i, d in enumerate(shape) if i not in drop))
 
 
-@converts("Squeeze", since=13)
-def squeeze_axes_input(node: Node, x: Value, axes: Value | None = None) -> Value:
-    """Drops dimensions of size 1, given by an input; all of them by default."""
-    return squeeze(node, x, axes=None if axes is None else node.ints(axes, "axes"))
-
-
-@converts("Unsqueeze")
-def unsqueeze(node: Node, x: Value, *, axes: Ints) -> Value:
-    """Inserts dimensions of size 1, given by an attribute; `axes` are axes of the result."""
-    shape = list(node.shape(x))
-    for axis in node.axes(axes, len(shape) + len(axes)):
+@converts("Unsqueeze", since=13, attributes=["axes"])
+def unsqueeze(node: Node, x: Value, axes: Value) -> Value:
+    """Inserts dimensions of size 1; `axes` are axes of the result."""
+    shape, inserted = list(node.shape(x)), node.ints(axes, "axes")
+    for axis in node.axes(inserted, len(shape) + len(inserted)):
         shape.insert(axis, 1)
     return _reshape(node, x, tuple(shape))
-
-
-@converts("Unsqueeze", since=13)
-def unsqueeze_axes_input(node: Node, x: Value, axes: Value) -> Value:
-    """Inserts dimensions of size 1, given by an input; `axes` are axes of the result."""
-    return unsqueeze(node, x, axes=node.ints(axes, "axes"))
 
 
 @converts("Transpose")
@@ -331,31 +320,21 @@ def whole(shape: Shape) -> list[tuple[int, int, int]]:
 # Slices
 
 
-@converts("Slice")
-def slice_attributes(node: Node, x: Value, *, starts: Ints, ends: Ints, axes: Ints | None = None) -> Value:
-    """Slices x, with bounds given by attributes."""
-    return _slice(node, x, starts, ends, axes, None)
-
-
-@converts("Slice", since=10)
-def slice_inputs(
+@converts("Slice", since=10, attributes=["starts", "ends", "axes"])
+def slices(
     node: Node, x: Value, starts: Value, ends: Value, axes: Value | None = None, steps: Value | None = None
 ) -> Value:
-    """Slices x, with bounds given by inputs."""
-    over = None if axes is None else node.ints(axes, "axes")
-    strides = None if steps is None else node.ints(steps, "steps")
-    return _slice(node, x, node.ints(starts, "starts"), node.ints(ends, "ends"), over, strides)
-
-
-def _slice(node: Node, x: Value, starts: Ints, ends: Ints, axes: Ints | None, strides: Ints | None) -> Value:
+    """Slices x between bounds along axes, by default the first ones, in steps of 1 by default."""
     shape = node.shape(x)
-    steps = whole(shape)
-    over = range(len(starts)) if axes is None else [node.axis(a, len(shape)) for a in axes]
-    for axis, start, end, stride in zip(over, starts, ends, strides or (1,) * len(starts), strict=True):
+    taken = whole(shape)
+    over, strides = (None if v is None else node.ints(v, w) for v, w in ((axes, "axes"), (steps, "steps")))
+    first, last = node.ints(starts, "starts"), node.ints(ends, "ends")
+    along = range(len(first)) if over is None else [node.axis(a, len(shape)) for a in over]
+    for axis, start, end, stride in zip(along, first, last, strides or (1,) * len(first), strict=True):
         # ONNX clamps bounds as Python does: to the border, which lies before index 0 for a negative stride.
-        taken = range(*slice(start, end, stride).indices(shape[axis]))
-        steps[axis] = taken.start, len(taken), stride
-    return node.compute(SliceOp, [x], slice_properties(steps))
+        places = range(*slice(start, end, stride).indices(shape[axis]))
+        taken[axis] = places.start, len(places), stride
+    return node.compute(SliceOp, [x], slice_properties(taken))
 
 
 @converts("Split", since=2)

@@ -135,14 +135,7 @@ def _reduced(node: Node, reduce: Reducer, x: Value, axes: Sequence[int], keepdim
     return node.reshaped(y, [size for i, size in enumerate(node.shape(y)) if i not in gone])
 
 
-def _by_attribute(reduce: Reducer) -> Callable[..., Value]:
-    def convert(node: Node, x: Value, *, axes: Ints = (), keepdims: int = 1) -> Value:
-        return _reduced(node, reduce, x, axes or range(node.rank(x)), keepdims)
-
-    return convert
-
-
-def _by_input(reduce: Reducer) -> Callable[..., Value]:
+def _reduction(reduce: Reducer) -> Callable[..., Value]:
     def convert(
         node: Node, x: Value, axes: Value | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Value:
@@ -155,8 +148,7 @@ def _by_input(reduce: Reducer) -> Callable[..., Value]:
 
 
 for _operator, (_since, _reduce) in REDUCERS.items():
-    converts(_operator)(_by_attribute(_reduce))
-    converts(_operator, since=_since)(_by_input(_reduce))
+    converts(_operator, since=_since, attributes=["axes"])(_reduction(_reduce))
 
 
 def _argument(op: type[ArgumentOp]) -> Callable[..., Value]:

@@ -164,17 +164,11 @@ class Filter:
 # The operators
 
 
-@converts("Upsample", since=7)
-def upsample_attribute(node: Node, x: Value, *, scales: Floats, mode: str = "nearest") -> Value:
-    """Upsamples by factors given by an attribute."""
-    axes = _by_scales(node, node.shape(x), range(node.rank(x)), scales)
-    return _resize(node, x, axes, mode, "asymmetric", "before version 11", Filter(_triangle, 1, False, False), 0.0)
-
-
-@converts("Upsample", since=9)
+@converts("Upsample", since=9, attributes=["scales"], before=7)
 def upsample(node: Node, x: Value, scales: Value, *, mode: str = "nearest") -> Value:
-    """Upsamples by factors given by an input."""
-    return upsample_attribute(node, x, scales=_floats(node, scales, "scales"), mode=mode)
+    """Upsamples by factors."""
+    axes = _by_scales(node, node.shape(x), range(node.rank(x)), _floats(node, scales, "scales"))
+    return _resize(node, x, axes, mode, "asymmetric", "before version 11", Filter(_triangle, 1, False, False), 0.0)
 
 
 @converts("Resize", since=10)
