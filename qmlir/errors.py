@@ -130,6 +130,21 @@ class PipelineError(QmlirError):
         super().__init__(need, where=pass_name, got=got, remedy=remedy)
 
 
+class UnsupportedError(QmlirError):
+    """Raised when a stage cannot express an operation, an attribute or a type of the network.
+
+    The code that finds this out often does not know the node's name. The stage that walks the network catches the
+    error: it keeps the operation on floats and records code and need in the ledger, takes another form, or names the
+    node and raises an error for the user.
+
+    code  the reason as a stable name for programs, a key of `policies.ledger.CODES`
+    """
+
+    def __init__(self, need: str, *, code: str = "target", got: str | None = None, remedy: str | None = None):
+        super().__init__(need, got=got, remedy=remedy)
+        self.code = code
+
+
 class LoweringError(NodeError):
     """Raised for an operation, attribute or type that a lowering or back end cannot express."""
 

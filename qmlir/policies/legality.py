@@ -19,6 +19,7 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qint.normalization import LOGARITHM_BITS
 from qmlir.dialects.target import Target, load_target
+from qmlir.errors import UnsupportedError
 from qmlir.ir.context import QmlirContext
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.numerics import Float64s, Int64s, fixed_point
@@ -51,14 +52,6 @@ SUM_EXPONENTS = (-32, 29)
 """Bounds of e: the larger of the two factors of a sum is m · 2^e with m in [1/2, 1) (qint.add)."""
 
 
-class NoIntegerForm(Exception):
-    """Raised for an operation without an integer form: a ledger code, and a reason without its subject."""
-
-    def __init__(self, code: str, reason: str):
-        super().__init__(reason)
-        self.code, self.reason = code, reason
-
-
 def target_of(ctx: Context) -> Target:
     """Returns the target the compiler chose, or the CPU if it chose none."""
     if isinstance(ctx, QmlirContext) and isinstance(ctx.target, Target):
@@ -70,16 +63,16 @@ def require_integer_form(op: Operation, target: Target) -> None:
     """Checks that an operation on quantized types has an integer form; a constant bias may still be f32.
 
     Raises:
-        NoIntegerForm: The operation has no integer form on this target, or with these scales and sizes.
+        UnsupportedError: The operation has no integer form on this target, or with these scales and sizes.
     """
     for value in data_values(op):
         refusal = target.refusal(op.name, computed_storage(uniform(value).storage))
         if refusal is not None and not is_accumulator(value, op):
-            raise NoIntegerForm(*refusal)
+            raise UnsupportedError(refusal[1], code=refusal[0])
         if uniform(value).is_per_axis and not is_weight(value, op):
-            raise NoIntegerForm("target", "activations with a scale for each channel have no integer form")
+            raise UnsupportedError("activations with a scale for each channel have no integer form")
     if isinstance(op, nn.RequantizeOp) and uniform(op.x).storage_width == 32 and any(uniform(op.x).zero_points):
-        raise NoIntegerForm("target", "32-bit data with a zero point have no integer form")
+        raise UnsupportedError("32-bit data with a zero point have no integer form")
     if isinstance(op, WeightedOp):
         _require_weights(op)
     if isinstance(op, nn.SoftmaxOp | nn.LpNormalizationOp):
@@ -100,11 +93,11 @@ MOST_SHARES = 1 << 18
 def _require_shares(op: nn.SoftmaxOp | nn.LpNormalizationOp) -> None:
     scale, count, least = uniform(op.y).scale, shape_of(op.x)[op.axis.value.data], SMALLEST_SHARES[type(op)]
     if isinstance(op, nn.LpNormalizationOp) and op.p.value.data != 2:
-        raise NoIntegerForm("target", "its division by a sum of magnitudes has no integer form on this target")
+        raise UnsupportedError("its division by a sum of magnitudes has no integer form on this target")
     if not 2.0**least <= scale <= 1:
-        raise NoIntegerForm("factor", f"its result's scale {scale:g} is not between 2^{least} and 1")
+        raise UnsupportedError(f"its result's scale {scale:g} is not between 2^{least} and 1", code="factor")
     if isinstance(op, nn.SoftmaxOp) and count > MOST_SHARES:
-        raise NoIntegerForm("accumulator", f"its sum of {count} exponentials does not fit 62 bits")
+        raise UnsupportedError(f"its sum of {count} exponentials does not fit 62 bits", code="accumulator")
 
 
 def logarithm_bits(op: nn.LogSoftmaxOp) -> int:
@@ -122,7 +115,7 @@ def has_words(op: nn.DivOp | nn.PReluOp) -> bool:
 
 def _require_pairs(op: nn.MaximumOp | nn.MinimumOp) -> None:
     if any(uniform(value).storage_width > 8 for value in (op.lhs, op.rhs)):
-        raise NoIntegerForm("precision", "a choice between two scales has an integer form of 8 bits only")
+        raise UnsupportedError("a choice between two scales has an integer form of 8 bits only", code="precision")
 
 
 def is_accumulator(value: SSAValue, op: Operation) -> bool:
@@ -141,15 +134,17 @@ def fits_32_bits(op: Operation) -> bool:
 
 def _require_weights(op: WeightedOp) -> None:
     if any(uniform(op.w).zero_points) and not isinstance(op.w.owner, nn.ConstantOp):
-        raise NoIntegerForm("target", "computed weights with a zero point have no integer form")
+        raise UnsupportedError("computed weights with a zero point have no integer form")
 
 
 def _require_accumulator(op: Operation, target: Target) -> None:
     bound, what = _accumulator(op)
     bits = target.sum_bits if isinstance(op, WeightedOp | nn.MatMulOp) else 32
     # An i32 accumulator also holds −2^31, which the bound leaves out; 64-bit contracts have symmetric ranges.
-    if bound > min((1 << bits - 1) - 1, WIDE_LIMIT - 1):
-        raise NoIntegerForm("accumulator", f"{what} can reach {bound}, more than a {bits}-bit accumulator holds")
+    if bound > min((1 << bits - 1) - 1, fixed_point.WIDE_LIMIT - 1):
+        raise UnsupportedError(
+            f"{what} can reach {bound}, more than a {bits}-bit accumulator holds", code="accumulator"
+        )
 
 
 def _accumulator(op: Operation) -> tuple[int, str]:
@@ -205,25 +200,25 @@ def stored_bias(op: WeightedOp) -> Int64s | None:
     """Returns the integers that an operation's bias adds to its sums (quantized_values.py); None without a bias.
 
     Raises:
-        NoIntegerForm: The bias is computed at run time, or does not fit 48 bits.
+        UnsupportedError: The bias is computed at run time, or does not fit 48 bits.
     """
     if op.b is None:
         return None
     if (steps := bias_in_steps(op)) is None:
-        raise NoIntegerForm("bias", "its bias is computed at run time; only a constant bias can be quantized")
+        raise UnsupportedError("its bias is computed at run time; only a constant bias can be quantized", code="bias")
     return _fitting(op, np.rint(steps))
 
 
 def _fitting(op: WeightedOp, stored: Array) -> Int64s:
-    """Converts a bias, in steps of its accumulator, to integers; raises `NoIntegerForm` if they do not fit."""
-    fits = np.abs(stored) <= WIDE_LIMIT  # false for NaN too
+    """Converts a bias, in steps of its accumulator, to integers; raises `UnsupportedError` if they do not fit."""
+    fits = np.abs(stored) <= fixed_point.WIDE_LIMIT  # false for NaN too
     if not fits.all():
         channel, scales = int((~fits).argmax()), uniform(op.w).scales
         step = uniform(op.x).scale * scales[channel % len(scales)]
-        raise NoIntegerForm(
-            "bias",
+        raise UnsupportedError(
             f"its bias {stored[channel] * step:g} in channel {channel} does not fit "
-            f"{WIDE_LIMIT.bit_length() + 1} bits in steps of {step:g}",
+            f"{fixed_point.WIDE_LIMIT.bit_length() + 1} bits in steps of {step:g}",
+            code="bias",
         )
     return stored.astype(np.int64)
 
@@ -241,7 +236,7 @@ def interpolation_weights(op: nn.ResizeOp) -> tuple[int, list[npt.NDArray[np.int
     """Returns (b, weights of each axis as multiples of 2^−b), with as many bits as fit 32-bit sums along all axes.
 
     Raises:
-        NoIntegerForm: No b fits 32-bit sums, or the result could be off by more than half a step.
+        UnsupportedError: No b fits 32-bit sums, or the result could be off by more than half a step.
     """
     real = float32_weights(op)
     element = uniform(op.x)
@@ -251,7 +246,7 @@ def interpolation_weights(op: nn.ResizeOp) -> tuple[int, list[npt.NDArray[np.int
         if sums * widest(element) <= ACCUMULATOR_MAX:
             break
     else:
-        raise NoIntegerForm("accumulator", "its weighted sums do not fit a 32-bit accumulator")
+        raise UnsupportedError("its weighted sums do not fit a 32-bit accumulator", code="accumulator")
     norms = [float(np.abs(w).sum(axis=1).max(initial=0)) for w in real]
     half = (element.storage_max - element.storage_min) / 2
     away = 0.0
@@ -261,7 +256,7 @@ def interpolation_weights(op: nn.ResizeOp) -> tuple[int, list[npt.NDArray[np.int
         away += float(each.max(initial=0)) * math.prod(n for other, n in enumerate(norms) if other != axis)
     away *= element.scale / uniform(op.y).scale
     if away > 0.5:
-        raise NoIntegerForm("target", f"its weights in {bits} bits would be up to {away:.2g} steps of its result off")
+        raise UnsupportedError(f"its weights in {bits} bits would be up to {away:.2g} steps of its result off")
     return bits, stored
 
 
@@ -284,11 +279,12 @@ def _require_factors(op: Operation) -> None:
     else:
         fits = bool((found < (FACTOR_LIMIT if fits_32_bits(op) else WIDE_FACTOR_LIMIT)).all())
     if not fits:
-        raise NoIntegerForm(
-            "factor", f"its scales are a factor of {float(found.max()):g} apart, which no 32-bit multiplier bridges"
+        raise UnsupportedError(
+            f"its scales are a factor of {float(found.max()):g} apart, which no 32-bit multiplier bridges",
+            code="factor",
         )
     if (lost := lost_sums(op)) and not has_rounding(op, followed_runtime(op)):
-        raise NoIntegerForm("factor", lost)
+        raise UnsupportedError(lost, code="factor")
 
 
 def lost_sums(op: Operation) -> str:

@@ -61,7 +61,7 @@ def test_each_code_that_is_used_is_explained_and_each_explained_is_used() -> Non
     for code in CODES:
         assert f'"{code}"' in sources, code
     assert set(REMEDIES) == set(CODES) - {"integer", "moved", "compared", "device"}
-    for code in re.findall(r'NoIntegerForm\(\s*"([a-z-]+)"', sources):
+    for code in re.findall(r'\bcode="([a-z-]+)"', sources):
         assert code in CODES
 
 

@@ -10,9 +10,10 @@ from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import WindowOp
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.rewriting import tensor_name
-from qmlir.policies.legality import NoIntegerForm, stored_bias
+from qmlir.policies.legality import stored_bias
 from qmlir.policies.quantized_values import uniform
 
 exports: Forms[Values] = Forms()
@@ -100,8 +101,8 @@ def _added(op: WeightedOp, values: Values) -> Tensor:
     assert op.b is not None
     try:
         added = stored_bias(op)
-    except NoIntegerForm as why:
-        raise NoForm("needs a constant bias that fits its sums", why.reason, "quantize it with bias=int32") from None
+    except UnsupportedError as why:
+        raise NoForm("needs a constant bias that fits its sums", why.need, "quantize it with bias=int32") from None
     assert added is not None
     if not np.array_equal(added, added.astype(np.int32)):
         raise NoForm("needs a bias that fits 32 bits as it is added", str(added.max()), "quantize it with bias=int32")

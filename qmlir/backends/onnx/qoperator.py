@@ -23,11 +23,12 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import PointwiseOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.errors import UnsupportedError
 from qmlir.formats.onnx import ON_INTEGERS, WRITTEN
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.names import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.ir.rewriting import tensor_name
-from qmlir.policies.legality import NoIntegerForm, fits_32_bits, is_accumulator, stored_bias
+from qmlir.policies.legality import fits_32_bits, is_accumulator, stored_bias
 from qmlir.policies.quantized_values import data_values, is_weight, uniform
 from qmlir.policies.runtime_kernels import followed_runtime
 from qmlir.policies.runtimes import rounding_of
@@ -177,7 +178,7 @@ def _require_sums(op: WeightedOp | nn.MatMulOp) -> None:
     """
     try:
         fits = fits_32_bits(op)
-    except NoIntegerForm:
+    except UnsupportedError:
         raise NoOperator from None
     if not fits or is_accumulator(op.y, op):
         raise NoOperator

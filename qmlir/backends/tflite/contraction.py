@@ -15,11 +15,11 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import WindowOp
-from qmlir.errors import QmlirWarning
+from qmlir.errors import QmlirWarning, UnsupportedError
 from qmlir.formats.tflite import SAME, VALID, same_padding
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
-from qmlir.policies.legality import NoIntegerForm, stored_bias
+from qmlir.policies.legality import stored_bias
 
 exports: Forms[Values] = Forms()
 
@@ -220,8 +220,8 @@ def _integers(op: WeightedOp) -> Array:
         return array
     try:
         added = stored_bias(op) if isinstance(element, UniformType) else None
-    except NoIntegerForm as why:
-        raise NoForm("needs a constant bias that fits its sums", why.reason, "quantize it with bias=int32") from None
+    except UnsupportedError as why:
+        raise NoForm("needs a constant bias that fits its sums", why.need, "quantize it with bias=int32") from None
     if added is None:
         raise NoForm("needs a constant bias in integers", str(element)[:160], "run quantize-bias")
     return added

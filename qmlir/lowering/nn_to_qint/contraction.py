@@ -13,11 +13,14 @@ from qmlir.dialects.qint.requantize import int32, width_of
 from qmlir.dialects.qmlir import UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.names import INTEGER_OPERATOR
 from qmlir.lowering.nn_to_qint.scales import displaced, requantize
 from qmlir.numerics.contracts import CONTRACTS
-from qmlir.policies.legality import NoIntegerForm, centred_weights, factors, fits_32_bits, is_accumulator, stored_bias
+from qmlir.policies.legality import NoIntegerForm
+from qmlir.numerics import fixed_point
+from qmlir.policies.legality import centred_weights, factors, fits_32_bits, is_accumulator, stored_bias
 from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtimes import Rounding
 
@@ -121,7 +124,7 @@ _INTEGER_FORM: dict[type[WeightedOp], type[qint.Conv2DOp | qint.DepthwiseConv2DO
 def lower_weighted(op: WeightedOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Lowers a convolution or fully connected layer: acc = Σ (x − z_x)·w + b, then y = z_y + acc · s_x·s_w / s_y."""
     if op.b is not None and is_float(op.b):
-        raise NoIntegerForm("bias", "its bias is still float; run --quantize-bias")
+        raise UnsupportedError("its bias is still float; run --quantize-bias", code="bias")
     if saturates(op, rounding) and fits_32_bits(op):
         return lower_saturating(op, operands, rounding)
     properties: dict[str, Attribute] = {"zero_point": int32(uniform(op.x).zero_point)}
@@ -146,7 +149,7 @@ def _sums(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> tuple[IntegerType
     """The type of the accumulators, and their rounding.
 
     Raises:
-        NoIntegerForm: The contract has no 64-bit form, or the factor between the scales is too large for it.
+        UnsupportedError: The contract has no 64-bit form, or the factor between the scales is too large for it.
     """
     if rounding.wide is not None and _is_wide(op, rounding):
         wide = rounding.wide
@@ -155,10 +158,12 @@ def _sums(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> tuple[IntegerType
     elif (contract := CONTRACTS[rounding.contract].wide) is not None:
         wide = Rounding(contract)
     else:
-        raise NoIntegerForm("accumulator", f"its sums may need 64 bits, which contract {rounding.contract} has not")
+        raise UnsupportedError(
+            f"its sums may need 64 bits, which contract {rounding.contract} has not", code="accumulator"
+        )
     most = float(factors(op).max())
-    if most >= 2.0 ** CONTRACTS[wide.contract].max_shift:
-        raise NoIntegerForm("factor", f"its scales are a factor of {most:g} apart, too far for {wide.contract}")
+    if most >= 2.0 ** fixed_point.CONTRACTS[wide.contract].max_shift:
+        raise UnsupportedError(f"its scales are a factor of {most:g} apart, too far for {wide.contract}", code="factor")
     return i64, wide
 
 

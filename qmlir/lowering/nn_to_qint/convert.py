@@ -32,7 +32,7 @@ from qmlir.dialects.qmlir import DECISION, MIXED, UNSIGNED, UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.dialects.target import Target
-from qmlir.errors import LoweringError
+from qmlir.errors import LoweringError, UnsupportedError
 from qmlir.ir.interfaces import ScalarOp, element_of, shape_of
 from qmlir.ir.names import INTEGER_OPERATOR, NAME, ON_FLOATS, QUANTIZATION
 from qmlir.ir.rewriting import node_name
@@ -60,7 +60,7 @@ from qmlir.lowering.nn_to_qint.normalization import lower_log_softmax, lower_lp_
 from qmlir.lowering.nn_to_qint.scales import contract_of
 from qmlir.numerics import fixed_point
 from qmlir.policies.ledger import decide
-from qmlir.policies.legality import NoIntegerForm, require_integer_form, target_of
+from qmlir.policies.legality import require_integer_form, target_of
 from qmlir.policies.quantized_values import data_operands, uniform
 from qmlir.policies.runtime_kernels import compared_storage, rounding_for, stores_signed
 from qmlir.policies.runtimes import Rounding, quantization_of, runtime_of
@@ -316,13 +316,13 @@ class _Converter:
         try:
             require_integer_form(op, self.target)
             if (lowering := LOWERINGS.get(type(op))) is None:
-                raise NoIntegerForm("target", "it has no lowering to integers")
+                raise UnsupportedError("it has no lowering to integers")
             operands = [self._integers(o, op) for o in op.operands]
             if ON_FLOATS in op.attributes and isinstance(op, UnaryOp):
                 self._finish(op, lower_on_floats(op, operands, quantization_of(self.runtime)))
             else:
                 self._finish(op, lowering(op, operands, rounding_for(op, self.runtime, self.contract)))
-        except NoIntegerForm as why:
+        except UnsupportedError as why:
             self._keep_float(op, why)
 
     def _compare(self, op: ComparisonOp, sources: Sequence[SSAValue]) -> None:
@@ -367,7 +367,7 @@ class _Converter:
             if (restored := self._quantized(operand, op)) is not operand:
                 op.operands[index] = restored
 
-    def _keep_float(self, op: Operation, why: NoIntegerForm) -> None:
+    def _keep_float(self, op: Operation, why: UnsupportedError) -> None:
         """Replaces an operation by its nominal meaning: dequantize → the operation on f32 → quantize."""
         moved = data_operands(op) if isinstance(op, MovementOp) else op.operands
         operands = [self._float(o, op) if o in moved else o for o in op.operands]
@@ -379,7 +379,7 @@ class _Converter:
             attributes=_kept(op),
         )
         on_floats.location = op.location
-        decide(on_floats, "float", why.code, why.reason)
+        decide(on_floats, "float", why.code, why.need)
         back = QuantizeCastOp(on_floats.results[0], result.type)
         Rewriter.insert_op([on_floats, back], InsertPoint.before(op))
         self._integers_of_island(result, back)

@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.elementwise import FunctionOp, OperandPairOp, UnaryOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array
 from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.fixed_point import FIXED_POINT, FIXED_POINT_PAIRS, SHORT
@@ -17,7 +18,6 @@ from qmlir.lowering.nn_to_qint.scales import Limits, displaced, limits, requanti
 from qmlir.numerics import fixed_point, tables
 from qmlir.numerics.elementary.exponential import erfc, tanh
 from qmlir.numerics.elementary.lanes import Lanes
-from qmlir.policies.legality import NoIntegerForm
 from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtimes import Rounding
 
@@ -285,7 +285,7 @@ def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) 
     if data.storage != data.storage_type or uniform(op.y).storage != uniform(op.y).storage_type:
         return _change_storage(op, operands)
     if uniform(op.y).storage_width == 32 and rounding.contract.startswith("float"):
-        raise NoIntegerForm("target", f"32 bits by contract {rounding.contract} have no integer form")
+        raise UnsupportedError(f"32 bits by contract {rounding.contract} have no integer form")
     if rounding.function == "float32" and data.storage_width == 8:
         return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(linear_table(op))})]
     if rounding.function == "joined":
@@ -359,7 +359,7 @@ def _change_storage(op: UnaryOp, operands: Sequence[SSAValue]) -> list[Operation
     """Converts u8 storage to i8 or back: stored integers change by 128, the scale stays (convert.py)."""
     data, result = uniform(op.x), uniform(op.y)
     if not isinstance(op, nn.RequantizeOp) or (data.storage_width, result.storage_width) != (8, 8):
-        raise NoIntegerForm("target", f"{data.storage} has no integer form at the edge of a network, only 8 bits have")
+        raise UnsupportedError(f"{data.storage} has no integer form at the edge of a network, only 8 bits have")
     bits = np.arange(-128, 128)
     q = bits if data.is_signed else bits & 255
     moved = np.clip(q - data.zero_point + result.zero_point, result.storage_min, result.storage_max)

@@ -29,12 +29,14 @@ from qmlir.dialects.qmlir import WIDENED
 from qmlir.dialects.quant.rules import AccumulatorScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.target import Target
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, tensor_type
 from qmlir.numerics import fixed_point, schemas
 from qmlir.numerics.schemas import RANGES, SMALLEST_SCALE, Schema, StoredPrecision, power_of_two_above
 from qmlir.policies.ledger import decide, decision_of
-from qmlir.policies.legality import Int64s, NoIntegerForm, require_integer_form, stored_bias, target_of
-from qmlir.policies.quant_config import BiasPrecision, QuantConfig, Recipe, recipe_of
+from qmlir.policies.legality import Int64s, require_integer_form, stored_bias, target_of
+from qmlir.policies.policy import BiasPrecision, Recipe, recipe_of
+from qmlir.policies.quant_config import QuantConfig
 from qmlir.policies.quantized_values import bias_constant, bias_in_steps, real_bias, uniform
 
 
@@ -62,10 +64,10 @@ def _quantize_bias(op: WeightedOp, target: Target, recipe: Recipe) -> None:
     widened, precision = op.attributes.pop(WIDENED, None), recipe.bias
     try:
         if precision == "int64" and target.sum_bits <= 32:
-            raise NoIntegerForm("bias", f"a bias of 64 bits needs sums of 64 bits, which {target.name} has not")
+            raise UnsupportedError(f"a bias of 64 bits needs sums of 64 bits, which {target.name} has not", code="bias")
         require_integer_form(op, target)
-    except NoIntegerForm as why:
-        decide(op, "float", why.code, why.reason)
+    except UnsupportedError as why:
+        decide(op, "float", why.code, why.need)
         return
     constant = bias_constant(op)
     assert op.b is not None

@@ -26,13 +26,14 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.target import Target
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of, tensor_type
 from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import replace
 from qmlir.ir.types import element_type
 from qmlir.ir.weights import WeightsAttr
 from qmlir.policies.ledger import decide, deciding_operations, decision_of
-from qmlir.policies.legality import NoIntegerForm, lost_sums, require_integer_form, target_of
+from qmlir.policies.legality import lost_sums, require_integer_form, target_of
 from qmlir.policies.quantized_values import computed_storage, data_operands, data_values, storage_name, uniform
 from qmlir.policies.runtime_kernels import (
     compared_storage,
@@ -94,8 +95,8 @@ def decide_quantized(op: Operation, target: Target) -> None:
     """Records the decision about an operation on quantized types: that it is computed in integers, or why not."""
     try:
         require_integer_form(op, target)
-    except NoIntegerForm as why:
-        decide(op, "float", why.code, why.reason)
+    except UnsupportedError as why:
+        decide(op, "float", why.code, why.need)
     else:
         _record_quantized(op)
 
@@ -224,11 +225,11 @@ class _Folding:
                 _require_same_bits(new)
             for made in new:
                 require_integer_form(made, self.target)
-        except NoIntegerForm as why:
+        except UnsupportedError as why:
             for made in reversed(new):
                 made.erase()
             self._read_float_constants(op, sources)
-            decide(op, "float", why.code, why.reason)
+            decide(op, "float", why.code, why.need)
             return
         self._commit(op, new)
 
@@ -291,13 +292,14 @@ def _require_same_bits(new: Sequence[Operation]) -> None:
     """Marks the integer form of an operation that the followed runtime computes on floats, if it gives the same bits.
 
     Raises:
-        NoIntegerForm: The integer form gives other bits.
+        UnsupportedError: The integer form gives other bits.
     """
     for op in new:
         if moves_numbers(op):
             continue
         if not has_table(op):
-            raise NoIntegerForm(*COMPUTED_ON_FLOATS)
+            code, reason = COMPUTED_ON_FLOATS
+            raise UnsupportedError(reason, code=code)
         op.attributes[ON_FLOATS] = UnitAttr()
 
 
