@@ -29,11 +29,11 @@ from qmlir.arguments import Network
 from qmlir.dialects.nn import ConstantOp, DepthwiseConv2DOp
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.numerics import Array, Float64s
-from qmlir.policies.quantized_values import uniform
 
 MARGIN = 12.0
 """dB by which the error of a channel may exceed the error that its storage explains."""

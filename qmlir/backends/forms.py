@@ -27,7 +27,6 @@ from qmlir.errors import LoweringError
 from qmlir.ir.interfaces import Array, element_of
 from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import node_name
-from qmlir.policies.quantized_values import domain_bounds
 
 Bounds = tuple[float | None, float | None]
 """The least and the greatest value; None means unbounded."""
@@ -150,7 +149,7 @@ def argument_bounds(op: Operation, operand: SSAValue) -> Bounds:
     element = element_of(operand)
     if not isinstance(op, FunctionOp) or not isinstance(element, UniformType) or ON_FLOATS in op.attributes:
         return None, None
-    return domain_bounds(op, element)
+    return op.domain_bounds(element)
 
 
 def require_uniform(op: QuantizeCastOp | DequantizeCastOp | StorageCastOp) -> None:

@@ -187,7 +187,7 @@ def _policy(arguments: argparse.Namespace) -> "Policy":
 def _print_config(module: "ModuleOp", policy: "Policy", arguments: argparse.Namespace) -> None:
     """Prints the policy merged with the options as YAML, and as comments the operations that each rule matches."""
     from qmlir.compiler import Pipeline
-    from qmlir.policies.legality import load_target
+    from qmlir.dialects.target import load_target
     from qmlir.policies.policy import conflicts
     from qmlir.transforms.quantize.apply_policy import apply_policy
 

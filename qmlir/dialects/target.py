@@ -1,6 +1,8 @@
 """A target as data: the operations it computes in integers, their storage types, and its rounding contract.
 
-Targets are read from qmlir/targets/*.toml. The quantizer and the lowering ask them; neither knows a target by name.
+Which operations have an integer form, and why the others have none, stands on the operations
+(dialects/nn/quantizable.py). A target's file, qmlir/targets/*.toml, holds what differs between targets. The quantizer
+and the lowering ask the target; neither knows a target by name.
 """
 
 import tomllib
@@ -56,16 +58,18 @@ class Target:
 @cache
 def load_target(name: str = "cpu") -> Target:
     """Returns the shipped target of that name; device files in the same folder have another form (devices/)."""
-    from qmlir.dialects.nn.functions import FUNCTIONS  # a driver that only prints its options needs no dialect
+    from qmlir.dialects.nn import NN  # a driver that only prints its options needs no dialect
+    from qmlir.dialects.nn.quantizable import QuantizableOp
 
     files = [f for f in (resources.files("qmlir") / "targets").iterdir() if f.name.endswith(".toml")]
     tables: dict[str, dict[str, Any]] = {
         f.name.removesuffix(".toml"): tomllib.loads(f.read_text("utf-8")) for f in files
     }
-    known = sorted(name for name, table in tables.items() if "integer" in table)
+    known = sorted(name for name, table in tables.items() if "contract" in table)
     if name not in known:
         raise OptionError("target", f"must be one of {', '.join(known)}", got=name)
     data = tables[name]
-    functions = {op.name: tuple(data["functions"]) for op in FUNCTIONS}
-    integer = {**functions, **{op: tuple(types) for op, types in data["integer"].items()}}
-    return Target(data["name"], data["contract"], integer, dict(data["float"]), data.get("sum_bits", 32))
+    operations = [op for op in NN.operations if issubclass(op, QuantizableOp)]
+    integer = {op.name: op.INTEGER_FORM for op in operations if not op.WHY_FLOAT}
+    floating = {op.name: op.WHY_FLOAT for op in operations if op.WHY_FLOAT}
+    return Target(data["name"], data["contract"], integer, floating, data["sum_bits"])

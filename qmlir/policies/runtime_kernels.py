@@ -19,11 +19,11 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import ComparisonOp
 from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.nn.quantizable import data_operands, uniform, widest
 from qmlir.dialects.qmlir import MIXED, UNSIGNED
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.ir.names import INTEGER_OPERATOR
-from qmlir.policies.quantized_values import chooses_integers, data_operands, uniform, widest
 from qmlir.policies.runtimes import (
     BYTES,
     EXACT,
@@ -98,7 +98,7 @@ def depending_on_library(op: Operation, runtime: str) -> str:
 def _is_alike_in_onnxruntime(op: Operation, runtime: str) -> bool:
     """Whether an operation is known to give the same integers as in onnxruntime."""
     if isinstance(op, nn.MaximumOp | nn.MinimumOp):
-        return chooses_integers(op)
+        return op.chooses_integers()
     exact = isinstance(op, _ALIKE) and not isinstance(op, nn.AveragePool2DOp)
     return exact or op.name in RUNTIMES[runtime] or f"{op.name}/{_kernel(op)}" in ONNXRUNTIME_EXACT
 
@@ -151,7 +151,7 @@ def lacking(op: Operation, runtime: str, *, signed: bool = False) -> str:
     if not follows_litert(runtime) or isinstance(op, _ALIKE):
         return ""
     if isinstance(op, nn.MaximumOp | nn.MinimumOp):
-        return "" if chooses_integers(op) else "a choice between two scales"
+        return "" if op.chooses_integers() else "a choice between two scales"
     storage = _kernel(op, signed=signed)
     names = {op.name, f"{op.name}/{storage}"}
     others = {"i32", "mixed"} if isinstance(op, nn.RequantizeOp) else {"i16 by i8"}

@@ -14,8 +14,8 @@ from qmlir.analysis.channels import MARGIN, survey
 from qmlir.cli.main import main
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.quantizable import uniform
 from qmlir.frontends.onnx import load_onnx
-from qmlir.policies.quantized_values import uniform
 from tests.cli.small import write_small
 from tests.frontends.onnx.agreement import floats, model, node
 

@@ -16,9 +16,9 @@ from qmlir.devices.requirements import requirements
 from qmlir.devices.stored import trailing_zeros
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.qint.contraction import Conv2DOp
 from qmlir.frontends.onnx import load_onnx
-from qmlir.policies.quantized_values import uniform
 from tests.frontends.onnx.agreement import floats, model, node
 from tests.models.networks import sqnr
 from tests.transforms.npu.contractions import Convolution

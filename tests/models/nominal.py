@@ -8,12 +8,11 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qmlir.compiler import main_function
 from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.verify import verify
-from qmlir.policies.legality import stored_bias
-from qmlir.policies.quantized_values import uniform
 
 
 def nominal(module: ModuleOp) -> ModuleOp:
@@ -45,7 +44,7 @@ def nominal(module: ModuleOp) -> ModuleOp:
 
 def _set_bias(op: WeightedOp) -> None:
     """Steps of s_x · s_w become numbers."""
-    if (bias := stored_bias(op)) is not None:
+    if (bias := op.stored_bias()) is not None:
         steps = uniform(op.x).scale * np.array(uniform(op.w).scales)
         op.operands[2] = _constant(bias * steps, op)
 

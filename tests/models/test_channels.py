@@ -15,8 +15,8 @@ from qmlir.analysis.channels import survey
 from qmlir.compiler import Pipeline, main_function
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.quantizable import LEAST_FACTOR
 from qmlir.ir.interfaces import shape_of
-from qmlir.policies.legality import LEAST_FACTOR, factors
 from tests.models.networks import NETWORKS, split
 
 pytestmark = [pytest.mark.models, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -57,4 +57,4 @@ def test_every_channel_is_in_line(name: str, storage: str, shared: Find) -> None
     assert rows
     assert [row for row in rows if row.is_out_of_line] == []
     layers = [op for op in quantized.walk() if isinstance(op, WeightedOp) and is_quantized(op.y)]
-    assert all((factors(op) >= LEAST_FACTOR).all() for op in layers)
+    assert all((op.factors() >= LEAST_FACTOR).all() for op in layers)

@@ -15,7 +15,7 @@ import pytest
 import qmlir
 from qmlir.backends.cpu import Executable
 from qmlir.compiler import IMPORTED, Pipeline, main_function
-from qmlir.policies.quantized_values import uniform
+from qmlir.dialects.nn.quantizable import uniform
 from tests.frontends.tflite.files import RESOLVERS, interpreter, run
 from tests.frontends.tflite.trained import Difference
 from tests.models.networks import Array, sqnr

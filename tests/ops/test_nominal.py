@@ -20,6 +20,7 @@ from qmlir.compiler import main_function, to_integers
 from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import FunctionOp
+from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import AccumulatorScale, FixedScale, SameScale
 from qmlir.dialects.quant.types import UniformType
@@ -29,7 +30,6 @@ from qmlir.lowering.nn_to_qint.convert import LOWERINGS
 from qmlir.numerics import fixed_point
 from qmlir.numerics.calibration import choose_quantization
 from qmlir.numerics.schemas import SCHEMAS, Schema, choose_weight_quantization, weight_range
-from qmlir.policies.quantized_values import data_operands
 from tests.ops.samples import NN_SAMPLES, OPERATIONS, Array, Sample
 
 STEPS: dict[type[TensorOp], int] = {

@@ -8,13 +8,12 @@ from qmlir.backends.onnx.graph import Attributes, Tensor
 from qmlir.backends.onnx.values import Permutation, Values, channels_first
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import WindowOp
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.rewriting import tensor_name
-from qmlir.policies.legality import stored_bias
-from qmlir.policies.quantized_values import uniform
 
 exports: Forms[Values] = Forms()
 
@@ -100,7 +99,7 @@ def _added(op: WeightedOp, values: Values) -> Tensor:
     """Returns a narrow bias as int32, rounded to steps of s_x · s_w."""
     assert op.b is not None
     try:
-        added = stored_bias(op)
+        added = op.stored_bias()
     except UnsupportedError as why:
         raise NoForm("needs a constant bias that fits its sums", why.need, "quantize it with bias=int32") from None
     assert added is not None

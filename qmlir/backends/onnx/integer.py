@@ -18,14 +18,14 @@ from qmlir.backends.onnx.movement import along
 from qmlir.backends.onnx.reduction import pool_attributes
 from qmlir.backends.onnx.values import Permutation, Values, stored_dtype
 from qmlir.dialects import qint
+from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.qint import QINT
 from qmlir.dialects.qint.normalization import FRACTION
 from qmlir.dialects.qint.requantize import NarrowingOp
 from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.numerics import Int64s
-from qmlir.numerics.contracts import MULTIPLIER_BITS
-from qmlir.policies.quantized_values import uniform
+from qmlir.numerics.fixed_point import MULTIPLIER_BITS
 
 # ---------------------------------------------------------------------------------------------------------------
 # The table of forms of qint operations: operation class → the function that writes such an operation as ONNX nodes.

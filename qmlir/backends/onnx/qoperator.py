@@ -22,14 +22,13 @@ from qmlir.backends.onnx.values import Permutation, StoredValues, Values, identi
 from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import PointwiseOp
+from qmlir.dialects.nn.quantizable import data_values, is_weight, uniform
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.formats.onnx import ON_INTEGERS, WRITTEN
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.names import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.ir.rewriting import tensor_name
-from qmlir.policies.legality import fits_32_bits, is_accumulator, stored_bias
-from qmlir.policies.quantized_values import data_values, is_weight, uniform
 from qmlir.policies.runtime_kernels import followed_runtime
 from qmlir.policies.runtimes import rounding_of
 
@@ -177,16 +176,16 @@ def _require_sums(op: WeightedOp | nn.MatMulOp) -> None:
     onnxruntime adds products and a 32-bit bias in 32 bits; larger sums wrap around.
     """
     try:
-        fits = fits_32_bits(op)
+        fits = op.fits_32_bits()
     except UnsupportedError:
         raise NoOperator from None
-    if not fits or is_accumulator(op.y, op):
+    if not fits or op.is_accumulator(op.y):
         raise NoOperator
 
 
 def _bias(op: WeightedOp, values: StoredValues) -> Tensor | None:
     """Returns the bias as int32 in steps of s_x · s_w; None if there is no bias. The sums must fit 32 bits."""
-    stored = stored_bias(op)
+    stored = op.stored_bias()
     if stored is None or op.b is None:
         return None
     return values.graph.constant(stored.astype(np.int32), tensor_name(op.b))

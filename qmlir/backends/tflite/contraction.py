@@ -19,7 +19,6 @@ from qmlir.errors import QmlirWarning, UnsupportedError
 from qmlir.formats.tflite import SAME, VALID, same_padding
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
-from qmlir.policies.legality import stored_bias
 
 exports: Forms[Values] = Forms()
 
@@ -219,7 +218,7 @@ def _integers(op: WeightedOp) -> Array:
     if stored in (i32, i64) and op.b is not None and (array := constant(op.b)) is not None:
         return array
     try:
-        added = stored_bias(op) if isinstance(element, UniformType) else None
+        added = op.stored_bias() if isinstance(element, UniformType) else None
     except UnsupportedError as why:
         raise NoForm("needs a constant bias that fits its sums", why.need, "quantize it with bias=int32") from None
     if added is None:

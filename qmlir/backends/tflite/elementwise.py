@@ -13,11 +13,11 @@ from qmlir.backends.tflite.kernels import KERNELS, takes
 from qmlir.backends.tflite.values import INT8, MOVED, UINT8, Values, declared
 from qmlir.dialects import nn
 from qmlir.dialects.nn.elementwise import ComparisonOp, FunctionOp, OperandPairOp, ShiftOp, UnaryOp
+from qmlir.dialects.nn.quantizable import uniform
 from qmlir.formats.tflite import CLAMPS, COMPARISONS, WRITTEN, camel_case
 from qmlir.ir.interfaces import Array, TensorOp, element_of, shape_of
 from qmlir.ir.names import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.numerics import tables
-from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtime_kernels import compared_storage, lacking
 
 exports: Forms[Values] = Forms()

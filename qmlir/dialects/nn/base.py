@@ -21,9 +21,10 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import opt_prop_def
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.nn.quantizable import QuantizableOp
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.interfaces import Array, TensorOp, element_of
+from qmlir.ir.interfaces import Array, element_of
 from qmlir.ir.types import is_integer
 from qmlir.numerics.elementary.lanes import Lanes, N
 
@@ -99,7 +100,7 @@ def is_quantized(value: SSAValue) -> bool:
     return isinstance(element_of(value), UniformType)
 
 
-class NNOp(TensorOp, abc.ABC):
+class NNOp(QuantizableOp, abc.ABC):
     """An operation of a network.
 
     (N1) its data operands all have one plain type, or are all quantized; the kind of each is in `ELEMENTS`
@@ -108,10 +109,6 @@ class NNOp(TensorOp, abc.ABC):
 
     ELEMENTS: ClassVar[Elements] = Elements.F32 | Elements.QUANTIZED
     """The kinds of element types that its data operands may have."""
-
-    def data_operands(self) -> Sequence[SSAValue]:
-        """The operands that carry the network's data: all operands except a bias, a condition or indices."""
-        return self.operands
 
     def result_element(self, data: Attribute) -> Attribute:
         """The element type of the results when the data operands have the plain type `data`."""

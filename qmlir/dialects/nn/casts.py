@@ -1,23 +1,46 @@
 """Conversions between element types."""
 
+import abc
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import ml_dtypes
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, BoolAttr, TensorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import is_quantized
-from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of
+from qmlir.dialects.nn.quantizable import QuantizableOp
+from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.types import dtype_of, is_numpys_own
 from qmlir.ir.types import is_integer as is_integer_type
 
 
+class ConversionOp(QuantizableOp, abc.ABC):
+    """An operation that gives its elements another type; no data operand, as neither type may be quantized."""
+
+    WHY_FLOAT: ClassVar[str] = "it gives other types to plain numbers"
+
+    x = operand_def(TensorType)
+    y = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        return [shape_of(self.x)]
+
+    def infer_elements(self) -> Sequence[Attribute | None]:
+        return [None]
+
+    def data_operands(self) -> Sequence[SSAValue]:
+        return ()
+
+
 @irdl_op_definition
-class CastOp(TensorOp):
+class CastOp(ConversionOp):
     """Converts numbers to another element type.
 
     to an integer      integers keep their low bits; floats are rounded toward zero and saturate, NaN gives 0; for
@@ -31,18 +54,7 @@ class CastOp(TensorOp):
     """
 
     name = "nn.cast"
-    x = operand_def(TensorType)
     saturate = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
-    y = result_def(TensorType)
-
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
-
-    def infer_shapes(self) -> Sequence[Shape]:
-        return [shape_of(self.x)]
-
-    def infer_elements(self) -> Sequence[Attribute | None]:
-        return [None]
 
     def verify_(self) -> None:
         super().verify_()
@@ -61,24 +73,13 @@ class CastOp(TensorOp):
 
 
 @irdl_op_definition
-class BitcastOp(TensorOp):
+class BitcastOp(ConversionOp):
     """Reinterprets the bits of each element as another element type.
 
     (C1) both types have the same number of bits
     """
 
     name = "nn.bitcast"
-    x = operand_def(TensorType)
-    y = result_def(TensorType)
-
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
-
-    def infer_shapes(self) -> Sequence[Shape]:
-        return [shape_of(self.x)]
-
-    def infer_elements(self) -> Sequence[Attribute | None]:
-        return [None]
 
     def verify_(self) -> None:
         super().verify_()

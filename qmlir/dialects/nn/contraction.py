@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Sequence
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +12,14 @@ from xdsl.ir import SSAValue
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_operand_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.nn.base import Clamped, Elements, is_quantized
+from qmlir.dialects.nn.base import Clamped, Elements, is_float, is_quantized
+from qmlir.dialects.nn.movement import ConstantOp
+from qmlir.dialects.nn.quantizable import NARROW, Float64s, Int64s, Scales, Sums, uniform, widest
+from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.rules import AccumulatorScale, FreeScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import GroupedWindowOp, WindowOp, check_depthwise
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import (
     Array,
     Shape,
@@ -24,9 +28,32 @@ from qmlir.ir.interfaces import (
     matmul_shape,
     shape_of,
 )
+from qmlir.numerics.contracts import WIDE_LIMIT
+
+SAME_SCALE = 2.0**-20
+"""Two scales whose relative difference is below this are meant to be equal: float32 has 24 bits."""
 
 
-class WeightedOp(Clamped, abc.ABC):
+class ContractionOp(Clamped, abc.ABC):
+    """Sums of products, whose integer form may accumulate in the widest sums of the target."""
+
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
+
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = NARROW
+
+    y = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+
+    def is_accumulator(self, value: SSAValue) -> bool:
+        if value is not self.y:
+            return False
+        result = uniform(value)
+        plain = result.storage_width == 32 and result.is_signed and result.zero_points == (0,)
+        return plain and not result.is_per_axis and bool((self.factors() == 1).all()) and self.fits_32_bits()
+
+
+class WeightedOp(ContractionOp, abc.ABC):
     """A contraction of data with weights and an optional bias.
 
     The bias has shape [O]. On plain data it has the data's type. On quantized data it is quantized i32 with scale
@@ -37,9 +64,19 @@ class WeightedOp(Clamped, abc.ABC):
     (C1) the bias has one element for each output channel
     (C3) weights quantized per axis have one scale for each output channel
     (C4) the bias has the data's type; for quantized data it is f32, quantized i8, i16 or i32, or plain i32 or i64
-    """
 
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
+    The integer form requires that weights with a zero point are constant, because the zero point is subtracted from
+    them beforehand, and that the bias is constant and fits 48 bits in steps of the sums.
+
+    The sums count in steps of s_x · s_w, which differ by output channel. A bias q with the scale s_b and the zero point
+    z_b adds, rounded half to even,
+
+        rint((q − z_b) · s_b / (s_x · s_w))
+
+    A float bias has s_b = 1 and z_b = 0. A plain integer bias counts in the steps of the sums. A quantized 32-bit bias
+    does so too, so that its quotient is a whole number before rounding; an 8-bit or 16-bit bias has a scale of its own.
+    All values are known when the network is lowered: at run time, integers are added.
+    """
 
     CHANNEL_AXIS: ClassVar[int] = 0
     """The weight axis that indexes output channels."""
@@ -47,14 +84,15 @@ class WeightedOp(Clamped, abc.ABC):
     x = operand_def(TensorType)
     w = operand_def(TensorType)
     b = opt_operand_def(TensorType)
-    y = result_def(TensorType)
 
     traits = traits_def(FreeScale(), AccumulatorScale(data=0, weights=1, bias=2))
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$x `,` $w (`,` $b^)? attr-dict `:` type($x) `,` type($w) (`,` type($b)^)? `->` type($y)"
 
     def data_operands(self) -> Sequence[SSAValue]:
         return (self.x, self.w)
+
+    def is_weight(self, value: SSAValue) -> bool:
+        return value is self.w
 
     def output_channels(self) -> int:
         """The number of output channels, read from the shape of the weights."""
@@ -89,6 +127,93 @@ class WeightedOp(Clamped, abc.ABC):
         """The initial accumulators of the given shape: the bias broadcast along the last axis, or zeros."""
         start = bias[0].astype(dtype) if bias else np.zeros(self.output_channels(), dtype)
         return np.broadcast_to(start, shape).copy()
+
+    # -- the integer form ------------------------------------------------------------------------------------------
+
+    def check_integer_form(self) -> None:
+        if any(uniform(self.w).zero_points) and not isinstance(self.w.owner, ConstantOp):
+            raise UnsupportedError("computed weights with a zero point have no integer form")
+
+    def ratios(self, scales: Scales) -> npt.NDArray[Any]:
+        return scales.product(self.x, self.w) / scales(self.y)
+
+    def sums(self) -> Sums:
+        bounds = self._weight_sums() * widest(uniform(self.x))
+        if (bias := self.stored_bias()) is not None:
+            bounds = np.maximum(bounds + bias, bounds - bias - 1)  # i32 holds one more number below zero than above
+        return Sums(bounds, "the sum of products", by_channel=True)
+
+    def _weight_sums(self) -> Int64s:
+        """Returns Σ |w| for each output channel: exact for constant weights, else the most that their type allows."""
+        shape, channels = shape_of(self.w), self.output_channels()
+        if isinstance(self.w.owner, ConstantOp):
+            stored = np.moveaxis(self.centred(self.w.owner.value.array), self.CHANNEL_AXIS, 0)
+            return np.abs(stored.reshape(channels, prod(stored.shape[1:]))).sum(axis=1, dtype=np.int64)
+        weights = uniform(self.w)
+        most = max(abs(weights.storage_min), abs(weights.storage_max))
+        return np.full(channels, most * (prod(shape) // max(channels, 1)), np.int64)
+
+    def centred(self, stored: Array) -> Array:
+        """Returns stored weights minus their zero points, int32."""
+        _, zero_points = uniform(self.w).parameters_along(stored.ndim)
+        return stored.astype(np.int32) - zero_points.astype(np.int32)
+
+    def bias_constant(self) -> ConstantOp | None:
+        """The constant that holds the bias, also behind a dequantization; None if it is computed or absent."""
+        owner = self.b.owner if self.b is not None else None
+        if isinstance(owner, DequantizeCastOp) and is_quantized(owner.input):
+            owner = owner.input.owner
+        return owner if isinstance(owner, ConstantOp) else None
+
+    def bias_numbers(self) -> Float64s | None:
+        """The real numbers of a constant bias; None if the bias is computed or absent."""
+        constant = self.bias_constant()
+        if constant is None or self.b is None:
+            return None
+        stored, back = constant.value.array, self.b.owner
+        return np.asarray(back.evaluate(stored)[0] if isinstance(back, DequantizeCastOp) else stored, np.float64)
+
+    def bias_in_steps(self) -> Float64s | None:
+        """The bias in steps of the sums, before it is rounded; None if the bias is computed or absent.
+
+        Scales that are meant to be equal (`SAME_SCALE`) count as equal, because exporters round s_x · s_w to float32.
+        """
+        constant = self.bias_constant()
+        if constant is None or self.b is None:
+            return None
+        numbers, own = constant.value.array.astype(np.float64), element_of(constant.y)
+        if isinstance(own, UniformType):
+            numbers = numbers - np.array(own.zero_points)
+        elif not is_float(self.b):
+            return numbers
+        scales = np.array(own.scales) if isinstance(own, UniformType) else np.ones(1)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            ratios = scales / (uniform(self.x).scale * np.array(uniform(self.w).scales))
+            return numbers * np.where(np.abs(ratios - 1) < SAME_SCALE, 1.0, ratios)
+
+    def stored_bias(self) -> Int64s | None:
+        """The integers that the bias adds to the sums; None without a bias.
+
+        Raises:
+            UnsupportedError: The bias is computed at run time, or does not fit 48 bits.
+        """
+        if self.b is None:
+            return None
+        if (steps := self.bias_in_steps()) is None:
+            raise UnsupportedError(
+                "its bias is computed at run time; only a constant bias can be quantized", code="bias"
+            )
+        stored = np.rint(steps)
+        fits = np.abs(stored) <= WIDE_LIMIT  # false for NaN too
+        if not fits.all():
+            channel, scales = int((~fits).argmax()), uniform(self.w).scales
+            step = uniform(self.x).scale * scales[channel % len(scales)]
+            raise UnsupportedError(
+                f"its bias {stored[channel] * step:g} in channel {channel} does not fit "
+                f"{WIDE_LIMIT.bit_length() + 1} bits in steps of {step:g}",
+                code="bias",
+            )
+        return stored.astype(np.int64)
 
 
 @irdl_op_definition
@@ -187,7 +312,7 @@ class FullyConnectedOp(WeightedOp):
 
 
 @irdl_op_definition
-class MatMulOp(Clamped):
+class MatMulOp(ContractionOp):
     """y[…,m,n] = Σ_k lhs[…,m,k] · rhs[…,k,n], then the clamp; both operands may be computed values.
 
     lhs [B…,M,K], rhs [B…,K,N], y [B…,M,N]; the leading dimensions broadcast as in numpy.
@@ -197,13 +322,10 @@ class MatMulOp(Clamped):
     """
 
     name = "nn.matmul"
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
     lhs = operand_def(TensorType)
     rhs = operand_def(TensorType)
-    y = result_def(TensorType)
 
     traits = traits_def(FreeScale())
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
 
     def infer_shapes(self) -> Sequence[Shape]:
@@ -217,3 +339,18 @@ class MatMulOp(Clamped):
         for k in range(lhs.shape[-1]):
             y += lhs[..., :, k, None] * rhs[..., k, None, :]
         return (self.clamp(y),)
+
+    def ratios(self, scales: Scales) -> npt.NDArray[Any]:
+        return scales.product(self.lhs, self.rhs) / scales(self.y)
+
+    def sums(self) -> Sums:
+        bound = shape_of(self.lhs)[-1] * widest(uniform(self.lhs)) * widest(uniform(self.rhs))
+        return Sums.up_to(bound, "a sum of products")
+
+
+def real_bias(constant: ConstantOp) -> Float64s:
+    """The real numbers of a constant bias that is stored as floats or in a quantized type."""
+    numbers, own = constant.value.array.astype(np.float64), element_of(constant.y)
+    if not isinstance(own, UniformType):
+        return numbers
+    return (numbers - np.array(own.zero_points)) * np.array(own.scales)

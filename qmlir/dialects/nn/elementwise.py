@@ -4,16 +4,20 @@ import abc
 import math
 from collections.abc import Sequence
 from functools import reduce
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from xdsl.dialects.builtin import BoolAttr, TensorType, i1
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import Clamped, Elements, NNOp, is_unsigned
+from qmlir.dialects.nn.quantizable import BYTES, NARROW, Scales, Sums, uniform, widest
 from qmlir.dialects.quant.rules import FreeScale
+from qmlir.dialects.quant.types import UniformType
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, ScalarOp, Shape, broadcast_shape, element_of, shape_of
 from qmlir.ir.types import dtype_of, is_integer
 from qmlir.numerics.elementary.exponential import power
@@ -26,6 +30,9 @@ from qmlir.numerics.elementary.trigonometric import float_remainder, floored_rem
 
 _BLOCK = 1 << 16
 """How many elements `UnaryOp.evaluate` computes at a time."""
+
+SUM_EXPONENTS = (-32, 29)
+"""Bounds of e: the larger of the two factors of a sum is m · 2^e with m in [1/2, 1) (qint.add)."""
 
 
 class PointwiseOp(NNOp, abc.ABC):
@@ -82,6 +89,9 @@ class FunctionOp(UnaryOp, ScalarOp, abc.ABC):
 
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
 
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = NARROW
+    """Tables of all results; for 16 bits of breakpoints with lines between them, where that is exact enough."""
+
     DOMAIN: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     """The closed interval on which the function has a value, finite or infinite; float arguments outside give NaN."""
 
@@ -96,6 +106,13 @@ class FunctionOp(UnaryOp, ScalarOp, abc.ABC):
         sine is stored as 1.0024, outside the domain.
         """
         return self.function(Lanes(np.clip(x, *self.DOMAIN))).array
+
+    def domain_bounds(self, element: UniformType) -> tuple[float | None, float | None]:
+        """The ends of the function's domain; an end is None unless the type can represent numbers beyond it."""
+        low, high = self.DOMAIN
+        scales, points = np.array(element.scales), np.array(element.zero_points)
+        least, most = ((q - points) * scales for q in (element.storage_min, element.storage_max))
+        return low if least.min() < low else None, high if most.max() > high else None
 
     def formula(self, *operands: N) -> N:
         (x,) = operands
@@ -122,17 +139,27 @@ class OperandPairOp(PointwiseOp, abc.ABC):
     def data_operands(self) -> Sequence[SSAValue]:
         return (self.lhs, self.rhs)
 
+    def has_words(self) -> bool:
+        """Whether a value has more than 8 bits, so that a table of pairs of bytes cannot compute the operation."""
+        return any(uniform(value).storage_width > 8 for value in (self.lhs, self.rhs, self.y))
+
 
 # ---------------------------------------------------------------------------------------------------------------
 # Elementwise arithmetic on two operands, whose shapes broadcast as in numpy.
 
 
-class BinaryOp(OperandPairOp, Clamped, abc.ABC):
-    """An elementwise operation on two tensors with a fused clamp."""
+class ArithmeticOp(OperandPairOp, abc.ABC):
+    """An operation of two numbers that has an integer form."""
 
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
 
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = NARROW
+
     traits = traits_def(FreeScale())
+
+
+class BinaryOp(ArithmeticOp, Clamped, abc.ABC):
+    """An elementwise operation on two tensors with a fused clamp."""
 
     @abc.abstractmethod
     def combine(self, lhs: N, rhs: N) -> N:
@@ -143,8 +170,19 @@ class BinaryOp(OperandPairOp, Clamped, abc.ABC):
         return self.clamped(self.combine(lhs, rhs))
 
 
+class SumOp(BinaryOp, abc.ABC):
+    """A sum or difference, whose integer form brings both operands to one scale by two multipliers and one shift."""
+
+    def ratios(self, scales: Scales) -> npt.NDArray[Any]:
+        return np.concatenate([scales(self.lhs), scales(self.rhs)]) / scales(self.y)
+
+    def factors_fit(self) -> bool:
+        exponent = math.frexp(float(self.factors().max()))[1]
+        return SUM_EXPONENTS[0] <= exponent <= SUM_EXPONENTS[1]
+
+
 @irdl_op_definition
-class AddOp(BinaryOp):
+class AddOp(SumOp):
     """y = lhs + rhs, then the clamp."""
 
     name = "nn.add"
@@ -154,7 +192,7 @@ class AddOp(BinaryOp):
 
 
 @irdl_op_definition
-class SubOp(BinaryOp):
+class SubOp(SumOp):
     """y = lhs − rhs, then the clamp."""
 
     name = "nn.sub"
@@ -172,30 +210,36 @@ class MulOp(BinaryOp):
     def combine(self, lhs: N, rhs: N) -> N:
         return lhs * rhs
 
+    def ratios(self, scales: Scales) -> npt.NDArray[Any]:
+        return scales(self.lhs) * scales(self.rhs) / scales(self.y)
 
-class PlainPairOp(OperandPairOp, abc.ABC):
-    """An operation on two tensors without a clamp; most subclasses accept no quantized data."""
+    def sums(self) -> Sums:
+        return product_of(self)
 
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+
+def product_of(op: OperandPairOp) -> Sums:
+    """The product of an operation's two operands."""
+    return Sums.up_to(widest(uniform(op.lhs)) * widest(uniform(op.rhs)), "a product")
 
 
 @irdl_op_definition
-class DivOp(PlainPairOp):
+class DivOp(ArithmeticOp):
     """y = lhs / rhs; integer quotients are rounded toward zero and are 0 where the divisor is 0."""
 
     name = "nn.div"
-
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
-
-    traits = traits_def(FreeScale())
 
     def formula(self, *operands: N) -> N:
         lhs, rhs = operands
         return lhs / rhs if lhs.is_float else lhs.quotient(rhs, unsigned=self.unsigned)
 
+    def ratios(self, scales: Scales) -> npt.NDArray[Any]:
+        if not self.has_words():
+            return super().ratios(scales)
+        return scales(self.lhs) / (scales(self.rhs) * scales(self.y))
+
 
 @irdl_op_definition
-class ModOp(PlainPairOp):
+class ModOp(OperandPairOp):
     """The exact remainder of lhs / rhs with the sign of the divisor; with `truncated`, the sign of the dividend.
 
     If the divisor is 0, the result is 0 for integers and NaN for floats. Where a float remainder has the wrong sign,
@@ -203,6 +247,8 @@ class ModOp(PlainPairOp):
     """
 
     name = "nn.mod"
+    WHY_FLOAT: ClassVar[str] = "it computes on plain integers only"
+
     truncated = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
 
     ELEMENTS: ClassVar[Elements] = Elements.F32 | Elements.INTEGERS
@@ -222,7 +268,7 @@ class ModOp(PlainPairOp):
 
 
 @irdl_op_definition
-class PowOp(PlainPairOp):
+class PowOp(OperandPairOp):
     """y = lhs ^ rhs.
 
     Floats are computed in f64 and rounded once. Integers wrap around: for exponents above 63 only the parity of the
@@ -230,6 +276,9 @@ class PowOp(PlainPairOp):
     """
 
     name = "nn.pow"
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+
+    WHY_FLOAT: ClassVar[str] = "powers of two tensors have no integer form on this target"
 
     def formula(self, *operands: N) -> N:
         base, exponent = operands
@@ -248,30 +297,36 @@ class PowOp(PlainPairOp):
 
 
 @irdl_op_definition
-class SquaredDifferenceOp(OperandPairOp):
+class SquaredDifferenceOp(ArithmeticOp):
     """y = (lhs − rhs)²; each float step is rounded separately, integers wrap around."""
 
     name = "nn.squared_difference"
-
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
-
-    traits = traits_def(FreeScale())
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = BYTES
 
     def formula(self, *operands: N) -> N:
         difference = operands[0] - operands[1]
         return difference * difference
 
 
-class ChoosingPairOp(PlainPairOp, abc.ABC):
-    """A maximum, minimum or PReLU: an operation on two tensors without a clamp that also has a quantized form."""
+class ExtremumOp(ArithmeticOp, abc.ABC):
+    """A maximum or minimum of two elements.
 
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
+    The integer form compares stored integers if operands and result have one quantized type. Else it is a table of all
+    pairs, which requires operands of 8 bits.
+    """
 
-    traits = traits_def(FreeScale())
+    def chooses_integers(self) -> bool:
+        """Whether stored integers can be compared directly, because operands and result have the same type."""
+        return uniform(self.lhs) == uniform(self.rhs) == uniform(self.y)
+
+    def check_integer_form(self) -> None:
+        wide = any(uniform(value).storage_width > 8 for value in (self.lhs, self.rhs))
+        if wide and not self.chooses_integers():
+            raise UnsupportedError("a choice between two scales has an integer form of 8 bits only", code="precision")
 
 
 @irdl_op_definition
-class MaximumOp(ChoosingPairOp):
+class MaximumOp(ExtremumOp):
     """The greater of the two elements; NaN where either is NaN."""
 
     name = "nn.maximum"
@@ -281,7 +336,7 @@ class MaximumOp(ChoosingPairOp):
 
 
 @irdl_op_definition
-class MinimumOp(ChoosingPairOp):
+class MinimumOp(ExtremumOp):
     """The lesser of the two elements; NaN where either is NaN."""
 
     name = "nn.minimum"
@@ -291,7 +346,7 @@ class MinimumOp(ChoosingPairOp):
 
 
 @irdl_op_definition
-class PReluOp(ChoosingPairOp):
+class PReluOp(ArithmeticOp):
     """y = lhs where it is not negative, else lhs · rhs: a leaky ReLU whose slopes are a tensor."""
 
     name = "nn.prelu"
@@ -300,15 +355,29 @@ class PReluOp(ChoosingPairOp):
         x, slope = operands
         return x.less(0, unsigned=self.unsigned).choose(x * slope, x)
 
+    def ratios(self, scales: Scales) -> npt.NDArray[Any]:
+        if not self.has_words():
+            return super().ratios(scales)
+        x, slope, result = scales(self.lhs), scales(self.rhs), scales(self.y)
+        return np.concatenate([x / result, x * slope / result])
+
+    def sums(self) -> Sums:
+        return product_of(self) if self.has_words() else super().sums()
+
 
 # ---------------------------------------------------------------------------------------------------------------
 # Comparisons, tests for NaN and infinity, and the selection between two tensors by a condition.
+
+
+YIELDS_TRUTH = "it yields truth values, and its operands are read as they are"
 
 
 class ComparisonOp(OperandPairOp, abc.ABC):
     """A comparison of two elements, as i1; false if either is NaN."""
 
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+
+    WHY_FLOAT: ClassVar[str] = YIELDS_TRUTH
 
     def result_element(self, data: Attribute) -> Attribute:
         return i1
@@ -350,6 +419,8 @@ class PredicateOp(UnaryOp, abc.ABC):
     """Whether a float has a property, as i1."""
 
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS
+
+    WHY_FLOAT: ClassVar[str] = YIELDS_TRUTH
 
     def result_element(self, data: Attribute) -> Attribute:
         return i1
@@ -404,6 +475,8 @@ class WhereOp(PointwiseOp):
 
     ELEMENTS: ClassVar[Elements] = Elements.PLAIN
 
+    WHY_FLOAT: ClassVar[str] = "a choice between two scales has no integer form on this target"
+
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$condition `,` $lhs `,` $rhs attr-dict `:` type($condition) `,` type($lhs) `,` type($rhs) `->` type($y)"
@@ -426,10 +499,15 @@ class WhereOp(PointwiseOp):
 # Bitwise operations on integers; on i1 they are the logical operations.
 
 
+COMPUTES_ON_BITS = "it computes on bits"
+
+
 class BitwiseOp(OperandPairOp, abc.ABC):
     """A bitwise operation on two operands."""
 
     ELEMENTS: ClassVar[Elements] = Elements.INTEGERS | Elements.BOOL
+
+    WHY_FLOAT: ClassVar[str] = COMPUTES_ON_BITS
 
 
 @irdl_op_definition
@@ -470,6 +548,8 @@ class NotOp(UnaryOp):
 
     ELEMENTS: ClassVar[Elements] = Elements.INTEGERS | Elements.BOOL
 
+    WHY_FLOAT: ClassVar[str] = COMPUTES_ON_BITS
+
     def formula(self, *operands: N) -> N:
         (x,) = operands
         return x ^ (1 if element_of(self.x) == i1 else -1)
@@ -479,6 +559,8 @@ class ShiftOp(OperandPairOp, abc.ABC):
     """lhs shifted by rhs bits; a count that is negative or at least the type's width shifts every bit out."""
 
     ELEMENTS: ClassVar[Elements] = Elements.INTEGERS
+
+    WHY_FLOAT: ClassVar[str] = COMPUTES_ON_BITS
 
     def inside(self, count: N) -> N:
         """Whether a shift count is less than the type's width, and not negative."""

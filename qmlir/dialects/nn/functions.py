@@ -2,14 +2,17 @@
 
 import abc
 import math
-from typing import ClassVar
+from typing import Any, ClassVar
 
+import numpy.typing as npt
 from xdsl.dialects.builtin import AnyFloat, BoolAttr, FloatAttr
 from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 
 from qmlir.dialects.nn.base import Clamped, Elements
 from qmlir.dialects.nn.elementwise import FunctionOp, StepOp
+from qmlir.dialects.nn.quantizable import ALL_STORAGES, Scales, uniform
 from qmlir.dialects.quant.rules import FixedScale, FreeScale
+from qmlir.errors import UnsupportedError
 from qmlir.numerics.elementary import exponential, trigonometric
 from qmlir.numerics.elementary.exponential import erfc, expm1, sigmoid, softplus, tanh
 from qmlir.numerics.elementary.lanes import N
@@ -335,8 +338,15 @@ class ProbabilityOp(FunctionOp, abc.ABC):
     traits = traits_def(FixedScale(1 / 256, zero_point=-128, symmetric_scale=1 / 128))
 
 
+class LinearOp(FunctionOp, abc.ABC):
+    """A function that is linear between its bounds: its integer form is a clamped requantization, without a table."""
+
+    def ratios(self, scales: Scales) -> npt.NDArray[Any]:
+        return scales(self.x) / scales(self.y)
+
+
 @irdl_op_definition
-class ReluOp(SignOfOp):
+class ReluOp(SignOfOp, LinearOp):
     """relu(x) = max(x, 0)."""
 
     name = "nn.relu"
@@ -353,7 +363,7 @@ class ReluOp(SignOfOp):
 
 
 @irdl_op_definition
-class ClampOp(FreeFunctionOp, Clamped):
+class ClampOp(FreeFunctionOp, LinearOp, Clamped):
     """clamp(x) = min(max(x, `min`), `max`); either bound may be absent."""
 
     name = "nn.clamp"
@@ -386,10 +396,19 @@ class TanhOp(UnitFunctionOp):
 
 
 @irdl_op_definition
-class RequantizeOp(FreeFunctionOp):
-    """The same real values under another quantized type; the identity on floats."""
+class RequantizeOp(FreeFunctionOp, LinearOp):
+    """The same real values under another quantized type; the identity on floats.
+
+    The integer form requires that 32-bit data have zero point 0.
+    """
 
     name = "nn.requantize"
+
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = ALL_STORAGES
+
+    def check_integer_form(self) -> None:
+        if uniform(self.x).storage_width == 32 and any(uniform(self.x).zero_points):
+            raise UnsupportedError("32-bit data with a zero point have no integer form")
 
     def function(self, x: N) -> N:
         return x

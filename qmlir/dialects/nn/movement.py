@@ -33,6 +33,7 @@ from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import Elements, NNOp
+from qmlir.dialects.nn.quantizable import ALL_STORAGES, QuantizableOp
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType, storage_tensor
 from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of
@@ -89,17 +90,15 @@ class ConstantOp(TensorOp):
             )
 
 
-class MovementOp(TensorOp, abc.ABC):
-    """An operation that moves elements of any type unchanged."""
+class MovementOp(QuantizableOp, abc.ABC):
+    """An operation that moves elements of any type unchanged; in `operands`, indices follow the data."""
+
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = ALL_STORAGES
 
     y = result_def(TensorType)
 
     traits = traits_def(SameScale())
     irdl_options = (ParsePropInAttrDict(),)
-
-    def data_operands(self) -> Sequence[SSAValue]:
-        """The operands whose elements move; they come first, and operands of indices follow them."""
-        return self.operands
 
     def infer_elements(self) -> Sequence[Attribute | None]:
         return [element_of(self.operands[0])]
@@ -481,6 +480,8 @@ class ScatterReduceNDOp(NNOp):
     """
 
     name = "nn.scatter_reduce_nd"
+    WHY_FLOAT: ClassVar[str] = "it combines numbers where it puts them, and takes no quantized ones"
+
     x = operand_def(TensorType)
     updates = operand_def(TensorType)
     indices = operand_def(TensorType)
@@ -521,6 +522,8 @@ class TopKOp(NNOp):
     """
 
     name = "nn.top_k"
+    WHY_FLOAT: ClassVar[str] = "its results are indices, and its operand is read as it is"
+
     x = operand_def(TensorType)
     axis = prop_def(IntegerAttr.constr(i64))
     k = prop_def(IntegerAttr.constr(i64))

@@ -3,19 +3,34 @@
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
-from typing import ClassVar
+from math import ceil, log2, prod
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, TensorType, i64
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import Elements, NNOp
+from qmlir.dialects.nn.quantizable import BYTES, NARROW, Scales, Sums, uniform, widest
 from qmlir.dialects.quant.rules import FixedScale, FreeScale
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, Shape, shape_of
 from qmlir.numerics.elementary.exponential import exp, log, power
+from qmlir.numerics.elementary.gemmlowp import LOGARITHM_BITS
 from qmlir.numerics.elementary.lanes import Lanes, N
+
+
+def check_share(op: "SoftmaxOp | LpNormalizationOp", least: int) -> None:
+    """Checks the scale of a result in [−1, 1].
+
+    Raises:
+        UnsupportedError: The scale is not between 2^least and 1.
+    """
+    scale = uniform(op.y).scale
+    if not 2.0**least <= scale <= 1:
+        raise UnsupportedError(f"its result's scale {scale:g} is not between 2^{least} and 1", code="factor")
 
 
 class ExponentialsOp(NNOp, abc.ABC):
@@ -25,6 +40,9 @@ class ExponentialsOp(NNOp, abc.ABC):
     """
 
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
+
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = NARROW
+
     x = operand_def(TensorType)
     axis = prop_def(IntegerAttr.constr(i64))
     y = result_def(TensorType)
@@ -59,10 +77,20 @@ class SoftmaxOp(ExponentialsOp):
     """y = exp(x − m) / Σ exp(x − m) along `axis`, where m is the maximum along the axis.
 
     (C1) the axis lies within the rank and is not empty
+
+    The integer form requires a result's scale between 2^−19 and 1 and at most `MOST_SHARES` elements along the axis.
     """
 
     name = "nn.softmax"
     traits = traits_def(FixedScale(1 / 256, zero_point=-128, symmetric_scale=1 / 128, least_scale=2.0**-19))
+
+    MOST_SHARES: ClassVar[int] = 1 << 18
+    """The most elements along the axis on quantized types: their exponentials are summed in 62 bits."""
+
+    def check_integer_form(self) -> None:
+        check_share(self, -19)
+        if (count := shape_of(self.x)[self.axis.value.data]) > self.MOST_SHARES:
+            raise UnsupportedError(f"its sum of {count} exponentials does not fit 62 bits", code="accumulator")
 
     def parts(self, shifted: Array, e: Array, total: Array) -> Array:
         return e / total
@@ -85,6 +113,16 @@ class LogSoftmaxOp(ExponentialsOp):
 
     def parts(self, shifted: Array, e: Array, total: Array) -> Array:
         return shifted - log(Lanes(total)).array
+
+    def fraction_bits(self) -> int:
+        """The fraction bits of the i32 sums: as many as the least value of the result leaves room for."""
+        result = uniform(self.y)
+        least = result.scale * (result.zero_point - result.storage_min)
+        whole = ceil(log2(least)) if least > 1 else 0
+        return max(0, min(LOGARITHM_BITS, 31 - whole))
+
+    def ratios(self, scales: Scales) -> npt.NDArray[Any]:
+        return scales.dtype(2.0 ** -self.fraction_bits()) / scales(self.y)
 
 
 class NormalizationOp(NNOp, abc.ABC):
@@ -137,6 +175,8 @@ class OverTrailingOp(NormalizationOp, abc.ABC):
     (C2) epsilon is not negative
     """
 
+    WHY_FLOAT: ClassVar[str] = "its root and its division have no integer form on this target"
+
     epsilon = prop_def(FloatAttr[AnyFloat])
 
     def split(self) -> tuple[int, int, int]:
@@ -187,9 +227,13 @@ class LpNormalizationOp(NormalizationOp):
 
     (C1) the axis lies within the rank and there are elements along it
     (C2) p is 1 or 2
+
+    The integer form requires p = 2 and a result's scale between 2^−16 and 1.
     """
 
     name = "nn.lp_normalization"
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = BYTES
+
     p = prop_def(IntegerAttr.constr(i64))
 
     def split(self) -> tuple[int, int, int]:
@@ -204,6 +248,15 @@ class LpNormalizationOp(NormalizationOp):
     def normalized(self, x: Array) -> Array:
         size = np.sqrt(in_order(x * x)) if self.p.value.data == 2 else in_order(np.abs(x))
         return x / np.where(size == 0, 1.0, size)
+
+    def check_integer_form(self) -> None:
+        if self.p.value.data != 2:
+            raise UnsupportedError("its division by a sum of magnitudes has no integer form on this target")
+        check_share(self, -16)
+
+    def sums(self) -> Sums:
+        bound = shape_of(self.x)[self.axis.value.data] * widest(uniform(self.x)) ** 2
+        return Sums.up_to(bound, "the sum of squares along its axis")
 
 
 @dataclass(frozen=True)
@@ -229,6 +282,7 @@ class LocalResponseNormalizationOp(NNOp):
     """
 
     name = "nn.local_response_normalization"
+    WHY_FLOAT: ClassVar[str] = "its power and its division have no integer form on this target"
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
 
     x = operand_def(TensorType)

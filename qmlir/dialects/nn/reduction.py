@@ -6,12 +6,14 @@ from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, IntegerAttr, TensorType, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import Elements, NNOp, is_quantized
+from qmlir.dialects.nn.quantizable import BYTES, NARROW, Scales, Sums, uniform, widest
 from qmlir.dialects.quant.rules import FreeScale, SameScale
 from qmlir.dialects.windows import WindowOp, pair
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
@@ -67,14 +69,28 @@ class AccumulationOp(ReductionOp, abc.ABC):
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
 
+class ReduceToSumOp(AccumulationOp, abc.ABC):
+    """A sum or mean along axes, whose integer form sums stored integers."""
+
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
+
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = NARROW
+
+    traits = traits_def(FreeScale())
+
+    def count(self) -> int:
+        """The number of elements combined into each result element."""
+        return prod(shape_of(self.x)[axis] for axis in self.axes.get_values())
+
+    def sums(self) -> Sums:
+        return Sums.up_to(self.count() * widest(uniform(self.x)), "the sum along its axes")
+
+
 @irdl_op_definition
-class ReduceSumOp(AccumulationOp):
+class ReduceSumOp(ReduceToSumOp):
     """y = the sum along `axes`; 0 for no elements."""
 
     name = "nn.reduce_sum"
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
-
-    traits = traits_def(FreeScale())
 
     def reduced(self, rows: Array) -> Array:
         return accumulated(np.add, rows)[-1].astype(rows.dtype)
@@ -82,9 +98,12 @@ class ReduceSumOp(AccumulationOp):
     def identity(self) -> float:
         return 0
 
+    def ratios(self, scales: Scales) -> npt.NDArray[Any]:
+        return scales(self.x) / scales(self.y)
+
 
 @irdl_op_definition
-class ReduceMeanOp(AccumulationOp):
+class ReduceMeanOp(ReduceToSumOp):
     """y = the mean along `axes`: the sum in f64 divided by the number of elements, rounded once; NaN for no elements.
 
     (C2) quantized data have at least one element along the axes, since NaN has no stored integer
@@ -92,12 +111,6 @@ class ReduceMeanOp(AccumulationOp):
 
     name = "nn.reduce_mean"
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
-
-    traits = traits_def(FreeScale())
-
-    def count(self) -> int:
-        """The number of elements averaged into each result element."""
-        return prod(shape_of(self.x)[axis] for axis in self.axes.get_values())
 
     def infer_shapes(self) -> Sequence[Shape]:
         shapes = super().infer_shapes()
@@ -112,12 +125,16 @@ class ReduceMeanOp(AccumulationOp):
     def identity(self) -> float:
         return np.nan
 
+    def ratios(self, scales: Scales) -> npt.NDArray[Any]:
+        return scales(self.x) / (scales(self.y) * scales.dtype(self.count()))
+
 
 @irdl_op_definition
 class ReduceProdOp(AccumulationOp):
     """y = the product along `axes`; 1 for no elements."""
 
     name = "nn.reduce_prod"
+    WHY_FLOAT: ClassVar[str] = "its products have no integer form on this target"
 
     def reduced(self, rows: Array) -> Array:
         return accumulated(np.multiply, rows)[-1].astype(rows.dtype)
@@ -140,6 +157,8 @@ class ExtremeOp(ReductionOp, abc.ABC):
     """The greatest or the least element; on i1, whether any element or every element is true."""
 
     ELEMENTS: ClassVar[Elements] = Elements.PLAIN | Elements.QUANTIZED
+
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = BYTES
 
     traits = traits_def(SameScale())
 
@@ -206,6 +225,9 @@ class AlongAxisOp(NNOp, abc.ABC):
         return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
 
 
+YIELDS_PLACES = "its results are places, and its operand is read as it is"
+
+
 class ArgumentOp(AlongAxisOp, abc.ABC):
     """The i64 index along `axis` of the first (with `last`, the last) extreme element; NaN is the most extreme value.
 
@@ -214,6 +236,8 @@ class ArgumentOp(AlongAxisOp, abc.ABC):
     (C1) the axis lies within the rank
     (C2) the axis is not empty
     """
+
+    WHY_FLOAT: ClassVar[str] = YIELDS_PLACES
 
     last = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
 
@@ -296,6 +320,7 @@ class CumulativeSumOp(CumulativeOp):
     """y[i] = x[0] + … + x[i] along `axis`."""
 
     name = "nn.cumulative_sum"
+    WHY_FLOAT: ClassVar[str] = "its sums have no integer form on this target"
     START: ClassVar[int] = 0
 
     def gathered(self, rows: Array) -> Array:
@@ -307,6 +332,7 @@ class CumulativeProductOp(CumulativeOp):
     """y[i] = x[0] · … · x[i] along `axis`."""
 
     name = "nn.cumulative_product"
+    WHY_FLOAT: ClassVar[str] = "its products have no integer form on this target"
     START: ClassVar[int] = 1
 
     def gathered(self, rows: Array) -> Array:
@@ -357,6 +383,8 @@ class WindowPoolOp(NNOp, WindowOp, abc.ABC):
 class PoolOp(WindowPoolOp, abc.ABC):
     """A pool whose result has the scale and zero point of its input."""
 
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = NARROW
+
     traits = traits_def(SameScale())
 
 
@@ -380,6 +408,7 @@ class MaxPoolIndices2DOp(WindowPoolOp):
     """
 
     name = "nn.max_pool2d_indices"
+    WHY_FLOAT: ClassVar[str] = YIELDS_PLACES
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
     def result_element(self, data: Attribute) -> Attribute:
@@ -445,6 +474,9 @@ class GlobalAveragePoolOp(NNOp):
 
     name = "nn.global_average_pool"
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
+
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = NARROW
+
     x = operand_def(TensorType)
     y = result_def(TensorType)
 
@@ -465,3 +497,14 @@ class GlobalAveragePoolOp(NNOp):
         # np.add.accumulate adds in order; np.sum would add pairwise.
         total = np.add.accumulate(rows, axis=1, dtype=x.dtype)[:, -1]
         return ((total / x.dtype.type(rows.shape[1]))[:, None, None, :],)
+
+    def count(self) -> int:
+        """The number of elements averaged into each result element."""
+        _, rows, columns, _ = shape_of(self.x)
+        return rows * columns
+
+    def sums(self) -> Sums:
+        return Sums.up_to(self.count() * widest(uniform(self.x)), "the sum over the image")
+
+    def ratios(self, scales: Scales) -> npt.NDArray[Any]:
+        return scales(self.x) / (scales(self.y) * scales.dtype(self.count()))

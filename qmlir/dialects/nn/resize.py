@@ -2,18 +2,27 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from math import prod
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 from xdsl.dialects.builtin import StringAttr, TensorType
 from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interpolation import InterpolationOp
 from qmlir.dialects.nn.base import Elements, NNOp
+from qmlir.dialects.nn.contraction import SAME_SCALE
+from qmlir.dialects.nn.quantizable import ACCUMULATOR_MAX, NARROW, Float64s, Scales, uniform, widest
 from qmlir.dialects.quant.rules import FreeScale
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, Shape, shape_of
+from qmlir.numerics import fixed_point
 from qmlir.numerics.elementary.lanes import I64, Lanes, N
+
+INTERPOLATION_BITS = 15
+"""The most fraction bits of an interpolation weight."""
 
 # ---------------------------------------------------------------------------------------------------------------
 # Resizing of images by interpolation.
@@ -24,9 +33,14 @@ class ResizeOp(NNOp, InterpolationOp):
     """A resize: each element is a weighted sum of neighbours, one axis after another (dialects/interpolation.py).
 
     The f64 weights are rounded to the element type; then each product and each sum is rounded to it.
+
+    The integer form requires, unless it `rounds_itself`, that some number of fraction bits of the weights makes sums of
+    32 bits, and that results with these weights are off by at most half a step.
     """
 
     name = "nn.resize"
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = NARROW
+
     x = operand_def(TensorType)
     y = result_def(TensorType)
 
@@ -42,6 +56,54 @@ class ResizeOp(NNOp, InterpolationOp):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         return (self.interpolated(inputs[0]),)
+
+    def float32_weights(self) -> list[Float64s]:
+        """The weights of each axis rounded to f32, as float networks and model files hold them."""
+        return [weights.astype(np.float32).astype(np.float64) for _, _, weights in self.tables()]
+
+    def fixed_weights(self) -> tuple[int, list[npt.NDArray[np.int32]]]:
+        """(b, weights of each axis as multiples of 2^−b), with as many bits as fit 32-bit sums along all axes.
+
+        Raises:
+            UnsupportedError: No b fits 32-bit sums, or the result could be off by more than half a step.
+        """
+        real = self.float32_weights()
+        element = uniform(self.x)
+        for bits in range(INTERPOLATION_BITS, 0, -1):
+            stored = [fixed_point.fixed_point_rows(w, bits) for w in real]
+            sums = prod(int(np.abs(w.astype(np.int64)).sum(axis=1).max(initial=0)) for w in stored)
+            if sums * widest(element) <= ACCUMULATOR_MAX:
+                break
+        else:
+            raise UnsupportedError("its weighted sums do not fit a 32-bit accumulator", code="accumulator")
+        norms = [float(np.abs(w).sum(axis=1).max(initial=0)) for w in real]
+        half = (element.storage_max - element.storage_min) / 2
+        away = 0.0
+        for axis, (weights, rounded) in enumerate(zip(real, stored, strict=True)):
+            errors = rounded / (1 << bits) - weights
+            each = np.abs(errors).sum(axis=1) * half + np.abs(errors.sum(axis=1)) * widest(element)
+            away += float(each.max(initial=0)) * prod(n for other, n in enumerate(norms) if other != axis)
+        away *= element.scale / uniform(self.y).scale
+        if away > 0.5:
+            raise UnsupportedError(f"its weights in {bits} bits would be up to {away:.2g} steps of its result off")
+        return bits, stored
+
+    def rounds_itself(self) -> bool:
+        """Whether a 16-bit interpolation keeps scale and zero point, and its weights are ≥ 0 and sum to 1.
+
+        Such an interpolation rounds its own 64-bit sums. All others need 32-bit sums and a requantization.
+        """
+        data, result = uniform(self.x), uniform(self.y)
+        same = (data.scale, data.zero_point) == (result.scale, result.zero_point)
+        weights = self.float32_weights()
+        parts = all(bool((w >= 0).all()) and np.allclose(w.sum(axis=1), 1, atol=SAME_SCALE) for w in weights)
+        return data.storage_width > 8 and same and parts
+
+    def ratios(self, scales: Scales) -> npt.NDArray[Any]:
+        if self.rounds_itself():
+            return super().ratios(scales)
+        bits, weights = self.fixed_weights()
+        return scales(self.x) / (scales(self.y) * scales.dtype(1 << bits * len(weights)))
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -142,6 +204,8 @@ class SampleOp(NNOp):
     """
 
     name = "nn.sample"
+    WHY_FLOAT: ClassVar[str] = "its weights are computed at run time"
+
     x = operand_def(TensorType)
     places = operand_def(TensorType)
     method = prop_def(StringAttr)

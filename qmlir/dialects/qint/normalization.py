@@ -15,6 +15,7 @@ from qmlir.dialects.qint.requantize import ZERO, Narrow, NarrowingOp, QIntOp, in
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics.elementary.gemmlowp import (
+    LOGARITHM_BITS,
     half_away,
     inverse_root,
     leading_zeros,
@@ -220,10 +221,6 @@ class SoftmaxOp(ExponentialsOp, NarrowingOp):
             raise VerifyException(f"'{self.name}' has too many elements along axis {self.axis.value.data}: {total}")
         if division == "exact" and 2 * largest * unit > 1 << 62:  # S4
             raise VerifyException(f"'{self.name}' has exponentials up to {largest}, too large for a unit of {unit}")
-
-
-LOGARITHM_BITS = 26
-"""The greatest `fraction` of `LogSoftmaxOp`, and the number of fraction bits of its logarithms."""
 
 
 @dataclass(frozen=True)

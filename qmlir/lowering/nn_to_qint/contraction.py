@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.qint.requantize import int32, width_of
 from qmlir.dialects.qmlir import UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.types import UniformType
@@ -18,10 +19,6 @@ from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.names import INTEGER_OPERATOR
 from qmlir.lowering.nn_to_qint.scales import displaced, requantize
 from qmlir.numerics.contracts import CONTRACTS
-from qmlir.policies.legality import NoIntegerForm
-from qmlir.numerics import fixed_point
-from qmlir.policies.legality import centred_weights, factors, fits_32_bits, is_accumulator, stored_bias
-from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtimes import Rounding
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -53,7 +50,7 @@ def lower_saturating(op: WeightedOp, operands: Sequence[SSAValue], rounding: Rou
     bias = nn.ConstantOp(_bias(op, weights))
     sums = qint.SaturatingFullyConnectedOp.make([rows, matrix.y, [bias.y]], {"zero_point": int32(-displaced(op))})
     new += [matrix, bias, sums]
-    if not is_accumulator(op.y, op):
+    if not op.is_accumulator(op.y):
         new.append(requantize(sums.acc, op, rounding))
     if shape_of(new[-1].results[0]) != shape_of(op.y):
         new.append(_reshape(new[-1].results[0], shape_of(op.y)))
@@ -63,7 +60,7 @@ def lower_saturating(op: WeightedOp, operands: Sequence[SSAValue], rounding: Rou
 def _bias(op: WeightedOp, weights: Array) -> Array:
     point = uniform(op.x).zero_point + displaced(op)
     constant = -point * weights.reshape(weights.shape[0], -1).astype(np.int64).sum(axis=1)
-    bias = stored_bias(op)
+    bias = op.stored_bias()
     total = constant if bias is None else constant + bias
     # The bound that legality.py proves for the sums covers this bias: the sum equals it if all data are stored as 0.
     return total.astype(np.int32)
@@ -125,7 +122,7 @@ def lower_weighted(op: WeightedOp, operands: Sequence[SSAValue], rounding: Round
     """Lowers a convolution or fully connected layer: acc = Σ (x − z_x)·w + b, then y = z_y + acc · s_x·s_w / s_y."""
     if op.b is not None and is_float(op.b):
         raise UnsupportedError("its bias is still float; run --quantize-bias", code="bias")
-    if saturates(op, rounding) and fits_32_bits(op):
+    if saturates(op, rounding) and op.fits_32_bits():
         return lower_saturating(op, operands, rounding)
     properties: dict[str, Attribute] = {"zero_point": int32(uniform(op.x).zero_point)}
     properties |= {k: op.properties[k] for k in ("strides", "padding", "dilations", "groups") if k in op.properties}
@@ -136,7 +133,7 @@ def lower_weighted(op: WeightedOp, operands: Sequence[SSAValue], rounding: Round
         w = centred.y
     accumulator, contract = _sums(op, rounding)
     if b and element_of(b[0]) != accumulator:
-        stored = stored_bias(op)
+        stored = op.stored_bias()
         assert stored is not None
         bias = nn.ConstantOp(stored.astype(f"i{accumulator.width.data // 8}"))
         new.append(bias)
@@ -153,7 +150,7 @@ def _sums(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> tuple[IntegerType
     """
     if rounding.wide is not None and _is_wide(op, rounding):
         wide = rounding.wide
-    elif fits_32_bits(op):
+    elif op.fits_32_bits():
         return i32, rounding
     elif (contract := CONTRACTS[rounding.contract].wide) is not None:
         wide = Rounding(contract)
@@ -161,8 +158,8 @@ def _sums(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> tuple[IntegerType
         raise UnsupportedError(
             f"its sums may need 64 bits, which contract {rounding.contract} has not", code="accumulator"
         )
-    most = float(factors(op).max())
-    if most >= 2.0 ** fixed_point.CONTRACTS[wide.contract].max_shift:
+    most = float(op.factors().max())
+    if most >= 2.0 ** CONTRACTS[wide.contract].max_shift:
         raise UnsupportedError(f"its scales are a factor of {most:g} apart, too far for {wide.contract}", code="factor")
     return i64, wide
 
@@ -195,14 +192,14 @@ def _centred(op: WeightedOp) -> nn.ConstantOp | None:
     """
     if not any(uniform(op.w).zero_points) or not isinstance(op.w.owner, nn.ConstantOp):
         return None
-    array = centred_weights(op, op.w.owner.value.array)
+    array = op.centred(op.w.owner.value.array)
     narrow = np.int8 if np.abs(array).max(initial=0) < 128 else np.int16
     return nn.ConstantOp(array.astype(narrow))
 
 
 def _ended(op: WeightedOp | nn.MatMulOp, sums: Operation, acc: SSAValue, rounding: Rounding) -> list[Operation]:
     """The accumulating operation and its requantization, which is left out if the result is the accumulators."""
-    itself = is_accumulator(op.y, op) and element_of(acc) == i32
+    itself = op.is_accumulator(op.y) and element_of(acc) == i32
     return [sums] if itself else [sums, requantize(acc, op, rounding)]
 
 

@@ -28,6 +28,7 @@ from qmlir.dialects.nn.base import NNOp, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import ComparisonOp, UnaryOp
 from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.nn.quantizable import data_operands, uniform
 from qmlir.dialects.qmlir import DECISION, MIXED, UNSIGNED, UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
@@ -61,7 +62,6 @@ from qmlir.lowering.nn_to_qint.scales import contract_of
 from qmlir.numerics import fixed_point
 from qmlir.policies.ledger import decide
 from qmlir.policies.legality import require_integer_form, target_of
-from qmlir.policies.quantized_values import data_operands, uniform
 from qmlir.policies.runtime_kernels import compared_storage, rounding_for, stores_signed
 from qmlir.policies.runtimes import Rounding, quantization_of, runtime_of
 

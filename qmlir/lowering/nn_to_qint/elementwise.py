@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.elementwise import ComparisonOp, OperandPairOp
+from qmlir.dialects.nn.quantizable import uniform, widest
 from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array
@@ -16,8 +17,6 @@ from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.functions import pair_table
 from qmlir.lowering.nn_to_qint.scales import displaced, limits, requantize
 from qmlir.numerics import fixed_point
-from qmlir.policies.legality import factors, has_words
-from qmlir.policies.quantized_values import chooses_integers, uniform, widest
 from qmlir.policies.runtime_kernels import left_shift
 from qmlir.policies.runtimes import Rounding
 
@@ -34,7 +33,7 @@ def lower_sum(op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], rounding: R
         return [_float_add(op, operands)]
     if rounding.operands is not None and (left := _room(op)) is not None:
         return [_rescaled_add(op, operands, rounding.operands, rounding.contract, left)]
-    result, ratios = uniform(op.y), _bounded(op, factors(op, np.float32 if rounding.float32 else np.float64).tolist())
+    result, ratios = uniform(op.y), _bounded(op, op.factors(np.float32 if rounding.float32 else np.float64).tolist())
     # The larger multiplier has `rounding.bits` bits and a sign; 2^30 · 2 · 2^16 stays far below 2^62.
     shift = rounding.bits - math.frexp(max(ratios))[1]
     if isinstance(op, nn.SubOp):
@@ -73,7 +72,7 @@ def _bounded(op: nn.AddOp | nn.SubOp, ratios: list[float]) -> list[float]:
 
 def _has_short_factors(op: nn.AddOp | nn.SubOp) -> bool:
     """Whether both operands' factors, in float32, are in [2^−10, 2^8), where XNNPACK has a kernel for sums."""
-    found = factors(op, np.float32)
+    found = op.factors(np.float32)
     return bool(((found >= 2**-10) & (found < 2**8)).all())
 
 
@@ -124,7 +123,7 @@ def _float_add(op: nn.AddOp, operands: Sequence[SSAValue]) -> qint.FloatAddOp:
     the product r_b·z_b; the other products are not rounded by themselves.
     """
     moved, result = displaced(op), uniform(op.y)
-    left, right = factors(op, np.float32).astype(np.float32)
+    left, right = op.factors(np.float32).astype(np.float32)
     z_left, z_right, z = (np.float32(uniform(v).zero_point + moved) for v in (op.lhs, op.rhs, op.y))
     low, high = limits(op)
     return qint.FloatAddOp.make(
@@ -143,7 +142,7 @@ def _float_add(op: nn.AddOp, operands: Sequence[SSAValue]) -> qint.FloatAddOp:
 
 def lower_choice(op: nn.MaximumOp | nn.MinimumOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Lowers maximum and minimum to the same operation on integers of one scale, else to a table of all int8 pairs."""
-    return [type(op).make(operands)] if chooses_integers(op) else lower_pair(op, operands, rounding)
+    return [type(op).make(operands)] if op.chooses_integers() else lower_pair(op, operands, rounding)
 
 
 def lower_pair(op: OperandPairOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
@@ -157,9 +156,9 @@ def lower_prelu(op: nn.PReluOp, operands: Sequence[SSAValue], rounding: Rounding
     The requantized x is the result where x ≥ 0, the requantized product elsewhere.
     """
     x, slope = uniform(op.lhs), uniform(op.rhs)
-    if not has_words(op):
+    if not op.has_words():
         return lower_pair(op, operands, rounding)
-    reals = factors(op, np.float32 if rounding.float32 else np.float64)
+    reals = op.factors(np.float32 if rounding.float32 else np.float64)
     rising, falling = (fixed_point.quantize_multiplier(float(real)) for real in reals)
     product = qint.MulOp.make(
         operands, {"lhs_zero_point": int32(x.zero_point), "rhs_zero_point": int32(slope.zero_point)}
@@ -174,9 +173,9 @@ def lower_prelu(op: nn.PReluOp, operands: Sequence[SSAValue], rounding: Rounding
 def lower_div(op: nn.DivOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Lowers a quotient to a table of all int8 pairs; else y = z_y + (a − z_a) / (b − z_b) · s_a / (s_b · s_y)."""
     lhs, rhs, result = (uniform(v) for v in (op.lhs, op.rhs, op.y))
-    if not has_words(op):
+    if not op.has_words():
         return lower_pair(op, operands, rounding)
-    real = factors(op, np.float32 if rounding.float32 else np.float64)
+    real = op.factors(np.float32 if rounding.float32 else np.float64)
     multiplier, shift = fixed_point.quantize_multiplier(float(real[0]))
     low, high = limits(op)
     properties = {

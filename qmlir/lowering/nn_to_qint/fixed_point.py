@@ -12,11 +12,11 @@ import numpy as np
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.elementwise import FunctionOp, OperandPairOp
+from qmlir.dialects.nn.quantizable import uniform
 from qmlir.ir.interfaces import Array
 from qmlir.numerics import fixed_point
 from qmlir.numerics.elementary import gemmlowp
 from qmlir.numerics.elementary.lanes import Lanes
-from qmlir.policies.quantized_values import uniform
 
 Way: TypeAlias = Callable[..., Array | None]
 

@@ -9,6 +9,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.elementwise import FunctionOp, OperandPairOp, UnaryOp
+from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array
@@ -18,7 +19,6 @@ from qmlir.lowering.nn_to_qint.scales import Limits, displaced, limits, requanti
 from qmlir.numerics import fixed_point, tables
 from qmlir.numerics.elementary.exponential import erfc, tanh
 from qmlir.numerics.elementary.lanes import Lanes
-from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtimes import Rounding
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -10,15 +10,15 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qmlir.dialects import nn, qint
 from qmlir.dialects.interpolation import PLACE_BITS, Places, Table, recognized
 from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.nn.reduction import ExtremeOp
+from qmlir.dialects.nn.resize import INTERPOLATION_BITS
 from qmlir.dialects.qint.requantize import int32, int32s
 from qmlir.dialects.windows import ints
 from qmlir.ir.interfaces import Shape, shape_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.scales import displaced, mean, requantize, stored, summed_from
 from qmlir.numerics.fixed_point import fixed_point_rows
-from qmlir.policies.legality import INTERPOLATION_BITS, float32_weights, interpolation_weights, rounds_itself
-from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtimes import Rounding
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -49,11 +49,11 @@ def lower_resize(op: nn.ResizeOp, operands: Sequence[SSAValue], rounding: Roundi
     """Lowers an interpolation: acc = Σ w · 2^b · (x − z_x), then y = z_y + acc · s_x / (s_y · 2^(b · axes))."""
     if (runtimes := _as_a_runtime(op, operands, rounding)) is not None:
         return [runtimes]
-    if rounds_itself(op):
+    if op.rounds_itself():
         taps = [taps for _, taps, _ in op.tables()]
-        rows = [fixed_point_rows(weights, INTERPOLATION_BITS) for weights in float32_weights(op)]
+        rows = [fixed_point_rows(weights, INTERPOLATION_BITS) for weights in op.float32_weights()]
         return [_interpolated(op, operands, INTERPOLATION_BITS, "half_up", list(zip(taps, rows, strict=True)))]
-    _, weights = interpolation_weights(op)
+    _, weights = op.fixed_weights()
     properties = {
         "axes": op.axes,
         "taps": op.taps,

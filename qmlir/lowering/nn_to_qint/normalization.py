@@ -9,7 +9,8 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr, i64
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.qint.normalization import FRACTION, LOGARITHM_BITS, SUM_BITS, newton_term
+from qmlir.dialects.nn.quantizable import uniform
+from qmlir.dialects.qint.normalization import FRACTION, SUM_BITS, newton_term
 from qmlir.dialects.qint.requantize import int32
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, shape_of
@@ -17,10 +18,8 @@ from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.functions import half_away
 from qmlir.lowering.nn_to_qint.scales import displaced, limits, requantize
 from qmlir.numerics import Int64s, fixed_point, tables
-from qmlir.numerics.elementary.gemmlowp import exponential, product
+from qmlir.numerics.elementary.gemmlowp import LOGARITHM_BITS, exponential, product
 from qmlir.numerics.elementary.lanes import Lanes
-from qmlir.policies.legality import logarithm_bits
-from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtimes import Rounding
 
 TABLE_BITS = 30
@@ -121,7 +120,7 @@ def _gemmlowp_differences(data: UniformType) -> Int64s:
 
 def lower_log_softmax(op: nn.LogSoftmaxOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Lowers acc = (x − m)·s_x − log Σ exp((x − m)·s_x), in steps of 2^−fraction, then y = z_y + acc / s_y."""
-    data, fraction = uniform(op.x), logarithm_bits(op)
+    data, fraction = uniform(op.x), op.fraction_bits()
     fixed = rounding.function == "fixed_point"
     gemmlowps = fraction == LOGARITHM_BITS and _sums_as_gemmlowp(op) and _is_power_of_two(1 / uniform(op.y).scale)
     if fixed and gemmlowps:

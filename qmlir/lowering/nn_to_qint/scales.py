@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.nn.base import Clamped
+from qmlir.dialects.nn.quantizable import QuantizableOp, uniform
 from qmlir.dialects.qint import RequantizeOp
 from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
 from qmlir.dialects.qmlir import UNSIGNED
@@ -19,8 +20,6 @@ from qmlir.dialects.scales import promises_powers_of_two
 from qmlir.dialects.target import Target
 from qmlir.numerics import fixed_point
 from qmlir.numerics.contracts import CONTRACTS
-from qmlir.policies.legality import factors
-from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtime_kernels import bounds_rounding, followed_runtime
 from qmlir.policies.runtimes import Rounding
 
@@ -79,7 +78,7 @@ def displaced(op: Operation) -> int:
 
 
 def requantize(
-    source: SSAValue, op: Operation, rounding: Rounding, *, bounds: Limits | None = None, input_zero_point: int = 0,
+    source: SSAValue, op: QuantizableOp, rounding: Rounding, *, bounds: Limits | None = None, input_zero_point: int = 0,
     multiplier: tuple[int, int] | None = None, zero_point: int | None = None, constant: float | None = None,
 ) -> RequantizeOp:  # fmt: skip
     """The requantization that brings integers to the scale of an operation's result.
@@ -98,7 +97,7 @@ def requantize(
     result = uniform(op.results[0])
     low, high = limits(op) if bounds is None else bounds
     contract = CONTRACTS[rounding.contract]
-    real = factors(op, np.float32 if rounding.float32 else np.float64, product32=rounding.product32)
+    real = op.factors(np.float32 if rounding.float32 else np.float64, product32=rounding.product32)
     # Under a contract of powers of two, another factor keeps its exact multiplier, which the verifier then refuses.
     step = contract.step if contract.step < 1 << 30 else 1
     multipliers, shifts = (
@@ -132,7 +131,7 @@ def summed_from(op: Operation, rounding: Rounding) -> int:
     return -displaced(op) if rounding.stored else uniform(op.operands[0]).zero_point
 
 
-def mean(total: SSAValue, op: Operation, rounding: Rounding, count: int) -> RequantizeOp:
+def mean(total: SSAValue, op: QuantizableOp, rounding: Rounding, count: int) -> RequantizeOp:
     """The requantization that turns sums of `count` elements into means; its factor includes 1/count."""
     if rounding.stored:
         return _mean_of_stored(total, op, rounding, count)
@@ -145,7 +144,7 @@ def mean(total: SSAValue, op: Operation, rounding: Rounding, count: int) -> Requ
     return requantize(total, op, rounding, multiplier=divided)
 
 
-def _mean_of_stored(total: SSAValue, op: Operation, rounding: Rounding, count: int) -> RequantizeOp:
+def _mean_of_stored(total: SSAValue, op: QuantizableOp, rounding: Rounding, count: int) -> RequantizeOp:
     """The mean acc · s_x / (s_y · n) + c in float32, where acc = Σ x of the integers that the source model stores.
 
     The constant c = z_y − z_x · s_x / s_y accounts for the zero points, as the source model stores them. A contract

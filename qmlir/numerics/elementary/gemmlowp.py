@@ -8,6 +8,9 @@ from qmlir.numerics.elementary.lanes import N
 ONE = (1 << 31) - 1
 """The largest number in Q(0), which stands for 1."""
 
+LOGARITHM_BITS = 26
+"""The number of fraction bits of logarithms of sums."""
+
 ROOT_OF_HALF = 1518500250
 """√½ in Q(0)."""
 

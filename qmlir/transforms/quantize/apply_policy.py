@@ -16,6 +16,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.quantizable import computed_storage, data_values
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.rules import FixedScale
 from qmlir.dialects.target import Target
@@ -39,7 +40,6 @@ from qmlir.policies.quant_config import (
     recipe_of,
     settings_of,
 )
-from qmlir.policies.quantized_values import computed_storage, data_values
 from qmlir.transforms.quantize.recipes import float_input
 from qmlir.transforms.quantize.scale_group import storage_type
 

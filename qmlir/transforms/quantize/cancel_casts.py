@@ -16,13 +16,13 @@ from xdsl.pattern_rewriter import PatternRewriter
 
 from qmlir.dialects.nn import RequantizeOp
 from qmlir.dialects.nn.base import is_quantized
+from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.target import Target
 from qmlir.ir.names import INTEGER_OPERATOR
 from qmlir.ir.rewriting import replace
 from qmlir.policies.legality import target_of
-from qmlir.policies.quantized_values import uniform
 from qmlir.transforms.quantize.quantize_ops import change_of_scale, decide_quantized
 
 

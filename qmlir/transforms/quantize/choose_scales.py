@@ -28,6 +28,7 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.nn.quantizable import LEAST_FACTOR, data_operands, data_values, is_weight
 from qmlir.dialects.qmlir import DECISION, WIDENED
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
@@ -47,9 +48,8 @@ from qmlir.numerics.schemas import (
     weight_range,
 )
 from qmlir.policies.ledger import decide, decision_of
-from qmlir.policies.legality import LEAST_FACTOR, target_of
+from qmlir.policies.legality import target_of
 from qmlir.policies.quant_config import QuantConfig, Recipe
-from qmlir.policies.quantized_values import bias_numbers, data_operands, data_values, is_weight
 from qmlir.transforms.quantize.on_floats import clamp_to_domain
 from qmlir.transforms.quantize.recipes import EMPTY, Reason, Recipes, called, no_range
 from qmlir.transforms.quantize.scale_groups import FINE, ScaleGroups
@@ -307,7 +307,7 @@ class _Chooser:
         data = self.groups.type_of(op.x, recipe.format)
         if op.b is None or not is_float(op.b) or data is None:
             return scales
-        numbers = bias_numbers(op)
+        numbers = op.bias_numbers()
         assert numbers is not None
         width = recipe.added_bias(data.storage_width, self.target.sum_bits)
         limit = min(BIAS_LIMITS[width], 2.0 ** (self.target.sum_bits - 2))

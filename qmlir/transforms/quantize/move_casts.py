@@ -25,6 +25,7 @@ from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import MaxPool2DOp, PadOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
@@ -32,7 +33,6 @@ from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import replace, rewrite
 from qmlir.numerics import fixed_point
-from qmlir.policies.quantized_values import data_operands
 from qmlir.transforms.quantize.on_floats import is_on_floats
 
 

@@ -11,11 +11,11 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn import ClampOp
 from qmlir.dialects.nn.elementwise import FunctionOp, UnaryOp
 from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.nn.quantizable import data_operands, uniform
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.names import ON_FLOATS
 from qmlir.policies.ledger import decide, decision_of
-from qmlir.policies.quantized_values import chooses_integers, data_operands, domain_bounds, uniform
 from qmlir.policies.runtimes import follows_litert, runtime_of
 from qmlir.transforms.nn.fuse_activation import activation_bounds, bound_properties
 
@@ -80,7 +80,7 @@ def module_of(op: Operation) -> ModuleOp:
 def moves_numbers(op: Operation) -> bool:
     """Whether an operation on quantized types moves or chooses the same elements as it does on floats."""
     if isinstance(op, nn.MaximumOp | nn.MinimumOp):
-        return chooses_integers(op)
+        return op.chooses_integers()
     return isinstance(op, MovementOp | nn.MaxPool2DOp | nn.ReduceMaxOp | nn.ReduceMinOp)
 
 
@@ -109,7 +109,7 @@ def clamp_to_domain(op: FunctionOp) -> None:
     back = op.x.owner
     if not isinstance(back, DequantizeCastOp):
         return
-    bounds = domain_bounds(op, uniform(back.input))
+    bounds = op.domain_bounds(uniform(back.input))
     if bounds == (None, None):
         return
     clamp = ClampOp.make([op.x], bound_properties(bounds))

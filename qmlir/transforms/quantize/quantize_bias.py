@@ -24,7 +24,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_float, is_quantized
-from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.contraction import WeightedOp, real_bias
+from qmlir.dialects.nn.quantizable import Int64s, uniform
 from qmlir.dialects.qmlir import WIDENED
 from qmlir.dialects.quant.rules import AccumulatorScale
 from qmlir.dialects.quant.types import UniformType
@@ -34,10 +35,8 @@ from qmlir.ir.interfaces import Array, tensor_type
 from qmlir.numerics import fixed_point, schemas
 from qmlir.numerics.schemas import RANGES, SMALLEST_SCALE, Schema, StoredPrecision, power_of_two_above
 from qmlir.policies.ledger import decide, decision_of
-from qmlir.policies.legality import Int64s, require_integer_form, stored_bias, target_of
-from qmlir.policies.policy import BiasPrecision, Recipe, recipe_of
-from qmlir.policies.quant_config import QuantConfig
-from qmlir.policies.quantized_values import bias_constant, bias_in_steps, real_bias, uniform
+from qmlir.policies.legality import require_integer_form, target_of
+from qmlir.policies.quant_config import BiasPrecision, QuantConfig, Recipe, recipe_of
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def _quantize_bias(op: WeightedOp, target: Target, recipe: Recipe) -> None:
     except UnsupportedError as why:
         decide(op, "float", why.code, why.need)
         return
-    constant = bias_constant(op)
+    constant = op.bias_constant()
     assert op.b is not None
     assert constant is not None
     old = op.b.owner
@@ -101,7 +100,7 @@ def _widening(widened: Attribute | None) -> str:
 
 def _accumulated(op: WeightedOp, constant: ConstantOp, precision: BiasPrecision) -> tuple[ConstantOp, str]:
     """A bias of 32 or 64 bits, and a sentence on how it had to be changed; the sentence is empty if it was not."""
-    stored = stored_bias(op)
+    stored = op.stored_bias()
     assert stored is not None
     if precision == "int32":
         stored = np.clip(stored, -1 << 31, (1 << 31) - 1)  # bias correction may have enlarged it
@@ -112,7 +111,7 @@ def _accumulated(op: WeightedOp, constant: ConstantOp, precision: BiasPrecision)
 
 def _repair(op: WeightedOp, constant: ConstantOp, stored: Int64s) -> str:
     """How a bias that came in integers of another scale than s_x·s_w was changed; empty if it was not."""
-    exact = bias_in_steps(op)
+    exact = op.bias_in_steps()
     if not is_quantized(constant.y) or exact is None or (exact == stored).all():
         return ""
     most = float(np.abs(exact - stored).max())

@@ -21,6 +21,14 @@ from qmlir.dialects.nn import ConstantOp, MatMulOp, MaximumOp, MinimumOp, Requan
 from qmlir.dialects.nn.base import NNOp, is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.nn.quantizable import (
+    QuantizableOp,
+    computed_storage,
+    data_operands,
+    data_values,
+    storage_name,
+    uniform,
+)
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
@@ -33,8 +41,7 @@ from qmlir.ir.rewriting import replace
 from qmlir.ir.types import element_type
 from qmlir.ir.weights import WeightsAttr
 from qmlir.policies.ledger import decide, deciding_operations, decision_of
-from qmlir.policies.legality import lost_sums, require_integer_form, target_of
-from qmlir.policies.quantized_values import computed_storage, data_operands, data_values, storage_name, uniform
+from qmlir.policies.legality import require_integer_form, target_of
 from qmlir.policies.runtime_kernels import (
     compared_storage,
     depending_on_library,
@@ -126,7 +133,7 @@ def _record_quantized(op: Operation, *, signed: bool = False) -> None:
             text += f", rounded as by default: {why}"
         elif why := depending_on_library(op, runtime):
             text += f"; {why}"
-        elif runtime != "default" and (lost := lost_sums(op)):
+        elif runtime != "default" and isinstance(op, QuantizableOp) and (lost := op.lost_sums()):
             text += f"; {lost} in {runtime}, where they become 0"
         decide(op, "quantized", "integer", text)
 

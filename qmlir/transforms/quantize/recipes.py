@@ -11,6 +11,7 @@ from qmlir.dialects.nn import CastOp, ConstantOp, DivOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.nn.quantizable import computed_storage, data_operands, data_values, is_weight
 from qmlir.dialects.qmlir import BLOCK
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
@@ -19,7 +20,6 @@ from qmlir.ir.names import POWER
 from qmlir.ir.rewriting import tensor_name
 from qmlir.numerics.schemas import is_symmetric, weight_bits
 from qmlir.policies.quant_config import POLICY, Format, Recipe, recipe_of, settings_of
-from qmlir.policies.quantized_values import bias_constant, computed_storage, data_operands, data_values, is_weight
 from qmlir.transforms.nn.widen_halves import is_half
 from qmlir.transforms.quantize.scale_group import storage_type
 
@@ -293,6 +293,6 @@ def _why_float(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
         return COMPUTED_WEIGHTS
     if isinstance(op, DivOp) and not isinstance(source_of(op.rhs).owner, ConstantOp):
         return COMPUTED_DIVISOR
-    if isinstance(op, WeightedOp) and op.b is not None and bias_constant(op) is None:
+    if isinstance(op, WeightedOp) and op.b is not None and op.bias_constant() is None:
         return COMPUTED_BIAS
     return blocked(op)

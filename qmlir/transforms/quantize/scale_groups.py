@@ -12,6 +12,7 @@ from qmlir.dialects.calib import Bounds, Observation, ObserveOp
 from qmlir.dialects.nn import ConstantOp, PadOp, ReshapeOp, TransposeOp
 from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.quantizable import data_operands, data_values, is_weight
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import FixedScale, keeps_scale
 from qmlir.dialects.quant.types import UniformType
@@ -28,7 +29,6 @@ from qmlir.numerics.schemas import (
     weight_range,
 )
 from qmlir.policies.quant_config import Format, Recipe
-from qmlir.policies.quantized_values import data_operands, data_values, is_weight
 from qmlir.transforms.quantize.recipes import argument_of, called
 from qmlir.transforms.quantize.scale_group import (
     Group,

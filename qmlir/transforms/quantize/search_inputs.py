@@ -11,12 +11,12 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import ReshapeOp, TransposeOp
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.numerics import Array
 from qmlir.numerics.schemas import STORAGE_RANGES, Precision, power_of_two_above
 from qmlir.policies.legality import target_of
 from qmlir.policies.quant_config import POLICY, QuantConfig, policy_attribute, recipe_of
-from qmlir.policies.quantized_values import data_operands
 from qmlir.transforms.quantize.equalize_channels import evaluations
 from qmlir.transforms.quantize.recipes import Recipes, float_input
 from qmlir.transforms.quantize.side_by_side import SampledPass

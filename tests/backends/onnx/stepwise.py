@@ -23,10 +23,10 @@ import qmlir
 from qmlir.compiler import main_function, to_integers
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import is_quantized
+from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.signature import signature_of
-from qmlir.policies.quantized_values import uniform
 from tests.backends.onnx.runtime import session
 
 Array = npt.NDArray[Any]

@@ -10,10 +10,10 @@ from onnx import numpy_helper
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
+from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.errors import LoweringError
 from qmlir.policies.ledger import decisions
-from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtimes import follow
 from tests.backends.onnx.runtime import exported, kinds, run
 from tests.backends.quantized_text import I8, U8, network, numbers, unary

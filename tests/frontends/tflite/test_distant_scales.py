@@ -10,8 +10,8 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
+from qmlir.dialects.nn.quantizable import uniform
 from qmlir.frontends.tflite import load_tflite
-from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtime_kernels import rounded_as_default
 from qmlir.policies.runtimes import follow
 from tests.frontends.tflite.files import RESOLVERS, Op, T, interpreter, model, run

@@ -11,8 +11,8 @@ import qmlir
 from qmlir.compiler import IMPORTED, Pipeline
 from qmlir.dialects import nn
 from qmlir.dialects.nn.elementwise import FunctionOp
+from qmlir.dialects.nn.quantizable import uniform
 from qmlir.policies.ledger import decisions
-from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtimes import follow
 from tests.backends.onnx.runtime import exported, kinds, run
 from tests.backends.tflite.runtime import LiteRT

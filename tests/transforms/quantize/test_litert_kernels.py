@@ -13,10 +13,10 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.compiler import main_function
+from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.errors import LoweringError
 from qmlir.policies.ledger import decisions
-from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtimes import follow
 from tests.backends.quantized_text import network
 from tests.frontends.tflite.files import RESOLVERS, interpreter, run

@@ -13,11 +13,10 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.onnx import load_onnx
 from qmlir.numerics.schemas import bias_parameters, quantization_of_range
-from qmlir.policies.legality import stored_bias
-from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtimes import follow
 from tests.backends.onnx import runtime
 from tests.backends.tflite.runtime import LiteRT
@@ -112,7 +111,7 @@ def test_onnxruntime_adds_the_same(format: str, tmp_path: Path) -> None:
         follow(module, "onnxruntime")
     written = runtime.exported(module, tmp_path / "m.onnx", format=format)
     ((op, _, _),) = biases(module)
-    assert (added := stored_bias(op)) is not None
+    assert (added := op.stored_bias()) is not None
     arrays = [onnx.numpy_helper.to_array(t) for t in written.graph.initializer]
     assert any(a.dtype == np.int32 and np.array_equal(a.reshape(-1), added) for a in arrays)
     (got,) = runtime.run(tmp_path / "m.onnx", [x])
@@ -139,7 +138,7 @@ func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
     assert str(type) == "!quant.uniform<i8:f32, 3.000000e-01:-1>"
     assert stored.tolist() == [100, -3]
     assert np.rint([101 * 0.3 / 0.125, -2 * 0.3 / 0.125]).tolist() == [242, -5]
-    assert (added := stored_bias(op)) is not None
+    assert (added := op.stored_bias()) is not None
     assert added.tolist() == [242, -5]
     (y,) = qmlir.reference(folded)(np.zeros((1, 2), np.float32))
     assert np.asarray(y).reshape(-1).tolist() == [30, -1]

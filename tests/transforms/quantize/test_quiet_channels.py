@@ -12,10 +12,10 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.compiler import main_function
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.quantizable import LEAST_FACTOR
 from qmlir.frontends.onnx import load_onnx
 from qmlir.ir.interfaces import shape_of
 from qmlir.numerics.schemas import SCHEMAS
-from qmlir.policies.legality import LEAST_FACTOR, factors
 from tests.frontends.onnx.agreement import floats, model, node
 
 Array = npt.NDArray[Any]
@@ -55,7 +55,7 @@ def outputs(module: ModuleOp, samples: Sequence[Array]) -> Array:
 
 def multiplied(module: ModuleOp) -> Array:
     """The factors of all contractions."""
-    return np.concatenate([factors(op) for op in module.walk() if isinstance(op, WeightedOp)])
+    return np.concatenate([op.factors() for op in module.walk() if isinstance(op, WeightedOp)])
 
 
 @pytest.mark.parametrize(("precision", "weights"), STORAGE)

@@ -9,11 +9,11 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.numerics.schemas import ZERO_RANGE_SCALE, Schema
 from qmlir.policies.ledger import decisions
 from qmlir.policies.policy import Policy
-from qmlir.policies.quantized_values import uniform
 from qmlir.policies.runtimes import Runtime, follow
 from tests.frontends.onnx.agreement import load, model, node
 
