@@ -16,12 +16,11 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn
-from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import ComparisonOp
-from qmlir.dialects.nn.movement import MovementOp
-from qmlir.dialects.nn.quantizable import data_operands, uniform, widest
+from qmlir.dialects.nn.quantizable import activations, uniform, widest
 from qmlir.dialects.qmlir import MIXED, UNSIGNED
 from qmlir.dialects.quant.ops import DequantizeCastOp
+from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.ir.names import INTEGER_OPERATOR
 from qmlir.policies.runtimes import (
@@ -39,9 +38,6 @@ from qmlir.policies.runtimes import (
     rounding_of,
     runtime_of,
 )
-
-_ALIKE = MovementOp | nn.MaxPool2DOp | nn.AveragePool2DOp | nn.ReduceMaxOp | nn.ReduceMinOp
-"""Operations that compute the same integers in every runtime."""
 
 
 def rounding_for(op: Operation, runtime: str, contract: str) -> Rounding:
@@ -99,8 +95,8 @@ def _is_alike_in_onnxruntime(op: Operation, runtime: str) -> bool:
     """Whether an operation is known to give the same integers as in onnxruntime."""
     if isinstance(op, nn.MaximumOp | nn.MinimumOp):
         return op.chooses_integers()
-    exact = isinstance(op, _ALIKE) and not isinstance(op, nn.AveragePool2DOp)
-    return exact or op.name in RUNTIMES[runtime] or f"{op.name}/{_kernel(op)}" in ONNXRUNTIME_EXACT
+    selects = keeps_scale(op) and not isinstance(op, nn.AveragePool2DOp)
+    return selects or op.name in RUNTIMES[runtime] or f"{op.name}/{_kernel(op)}" in ONNXRUNTIME_EXACT
 
 
 def bounds_rounding(op: Operation, runtime: str) -> str:
@@ -111,7 +107,7 @@ def bounds_rounding(op: Operation, runtime: str) -> str:
     """
     if not follows_litert(runtime):
         return "exact"
-    fused = not isinstance(op, nn.ClampOp) and all(uniform(v).storage_width <= 8 for v in _activations(op))
+    fused = not isinstance(op, nn.ClampOp) and all(uniform(v).storage_width <= 8 for v in activations(op))
     return "float32_shifted" if runtime == "litert-xnnpack" and fused else "float32_away"
 
 
@@ -148,7 +144,7 @@ def lacking(op: Operation, runtime: str, *, signed: bool = False) -> str:
         runtime: The followed runtime.
         signed: Whether unsigned bytes are stored as signed bytes, less by 128 (`stores_signed`).
     """
-    if not follows_litert(runtime) or isinstance(op, _ALIKE):
+    if not follows_litert(runtime) or keeps_scale(op):  # what keeps the scale gives the same integers in every runtime
         return ""
     if isinstance(op, nn.MaximumOp | nn.MinimumOp):
         return "" if op.chooses_integers() else "a choice between two scales"
@@ -162,7 +158,7 @@ def lacking(op: Operation, runtime: str, *, signed: bool = False) -> str:
         return beyond
     result = uniform(op.results[0])
     moved = 128 if signed and _stored(op.results[0], 0) == "u8" else 0
-    found = result.scale, result.zero_point + _displaced(op) - moved
+    found = result.scale, result.zero_point + displaced(op) - moved
     if RESULTS.get(op.name, {}).get(storage, found) != found:
         return f"{_called(op)} with a result of scale {found[0]:g} and zero point {found[1]}"
     return ""
@@ -195,14 +191,11 @@ def _beyond(op: nn.AddOp | nn.SubOp | nn.MulOp, runtime: str, storage: str) -> s
         return f"{_called(op)} with scales a factor of {max(lhs.scale, rhs.scale) / result.scale:.3g} apart"
     if isinstance(op, nn.SubOp) or runtime == "litert-reference" or storage not in BYTES:
         return ""
-    if isinstance(op, nn.MulOp):
-        parts = [lhs.scale * rhs.scale / result.scale]
-        most = widest(lhs) * widest(rhs) * parts[0]
-    else:
-        parts = [lhs.scale / result.scale, rhs.scale / result.scale]
-        most = widest(lhs) * parts[0] + widest(rhs) * parts[1]
-    optimized = runtime == "litert-builtin" or max(parts) >= 2**8
-    wraps = most + abs(result.zero_point + _displaced(op)) >= 1 << 15
+    factors = op.factors()
+    terms = [op.sums().bound] if isinstance(op, nn.MulOp) else [widest(lhs), widest(rhs)]
+    most = sum(term * float(factor) for term, factor in zip(terms, factors, strict=True))
+    optimized = runtime == "litert-builtin" or factors.max() >= 2**8
+    wraps = most + abs(result.zero_point + displaced(op)) >= 1 << 15
     return f"{_called(op)} with results beyond 16 bits" if optimized and wraps else ""
 
 
@@ -216,7 +209,7 @@ def _kernel(op: Operation, *, signed: bool = False) -> str:
         return "operator"
     if MIXED in op.attributes:
         return "mixed"
-    found = [_stored(v, _displaced(op)) for v in _activations(op)]
+    found = [_stored(v, displaced(op)) for v in activations(op)]
     if signed:
         found = ["i8" if name == "u8" else name for name in found]
     if isinstance(op, nn.PReluOp) and found == ["i16", "i8", "i16"]:
@@ -224,11 +217,6 @@ def _kernel(op: Operation, *, signed: bool = False) -> str:
     pointed = next((name for name in found if name.endswith(POINTED)), None)
     same = isinstance(op, nn.RequantizeOp) or len(set(found)) == 1
     return pointed or (found[0] if same else "mixed")
-
-
-def _activations(op: Operation) -> Sequence[SSAValue]:
-    """Returns the data operands and the results of an operation; of a contraction, without its weights."""
-    return [op.x, *op.results] if isinstance(op, WeightedOp) else [*data_operands(op), *op.results]
 
 
 POINTED = " with a zero point"
@@ -242,7 +230,11 @@ def _stored(value: SSAValue, displaced: int) -> str:
     return f"{'u' if unsigned else 'i'}{width}" + (POINTED if width == 16 and any(type.zero_points) else "")
 
 
-def _displaced(op: Operation) -> int:
-    """Returns the offset that nn-to-qint subtracted from an operation's unsigned integers to make them signed."""
+def displaced(op: Operation) -> int:
+    """The displacement: how much larger an operation's stored integers are in the source model.
+
+    It is 0 unless the source model stores unsigned integers, which nn-to-qint made signed. Float arithmetic on the
+    larger integers may round differently.
+    """
     moved = op.attributes.get(UNSIGNED)
     return moved.value.data if isinstance(moved, IntegerAttr) else 0

@@ -207,6 +207,11 @@ def data_values(op: Operation) -> Sequence[SSAValue]:
     return (*operands, *op.results) if operands else ()
 
 
+def activations(op: Operation) -> Sequence[SSAValue]:
+    """The data operands and the results of an operation, without weights."""
+    return [v for v in data_values(op) if not is_weight(v, op)]
+
+
 def is_weight(value: SSAValue, op: Operation) -> bool:
     """Whether `op` reads `value` as its weights."""
     return isinstance(op, QuantizableOp) and op.is_weight(value)

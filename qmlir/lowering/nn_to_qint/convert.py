@@ -28,7 +28,7 @@ from qmlir.dialects.nn.base import NNOp, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import ComparisonOp, UnaryOp
 from qmlir.dialects.nn.movement import MovementOp
-from qmlir.dialects.nn.quantizable import data_operands, uniform
+from qmlir.dialects.nn.quantizable import activations, data_operands, uniform
 from qmlir.dialects.qmlir import DECISION, MIXED, UNSIGNED, UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
@@ -155,17 +155,13 @@ def _computes(op: Operation) -> bool:
 
 def _mark_unsigned(op: Operation) -> None:
     """Marks which data and weights of an operation are unsigned: the source model may compute differently on these."""
-    moved = set(map(_displacement, _activations(op)))
+    moved = set(map(_displacement, activations(op)))
     if moved != {0}:
         op.attributes[UNSIGNED] = IntegerAttr(max(moved), i32)
     if len(moved) > 1:
         op.attributes[MIXED] = UnitAttr()
     if isinstance(op, WeightedOp) and _displacement(op.w):
         op.attributes[UNSIGNED_WEIGHTS] = UnitAttr()
-
-
-def _activations(op: Operation) -> Sequence[SSAValue]:
-    return (*op.operands[:1], *op.results) if isinstance(op, WeightedOp) else (*op.operands, *op.results)
 
 
 def _displacement(value: SSAValue) -> int:

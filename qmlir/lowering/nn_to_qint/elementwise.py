@@ -15,9 +15,9 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array
 from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.functions import pair_table
-from qmlir.lowering.nn_to_qint.scales import displaced, limits, requantize
+from qmlir.lowering.nn_to_qint.scales import limits, requantize
 from qmlir.numerics import fixed_point
-from qmlir.policies.runtime_kernels import left_shift
+from qmlir.policies.runtime_kernels import displaced, left_shift
 from qmlir.policies.runtimes import Rounding
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -15,10 +15,11 @@ from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array
 from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.fixed_point import FIXED_POINT, FIXED_POINT_PAIRS, SHORT
-from qmlir.lowering.nn_to_qint.scales import Limits, displaced, limits, requantize, stored
+from qmlir.lowering.nn_to_qint.scales import Limits, limits, requantize, stored
 from qmlir.numerics import fixed_point, tables
 from qmlir.numerics.elementary.exponential import erfc, tanh
 from qmlir.numerics.elementary.lanes import Lanes
+from qmlir.policies.runtime_kernels import displaced
 from qmlir.policies.runtimes import Rounding
 
 # ---------------------------------------------------------------------------------------------------------------

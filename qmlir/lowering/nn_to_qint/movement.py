@@ -17,8 +17,9 @@ from qmlir.dialects.qint.requantize import int32, int32s
 from qmlir.dialects.windows import ints
 from qmlir.ir.interfaces import Shape, shape_of
 from qmlir.ir.weights import WeightsAttr
-from qmlir.lowering.nn_to_qint.scales import displaced, mean, requantize, stored, summed_from
+from qmlir.lowering.nn_to_qint.scales import mean, requantize, stored, summed_from
 from qmlir.numerics.fixed_point import fixed_point_rows
+from qmlir.policies.runtime_kernels import displaced
 from qmlir.policies.runtimes import Rounding
 
 # ---------------------------------------------------------------------------------------------------------------

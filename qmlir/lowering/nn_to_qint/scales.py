@@ -7,20 +7,20 @@ from dataclasses import replace
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerAttr, StringAttr
+from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.nn.quantizable import QuantizableOp, uniform
 from qmlir.dialects.qint import RequantizeOp
 from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
-from qmlir.dialects.qmlir import UNSIGNED
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.scales import promises_powers_of_two
 from qmlir.dialects.target import Target
 from qmlir.numerics import fixed_point
 from qmlir.numerics.contracts import CONTRACTS
-from qmlir.policies.runtime_kernels import bounds_rounding, followed_runtime
+
+from qmlir.policies.runtime_kernels import bounds_rounding, displaced, followed_runtime
 from qmlir.policies.runtimes import Rounding
 
 Limits = tuple[int, int]
@@ -65,16 +65,6 @@ def contract_of(function: func.FuncOp, target: Target) -> str:
     """
     exact = target.contract == "single" and promises_powers_of_two(function)
     return "shift" if exact else target.contract
-
-
-def displaced(op: Operation) -> int:
-    """The displacement: how much larger an operation's stored integers are in the source model.
-
-    It is 0 unless the source model stores unsigned integers. Float arithmetic on the larger integers may round
-    differently.
-    """
-    moved = op.attributes.get(UNSIGNED)
-    return moved.value.data if isinstance(moved, IntegerAttr) else 0
 
 
 def requantize(
