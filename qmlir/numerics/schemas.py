@@ -18,7 +18,7 @@ from qmlir.numerics import Array, Float64s, Int64s
 #     symmetric                     zero point 0; int8 uses −128 too: scale = max(|lo| / 128, hi / 127)
 #     symmetric_with_uint8          as symmetric, but a range without negative values uses all integers: zero point qmin
 #     symmetric_with_power2_scale   as symmetric, with the scale rounded up to a power of two: rescaling is a shift; an
-#                                   attribute marks functions quantized so, and they are verified (dialects/scales.py)
+#                                   attribute marks functions quantized so, and they are verified (dialects/qmlir.py)
 #
 # Each range is first widened to contain 0, which is always represented exactly. Scales are float32 values, stored as
 # Python floats. Weights have separate rules: they are symmetric under every schema, so that kernels never subtract a

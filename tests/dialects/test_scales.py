@@ -17,12 +17,12 @@ import qmlir
 from qmlir.backends.reference import Reference
 from qmlir.compiler import TO_INTEGERS, TO_LLVM, TO_LOOPS, Pipeline, main_function, to_integers
 from qmlir.dialects.qint import GlobalSumPoolOp, RequantizeOp
+from qmlir.dialects.qmlir import PowerOfTwoAttr, PowerOfTwoScales, promises_powers_of_two, wrong_scale
 from qmlir.dialects.quant.foreign import SubChannelType
 from qmlir.dialects.quant.types import ScaledType, UniformType
-from qmlir.dialects.scales import SCALES, PowerOfTwoAttr, PowerOfTwoScales, promises_powers_of_two, wrong_scale
 from qmlir.errors import PipelineError
 from qmlir.ir.source import SourceError
-from qmlir.ir.verify import verify
+from qmlir.ir.verify import SCALES, verify
 from tests.graphs import Graph, graphs
 from tests.transforms.quantize.calibrated import parsed, quantized, quantized_values, uniform
 

@@ -1,36 +1,38 @@
 """The pass `nn-to-loops`: lowers float operations, data movement and casts to kernels."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from qmlir.codegen.kernel import MainLowering, Rule, Rules, lower_tensor_ops
 from qmlir.dialects.nn.base import NNOp, is_quantized
+from qmlir.ir.registry import Registry
 from qmlir.lowering.nn_to_loops import contraction, elementwise, movement, normalization, reduction, resize
 
-FLOAT_RULES: Rules = {
-    **contraction.RULES,
-    **normalization.RULES,
-    **elementwise.RULES,
-    **reduction.RULES,
-}
-"""Operations that are lowered on plain types only: on quantized types, nn-to-qint defines their exact meaning."""
+
+def _if_plain(table: Mapping[type[Operation], Rule]) -> Rules:
+    """The table for operations on plain types only: on quantized types, nn-to-qint defines their exact meaning."""
+
+    def plain(rule: Rule) -> Rule:
+        def lower(state: MainLowering, op: NNOp) -> None:
+            if not is_quantized(op.data_operands()[0]):
+                rule(state, op)
+
+        return lower
+
+    return {kind: plain(rule) for kind, rule in table.items()}
 
 
-def _if_plain(rule: Rule) -> Rule:
-    def lower(state: MainLowering, op: NNOp) -> None:
-        if not is_quantized(op.data_operands()[0]):
-            rule(state, op)
-
-    return lower
-
-
-RULES: Rules = {
-    **{kind: _if_plain(rule) for kind, rule in FLOAT_RULES.items()},
-    **movement.RULES,
-    **resize.RULES,
-    **elementwise.CASTS,
-}
+RULES: Registry[Rule] = Registry(
+    *map(_if_plain, (contraction.RULES, elementwise.RULES, normalization.RULES, reduction.RULES, resize.RULES)),
+    movement.RULES,
+    elementwise.CASTS,
+)
+"""The kernels of the operations of nn and of casts."""
 
 
 class NNToLoopsPass(ModulePass):

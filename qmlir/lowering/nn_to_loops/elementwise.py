@@ -372,7 +372,7 @@ def _storage(state: MainLowering, op: StorageCastOp) -> None:
 
 
 RULES: Rules = {
-    **{op: _pointwise for op in nn.NN.operations if issubclass(op, PointwiseOp)},
+    PointwiseOp: _pointwise,
     nn.RequantizeOp: _same,
 }
 

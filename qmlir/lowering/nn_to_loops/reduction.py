@@ -399,15 +399,9 @@ def _global_average_pool(state: MainLowering, op: GlobalAveragePoolOp) -> None:
 
 
 RULES: Rules = {
-    nn.ReduceSumOp: _reduce,
-    nn.ReduceMeanOp: _reduce,
-    nn.ReduceProdOp: _reduce,
-    nn.ReduceMaxOp: _reduce,
-    nn.ReduceMinOp: _reduce,
-    nn.ArgMaxOp: _argument,
-    nn.ArgMinOp: _argument,
-    nn.CumulativeSumOp: _cumulative,
-    nn.CumulativeProductOp: _cumulative,
+    ReductionOp: _reduce,
+    ArgumentOp: _argument,
+    CumulativeOp: _cumulative,
     MaxPool2DOp: _max_pool,
     MaxPoolIndices2DOp: _max_pool_indices,
     AveragePool2DOp: _average_pool,

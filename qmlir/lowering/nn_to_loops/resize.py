@@ -10,7 +10,6 @@ from qmlir.codegen.code import WIDTHS, Buffer, Code
 from qmlir.codegen.kernel import Kernel, MainLowering, Rules
 from qmlir.codegen.kernels.elementwise import lower_resize
 from qmlir.codegen.value import INDEX, Value
-from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.resize import ResizeOp, SampleOp, Sampling
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.types import dtype_of
@@ -20,8 +19,6 @@ from qmlir.ir.types import dtype_of
 
 
 def _resize(state: MainLowering, op: ResizeOp) -> None:
-    if is_quantized(op.x):  # nn-to-qint defines the exact meaning of a quantized resize
-        return
     dtype = dtype_of(element_of(op.x))
     tables = [(axis, taps, weights.astype(dtype)) for axis, taps, weights in op.tables()]
     lower_resize(state, "nn_resize", tables, op.x, op.y)

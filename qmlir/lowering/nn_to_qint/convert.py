@@ -1,7 +1,9 @@
 """The pass `nn-to-qint`: operations on quantized types become operations on integers, with signed storage."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.context import Context
@@ -26,16 +28,19 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn import ConstantOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.nn.elementwise import ComparisonOp, UnaryOp
+from qmlir.dialects.nn.elementwise import ComparisonOp, ExtremumOp, FunctionOp, SumOp, UnaryOp
+from qmlir.dialects.nn.functions import LinearOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import activations, data_operands, uniform
+from qmlir.dialects.nn.reduction import ExtremeOp, ReduceToSumOp
 from qmlir.dialects.qmlir import DECISION, MIXED, UNSIGNED, UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.dialects.target import Target
 from qmlir.errors import LoweringError, UnsupportedError
-from qmlir.ir.interfaces import ScalarOp, element_of, shape_of
+from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.names import INTEGER_OPERATOR, NAME, ON_FLOATS, QUANTIZATION
+from qmlir.ir.registry import Registry
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.contraction import lower_matmul, lower_weighted
@@ -211,45 +216,32 @@ def _enter(value: SSAValue, block: Block) -> None:
 # its nominal meaning: dequantize, compute in f32, quantize.
 
 
-LOWERINGS: dict[type[Operation], Callable[[Any, Sequence[SSAValue], Rounding], list[Operation]]] = {
-    **{op: lower_by_table for op in nn.NN.operations if issubclass(op, ScalarOp)},
-    nn.Conv2DOp: lower_weighted,
-    nn.DepthwiseConv2DOp: lower_weighted,
-    nn.FullyConnectedOp: lower_weighted,
+Lowering: TypeAlias = Callable[[Any, Sequence[SSAValue], Rounding], list[Operation]]
+"""Lowers an operation, given its integer operands and its rounding; the last of the results yields the result."""
+
+LOWERINGS: Registry[Lowering] = Registry({
+    FunctionOp: lower_by_table,
+    LinearOp: lower_linear,
+    WeightedOp: lower_weighted,
     nn.MatMulOp: lower_matmul,
-    nn.AddOp: lower_sum,
-    nn.SubOp: lower_sum,
+    SumOp: lower_sum,
     nn.MulOp: lower_mul,
-    nn.MaximumOp: lower_choice,
-    nn.MinimumOp: lower_choice,
+    nn.DivOp: lower_div,
     nn.PReluOp: lower_prelu,
     nn.SquaredDifferenceOp: lower_pair,
-    nn.DivOp: lower_div,
-    nn.ReluOp: lower_linear,
-    nn.ClampOp: lower_linear,
-    nn.RequantizeOp: lower_linear,
+    ExtremumOp: lower_choice,
     nn.MaxPool2DOp: lower_max_pool,
     nn.AveragePool2DOp: lower_average_pool,
     nn.GlobalAveragePoolOp: lower_global_average_pool,
-    nn.ReduceSumOp: lower_reduction,
-    nn.ReduceMeanOp: lower_reduction,
-    nn.ReduceMaxOp: lower_movement,
-    nn.ReduceMinOp: lower_movement,
+    ReduceToSumOp: lower_reduction,
+    ExtremeOp: lower_movement,
+    MovementOp: lower_movement,
     nn.ResizeOp: lower_resize,
     nn.SoftmaxOp: lower_softmax,
     nn.LogSoftmaxOp: lower_log_softmax,
     nn.LpNormalizationOp: lower_lp_normalization,
-    nn.ReshapeOp: lower_movement,
-    nn.TransposeOp: lower_movement,
-    nn.ConcatOp: lower_movement,
-    nn.PadOp: lower_movement,
-    nn.BroadcastOp: lower_movement,
-    nn.SliceOp: lower_movement,
-    nn.GatherOp: lower_movement,
-    nn.GatherNDOp: lower_movement,
-    nn.ScatterNDOp: lower_movement,
-}
-"""Operation class → (operation, integer operands, rounding) → operations, the last of which yields the result."""
+})  # fmt: skip
+"""The integer forms of the operations of nn."""
 
 
 class NNToQIntPass(ModulePass):

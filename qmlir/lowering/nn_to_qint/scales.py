@@ -14,8 +14,8 @@ from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.nn.quantizable import QuantizableOp, uniform
 from qmlir.dialects.qint import RequantizeOp
 from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
+from qmlir.dialects.qmlir import promises_powers_of_two
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.scales import promises_powers_of_two
 from qmlir.dialects.target import Target
 from qmlir.numerics import fixed_point
 from qmlir.numerics.contracts import CONTRACTS

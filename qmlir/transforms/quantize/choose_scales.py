@@ -7,7 +7,7 @@ with its casts is the nominal meaning of the quantized network, and the form in 
 An operation that cannot become integer is left alone, and the reason is recorded on it; `quantize-ops` makes the final
 decision. Such an operation reads original floats where they exist: only the results of integer operations reach it
 through casts. Under the schema symmetric_with_power2_scale the function gets an attribute that says so
-(dialects/scales.py).
+(dialects/qmlir.py).
 """
 
 import math
@@ -29,11 +29,10 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import LEAST_FACTOR, data_operands, data_values, is_weight
-from qmlir.dialects.qmlir import DECISION, WIDENED
+from qmlir.dialects.qmlir import DECISION, WIDENED, PowerOfTwoAttr, promises_powers_of_two
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
-from qmlir.dialects.scales import PowerOfTwoAttr, promises_powers_of_two
 from qmlir.dialects.target import Target
 from qmlir.ir.interfaces import Array, element_of, shape_of, tensor_type
 from qmlir.ir.verify import SCALES
