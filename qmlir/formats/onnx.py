@@ -29,6 +29,7 @@ class Operator:
     inputs      the names of the inputs
     attributes  ONNX's name of an attribute → the name of the operation's property, and ONNX's default
     exchanged   whether the operation has the inputs in reverse order
+    domain      the domain of the operator; empty for ONNX's own
     """
 
     operation: type[TensorOp]
@@ -39,6 +40,7 @@ class Operator:
         default_factory=dict[str, tuple[str, bool | int | float]]
     )
     exchanged: bool = False
+    domain: str = ""
 
 
 ALPHA_GAMMA = {"alpha": ("alpha", 1.67326319217681884765625), "gamma": ("gamma", 1.05070102214813232421875)}

@@ -181,7 +181,7 @@ def operator_table(operators: Iterable[Operator]) -> Table:
         signature = Signature(
             operator.since, partial(_one_operation, operator), operator.inputs, len(operator.inputs), False, given
         )
-        table.enter(operator.kind, signature)
+        table.enter(operator.kind, signature, operator.domain)
     return table
 
 
