@@ -105,6 +105,7 @@ OPERATORS = (
     Operator(nn.SoftsignOp, "Softsign"),
     Operator(nn.MishOp, "Mish", 18),
     Operator(nn.ThresholdedReluOp, "ThresholdedRelu", 10, attributes={"alpha": ("alpha", 1.0)}),
+    Operator(nn.BinarizeOp, "Binarizer", attributes={"threshold": ("threshold", 0.0)}, domain="ai.onnx.ml"),
     Operator(nn.ShrinkOp, "Shrink", 9, attributes={"bias": ("bias", 0.0), "lambd": ("threshold", 0.5)}),
     Operator(nn.SoftmaxOp, "Softmax", 13, attributes={"axis": (AXIS, -1)}),
     Operator(nn.LogSoftmaxOp, "LogSoftmax", 13, attributes={"axis": (AXIS, -1)}),

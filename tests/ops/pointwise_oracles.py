@@ -118,6 +118,7 @@ def oracles(run: Run) -> dict[type[TensorOp], Oracle]:
         nn.RsqrtOp: lambda op, inputs: run("Reciprocal", run("Sqrt", *inputs)),
         nn.SquaredDifferenceOp: lambda op, inputs: run("Pow", run("Sub", *inputs), np.array(2, inputs[0].dtype)),
         nn.SinOp: each(math.sin),  # onnxruntime's is wrong for large arguments
+        nn.BinarizeOp: lambda op, inputs: (inputs[0] > op.threshold.value.data).astype(np.float32),
         nn.GeluOp: gelu,
         nn.SwishOp: swish,
         nn.ModOp: lambda op, inputs: run("Mod", *inputs, fmod=1),

@@ -86,6 +86,7 @@ FUNCTIONS: tuple[tuple[type[FunctionOp], float, float, Properties], ...] = (
     (nn.MishOp, -6, 6, {}),
     (nn.SwishOp, -6, 6, reals(alpha=1.5)),
     (nn.ThresholdedReluOp, -5, 5, reals(alpha=1.25)),
+    (nn.BinarizeOp, -5, 5, reals(threshold=1.5)),
     (nn.ShrinkOp, -5, 5, reals(bias=0.75, threshold=1.5)),
     (nn.GeluOp, -6, 6, {}),
 )

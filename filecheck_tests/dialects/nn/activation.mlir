@@ -92,6 +92,10 @@ func.func @more(%a0: tensor<3x60xf32>, %a1: tensor<40xf64>) {
   %22 = nn.thresholded_relu %a0 {alpha = 1.250000e+00 : f32} : tensor<3x60xf32> -> tensor<3x60xf32>
   // CHECK: nn.thresholded_relu %a1 {alpha = 1.250000e+00 : f32} : tensor<40xf64> -> tensor<40xf64>
   %23 = nn.thresholded_relu %a1 {alpha = 1.250000e+00 : f32} : tensor<40xf64> -> tensor<40xf64>
+  // CHECK: nn.binarize %a0 {threshold = 1.500000e+00 : f32} : tensor<3x60xf32> -> tensor<3x60xf32>
+  %26 = nn.binarize %a0 {threshold = 1.500000e+00 : f32} : tensor<3x60xf32> -> tensor<3x60xf32>
+  // CHECK: nn.binarize %a1 {threshold = 1.500000e+00 : f32} : tensor<40xf64> -> tensor<40xf64>
+  %27 = nn.binarize %a1 {threshold = 1.500000e+00 : f32} : tensor<40xf64> -> tensor<40xf64>
   // CHECK: nn.shrink %a0 {bias = 7.500000e-01 : f32, threshold = 1.500000e+00 : f32} : tensor<3x60xf32> -> tensor<3x60xf32>
   %24 = nn.shrink %a0 {bias = 7.500000e-01 : f32, threshold = 1.500000e+00 : f32} : tensor<3x60xf32> -> tensor<3x60xf32>
   // CHECK: nn.shrink %a1 {bias = 7.500000e-01 : f32, threshold = 1.500000e+00 : f32} : tensor<40xf64> -> tensor<40xf64>

@@ -41,6 +41,7 @@ from qmlir.dialects.nn.functions import (
     AsinOp,
     AtanhOp,
     AtanOp,
+    BinarizeOp,
     CeilOp,
     CeluOp,
     ClampOp,

@@ -567,6 +567,17 @@ class ShrinkOp(ThresholdOp):
         return x.less(-threshold).choose(x + bias, above)
 
 
+@irdl_op_definition
+class BinarizeOp(ThresholdOp):
+    """1 where x is above `threshold`, else 0."""
+
+    name = "nn.binarize"
+    threshold = prop_def(Real)
+
+    def function(self, x: N) -> N:
+        return x.same(self.threshold.value.data).less(x).choose(1.0, x.same(0.0))
+
+
 FUNCTIONS: tuple[type[FunctionOp], ...] = tuple(
     found
     for found in list(globals().values())

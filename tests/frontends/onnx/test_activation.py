@@ -1,6 +1,7 @@
 """Activations, and what is the identity at inference, against onnxruntime."""
 
 import numpy as np
+import onnx
 import pytest
 
 from qmlir.backends.reference import evaluate
@@ -80,6 +81,13 @@ def test_activation_with_attributes(operator: str, attributes: dict[str, float])
     for given in (attributes, {}):
         (kind,) = kinds(agree(model(node(operator, "x", **given), {"x": [3, 7]})))
         assert kind.removeprefix("nn.").replace("_", "") == operator.lower()
+
+
+def test_binarizer_of_the_ml_domain() -> None:
+    for given in ({"threshold": 0.25}, {}):
+        network = model(node("Binarizer", "x", domain="ai.onnx.ml", **given), {"x": [3, 7]})
+        network.opset_import.append(onnx.helper.make_opsetid("ai.onnx.ml", 1))
+        assert kinds(agree(network)) == ["nn.binarize"]
 
 
 def test_identity_hands_its_names_on() -> None:
