@@ -134,19 +134,27 @@ class UnsupportedError(QmlirError):
     """Raised when a stage cannot express an operation, an attribute or a type of the network.
 
     The code that finds this out often does not know the node's name. The stage that walks the network catches the
-    error: it keeps the operation on floats and records code and need in the ledger, takes another form, or names the
-    node and raises an error for the user.
+    error: an importer makes the node `qmlir.opaque`, the quantizer keeps the operation on floats, an exporter takes
+    another form, and all others name the node (`about`) and let the user see the error.
 
     code  the reason as a stable name for programs, a key of `policies.ledger.CODES`
     """
 
-    def __init__(self, need: str, *, code: str = "target", got: str | None = None, remedy: str | None = None):
-        super().__init__(need, got=got, remedy=remedy)
+    def __init__(
+        self, need: str, got: str | None = None, remedy: str | None = None, *, where: str | None = None,
+        code: str = "target",
+    ):  # fmt: skip
+        super().__init__(need, where=where, got=got, remedy=remedy)
         self.code = code
 
+    @staticmethod
+    def at(kind: str, name: str, need: str, *, got: str | None = None, remedy: str | None = None) -> "UnsupportedError":
+        """Returns an error about a node: `conv2d "features.3": has no …`."""
+        return UnsupportedError(need, got, remedy, where=f'{kind} "{name}"')
 
-class LoweringError(NodeError):
-    """Raised for an operation, attribute or type that a lowering or back end cannot express."""
+    def about(self, kind: str, name: str) -> "UnsupportedError":
+        """Returns the error about a node; an error that has a subject stays as it is."""
+        return self if self.where else UnsupportedError.at(kind, name, self.need, got=self.got, remedy=self.remedy)
 
 
 class ProfileError(QmlirError):

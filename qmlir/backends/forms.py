@@ -23,7 +23,7 @@ from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, element_of
 from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import node_name
@@ -33,19 +33,6 @@ Bounds = tuple[float | None, float | None]
 
 V = TypeVar("V")
 F = TypeVar("F", bound=Callable[[Any, Any], None])
-
-
-class NoForm(Exception):
-    """Raised when a format cannot express an operation or a type.
-
-    need     the requirement that is not met, as a sentence without its subject
-    got      what the network has instead
-    remedy   what the user can do
-    """
-
-    def __init__(self, need: str, got: str, remedy: str):
-        super().__init__(need)
-        self.need, self.got, self.remedy = need, got, remedy
 
 
 class Forms(Generic[V]):
@@ -95,7 +82,7 @@ class Forms(Generic[V]):
             The values that the function returns.
 
         Raises:
-            LoweringError: An operation or a type has no form.
+            UnsupportedError: An operation or a type has no form.
         """
         for op in function.body.block.ops:
             enter(node_name(op))
@@ -103,13 +90,15 @@ class Forms(Generic[V]):
                 return op.operands
             with refusing(op):
                 self._write(op, values)
-        raise LoweringError("func.func", function.sym_name.data, "must end with func.return")
+        raise UnsupportedError.at("func.func", function.sym_name.data, "must end with func.return")
 
     def _write(self, op: Operation, values: V) -> None:
         if isinstance(op, ObserveOp):
             return
         if (form := self.entries.get(type(op))) is None:
-            raise NoForm("must be one of nn or a cast to or from quantized types", op.name, "export before nn-to-qint")
+            raise UnsupportedError(
+                "must be one of nn or a cast to or from quantized types", op.name, "export before nn-to-qint"
+            )
         form(op, values)
 
 
@@ -118,12 +107,12 @@ def refusing(op: Operation) -> Generator[None]:
     """Names the operation in the error that its form raises.
 
     Raises:
-        LoweringError: The block raised NoForm.
+        UnsupportedError: The block raised it; here it names the operation.
     """
     try:
         yield
-    except NoForm as why:
-        raise LoweringError(op.name, node_name(op), why.need, got=why.got, remedy=why.remedy) from None
+    except UnsupportedError as why:
+        raise why.about(op.name, node_name(op)) from None
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -153,11 +142,13 @@ def argument_bounds(op: Operation, operand: SSAValue) -> Bounds:
 
 
 def require_uniform(op: QuantizeCastOp | DequantizeCastOp | StorageCastOp) -> None:
-    """Raises NoForm unless a cast's quantized type has scales per tensor or along one axis."""
+    """Raises UnsupportedError unless a cast's quantized type has scales per tensor or along one axis."""
     found = quantized_element(op.input.type) or quantized_element(op.result.type)
     if not isinstance(found, UniformType):
         got = str(op.quantized_type)
-        raise NoForm("needs integers with one scale, or one for each index of one axis", got, "quantize per axis")
+        raise UnsupportedError(
+            "needs integers with one scale, or one for each index of one axis", got, "quantize per axis"
+        )
 
 
 class Names:

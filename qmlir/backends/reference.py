@@ -12,7 +12,7 @@ from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array
 from qmlir.ir.memory import within_memory
 from qmlir.ir.rewriting import node_name
@@ -42,12 +42,12 @@ def trace(function: func.FuncOp, inputs: Sequence[Array]) -> tuple[list[Array], 
             continue
         if not isinstance(op, Evaluates):
             remedy = "run inline first" if isinstance(op, func.CallOp) else "see `qmlir import` for the list"
-            raise LoweringError(op.name, node_name(op), "has no meaning that can be evaluated", remedy=remedy)
+            raise UnsupportedError.at(op.name, node_name(op), "has no meaning that can be evaluated", remedy=remedy)
         with within_memory(op):
             results = cast(Evaluates, op).evaluate(*(values[o] for o in op.operands))
         # numpy's operators return scalars instead of arrays for operands of rank 0.
         values.update(zip(op.results, map(np.asarray, results), strict=True))
-    raise LoweringError("func.func", function.sym_name.data, "must end with func.return")
+    raise UnsupportedError.at("func.func", function.sym_name.data, "must end with func.return")
 
 
 class Reference:

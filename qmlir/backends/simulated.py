@@ -19,7 +19,7 @@ from qmlir.devices.module import LAYERS, Filled, buffers_of, device_of, filled_o
 from qmlir.devices.relays import with_relays
 from qmlir.dialects.npu import BufferOp, CallOp
 from qmlir.dialects.npu.commands import Numbers
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import Signature, TensorSpec, signature_of
 from qmlir.ir.source import read_mlir
@@ -44,7 +44,7 @@ def assemble(module: ModuleOp) -> Program:
 
     Raises:
         PipelineError: The module names no device, has no commands, or has buffers without addresses.
-        LoweringError: An input or output of the network or of a host routine has an element type that programs lack.
+        UnsupportedError: An input or output of the network or of a host routine has an element type that programs lack.
     """
     device, function = device_of(module), function_of(module, "assemble")
     steps, buffers = steps_of(function), buffers_of(function)
@@ -94,7 +94,9 @@ def _routine(function: func.FuncOp, call: CallOp, numbers: Numbers) -> Routine:
 
 def _port(name: str, buffer: SSAValue, shape: tuple[int, ...], element: str, numbers: Numbers) -> Port:
     if element not in DTYPES:
-        raise LoweringError("tensor", name, f"must have elements of a type among {', '.join(DTYPES)}", got=element)
+        raise UnsupportedError.at(
+            "tensor", name, f"must have elements of a type among {', '.join(DTYPES)}", got=element
+        )
     return Port(name, numbers.place(buffer), shape, element)
 
 

@@ -50,7 +50,7 @@ from qmlir.dialects.nn import ConstantOp, ReshapeOp
 from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array
 from qmlir.ir.names import NAME
 from qmlir.ir.rewriting import node_name
@@ -125,7 +125,7 @@ class MainLowering:
         """The data of a constant operand; `what` names the operand in the message.
 
         Raises:
-            LoweringError: The operand is computed at run time.
+            UnsupportedError: The operand is computed at run time.
         """
         array = constant_array(tensor)
         if array is None:
@@ -208,8 +208,8 @@ class MainLowering:
         return op
 
     def refuse(self, op: Operation, need: str, *, got: str | None = None, remedy: str | None = None) -> NoReturn:
-        """Raises a LoweringError about `op`."""
-        raise LoweringError(op.name, node_name(op), need, got=got, remedy=remedy)
+        """Raises an UnsupportedError about `op`."""
+        raise UnsupportedError.at(op.name, node_name(op), need, got=got, remedy=remedy)
 
 
 Rule: TypeAlias = Callable[[MainLowering, Any], None]

@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import Pure
 
 from qmlir.dialects.quant.types import quantized_element
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, element_of
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.types import element_type_of, is_integer
@@ -39,8 +39,8 @@ class BodyCode:
         self.source = source
 
     def refuse(self, need: str, *, got: str | None = None, remedy: str | None = None) -> NoReturn:
-        """Raises a LoweringError about the operation being lowered."""
-        raise LoweringError(self.source.name, node_name(self.source), need, got=got, remedy=remedy)
+        """Raises an UnsupportedError about the operation being lowered."""
+        raise UnsupportedError.at(self.source.name, node_name(self.source), need, got=got, remedy=remedy)
 
     def add(self, op: Operation) -> SSAValue:
         """Appends an operation and returns its first result."""
@@ -52,7 +52,7 @@ class BodyCode:
         """Returns an array as upstream's dense attribute; unsigned integers become signless integers of the same bits.
 
         Raises:
-            LoweringError: The array holds booleans.
+            UnsupportedError: The array holds booleans.
         """
         if array.dtype.kind == "b":
             self.refuse("has no constants of one bit upstream", got=f"bool{list(array.shape)}", remedy="use i8")
@@ -95,13 +95,15 @@ def rebuild(
         dialect: The name of the dialect that the rules write, for messages.
 
     Raises:
-        LoweringError: An operation has no rule or its rule refuses it, or a function has branches.
+        UnsupportedError: An operation has no rule or its rule refuses it, or a function has branches.
     """
     for op in list(module.body.block.ops):
         if isinstance(op, func.FuncOp) and not op.is_declaration:
             if (count := len(op.body.blocks)) != 1:
                 need = "needs a body of one block"
-                raise LoweringError(op.name, op.sym_name.data, need, got=str(count), remedy="networks have no branches")
+                raise UnsupportedError.at(
+                    op.name, op.sym_name.data, need, got=str(count), remedy="networks have no branches"
+                )
             _rebuild_function(op, code_of, rules, dialect)
 
 

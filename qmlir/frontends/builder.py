@@ -36,8 +36,8 @@ from qmlir.dialects.nn.movement import ConstantOp, MovementOp, ReshapeOp, SliceO
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.ops import CastOp as QuantCastOp
 from qmlir.dialects.windows import ints
-from qmlir.errors import NodeError
-from qmlir.frontends.function import Builder, Constant, Ints, Refusal, Value, sized
+from qmlir.errors import NodeError, UnsupportedError
+from qmlir.frontends.function import Builder, Constant, Ints, Value, sized
 from qmlir.frontends.opaque import UNKNOWN_SHAPE
 from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of
 from qmlir.ir.names import NAME, POWER, NameAttr, names_of
@@ -99,7 +99,7 @@ class Node:
         if isinstance(x, Constant):
             return x.shape
         if not isinstance(x.type, TensorType):
-            raise Refusal(f'{UNKNOWN_SHAPE} "{tensor_name(x)}" is not known')
+            raise UnsupportedError(f'{UNKNOWN_SHAPE} "{tensor_name(x)}" is not known')
         return shape_of(x)
 
     def rank(self, x: Value) -> int:
@@ -119,17 +119,17 @@ class Node:
         """Charges a table of indices to the budget of computed constants, and returns its shape.
 
         Raises:
-            Refusal: The rest of the budget is too small for the table.
+            UnsupportedError: The rest of the budget is too small for the table.
         """
         if not self.builder.budget.take(shape, PLACE_BYTES):
-            raise Refusal(self.builder.budget.refusal(shape))
+            raise UnsupportedError(self.builder.budget.refusal(shape))
         return tuple(shape)
 
     def array(self, x: Value, what: str) -> Array:
         """The values of an input that must be known at import; `what` names the input in the refusal."""
         if isinstance(x, Constant):
             return x.array
-        raise Refusal(
+        raise UnsupportedError(
             f'its {what} "{tensor_name(x) or x.name_hint or ""}" is computed at run time and must be constant'
         )
 
@@ -184,7 +184,7 @@ class Node:
         An nn operation on f16 or bf16 operands is computed in f32, and a float result is cast back.
 
         Raises:
-            Refusal: The operation does not take an operand's type, or the result is too large.
+            UnsupportedError: The operation does not take an operand's type, or the result is too large.
             NodeError: The operands' shapes do not fit each other.
         """
         values = [self._operand(o) for o in operands]
@@ -210,13 +210,13 @@ class Node:
             given = {name: attribute_of(value) for name, value in (properties or {}).items()}
             op = op_type.make(operands, given, element=element)
         except ElementsError as error:
-            raise Refusal(f"its types are not computed on: {error}") from None
+            raise UnsupportedError(f"its types are not computed on: {error}") from None
         except VerifyException as error:
             raise self.error("its inputs and attributes must fit", str(error)) from None
         try:
             for result in op.results:
                 sized(shape_of(result))
-        except Refusal:
+        except UnsupportedError:
             op.erase()
             raise
         self._pending.append(op)
@@ -310,7 +310,7 @@ class Node:
         for value in inputs:
             try:
                 operands += [] if value is None else [self.builder.ssa(value)]
-            except Refusal:
+            except UnsupportedError:
                 continue
         op = OpaqueOp(kind, operands, types, reason=reason, source=source)
         op.attributes[NAME] = NameAttr.of([self.name], self.outputs)

@@ -17,6 +17,7 @@ from qmlir.dialects.qmlir import BLOCK
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
+from qmlir.errors import UnsupportedError
 from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array, Shape, TensorOp
 from qmlir.ir.names import NAME, NameAttr
@@ -151,19 +152,6 @@ def along(type: UniformType, axis: int) -> UniformType:
 Value = SSAValue | Constant
 
 
-class Refusal(Exception):
-    """Raised by a converter for a node that nn cannot express: the node becomes `qmlir.opaque` with this reason.
-
-    A user never sees it as an exception.
-    """
-
-    reason: str
-
-    def __init__(self, reason: str):
-        self.reason = reason
-        super().__init__(reason)
-
-
 LARGEST = 1 << 40
 """The most elements a tensor may have: more than any machine holds, and few enough to count their bits in 64 bits."""
 
@@ -172,10 +160,10 @@ def sized(shape: Sequence[int]) -> Shape:
     """Returns the shape of a tensor as a tuple, after checking its size.
 
     Raises:
-        Refusal: The tensor has more than `LARGEST` elements.
+        UnsupportedError: The tensor has more than `LARGEST` elements.
     """
     if math.prod(shape) > LARGEST:
-        raise Refusal(f"a tensor of shape {list(shape)} has more than 2^{LARGEST.bit_length() - 1} elements")
+        raise UnsupportedError(f"a tensor of shape {list(shape)} has more than 2^{LARGEST.bit_length() - 1} elements")
     return tuple(shape)
 
 
@@ -275,7 +263,7 @@ class Builder:
         try:
             op = ConstantOp(np.ascontiguousarray(array).reshape(array.shape), type)
         except KeyError:
-            raise Refusal(f'"{constant.name}" is of type {array.dtype}') from None
+            raise UnsupportedError(f'"{constant.name}" is of type {array.dtype}') from None
         if constant.name:
             op.attributes[NAME] = NameAttr.of(tensors=[constant.name])
             op.y.name_hint = name_hint(constant.name)

@@ -14,7 +14,7 @@ from onnx.backend.test.runner import Runner
 
 import qmlir
 from qmlir.compiler import SIMPLIFY
-from qmlir.errors import LoweringError, NodeError, QmlirError
+from qmlir.errors import NodeError, QmlirError, UnsupportedError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
 from tests.conformance.cases import Case
@@ -154,7 +154,7 @@ def _guarded(run: Any) -> Result:
     except _Wrong as wrong:
         return Result(FAILED, str(wrong))
     except QmlirError as error:
-        if isinstance(error, NodeError) and not isinstance(error, LoweringError):
+        if isinstance(error, NodeError) and not isinstance(error, UnsupportedError):
             return Result(FAILED, f"calls ONNX's own model wrong: {error}")
         return Result(LISTED, str(error))
     except Exception as error:

@@ -10,8 +10,8 @@ import qmlir
 
 PACKAGE = Path(qmlir.__file__).parent
 HOLDS_A_REMEDY = re.compile(r"(?i)\w*remed(y|ies)|_\w+_AGAIN")
-MAY_HOLD_ONE = re.compile(r"(?i)remed|_AGAIN|NoForm\(")
-POSITIONAL = {"NoForm": 2}
+MAY_HOLD_ONE = re.compile(r"(?i)remed|_AGAIN|UnsupportedError\(")
+POSITIONAL = {"UnsupportedError": 2}
 """Errors whose remedy has no keyword → its position."""
 
 

@@ -24,7 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qmlir.dialects.loops import arena_size_symbol, weights_symbol
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.types import is_integer, is_vector
 from qmlir.ir.upstream.llvm import (
     AddOp,
@@ -159,7 +159,7 @@ def emit_llvm_ir(module: ModuleOp) -> str:
     The globals that hold an entry's weights and the size of its arena are left out, because the caller provides both.
 
     Raises:
-        LoweringError: The module has an operation, attribute or type that has no text here.
+        UnsupportedError: The module has an operation, attribute or type that has no text here.
     """
     parts: list[str] = []
     declarations: dict[str, str] = {}
@@ -169,7 +169,7 @@ def emit_llvm_ir(module: ModuleOp) -> str:
         if isinstance(op, llvm.GlobalOp) and op.sym_name.data in data:
             continue
         if not isinstance(op, llvm.FuncOp):
-            raise LoweringError(
+            raise UnsupportedError.at(
                 op.name, "module", "must be lowered to llvm functions", remedy="run loops-to-llvm first"
             )
         parts.append(_FunctionWriter(op, declarations).text())
@@ -209,7 +209,7 @@ class _FunctionWriter:
         return f"define {linkage}{signature} {{\n" + "\n".join(lines) + "\n}\n"
 
     def refuse(self, op: Operation, need: str, *, got: str | None = None) -> NoReturn:
-        raise LoweringError(op.name, self.function.sym_name.data, need, got=got)
+        raise UnsupportedError.at(op.name, self.function.sym_name.data, need, got=got)
 
     def check(self) -> None:
         """Refuses function attributes that the first line of the definition cannot express."""

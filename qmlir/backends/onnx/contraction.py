@@ -3,7 +3,7 @@
 import numpy as np
 from xdsl.dialects.builtin import i32, i64
 
-from qmlir.backends.forms import Forms, NoForm
+from qmlir.backends.forms import Forms
 from qmlir.backends.onnx.graph import Attributes, Tensor
 from qmlir.backends.onnx.values import Permutation, Values, channels_first
 from qmlir.dialects import nn, qint
@@ -72,7 +72,7 @@ def bias(op: WeightedOp, values: Values) -> Tensor | None:
     int32 in steps of s_x · s_w too, because runtimes that sum in integers accept no other scale.
 
     Raises:
-        NoForm: The bias has 64 bits, which DequantizeLinear does not take, or does not fit 32 bits.
+        UnsupportedError: The bias has 64 bits, which DequantizeLinear does not take, or does not fit 32 bits.
     """
     if op.b is None:
         return None
@@ -82,7 +82,7 @@ def bias(op: WeightedOp, values: Values) -> Tensor | None:
     storage = element.storage if isinstance(element, UniformType) else element
     if storage == i64:
         wide = uniform(op.x).storage_width > 8
-        raise NoForm("needs a bias of 32 bits", "one of 64",
+        raise UnsupportedError("needs a bias of 32 bits", "one of 64",
                      "quantize its activations to 8 bits" if wide else "quantize it with bias=int32")  # fmt: skip
     narrow = isinstance(element, UniformType) and element.storage_width < 32
     if not narrow and element != i32:
@@ -101,10 +101,14 @@ def _added(op: WeightedOp, values: Values) -> Tensor:
     try:
         added = op.stored_bias()
     except UnsupportedError as why:
-        raise NoForm("needs a constant bias that fits its sums", why.need, "quantize it with bias=int32") from None
+        raise UnsupportedError(
+            "needs a constant bias that fits its sums", why.need, "quantize it with bias=int32"
+        ) from None
     assert added is not None
     if not np.array_equal(added, added.astype(np.int32)):
-        raise NoForm("needs a bias that fits 32 bits as it is added", str(added.max()), "quantize it with bias=int32")
+        raise UnsupportedError(
+            "needs a bias that fits 32 bits as it is added", str(added.max()), "quantize it with bias=int32"
+        )
     return values.graph.constant(added.astype(np.int32), tensor_name(op.b))
 
 

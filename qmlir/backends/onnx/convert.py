@@ -57,7 +57,7 @@ def export_onnx(
     Raises:
         FileError: The path does not end in .onnx, or cannot be written.
         OptionError: There is no such opset.
-        LoweringError: The format cannot express an operation or a type.
+        UnsupportedError: The format cannot express an operation or a type.
     """
     if path.suffix != ".onnx":
         remedy = "leave out the format" if path.suffix == ".tflite" else "let it end in .onnx"

@@ -44,9 +44,7 @@ def as_operator(op: TensorOp, values: Values) -> None:
     order, (x, *others) = operands_in_order(values, op.operands, shape_of(op.results[0]))
     attributes: Attributes = {n: _written(op, own, order, default) for n, (own, default) in operator.attributes.items()}
     x = values.clipped(x, *argument_bounds(op, op.operands[0]))
-    y = values.graph.node(
-        operator.kind, x, *others, dtype=result_dtype(op), domain=operator.domain, **attributes
-    )
+    y = values.graph.node(operator.kind, x, *others, dtype=result_dtype(op), domain=operator.domain, **attributes)
     values.define(op.results[0], y, order)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from qmlir.backends.forms import NoForm
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array
 
 Attributes = dict[str, Any]
@@ -125,7 +125,7 @@ class Graph:
             attributes: The attributes that are not at their defaults; an attribute of `None` is left out.
 
         Raises:
-            NoForm: The operator set lacks the operator, an attribute, or these types.
+            UnsupportedError: The operator set lacks the operator, an attribute, or these types.
         """
         return self.several(kind, inputs, [dtype], domain, **attributes)[0]
 
@@ -158,12 +158,14 @@ def tensor_type(dtype: np.dtype[Any]) -> int:
     """Returns ONNX's TensorProto.DataType of an element type.
 
     Raises:
-        NoForm: ONNX lacks the element type.
+        UnsupportedError: ONNX lacks the element type.
     """
     try:
         return onnx.helper.np_dtype_to_tensor_dtype(dtype)
     except (KeyError, ValueError):
-        raise NoForm("must have elements that ONNX has", dtype.name, "cast them to a type that it has") from None
+        raise UnsupportedError(
+            "must have elements that ONNX has", dtype.name, "cast them to a type that it has"
+        ) from None
 
 
 def _type_text(dtype: np.dtype[Any]) -> str:
@@ -171,14 +173,14 @@ def _type_text(dtype: np.dtype[Any]) -> str:
 
 
 def _check(kind: str, opset: int, dtypes: Sequence[np.dtype[Any] | None], attributes: Attributes) -> None:
-    """Raises NoForm unless the operator set has the operator, with these attributes and for these input types."""
+    """Raises UnsupportedError unless the operator set has the operator, with these attributes and these input types."""
     if (schema := _schema(kind, opset)) is None:
         newest = _schema(kind, onnx.defs.onnx_opset_version())
         remedy = "rewrite the model without it" if newest is None else f"export with opset {newest.since_version}"
-        raise NoForm(f"needs ONNX's {kind}", f"opset {opset}, which has none", remedy)
+        raise UnsupportedError(f"needs ONNX's {kind}", f"opset {opset}, which has none", remedy)
     for name in attributes:
         if name not in schema.attributes:
-            raise NoForm(
+            raise UnsupportedError(
                 f"needs {name} of ONNX's {kind}", f"opset {opset}, which has none", "export with a later opset"
             )
     for index, dtype in enumerate(dtypes):
@@ -186,7 +188,7 @@ def _check(kind: str, opset: int, dtypes: Sequence[np.dtype[Any] | None], attrib
         if dtype is not None and _type_text(dtype) not in formal.types:
             newest = _schema(kind, onnx.defs.onnx_opset_version())
             later = newest is not None and _type_text(dtype) in _formal(newest, index).types
-            raise NoForm(
+            raise UnsupportedError(
                 f"needs {', '.join(sorted(formal.types))} as {formal.name} of ONNX's {kind} in opset {opset}",
                 _type_text(dtype),
                 "export with a later opset" if later else "cast it to one of these",

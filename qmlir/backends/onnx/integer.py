@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import i8, i16, i32
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.forms import Forms, NoForm, constant
+from qmlir.backends.forms import Forms, constant
 from qmlir.backends.onnx.contraction import IMAGES, convolution, window_attributes
 from qmlir.backends.onnx.elementwise import operands_in_order
 from qmlir.backends.onnx.graph import BOOL, Graph, Tensor
@@ -23,6 +23,7 @@ from qmlir.dialects.qint import QINT
 from qmlir.dialects.qint.normalization import FRACTION
 from qmlir.dialects.qint.requantize import NarrowingOp
 from qmlir.dialects.quant.ops import QuantizeCastOp
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.numerics import Int64s
 from qmlir.numerics.fixed_point import MULTIPLIER_BITS
@@ -44,12 +45,14 @@ BYTE = 1 << 8
 
 
 def spelled_out(exports: Forms[Values]) -> Forms[Values]:
-    """Returns the table of the forms of nn and qint; qint operations without a form raise NoForm."""
+    """Returns the table of the forms of nn and qint; qint operations without a form raise UnsupportedError."""
     return exports.replaced(dict.fromkeys(QINT.operations, _refuse) | computes.entries)
 
 
 def _refuse(op: Operation, values: Values) -> None:
-    raise NoForm("must have a form in ONNX's operators", op.name, "follow other numerics, or export as onnx-qdq")
+    raise UnsupportedError(
+        "must have a form in ONNX's operators", op.name, "follow other numerics, or export as onnx-qdq"
+    )
 
 
 def number(graph: Graph, value: float, dtype: np.dtype[Any]) -> Tensor:
@@ -66,11 +69,13 @@ def zero_point(values: Values, x: SSAValue, point: int) -> Tensor | None:
     """Returns the zero point of data of 8 bits as a tensor; None for 0.
 
     Raises:
-        NoForm: The data are not bytes, or int8 cannot hold the zero point.
+        UnsupportedError: The data are not bytes, or int8 cannot hold the zero point.
     """
     require_bytes(x)
     if not -128 <= point < 128:
-        raise NoForm("must have zero points that int8 holds", str(point), "choose parameters within the storage")
+        raise UnsupportedError(
+            "must have zero points that int8 holds", str(point), "choose parameters within the storage"
+        )
     return number(values.graph, point, np.dtype(np.int8)) if point else None
 
 
@@ -87,12 +92,14 @@ def sums_of_bytes(values: Values, x: SSAValue, point: int, summed: Callable[[Ten
         summed: Adds the nodes that sum an int8 image with a zero point; None is a zero point of 0.
 
     Raises:
-        NoForm: The data are wider than 16 bits, or their type cannot hold the zero point.
+        UnsupportedError: The data are wider than 16 bits, or their type cannot hold the zero point.
     """
     if element_of(x) != i16:
         return summed(values.stored(x, IMAGES), zero_point(values, x, point))
     if not -(1 << 15) <= point < 1 << 15:
-        raise NoForm("must have zero points that int16 holds", str(point), "choose parameters within the storage")
+        raise UnsupportedError(
+            "must have zero points that int16 holds", str(point), "choose parameters within the storage"
+        )
     graph = values.graph
     wide = graph.cast(values.stored(x, IMAGES), INT32)
     lower = graph.node("Mod", wide, number(graph, BYTE, INT32))  # Mod has the divisor's sign: never negative
@@ -103,9 +110,9 @@ def sums_of_bytes(values: Values, x: SSAValue, point: int, summed: Callable[[Ten
 
 
 def require_bytes(value: SSAValue) -> None:
-    """Raises NoForm unless a value has elements of i8."""
+    """Raises UnsupportedError unless a value has elements of i8."""
     if element_of(value) != i8:
-        raise NoForm("must multiply bytes", str(element_of(value)), "quantize to 8 bits")
+        raise UnsupportedError("must multiply bytes", str(element_of(value)), "quantize to 8 bits")
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -123,7 +130,7 @@ def requantize(op: qint.RequantizeOp, values: Values) -> None:
     """Writes (x − z) · M, computed and rounded as the operation's contract demands."""
     if (rounded := CONTRACTS.get(op.contract.data)) is None:
         known = ", ".join(CONTRACTS)
-        raise NoForm(f"must round by one of the contracts {known}", op.contract.data, "follow other numerics")
+        raise UnsupportedError(f"must round by one of the contracts {known}", op.contract.data, "follow other numerics")
     order = values.order(op.x)
     values.define(op.y, rounded(op, values, values.stored(op.x, order), order), order)
 
@@ -160,7 +167,7 @@ def _half_up_of_few(values: Values, total: Tensor, bits: Int64s, op: NarrowingOp
     graph, low, high = values.graph, op.lower.value.data, op.upper.value.data
     if int(bits.max(initial=1)) > ROOM:
         got = f"a shift by {int(bits.max())} bits"
-        raise NoForm("must have factors between scales that 62 bits can say", got, "export as onnx-qdq")
+        raise UnsupportedError("must have factors between scales that 62 bits can say", got, "export as onnx-qdq")
     step = graph.constant(np.int64(1) << bits)
     total = graph.node("Add", total, graph.constant(np.int64(1) << bits - 1))
     quotient = graph.node("Div", total, step)
@@ -222,11 +229,11 @@ def _narrowed(op: qint.RequantizeOp, values: Values, y: Tensor) -> Tensor:
     This is exact: float32 represents the bounds exactly, and the clamp decides all numbers beyond them.
 
     Raises:
-        NoForm: A bound is 2^20 or more.
+        UnsupportedError: A bound is 2^20 or more.
     """
     graph, low, high = values.graph, op.lower.value.data, op.upper.value.data
     if max(abs(low), abs(high)) >= 1 << 20:
-        raise NoForm("must have results of 16 bits or less", f"{low} to {high}", "keep its result float")
+        raise UnsupportedError("must have results of 16 bits or less", f"{low} to {high}", "keep its result float")
     y = minus(graph, y, -op.zero_point.value.data)
     return graph.cast(graph.node("Clip", y, number(graph, low, FLOAT32), number(graph, high, FLOAT32)),
                 stored_dtype(op.y))  # fmt: skip
@@ -298,7 +305,7 @@ def _biased(op: qint.Conv2DOp | qint.DepthwiseConv2DOp | qint.FullyConnectedOp, 
 
 def _require_sums(value: SSAValue, remedy: str) -> None:
     if element_of(value) != i32:
-        raise NoForm("must have sums of 32 bits", str(element_of(value)), remedy)
+        raise UnsupportedError("must have sums of 32 bits", str(element_of(value)), remedy)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -353,7 +360,7 @@ def mul(op: qint.MulOp, values: Values) -> None:
 def softmax(op: qint.SoftmaxOp, values: Values) -> None:
     """Writes floor((2·e·unit + S') / 2S') with S' = Σ e · 2^FRACTION; Div rounds down, as no number is negative."""
     if op.division.data != "exact":
-        raise NoForm("must divide exactly", op.division.data, "follow other numerics")
+        raise UnsupportedError("must divide exactly", op.division.data, "follow other numerics")
     graph, order = values.graph, values.order(op.x)
     x, axis = graph.cast(values.stored(op.x, order), INT32), order.index(op.axis.value.data)
     largest = graph.node("ReduceMax", x, graph.indices([axis]))
@@ -448,7 +455,7 @@ QUOTIENTS = {"exact": np.dtype(np.float64), "float32": np.dtype(np.float32)}
 def quantize_cast(op: QuantizeCastOp, values: Values) -> None:
     """Writes clamp(rint(x / S) + Z); ONNX does not define the result for NaN."""
     if (dtype := QUOTIENTS.get(op.quantization)) is None:
-        raise NoForm(
+        raise UnsupportedError(
             f"must quantize in one of the ways {', '.join(QUOTIENTS)}", op.quantization, "follow other numerics"
         )
     graph, order, element = values.graph, values.order(op.input), uniform(op.result)

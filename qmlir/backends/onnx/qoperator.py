@@ -45,8 +45,11 @@ computes: Forms[StoredValues] = Forms()
 """The table; used as a decorator, it enters a form."""
 
 
-class NoOperator(Exception):
+class NoOperator(UnsupportedError):
     """Raised if no integer operator exists for an operation's types or attributes; it is then written on floats."""
+
+    def __init__(self) -> None:
+        super().__init__("has no operator on integers")
 
 
 def on_integers(exports: Forms[Values]) -> Forms[Values]:

@@ -6,9 +6,10 @@ import numpy as np
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.forms import NoForm, constant, fused_bounds
+from qmlir.backends.forms import constant, fused_bounds
 from qmlir.backends.onnx.graph import Graph, Tensor
 from qmlir.dialects.quant.types import UniformType
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.ir.types import dtype_of
@@ -197,7 +198,7 @@ class Values:
     def dequantized(self, q: Tensor, element: UniformType, permutation: Permutation) -> Tensor:
         """Adds a DequantizeLinear of stored integers."""
         if element.expressed != f32:
-            raise NoForm("must stand for f32", str(element), "quantize the model again from its f32 form")
+            raise UnsupportedError("must stand for f32", str(element), "quantize the model again from its f32 form")
         scale, points = self.parameters(element, q.dtype)
         return self.graph.node("DequantizeLinear", q, scale, points, dtype=np.dtype(np.float32),
                                axis=_axis(element, permutation))  # fmt: skip
@@ -214,7 +215,9 @@ class Values:
         limits = np.iinfo(dtype)
         if not all(limits.min <= z <= limits.max for z in element.zero_points):
             got = f"{min(element.zero_points)} to {max(element.zero_points)}"
-            raise NoForm(f"must have zero points that {dtype.name} holds", got, "choose parameters within the storage")
+            raise UnsupportedError(
+                f"must have zero points that {dtype.name} holds", got, "choose parameters within the storage"
+            )
         scales, points = np.array(element.scales, np.float32), np.array(element.zero_points, dtype)
         if element.axis is None:
             scales, points = scales.reshape(()), points.reshape(())
@@ -277,11 +280,11 @@ def _axis(element: UniformType, permutation: Permutation) -> int | None:
 
 
 def _storage(element: UniformType) -> np.dtype[Any]:
-    """Returns the type to which QuantizeLinear quantizes; raises NoForm for storage of more than 16 bits."""
+    """Returns the type to which QuantizeLinear quantizes; raises UnsupportedError for storage of more than 16 bits."""
     if element.storage_width > 16:
-        raise NoForm("must store 16 bits or less", str(element), "keep its result float")
+        raise UnsupportedError("must store 16 bits or less", str(element), "keep its result float")
     if element.expressed != f32:
-        raise NoForm("must stand for f32", str(element), "quantize the model again from its f32 form")
+        raise UnsupportedError("must stand for f32", str(element), "quantize the model again from its f32 form")
     return element.numpy_dtype
 
 
@@ -300,7 +303,9 @@ def _limits(element: UniformType, low: float | None, high: float | None) -> tupl
         if q is None:
             bounds.append(None)
         elif element.axis is not None:
-            raise NoForm("must use all of its storage, being quantized per axis", str(element), "widen its range")
+            raise UnsupportedError(
+                "must use all of its storage, being quantized per axis", str(element), "widen its range"
+            )
         else:
             real = float(fixed_point.dequantize(np.array(q), element.scale, element.zero_point))
             # The bound itself is more readable than q's real value; it is used if float32 rounds it to q.

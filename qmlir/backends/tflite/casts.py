@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from qmlir.backends.forms import Forms, NoForm, require_uniform
+from qmlir.backends.forms import Forms, require_uniform
 from qmlir.backends.tflite.graph import Tensor
 from qmlir.backends.tflite.kernels import KERNELS
 from qmlir.backends.tflite.values import UINT8, Values, declared
 from qmlir.dialects import nn
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.errors import UnsupportedError
 from qmlir.ir.types import is_numpys_own
 
 exports: Forms[Values] = Forms()
@@ -19,7 +20,7 @@ def cast(op: nn.CastOp, values: Values) -> None:
     x, form = values.stored(op.x), values.form(op.y)
     for role, dtype in (("data", x.dtype), ("a result", form.dtype)):
         if not is_numpys_own(dtype) or dtype.name not in KERNELS["CAST"].plain.split():
-            raise NoForm(f"needs {role} of a type that TFLite's CAST has", dtype.name,
+            raise UnsupportedError(f"needs {role} of a type that TFLite's CAST has", dtype.name,
                          "let the network have another type there, such as int64")  # fmt: skip
     values.hold(op.y, values.graph.converted(x, form.dtype))
 
@@ -51,7 +52,7 @@ def storage_cast(op: StorageCastOp, values: Values) -> None:
     source = op.input.owner.input if isinstance(op.input.owner, StorageCastOp) else op.input
     x, form = values.stored(source), values.form(op.result)
     if values.is_moved(declared(source)) != values.is_moved(declared(op.result)):
-        raise NoForm("needs bytes of one sign in the network", str(source.type)[:160],
+        raise UnsupportedError("needs bytes of one sign in the network", str(source.type)[:160],
                      "requantize to signed storage")  # fmt: skip
     values.hold(op.result, _same_bits(values, x, op.result))
     assert form.shape == x.shape
@@ -65,4 +66,4 @@ def _same_bits(values: Values, x: Tensor, result: Any) -> Tensor:
         return values.graph.seen_as(x, form)
     if x.form.parameters is None or x.dtype == UINT8:
         return values.graph.operator("BITCAST", [values.graph.seen_as(x, form.typed(x.dtype))], form)
-    raise NoForm("must keep the sign of its storage", str(result.type)[:160], "requantize to it")
+    raise UnsupportedError("must keep the sign of its storage", str(result.type)[:160], "requantize to it")

@@ -10,9 +10,9 @@ import numpy as np
 import tflite  # pyright: ignore[reportMissingTypeStubs]
 from xdsl.ir import Attribute
 
-from qmlir.backends.forms import NoForm
 from qmlir.backends.tflite.graph import Form
 from qmlir.dialects.quant.types import UniformType
+from qmlir.errors import UnsupportedError
 from qmlir.formats.tflite import ACTIVATIONS, Bounds, options_of
 from qmlir.numerics import fixed_point
 
@@ -35,13 +35,13 @@ def stored_bounds(element: Attribute, form: Form, bounds: Bounds) -> Bounds:
         bounds: The clamp's bounds as real numbers.
 
     Raises:
-        NoForm: The tensor is quantized per axis.
+        UnsupportedError: The tensor is quantized per axis.
     """
     if form.parameters is None:
         return bounds
     assert isinstance(element, UniformType)
     if form.parameters.axis is not None:
-        raise NoForm("must have one scale for the whole tensor", str(element)[:160], "quantize it per tensor")
+        raise UnsupportedError("must have one scale for the whole tensor", str(element)[:160], "quantize it per tensor")
     moved = form.parameters.zero_point - element.zero_point
     limits, ends = np.iinfo(form.dtype), (element.storage_min, element.storage_max)
     low, high = (

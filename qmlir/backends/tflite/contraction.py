@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 from xdsl.dialects.builtin import i32, i64
 
-from qmlir.backends.forms import Forms, NoForm, constant
+from qmlir.backends.forms import Forms, constant
 from qmlir.backends.tflite.graph import Graph, Options, Parameters, Tensor
 from qmlir.backends.tflite.kernels import KERNELS
 from qmlir.backends.tflite.values import INT8, INT16, UINT8, Values
@@ -159,23 +159,23 @@ def weighted(op: WeightedOp, values: Values) -> list[Tensor]:
     """Returns the tensors of data and weights.
 
     Raises:
-        NoForm: LiteRT has no kernel for these types of data, weights and result.
+        UnsupportedError: LiteRT has no kernel for these types of data, weights and result.
     """
     x, w = values.stored(op.x), values.stored(op.w)
     if x.form.parameters is None or w.form.parameters is None:
         return [x, w]
     y = values.form(op.y)
     if y.parameters is not None and y.dtype != x.dtype:
-        raise NoForm(f"needs a result of {x.dtype.name} beside data of {x.dtype.name}", y.dtype.name,
+        raise UnsupportedError(f"needs a result of {x.dtype.name} beside data of {x.dtype.name}", y.dtype.name,
                      f"quantize its result in {8 * x.dtype.itemsize} bits")  # fmt: skip
     if w.dtype != WEIGHTS[x.dtype]:
-        raise NoForm(f"needs weights of {WEIGHTS[x.dtype].name} beside data of {x.dtype.name}", w.dtype.name,
+        raise UnsupportedError(f"needs weights of {WEIGHTS[x.dtype].name} beside data of {x.dtype.name}", w.dtype.name,
                      "quantize the weights in 8 bits")  # fmt: skip
     if w.dtype == INT8 and any(w.form.parameters.zero_points):
-        raise NoForm("needs weights of int8 with the zero point 0", str(element_of(op.w))[:160],
+        raise UnsupportedError("needs weights of int8 with the zero point 0", str(element_of(op.w))[:160],
                      "quantize the weights symmetrically")  # fmt: skip
     if w.dtype == UINT8 and w.form.parameters.axis is not None:
-        raise NoForm("needs weights of uint8 with one scale", str(element_of(op.w))[:160],
+        raise UnsupportedError("needs weights of uint8 with one scale", str(element_of(op.w))[:160],
                      "quantize the weights per tensor")  # fmt: skip
     if w.dtype == INT8 and w.data is not None and w.data.min(initial=0) == np.iinfo(INT8).min:
         warnings.warn(LEAST_WEIGHT.format(node_name(op)), QmlirWarning, stacklevel=2)
@@ -193,7 +193,7 @@ def bias(op: WeightedOp, values: Values, *, narrow: bool) -> Tensor:
         narrow: Whether a 32-bit bias beside 16-bit data keeps 32 bits; LiteRT rounds by the width of the bias.
 
     Raises:
-        NoForm: The bias is computed or not in integers, or it does not fit its width.
+        UnsupportedError: The bias is computed or not in integers, or it does not fit its width.
     """
     x, w, shape = values.form(op.x), values.form(op.w), (op.output_channels(),)
     if x.parameters is None or w.parameters is None:
@@ -201,7 +201,7 @@ def bias(op: WeightedOp, values: Values, *, narrow: bool) -> Tensor:
     array = np.zeros(shape, np.int64 if x.dtype == INT16 else np.int32) if op.b is None else _integers(op)
     if x.dtype != INT16 and array.dtype == np.int64:
         if not np.array_equal(array, array.astype(np.int32)):
-            raise NoForm("needs a bias of 32 bits", "one of 64", "quantize its activations to 16 bits")
+            raise UnsupportedError("needs a bias of 32 bits", "one of 64", "quantize its activations to 16 bits")
         array = array.astype(np.int32)
     elif x.dtype == INT16 and not narrow:
         array = array.astype(np.int64)
@@ -220,7 +220,9 @@ def _integers(op: WeightedOp) -> Array:
     try:
         added = op.stored_bias() if isinstance(element, UniformType) else None
     except UnsupportedError as why:
-        raise NoForm("needs a constant bias that fits its sums", why.need, "quantize it with bias=int32") from None
+        raise UnsupportedError(
+            "needs a constant bias that fits its sums", why.need, "quantize it with bias=int32"
+        ) from None
     if added is None:
-        raise NoForm("needs a constant bias in integers", str(element)[:160], "run quantize-bias")
+        raise UnsupportedError("needs a constant bias in integers", str(element)[:160], "run quantize-bias")
     return added

@@ -33,7 +33,7 @@ def export_tflite(function: func.FuncOp, path: Path) -> list[Path]:
 
     Raises:
         FileError: The path does not end in .tflite, or cannot be written.
-        LoweringError: TFLite cannot express an operation or a type.
+        UnsupportedError: TFLite cannot express an operation or a type.
     """
     if path.suffix != ".tflite":
         raise FileError(path, "must be the name of a .tflite file", remedy="let it end in .tflite")

@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.forms import Bounds, Forms, NoForm, argument_bounds, constant, fused_bounds
-from qmlir.backends.tflite.clamps import activated, stored_bounds
+from qmlir.backends.forms import Forms, argument_bounds, constant, fused_bounds
+from qmlir.backends.tflite.clamps import Bounds, activated, stored_bounds
 from qmlir.backends.tflite.graph import BOOL, INDEX, Graph, Options, Tensor
 from qmlir.backends.tflite.kernels import KERNELS, takes
 from qmlir.backends.tflite.values import INT8, MOVED, UINT8, Values, declared
 from qmlir.dialects import nn
 from qmlir.dialects.nn.elementwise import ComparisonOp, FunctionOp, OperandPairOp, ShiftOp, UnaryOp
 from qmlir.dialects.nn.quantizable import uniform
+from qmlir.errors import UnsupportedError
 from qmlir.formats.tflite import CLAMPS, COMPARISONS, WRITTEN, camel_case
 from qmlir.ir.interfaces import Array, TensorOp, element_of, shape_of
 from qmlir.ir.names import INTEGER_OPERATOR, ON_FLOATS
@@ -144,7 +145,7 @@ def div(op: nn.DivOp, values: Values) -> None:
 def mod(op: nn.ModOp, values: Values) -> None:
     """Writes FLOOR_MOD; the divisors of integers must be constants other than 0."""
     if bool(op.truncated):
-        raise NoForm("must have the divisor's sign", "the dividend's", "give it the other sign")
+        raise UnsupportedError("must have the divisor's sign", "the dividend's", "give it the other sign")
     _without_zeros(op, values)
     one("FLOOR_MOD", op, values)
 
@@ -152,7 +153,9 @@ def mod(op: nn.ModOp, values: Values) -> None:
 def _without_zeros(op: OperandPairOp, values: Values) -> None:
     divisors, form = constant(op.rhs), values.form(op.rhs)
     if form.parameters is None and form.dtype.kind in "iu" and (divisors is None or not divisors.all()):
-        raise NoForm("needs divisors that are constant and not 0", "others", "make the divisors a constant without 0")
+        raise UnsupportedError(
+            "needs divisors that are constant and not 0", "others", "make the divisors a constant without 0"
+        )
 
 
 @exports(nn.PowOp)
@@ -160,7 +163,7 @@ def pow(op: nn.PowOp, values: Values) -> None:
     """Writes POW; the exponents of integers must be constants that are not negative."""
     exponents = constant(op.rhs)
     if values.form(op.rhs).dtype.kind in "iu" and (exponents is None or (exponents < 0).any()):
-        raise NoForm(
+        raise UnsupportedError(
             "needs exponents that are constant and not negative",
             "others",
             "make the exponents a constant of 0 and more",
@@ -239,8 +242,8 @@ def invert(op: nn.NotOp, values: Values) -> None:
 
 @exports(nn.ShiftLeftOp, nn.ShiftRightOp)
 def shift(op: ShiftOp, values: Values) -> None:
-    """Raises NoForm: TFLite's only shift, RIGHT_SHIFT, does not define counts beyond the width."""
-    raise NoForm("must be an operation that TFLite has", op.name, "multiply or divide by a power of two")
+    """Raises UnsupportedError: TFLite's only shift, RIGHT_SHIFT, does not define counts beyond the width."""
+    raise UnsupportedError("must be an operation that TFLite has", op.name, "multiply or divide by a power of two")
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -431,6 +434,8 @@ def shrink(op: nn.ShrinkOp, values: Values) -> None:
 
 @exports(*(op for op in nn.functions.FUNCTIONS if op not in exports.entries and op not in WRITTEN))
 def missing(op: UnaryOp, values: Values) -> None:
-    """Writes a function that TFLite lacks as a lookup table; raises NoForm unless it maps bytes to bytes."""
+    """Writes a function that TFLite lacks as a lookup table; raises UnsupportedError unless it maps bytes to bytes."""
     if not tabled(op, values):
-        raise NoForm("must be a function that TFLite has", op.name, "quantize it to bytes, or rewrite the model")
+        raise UnsupportedError(
+            "must be a function that TFLite has", op.name, "quantize it to bytes, or rewrite the model"
+        )

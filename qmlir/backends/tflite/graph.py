@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import tflite  # pyright: ignore[reportMissingTypeStubs]
 
-from qmlir.backends.forms import NoForm
 from qmlir.backends.tflite.kernels import KERNELS, takes
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, Shape
 
 Options = Mapping[str, Any]
@@ -155,7 +155,7 @@ class Graph:
             version: The least version that has these options; the data's type or rank may raise it.
 
         Raises:
-            NoForm: LiteRT has no kernel for data of this type or rank.
+            UnsupportedError: LiteRT has no kernel for data of this type or rank.
         """
         kernel = KERNELS[kind]
         data = inputs[kernel.data]
@@ -163,12 +163,12 @@ class Graph:
         if not takes(kind, data.dtype, quantized):
             known = kernel.quantized if quantized else kernel.plain
             what = "quantized " if quantized else ""
-            raise NoForm(
+            raise UnsupportedError(
                 f"needs {what}{', '.join(known.split()) or 'floats'} as data of TFLite's {kind}",
                 f"{what}{data.dtype.name}", "cast it to one of these",
             )  # fmt: skip
         if len(data.shape) > kernel.most:
-            raise NoForm(f"needs at most {kernel.most} dimensions for TFLite's {kind}", str(len(data.shape)),
+            raise UnsupportedError(f"needs at most {kernel.most} dimensions for TFLite's {kind}", str(len(data.shape)),
                          "reshape before and behind it")  # fmt: skip
         outputs = [Tensor(form, f"{self.scope}/{kind}", made=True) for form in forms]
         version = max(version, kernel.version(data.dtype.name, len(data.shape)))

@@ -8,9 +8,9 @@ import flatbuffers  # pyright: ignore[reportMissingTypeStubs]
 import numpy as np
 import tflite  # pyright: ignore[reportMissingTypeStubs]
 
-from qmlir.backends.forms import Names, NoForm
+from qmlir.backends.forms import Names
 from qmlir.backends.tflite.graph import Graph, Operator, Parameters, Tensor
-from qmlir.errors import FileError
+from qmlir.errors import FileError, UnsupportedError
 from qmlir.files import write_whole
 from qmlir.formats.tflite import options_of
 from qmlir.ir.signature import Signature, TensorSpec
@@ -46,7 +46,7 @@ def write_model(graph: Graph, outputs: Sequence[Tensor], signature: Signature, p
 
     Raises:
         FileError: The file cannot be written, or would be too large for a flatbuffer.
-        NoForm: A tensor is of a type that TFLite lacks.
+        UnsupportedError: A tensor is of a type that TFLite lacks.
     """
     ends = _ends(graph, outputs, signature)
     operators = _needed(graph.operators, ends)
@@ -204,9 +204,11 @@ def type_code(tensor: Tensor) -> int:
     """Returns the schema's TensorType of a tensor.
 
     Raises:
-        NoForm: The schema lacks the element type.
+        UnsupportedError: The schema lacks the element type.
     """
     code = getattr(schema.TensorType, tensor.dtype.name.upper(), None)
     if code is None:
-        raise NoForm("must have elements that TFLite has", tensor.dtype.name, "cast them to a type that it has")
+        raise UnsupportedError(
+            "must have elements that TFLite has", tensor.dtype.name, "cast them to a type that it has"
+        )
     return code

@@ -6,12 +6,13 @@ from math import prod
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.forms import Forms, NoForm, constant
+from qmlir.backends.forms import Forms, constant
 from qmlir.backends.tflite.contraction import pad as pad_with
 from qmlir.backends.tflite.graph import BOOL, INDEX, Form, Graph, Options, Tensor
 from qmlir.backends.tflite.values import Values, declared
 from qmlir.dialects import nn
 from qmlir.dialects.nn.movement import MovementOp, coordinates, places
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, shape_of
 
 exports: Forms[Values] = Forms()
@@ -82,7 +83,7 @@ def slice_(op: nn.SliceOp, values: Values) -> None:
         moved(op, values, "SLICE", parts, {})
         return
     if 0 in shape_of(op.y):
-        raise NoForm("needs elements to step to", str(list(shape_of(op.y))), "leave the empty slice out")
+        raise UnsupportedError("needs elements to step to", str(list(shape_of(op.y))), "leave the empty slice out")
     ends = [offset + size * stride for offset, size, stride in steps]
     bounds = [graph.indices(part) for part in ([s[0] for s in steps], [max(e, 0) for e in ends], [s[2] for s in steps])]
     to_the_end = sum(1 << i for i, end in enumerate(ends) if end < 0)
@@ -102,7 +103,9 @@ def gather_nd(op: nn.GatherNDOp, values: Values) -> None:
     """Writes GATHER_ND."""
     depth = shape_of(op.indices)[-1]
     if not depth:
-        raise NoForm("needs indices that name a dimension", str(list(shape_of(op.indices))), "broadcast instead")
+        raise UnsupportedError(
+            "needs indices that name a dimension", str(list(shape_of(op.indices))), "broadcast instead"
+        )
     sizes = np.array(shape_of(op.x)[:depth])
     moved(op, values, "GATHER_ND", [_places(op.indices, sizes, values)], {})
 
@@ -126,7 +129,7 @@ def top_k(op: nn.TopKOp, values: Values) -> None:
     graph, x, axis = values.graph, values.stored(op.x), op.axis.value.data
     if not bool(op.largest):
         if x.dtype.kind != "f":
-            raise NoForm("must look for the greatest elements", "the least", "look for the least of floats")
+            raise UnsupportedError("must look for the greatest elements", "the least", "look for the least of floats")
         x = graph.pointwise("NEG", x)
     order = [*(i for i in range(len(x.shape)) if i != axis), axis]
     back = [order.index(i) for i in range(len(order))]
@@ -143,11 +146,14 @@ def scatter_nd(op: nn.ScatterNDOp, values: Values) -> None:
     If several updates go to one place, the last update counts.
 
     Raises:
-        NoForm: The indices are computed; TFLite's SCATTER_ND cannot be used, as it adds updates to a tensor of zeros.
+        UnsupportedError: The indices are computed; TFLite's SCATTER_ND cannot be used, as it adds updates to a tensor
+            of zeros.
     """
     indices, graph, shape = constant(op.indices), values.graph, shape_of(op.x)
     if indices is None or not indices.shape[-1]:
-        raise NoForm("needs constant indices that name a dimension", str(op.indices.type), "concatenate slices instead")
+        raise UnsupportedError(
+            "needs constant indices that name a dimension", str(op.indices.type), "concatenate slices instead"
+        )
     depth = indices.shape[-1]
     rows, width = prod(shape[:depth]), prod(shape[depth:])
     listed = coordinates(indices.reshape(-1, depth), shape)
@@ -249,5 +255,5 @@ def _along(graph: Graph, x: Tensor, axis: int, taps: Array, weights: Array) -> T
 
 @exports(nn.CumulativeProductOp, nn.MaxPoolIndices2DOp, nn.SampleOp, nn.ScatterReduceNDOp)
 def missing(op: Operation, values: Values) -> None:
-    """Raises NoForm: TFLite lacks the operation."""
-    raise NoForm("must be an operation that TFLite has", op.name, "rewrite the model without it")
+    """Raises UnsupportedError: TFLite lacks the operation."""
+    raise UnsupportedError("must be an operation that TFLite has", op.name, "rewrite the model without it")

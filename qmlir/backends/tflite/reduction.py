@@ -4,13 +4,14 @@ from math import prod
 
 import numpy as np
 
-from qmlir.backends.forms import Forms, NoForm
+from qmlir.backends.forms import Forms
 from qmlir.backends.tflite.contraction import padded, padding_name, strides
 from qmlir.backends.tflite.graph import BOOL, Form, Graph, Options, Parameters, Tensor
 from qmlir.backends.tflite.values import INT8, UINT8, Values
 from qmlir.dialects import nn
 from qmlir.dialects.nn.normalization import ExponentialsOp, OverTrailingOp
 from qmlir.dialects.nn.reduction import ArgumentOp, ReductionOp, WindowPoolOp, least
+from qmlir.errors import UnsupportedError
 from qmlir.formats.tflite import ARGUMENTS, REDUCTIONS, VALID
 from qmlir.ir.interfaces import shape_of
 
@@ -40,7 +41,9 @@ def reduce(op: ReductionOp, values: Values) -> None:
         values.hold(op.y, x)
         return
     if 0 in x.shape:
-        raise NoForm("needs elements to reduce", str(list(x.shape)), "leave the reduction of an empty tensor out")
+        raise UnsupportedError(
+            "needs elements to reduce", str(list(x.shape)), "leave the reduction of an empty tensor out"
+        )
     if kind == "SUM" and x.form.parameters is not None and x.dtype in ONES and values.form(op.y).dtype == x.dtype:
         values.define(op.y, values.graph.reshaped(_sum_of_bytes(op, x, values), shape_of(op.y)))
         return
@@ -99,7 +102,7 @@ KIND = "AVERAGE_POOL_2D"
 
 def _options(op: WindowPoolOp, padding: int) -> Options:
     if op.dilation_values() != (1, 1):
-        raise NoForm("needs a window without dilations", str(list(op.dilation_values())),
+        raise UnsupportedError("needs a window without dilations", str(list(op.dilation_values())),
                      "rewrite the model without it")  # fmt: skip
     rows, columns = op.window_values()
     return {**strides(op), "FilterHeight": rows, "FilterWidth": columns, "Padding": padding}
@@ -260,11 +263,11 @@ def local_response_normalization(op: nn.LocalResponseNormalizationOp, values: Va
     """Writes LOCAL_RESPONSE_NORMALIZATION, whose window has the same number of channels on both sides.
 
     Raises:
-        NoForm: The window's size is even, or the operand is not of rank 4.
+        UnsupportedError: The window's size is even, or the operand is not of rank 4.
     """
     size, rank = op.size.value.data, len(shape_of(op.x))
     if size % 2 == 0 or rank != 4:
-        raise NoForm(
+        raise UnsupportedError(
             "needs [N, H, W, C] and an odd size",
             f"rank {rank} and size {size}",
             "give it such a form",

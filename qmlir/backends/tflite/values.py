@@ -7,11 +7,12 @@ import numpy as np
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.forms import Bounds, NoForm, constant, fused_bounds
-from qmlir.backends.tflite.clamps import activation, fuses, stored_bounds
+from qmlir.backends.forms import constant, fused_bounds
+from qmlir.backends.tflite.clamps import Bounds, activation, fuses, stored_bounds
 from qmlir.backends.tflite.graph import FLOAT, Form, Graph, Options, Parameters, Tensor
 from qmlir.backends.tflite.kernels import KERNELS, takes
 from qmlir.dialects.quant.types import UniformType
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import tensor_name
@@ -55,7 +56,7 @@ class Values:
         """Returns how a value is stored in the graph.
 
         Raises:
-            NoForm: TFLite cannot express the value's type.
+            UnsupportedError: TFLite cannot express the value's type.
         """
         form = declared(value)
         if form.parameters is None or not self.is_moved(form):
@@ -205,30 +206,34 @@ def declared(value: SSAValue) -> Form:
     """Returns the storage that a value's type declares.
 
     Raises:
-        NoForm: TFLite cannot express the type.
+        UnsupportedError: TFLite cannot express the type.
     """
     element = element_of(value)
     if not isinstance(element, UniformType):
         try:
             return Form(shape_of(value), dtype_of(element))
         except KeyError:
-            raise NoForm(
+            raise UnsupportedError(
                 "must have elements that TFLite has", str(element), "cast them to a type that it has"
             ) from None
     text = str(element)[:160]
     if element.expressed != f32:
-        raise NoForm("must stand for f32", text, "quantize the model again from its f32 form")
+        raise UnsupportedError("must stand for f32", text, "quantize the model again from its f32 form")
     dtype = element.numpy_dtype
     if dtype not in (INT8, UINT8, INT16):
-        raise NoForm("must be stored in signed or unsigned bytes, or in signed numbers of 16 bits", text,
+        raise UnsupportedError("must be stored in signed or unsigned bytes, or in signed numbers of 16 bits", text,
                      "quantize it with precision int8 or int16")  # fmt: skip
     if element.axis is not None and constant(value) is None:
-        raise NoForm("must have one scale for the whole tensor, unless it is constant", text, "quantize it per tensor")
+        raise UnsupportedError(
+            "must have one scale for the whole tensor, unless it is constant", text, "quantize it per tensor"
+        )
     limits = np.iinfo(dtype)
     if not all(limits.min <= z <= limits.max for z in element.zero_points):
-        raise NoForm(f"must have zero points that {dtype.name} holds", text, "choose parameters within the storage")
+        raise UnsupportedError(
+            f"must have zero points that {dtype.name} holds", text, "choose parameters within the storage"
+        )
     if dtype == INT16 and any(element.zero_points):
-        raise NoForm("must have the zero point 0 in 16 bits", text, "quantize it with a symmetric schema")
+        raise UnsupportedError("must have the zero point 0 in 16 bits", text, "quantize it with a symmetric schema")
     return Form(shape_of(value), dtype, parameters_of(element))
 
 

@@ -331,7 +331,7 @@ def lower_depthwise(state: MainLowering, op: Operation, task: DepthwiseTask, res
     """Calls a depthwise kernel for the tensor `result` of `op`.
 
     Raises:
-        LoweringError: The input of one output does not fit the stack, even for the smallest chunk of channels.
+        UnsupportedError: The input of one output does not fit the stack, even for the smallest chunk of channels.
     """
     window, element = task.window, task.arithmetic.element
     chunk = task.outputs

@@ -9,8 +9,9 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.nn.contraction import FullyConnectedOp
 from qmlir.dialects.nn.elementwise import AddOp, EqualOp, LessOp, ModOp, OrOp, SubOp, WhereOp
 from qmlir.dialects.nn.movement import BroadcastOp, GatherNDOp, SliceOp
+from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node
-from qmlir.frontends.function import Constant, Ints, Refusal, Value
+from qmlir.frontends.function import Constant, Ints, Value
 from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import coordinates, known_places, scatter_rows, slice_properties
 from qmlir.frontends.windows import sliced
@@ -129,9 +130,9 @@ def multi_head_attention(
 ) -> Value:
     """Attention over query, key and value [B, S, heads · size]; `bias` holds their three biases one after another."""
     if key is None or value is None or any(node.rank(v) != 3 for v in (query, key, value)):
-        raise Refusal("its query, key and value are packed, and qmlir takes them one by one, of rank 3")
+        raise UnsupportedError("its query, key and value are packed, and qmlir takes them one by one, of rank 3")
     if key_padding_mask is not None or past_key is not None or past_value is not None:
-        raise Refusal("it has a padding mask or a past, which qmlir knows of ONNX's own Attention only")
+        raise UnsupportedError("it has a padding mask or a past, which qmlir knows of ONNX's own Attention only")
     inputs = [query, key, value]
     if bias is not None:
         sizes = [node.shape(v)[2] for v in inputs]
@@ -158,7 +159,7 @@ def attention(
 ) -> Value:
     """Attention over the query, key and value that weights [I, Q + K + V] compute from x [B, S, I]."""
     if mask_index is not None or past is not None:
-        raise Refusal("it has a mask or a past, which qmlir knows of ONNX's own Attention only")
+        raise UnsupportedError("it has a mask or a past, which qmlir knows of ONNX's own Attention only")
     batch, length, width = node.shape(x)
     columns = node.shape(weights)[1]
     rows = node.reshaped(x, (batch * length, width))
@@ -209,7 +210,7 @@ def rotary_embedding(
 ) -> Value:
     """Rotates x [B, S, heads · size] or [B, heads, S, size] by the angles of its positions [B, S]."""
     if node.rank(position_ids) != 2:
-        raise Refusal("its positions are an offset, and qmlir takes one for each element of the sequence")
+        raise UnsupportedError("its positions are an offset, and qmlir takes one for each element of the sequence")
     if node.rank(x) == 3 and not num_heads:
         num_heads = node.shape(x)[2] // (2 * node.shape(cos_cache)[1])
     attributes = {"interleaved": interleaved, "num_heads": num_heads, "rotary_embedding_dim": rotary_embedding_dim}

@@ -11,8 +11,9 @@ from qmlir.dialects.nn.elementwise import AddOp, AndOp, DivOp, LessEqualOp, Maxi
 from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, GatherOp, SliceOp
 from qmlir.dialects.nn.reduction import AveragePool2DOp
 from qmlir.dialects.nn.resize import SampleOp
+from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node
-from qmlir.frontends.function import Constant, Ints, Refusal, Value
+from qmlir.frontends.function import Constant, Ints, Value
 from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import slice_properties
 from qmlir.frontends.onnx.types import channels_first, channels_last
@@ -311,7 +312,7 @@ def gemm(
         if node.rank(x) != 2:
             raise node.error("its factors must be matrices", f"rank {node.rank(x)}")
     if node.element(a)[0] not in "fb" and not (float(alpha).is_integer() and float(beta).is_integer()):
-        raise Refusal(f"it multiplies integers by {alpha} and {beta}")
+        raise UnsupportedError(f"it multiplies integers by {alpha} and {beta}")
     data = node.permuted(a, (1, 0)) if transA else node.builder.ssa(a)
     rows, columns = node.shape(data)[0], node.shape(b)[0 if transB else 1]
     addend = None if beta == 0 else c
@@ -403,7 +404,9 @@ def det(node: Node, x: Value) -> Value:
     if rows != columns or not rows:
         raise node.error("its matrices must be square", f"{rows} by {columns}")
     if rows > LARGEST_DETERMINANT:
-        raise Refusal(f"its matrices have {rows} rows, and qmlir knows determinants of up to {LARGEST_DETERMINANT}")
+        raise UnsupportedError(
+            f"its matrices have {rows} rows, and qmlir knows determinants of up to {LARGEST_DETERMINANT}"
+        )
 
     def element(i: int, j: int) -> SSAValue:
         nothing = [0] * len(batch)
@@ -455,7 +458,7 @@ def deform_conv(
 ) -> Value:
     """Samples each tap of each window at its own place, then convolves the samples with a 1x1 window."""
     if node.rank(x) != 4:
-        raise Refusal(f"it works on {node.rank(x) - 2} spatial dimensions, and qmlir on 2")
+        raise UnsupportedError(f"it works on {node.rank(x) - 2} spatial dimensions, and qmlir on 2")
     (n, channels, *size), (outputs, per_group, kh, kw) = node.shape(x), node.shape(w)
     oh, ow = node.shape(offset)[2:]
     taps = kh * kw
@@ -521,9 +524,9 @@ def roi_align(
 ) -> Value:
     """Pools regions [x0, y0, x1, y1] of images into bins; a bin is the mean of samples at a few places inside it."""
     if mode != "avg":
-        raise Refusal(f"it takes the {mode} of weighted neighbours, and qmlir means")
+        raise UnsupportedError(f"it takes the {mode} of weighted neighbours, and qmlir means")
     if sampling_ratio < 1:
-        raise Refusal("how many places its bins have depends on the regions; it needs a sampling_ratio")
+        raise UnsupportedError("how many places its bins have depends on the regions; it needs a sampling_ratio")
     batch, count = node.shape(x)[0], node.shape(rois)[0]
     element = dtype_of(element_of(node.builder.ssa(x)))
     image = channels_last(node, x)

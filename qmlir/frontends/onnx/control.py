@@ -9,8 +9,9 @@ from google.protobuf.message import DecodeError
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import SSAValue
 
+from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Bodies, Node
-from qmlir.frontends.function import Constant, Ints, Refusal, Value
+from qmlir.frontends.function import Constant, Ints, Value
 from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.types import element_code
 from qmlir.ir.interfaces import element_of, shape_of
@@ -57,7 +58,7 @@ def loop(
     values, run = list(carried), 0
     while going and (runs is None or run < runs):
         if run == MOST_RUNS:
-            raise Refusal(f"it runs more than {MOST_RUNS} times")
+            raise UnsupportedError(f"it runs more than {MOST_RUNS} times")
         arguments = [Constant(np.array(run, np.int64)), Constant(np.array(True)), *values]
         again, *outputs = _bodies(node).run(body, arguments, f"{run}.")
         going = node.truth(again, "condition after a run")
@@ -132,7 +133,7 @@ def _scanned(
         raise node.error("its scanned inputs must be of one length", str(sorted(lengths)))
     (length,) = lengths
     if not 0 < length <= MOST_RUNS:
-        raise Refusal(f"it runs {length} times, and qmlir takes 1 to {MOST_RUNS}")
+        raise UnsupportedError(f"it runs {length} times, and qmlir takes 1 to {MOST_RUNS}")
     collected: list[list[Value]] = [[] for _ in range(count)]
     for run in range(length):
         slices = [
@@ -164,7 +165,7 @@ def scan_batches(
 ) -> tuple[Value, ...]:
     """Scans each element of a batch; the first axis of every input and output is the batch, the second is scanned."""
     if lengths is not None:
-        raise Refusal("its sequences have lengths of their own")
+        raise UnsupportedError("its sequences have lengths of their own")
     sizes = {node.shape(x)[:1] for x in inputs}
     if len(sizes) != 1 or sizes & {(), (0,)}:
         raise node.error("its inputs must have a first axis of one size", str(sorted(sizes)))
@@ -244,7 +245,7 @@ def onnx_function(node: onnx.NodeProto, version: int, inputs: Sequence[Value | N
             chosen = _newest(schema.context_dependent_function_opset_versions, version)
             body = schema.get_context_dependent_function_with_opset_version(chosen, node.SerializeToString(), types)
             return onnx.FunctionProto.FromString(body) if body else None
-    except (Refusal, RuntimeError, ValueError, DecodeError):  # ONNX has no body for these types or attributes
+    except (UnsupportedError, RuntimeError, ValueError, DecodeError):  # ONNX has no body for these types or attributes
         pass
     return None
 
@@ -260,7 +261,7 @@ def _type(value: Value | None) -> onnx.TypeProto:
     if value is None:
         return onnx.TypeProto()
     if isinstance(value, SSAValue) and not isinstance(value.type, TensorType):
-        raise Refusal("the type of one of its inputs is not known")
+        raise UnsupportedError("the type of one of its inputs is not known")
     shape = value.array.shape if isinstance(value, Constant) else shape_of(value)
     return onnx.helper.make_tensor_type_proto(
         element_code(value.array.dtype if isinstance(value, Constant) else element_of(value)), shape

@@ -31,9 +31,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from qmlir.errors import UnsupportedError
 from qmlir.formats.onnx import AXIS, Operator
 from qmlir.frontends.builder import Node
-from qmlir.frontends.function import Constant, Refusal, Value
+from qmlir.frontends.function import Constant, Value
 from qmlir.ir.interfaces import Array
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -97,7 +98,7 @@ class Signature:
 
         Raises:
             NodeError: The node lacks a required input or attribute.
-            Refusal: The node has an input or an attribute that qmlir does not know.
+            UnsupportedError: The node has an input or an attribute that qmlir does not know.
         """
         for i, wanted in enumerate(self.inputs[: self.required]):
             if i >= len(inputs) or inputs[i] is None:
@@ -107,11 +108,11 @@ class Signature:
                 raise node.error(f'needs its attribute "{wanted}"', "none")
         further = inputs[len(self.inputs) :]
         if not self.variadic and any(i is not None for i in further):
-            raise Refusal(f"it has {len(inputs)} inputs and qmlir knows {len(self.inputs)}")
+            raise UnsupportedError(f"it has {len(inputs)} inputs and qmlir knows {len(self.inputs)}")
         if self.variadic and any(i is None for i in further):
             raise node.error("needs all of its inputs", "some that are left out")
         if unknown := [a for a in attributes if a not in self.attributes]:
-            raise Refusal(f'qmlir does not know its attribute "{unknown[0]}"')
+            raise UnsupportedError(f'qmlir does not know its attribute "{unknown[0]}"')
 
 
 class Table:

@@ -29,8 +29,9 @@ from qmlir.dialects.nn.functions import (
     ReciprocalOp,
     SqrtOp,
 )
+from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node
-from qmlir.frontends.function import Constant, Dequantized, Refusal, Value, filled, once
+from qmlir.frontends.function import Constant, Dequantized, Value, filled, once
 from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.types import element_name, element_type
 from qmlir.ir.interfaces import Array, TensorOp, element_of
@@ -173,7 +174,7 @@ def cast(node: Node, x: Value, *, to: int, saturate: int = 1, round_mode: str = 
     """Converts x to the ONNX element type `to`."""
     element = element_type(to)
     if isinstance(element, NoneType) or node.element(x) == "none":
-        raise Refusal(f"it casts {node.element(x)} to {element_name(to)}")
+        raise UnsupportedError(f"it casts {node.element(x)} to {element_name(to)}")
     return _converted(node, x, element, bool(saturate), round_mode)
 
 
@@ -188,7 +189,7 @@ def _element(x: Value) -> Attribute:
     try:
         return element_type_of(x.array.dtype) if isinstance(x, Constant) else element_of(x)
     except KeyError:
-        raise Refusal("MLIR has no type like its other input's") from None
+        raise UnsupportedError("MLIR has no type like its other input's") from None
 
 
 def _converted(node: Node, x: Value, element: Attribute, saturate: bool, round_mode: str) -> Value:
@@ -199,7 +200,7 @@ def _converted(node: Node, x: Value, element: Attribute, saturate: bool, round_m
         if round_mode not in ("up", "down"):
             raise node.error("its attribute round_mode must be up, down or nearest", round_mode)
         if not isinstance(x, Constant):
-            raise Refusal(f"it rounds {round_mode} to powers of two, and qmlir constants only")
+            raise UnsupportedError(f"it rounds {round_mode} to powers of two, and qmlir constants only")
         return Constant(power_of_two(x.array, up=round_mode == "up", saturate=saturate), x.name)
     if isinstance(x, Constant) and node.builder.budget.take(once(x.array).shape, dtype.itemsize):
         return Constant(np.broadcast_to(converted(once(x.array), dtype, saturate=saturate), x.shape), x.name)
@@ -211,7 +212,7 @@ def bit_cast(node: Node, x: Value, *, to: int) -> Value:
     """Reinterprets the bits of x as another element type."""
     element = element_type(to)
     if isinstance(element, NoneType):
-        raise Refusal(f"it takes {node.element(x)} for {element_name(to)}")
+        raise UnsupportedError(f"it takes {node.element(x)} for {element_name(to)}")
     if element == _element(x):
         return x
     if node.element(x) == "i1":  # an i1 element becomes a byte that is 0 or 1
@@ -297,5 +298,5 @@ def dropout_training(
 ) -> tuple[Value, ...]:
     """Returns x and a mask that keeps every element; refuses training mode."""
     if training_mode is not None and node.array(training_mode, "training_mode").any():
-        raise Refusal("it is in training mode")
+        raise UnsupportedError("it is in training mode")
     return x, filled(node.shape(x), np.True_)

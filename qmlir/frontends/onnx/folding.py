@@ -8,8 +8,9 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.nn.base import is_quantized
+from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node
-from qmlir.frontends.function import Constant, Ints, Refusal, Value, computed, sized
+from qmlir.frontends.function import Constant, Ints, Value, computed, sized
 from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import reshaped
 from qmlir.ir.budget import Budget
@@ -130,7 +131,7 @@ def arange(budget: Budget, start: Array, limit: Array, delta: Array) -> Array:
 def _charge(budget: Budget, shape: Sequence[int], like: Array) -> None:
     """Charges a result to the budget, or refuses to compute it."""
     if not budget.take(shape, like.itemsize):
-        raise Refusal(budget.refusal(shape))
+        raise UnsupportedError(budget.refusal(shape))
 
 
 def evaluated(

@@ -8,8 +8,8 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, NoneType, TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from qmlir.errors import FileError, OptionError, near_misses
-from qmlir.frontends.function import Builder, Constant, Refusal, Value, named, sized
+from qmlir.errors import FileError, OptionError, UnsupportedError, near_misses
+from qmlir.frontends.function import Builder, Constant, Value, named, sized
 from qmlir.frontends.onnx.control import local_functions
 from qmlir.frontends.onnx.opaque import InferredTypes
 from qmlir.frontends.onnx.quantization import argument_type
@@ -65,9 +65,9 @@ def bind_shapes(inputs: Iterable[onnx.ValueInfoProto], bind: Mapping[str, int], 
     for name, shape in shapes.items():
         try:
             sized(shape)
-        except Refusal as refusal:
+        except UnsupportedError as refusal:
             raise FileError(
-                file, f'input "{name}" must fit into a memory', got=refusal.reason,
+                file, f'input "{name}" must fit into a memory', got=refusal.need,
                 remedy="export the model with other input shapes",
             ) from None  # fmt: skip
     return shapes
@@ -174,9 +174,9 @@ class _Import:
         """Returns the SSA value of an output of the graph, which may be a constant."""
         try:
             return self.builder.ssa(value)
-        except Refusal as refusal:
+        except UnsupportedError as refusal:
             raise FileError(
-                self.model.file, f'output "{name}" must be of a type that qmlir has', got=refusal.reason,
+                self.model.file, f'output "{name}" must be of a type that qmlir has', got=refusal.need,
                 remedy="remove it from the model",
             ) from None  # fmt: skip
 

@@ -21,8 +21,9 @@ from qmlir.dialects.nn.movement import (
     TopKOp,
     TransposeOp,
 )
+from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node, Properties
-from qmlir.frontends.function import Constant, Floats, Ints, Refusal, Value
+from qmlir.frontends.function import Constant, Floats, Ints, Value
 from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.types import element_dtype
 from qmlir.ir.interfaces import Array, Shape, element_of
@@ -266,7 +267,7 @@ def pad_constant(node: Node, x: Value, low: Sequence[int], high: Sequence[int], 
     elif isinstance(element, AnyFloat):
         attribute = FloatAttr(value, element)
     else:
-        raise Refusal(f"it pads {element}")
+        raise UnsupportedError(f"it pads {element}")
     return node.compute(PadOp, [x], {"low": low, "high": high, "value": attribute})
 
 

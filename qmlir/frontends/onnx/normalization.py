@@ -17,8 +17,9 @@ from qmlir.dialects.nn.normalization import (
     SoftmaxOp,
 )
 from qmlir.dialects.nn.reduction import GlobalAveragePoolOp
+from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node
-from qmlir.frontends.function import Constant, Ints, Refusal, Value
+from qmlir.frontends.function import Constant, Ints, Value
 from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.types import channels_first, channels_last
 from qmlir.ir.interfaces import Array
@@ -69,12 +70,12 @@ def batch_normalization(
     An input with spatial dimensions is computed channels last, as convolutions are.
     """
     if training_mode:
-        raise Refusal("it is in training mode")
+        raise UnsupportedError("it is in training mode")
     rank, channels = node.rank(x), node.shape(x)[1:2]
     parameters = [scale, bias, mean, variance]
     if any(node.shape(p) != channels for p in parameters):
         if not spatial:
-            raise Refusal("it is not spatial: it has parameters for each element")
+            raise UnsupportedError("it is not spatial: it has parameters for each element")
         shapes = [list(node.shape(p)) for p in parameters]
         raise node.error(f"its parameters must have shape {list(channels)}", str(shapes))
     known = [p.array for p in parameters if isinstance(p, Constant)]
@@ -127,7 +128,7 @@ def layer_normalization(
     if not any(node.outputs[1:]):
         return _trailing(node, LayerNormOp, x, axis, epsilon, scale, bias)
     if node.element(x) != "f32" or stash_type != TensorProto.FLOAT:
-        raise Refusal("its mean or its deviation is used, and not all its types are float32")
+        raise UnsupportedError("its mean or its deviation is used, and not all its types are float32")
     y = _trailing(node, LayerNormOp, x, axis, epsilon, scale, bias)
     return (y, *_statistics(node, x, axis, epsilon))
 
@@ -197,7 +198,7 @@ def _skipping(
 ) -> Value | tuple[Value, ...]:
     """Normalizes x + skip + bias; if the node has a fourth output, that is the sum itself."""
     if any(node.outputs[1:3]):
-        raise Refusal("its mean and its deviation are used, which qmlir does not give")
+        raise UnsupportedError("its mean and its deviation are used, which qmlir does not give")
     wants_sum = len(node.outputs) > 3
 
     def add(lhs: Value, rhs: Value, last: bool) -> SSAValue:
@@ -285,7 +286,7 @@ def mean_variance_normalization(node: Node, x: Value, *, axes: Ints = (0, 2, 3))
     shape = node.shape(x)
     over = node.axes(axes, len(shape)) or list(range(len(shape)))
     if not shape or 0 in shape:
-        raise Refusal("it has nothing to normalize")
+        raise UnsupportedError("it has nothing to normalize")
     order = [*(i for i in range(len(shape)) if i not in over), *over]
     properties = {"axis": len(shape) - len(over), "epsilon": DEVIATION_EPSILON**2}
     if order == list(range(len(shape))):

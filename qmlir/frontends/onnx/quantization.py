@@ -12,8 +12,9 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.syntax import default_range
 from qmlir.dialects.quant.types import UniformType
+from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node
-from qmlir.frontends.function import Blocked, Constant, Dequantized, Refusal, Value
+from qmlir.frontends.function import Blocked, Constant, Dequantized, Value
 from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.types import element_dtype, element_name
 from qmlir.ir.interfaces import Array, Shape, element_of
@@ -54,14 +55,14 @@ def storage_of(node: Node, x: Value) -> IntegerType:
     """Returns the storage type of an integer tensor.
 
     Raises:
-        Refusal: A quantized type cannot have the tensor's element type as storage type.
+        UnsupportedError: A quantized type cannot have the tensor's element type as storage type.
     """
     element = element_type_of(x.array.dtype) if isinstance(x, Constant) else element_of(x)
     if isinstance(element, UniformType):
         return element.storage
     if is_integer(element) and 1 < element.width.data <= 32:
         return element
-    raise Refusal(f"it stores {element}, and qmlir integers of 2 to 32 bits")
+    raise UnsupportedError(f"it stores {element}, and qmlir integers of 2 to 32 bits")
 
 
 def parameters(
@@ -70,7 +71,7 @@ def parameters(
     """Returns the quantized type that constant scales and zero points describe, for a tensor of the given shape.
 
     Raises:
-        Refusal: The parameters are computed at run time or given per block, the scales are not float32, or the
+        UnsupportedError: The parameters are computed at run time or given per block, the scales are not float32, or the
             parameters make no valid quantized type.
         NodeError: The parameters do not fit each other or the tensor.
     """
@@ -79,20 +80,20 @@ def parameters(
     if zero_point is not None:
         points = integers_of(node.array(zero_point, "zero point")).astype(np.int64)
     if scales.dtype != np.float32:
-        raise Refusal(f"its scale is {scales.dtype}, and qmlir's are float32")
+        raise UnsupportedError(f"its scale is {scales.dtype}, and qmlir's are float32")
     if points.size != scales.size:
         raise node.error(f"it must have as many zero points as scales, {scales.size}", str(points.size))
     try:
         if scales.size == 1:
             return UniformType.per_tensor(storage, float(scales.reshape(())), int(points.reshape(())))
         if scales.ndim != 1:
-            raise Refusal("it has a scale for each block")
+            raise UnsupportedError("it has a scale for each block")
         over = node.axis(axis, len(shape))
         if scales.size != shape[over]:
             raise node.error(f"it must have {shape[over]} scales, one for each index of axis {over}", str(scales.size))
         return UniformType.per_axis(storage, over, [float(s) for s in scales], [int(p) for p in points])
     except VerifyException as error:
-        raise Refusal(f"its parameters make no quantized type: {' '.join(str(error).split())}") from None
+        raise UnsupportedError(f"its parameters make no quantized type: {' '.join(str(error).split())}") from None
 
 
 def integers_of(array: Array) -> Array:
@@ -217,7 +218,7 @@ def _quantized_at_run_time(node: Node, x: Value, scale: Value, zero_point: Value
 def _dequantized_at_run_time(node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int) -> Value:
     """Computes (x − zero_point) · scale in float32, for parameters computed at run time; x has at most 16 bits."""
     if storage_of(node, x).width.data > 16:
-        raise Refusal("its scale is computed at run time, and float32 does not hold what it dequantizes")
+        raise UnsupportedError("its scale is computed at run time, and float32 does not hold what it dequantizes")
     quantized_type = _type_of(x)
     plain_x = plain(node, x) if quantized_type is not None and isinstance(x, SSAValue) else x
     number: Value = node.converted(plain_x, f32)
@@ -233,7 +234,7 @@ def _along(node: Node, x: Value, shape: Shape, axis: int) -> Value:
     if int(np.prod(own)) == 1:
         return node.reshaped(x, ())
     if len(own) != 1:
-        raise Refusal("it has parameters for each block, computed at run time")
+        raise UnsupportedError("it has parameters for each block, computed at run time")
     over = node.axis(axis, len(shape))
     return node.reshaped(x, [own[0] if i == over else 1 for i in range(len(shape))])
 
@@ -258,7 +259,7 @@ def quantize_linear(
 ) -> Value:
     """y = saturate(round(x / y_scale) + y_zero_point), rounding halves to even."""
     if precision not in (0, onnx.TensorProto.FLOAT):
-        raise Refusal(f"it divides in {element_name(precision)}, and qmlir in float32")
+        raise UnsupportedError(f"it divides in {element_name(precision)}, and qmlir in float32")
     if not isinstance(y_scale, Constant) or (y_zero_point is not None and not isinstance(y_zero_point, Constant)):
         return _quantized_at_run_time(node, x, y_scale, y_zero_point, axis)
     storage = _output_storage(y_zero_point, output_dtype)
@@ -266,7 +267,7 @@ def quantize_linear(
     if isinstance(x, Constant):
         return Constant(quantized_array(x.array, type))
     if not isinstance(element_of(x), Float32Type):
-        raise Refusal(f"it quantizes {element_of(x)}, and qmlir f32")
+        raise UnsupportedError(f"it quantizes {element_of(x)}, and qmlir f32")
     return requantized(node, x, type)
 
 
@@ -285,7 +286,9 @@ def _output_storage(zero_point: Constant | None, output_dtype: int) -> IntegerTy
     except KeyError:
         element = None
     if element is None or not is_integer(element) or not 1 < element.width.data <= 32:
-        raise Refusal(f"it quantizes to {dtype or element_name(output_dtype)}, and qmlir to integers of 2 to 32 bits")
+        raise UnsupportedError(
+            f"it quantizes to {dtype or element_name(output_dtype)}, and qmlir to integers of 2 to 32 bits"
+        )
     return element
 
 
@@ -303,7 +306,7 @@ def dequantize_linear(
 ) -> Value:
     """y = (x − x_zero_point) · x_scale."""
     if output_dtype not in (0, onnx.TensorProto.FLOAT):
-        raise Refusal(f"it gives {element_name(output_dtype)}, and qmlir f32")
+        raise UnsupportedError(f"it gives {element_name(output_dtype)}, and qmlir f32")
     if not isinstance(x_scale, Constant) or (x_zero_point is not None and not isinstance(x_zero_point, Constant)):
         return _dequantized_at_run_time(node, x, x_scale, x_zero_point, axis)
     if block_size:
@@ -318,7 +321,7 @@ def _dequantized_blocks(
     """Dequantizes a constant whose scales and zero points hold for blocks of elements along an axis."""
     stored, scales = node.array(x, "data"), node.array(scale, "scale")
     if scales.dtype != np.float32:
-        raise Refusal(f"its scale is {scales.dtype}, and qmlir's are float32")
+        raise UnsupportedError(f"its scale is {scales.dtype}, and qmlir's are float32")
     over = node.axis(axis, stored.ndim)
     blocks = [-(-n // block_size) if i == over else n for i, n in enumerate(stored.shape)]
     if list(scales.shape) != blocks:
@@ -362,16 +365,16 @@ def quant(
     """Quantizes x to integers of a given bit width, and dequantizes them."""
     type = _type(node, node.shape(x), scale, zero_point, bit_width, bool(narrow), bool(signed))
     if rounding_mode.upper() not in ROUNDINGS:
-        raise Refusal(f"it rounds by {rounding_mode}, which qmlir does not know")
+        raise UnsupportedError(f"it rounds by {rounding_mode}, which qmlir does not know")
     rounding = ROUNDINGS[rounding_mode.upper()]
     if isinstance(x, Constant):
         step, point = type.parameters_along(x.array.ndim)
         stored = np.clip(rounding(x.array.astype(np.float64) / step + point), type.storage_min, type.storage_max)
         return Dequantized(stored.astype(type.numpy_dtype), type, x.name)
     if rounding is not np.rint:
-        raise Refusal(f"it rounds by {rounding_mode} at run time, and qmlir half to even")
+        raise UnsupportedError(f"it rounds by {rounding_mode} at run time, and qmlir half to even")
     if any(z % 2 for z in type.zero_points):
-        raise Refusal("it adds an odd zero point before it rounds half to even, and qmlir after")
+        raise UnsupportedError("it adds an odd zero point before it rounds half to even, and qmlir after")
     return dequantized(node, requantized(node, x, type), type)
 
 
@@ -385,13 +388,13 @@ def _type(
 ) -> UniformType:
     bits = float(node.array(bit_width, "bit width").reshape(-1)[0])
     if not 2 <= bits <= MOST_BITS or bits != int(bits):
-        raise Refusal(f"it has {bits:g} bits, and qmlir's storage 2 to {MOST_BITS}")
+        raise UnsupportedError(f"it has {bits:g} bits, and qmlir's storage 2 to {MOST_BITS}")
     storage = IntegerType(int(bits), Signedness.SIGNLESS if signed else Signedness.UNSIGNED)
     low, high = (-(1 << int(bits) - 1), (1 << int(bits) - 1) - 1) if signed else (0, (1 << int(bits)) - 1)
     low, high = (low + narrow, high) if signed else (low, high - narrow)
     scales, points = node.array(scale, "scale").astype(np.float64), node.array(zero_point, "zero point")
     if (points != np.rint(points)).any():
-        raise Refusal("its zero points are no integers")
+        raise UnsupportedError("its zero points are no integers")
     both = np.broadcast_shapes(scales.shape, points.shape)
     spread = [np.broadcast_to(a, both) for a in (scales, points)]
     long = [i for i, n in enumerate(both) if n != 1]
@@ -401,8 +404,8 @@ def _type(
             return UniformType.per_tensor(storage, float(one), int(point), low, high)
         axis = long[0] + len(shape) - len(both)
         if len(long) > 1 or axis < 0 or shape[axis] != both[long[0]]:
-            raise Refusal(f"it has scales of shape {list(both)}, and qmlir one for each index of one axis")
+            raise UnsupportedError(f"it has scales of shape {list(both)}, and qmlir one for each index of one axis")
         scale_list, point_list = (a.reshape(-1).tolist() for a in spread)
         return UniformType.per_axis(storage, axis, scale_list, [int(p) for p in point_list], low, high)
     except VerifyException as error:
-        raise Refusal(f"its parameters make no quantized type: {' '.join(str(error).split())}") from None
+        raise UnsupportedError(f"its parameters make no quantized type: {' '.join(str(error).split())}") from None

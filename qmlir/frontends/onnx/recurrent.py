@@ -20,9 +20,10 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.nn.contraction import FullyConnectedOp
 from qmlir.dialects.nn.elementwise import LessOp, WhereOp
 from qmlir.dialects.nn.movement import ConcatOp
+from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node
 from qmlir.frontends.cells import FUNCTIONS, Cell, Function, GRUCell, LSTMCell, Place, RNNCell, Weights
-from qmlir.frontends.function import Constant, Floats, Refusal, Value
+from qmlir.frontends.function import Constant, Floats, Value
 from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.windows import sliced
 
@@ -156,7 +157,9 @@ class _Layer:
             if value is not None and node.shape(value) != wanted:
                 raise node.error(f"its {what} must be of shape {list(wanted)}", str(list(node.shape(value))))
         if not self.steps or self.steps * count > MOST_STEPS:
-            raise Refusal(f"it would be unrolled into {self.steps * count} steps, and qmlir unrolls 1 to {MOST_STEPS}")
+            raise UnsupportedError(
+                f"it would be unrolled into {self.steps * count} steps, and qmlir unrolls 1 to {MOST_STEPS}"
+            )
 
     def each(self) -> range:
         """Returns the indices of the node's directions in the weights' first dimension."""

@@ -21,9 +21,10 @@ from qmlir.dialects.nn.reduction import (
     ReductionOp,
     WindowPoolOp,
 )
+from qmlir.errors import UnsupportedError
 from qmlir.formats.onnx import ARGUMENTS, CUMULATIVE, REDUCTIONS
 from qmlir.frontends.builder import Node, Properties
-from qmlir.frontends.function import Constant, Ints, Refusal, Value, filled
+from qmlir.frontends.function import Constant, Ints, Value, filled
 from qmlir.frontends.onnx.contraction import geometry
 from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.types import channels_first, channels_last
@@ -231,10 +232,12 @@ def max_pool(
         ceil_mode=bool(ceil_mode),
     )  # fmt: skip
     if _overlooks_image(windows):
-        raise Refusal("its padding is as large as its window, which then may see no element")
+        raise UnsupportedError("its padding is as large as its window, which then may see no element")
     wants_places = bool(node.outputs[1:2] and node.outputs[1])
     if wants_places and (len(windows.kernel) > 2 or min(windows.low + windows.high) < 0):
-        raise Refusal("the places of its maxima are used, which qmlir gives in one or two dimensions, not cropped")
+        raise UnsupportedError(
+            "the places of its maxima are used, which qmlir gives in one or two dimensions, not cropped"
+        )
     image, windows = cropped(node, channels_last(node, x), windows)
     y = channels_first(node, _Pool(node, MaxPool2DOp).over(image, windows))
     if not wants_places:
@@ -342,7 +345,7 @@ def average_pool(
         nothing = (0,) * len(windows.low)
         windows = Geometry(windows.kernel, windows.strides, windows.dilations, nothing, nothing, windows.extra)
     elif _overlooks_image(windows):
-        raise Refusal("its padding is as large as its window, which then may see no element")
+        raise UnsupportedError("its padding is as large as its window, which then may see no element")
     pool = _Pool(node, AveragePool2DOp, {"count_include_pad": include})
     return channels_first(node, pool.over(image, windows))
 

@@ -11,8 +11,9 @@ from qmlir.dialects.nn.contraction import MatMulOp
 from qmlir.dialects.nn.elementwise import AddOp, MulOp
 from qmlir.dialects.nn.movement import GatherOp, SliceOp
 from qmlir.dialects.nn.resize import ResizeOp, SampleOp
+from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node
-from qmlir.frontends.function import Constant, Floats, Ints, Refusal, Value, filled
+from qmlir.frontends.function import Constant, Floats, Ints, Value, filled
 from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import pad_constant, scatter_rows, slice_properties, whole
 from qmlir.frontends.onnx.types import channels_first, channels_last
@@ -262,7 +263,7 @@ def _resize(
         if value not in known:
             raise node.error(f"its attribute {what} must be one of {', '.join(known)}", value)
     if mode == "nearest" and kind.antialias:
-        raise Refusal("it antialiases nearest neighbours, which ONNX gives no meaning")
+        raise UnsupportedError("it antialiases nearest neighbours, which ONNX gives no meaning")
     todo = [a for a in axes if not a.idle]
     low, high = [0] * node.rank(x), [0] * node.rank(x)
     tables: list[tuple[int, Int64s, Float64s]] = []

@@ -9,10 +9,10 @@ import onnx
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.errors import FileError, QmlirError, near_misses
+from qmlir.errors import FileError, QmlirError, UnsupportedError, near_misses
 from qmlir.formats.onnx import OPERATORS
 from qmlir.frontends.builder import Node
-from qmlir.frontends.function import Builder, Constant, Dequantized, Refusal, Value
+from qmlir.frontends.function import Builder, Constant, Dequantized, Value
 from qmlir.frontends.onnx import (
     attention,
     contraction,
@@ -76,7 +76,7 @@ def convert(
     """Folds or converts a node, and returns the value of each output.
 
     Raises:
-        Refusal: The operator has no converter, or the converter refuses the node.
+        UnsupportedError: The operator has no converter, or the converter refuses the node.
         NodeError: The node breaks a rule of ONNX.
     """
     constant = bool(inputs) and all(i is None or isinstance(i, Constant) for i in inputs)
@@ -85,7 +85,7 @@ def convert(
     converter = CONVERTERS.select(domain, operator, version)
     if converter is None:
         older = version and CONVERTERS.select(domain, operator, NEWEST)
-        raise Refusal(f"qmlir knows no {node.kind}" + (f" of operator set {version}" if older else ""))
+        raise UnsupportedError(f"qmlir knows no {node.kind}" + (f" of operator set {version}" if older else ""))
     for x in inputs:
         if isinstance(x, SSAValue):
             node.shape(x)
@@ -119,7 +119,7 @@ def _folded(
             if result.base is None and not any(result is a for a in arrays):
                 result.flags.writeable = False  # no other code holds the array, so the IR need not copy it
         return [Constant(a, o) for a, o in zip(results, node.outputs, strict=False)]
-    except Refusal:
+    except UnsupportedError:
         return None
 
 
@@ -185,7 +185,7 @@ MOST_NODES = 5_000
 """The most nodes in all bodies together, which take some seconds to import; nested loops soon exceed it."""
 
 
-class _TooMuch(Refusal):
+class _TooMuch(UnsupportedError):
     """Raised when bodies have too many nodes; it refuses the node of the main graph, not only the node in a body."""
 
 
@@ -268,7 +268,7 @@ class Walk:
     def _needed_value(self, name: str, reader: str) -> Value:
         value = self.value(name, reader)
         if value is None:
-            raise Refusal(f"{reader} is an input that is left out")
+            raise UnsupportedError(f"{reader} is an input that is left out")
         return value
 
     # ------------------------------------------------------------------------------------------------------------
@@ -300,11 +300,11 @@ class Walk:
         try:
             used = [o in needed for o in outputs]
             results = self._meaning(proto, node, domain, version, inputs, attributes, used)
-        except Refusal as refusal:
+        except UnsupportedError as refusal:
             node.discard()
             if self.strict or (self.depth and isinstance(refusal, _TooMuch)):
                 raise
-            results = import_opaque(node, version, inputs, names, attributes, self.shared.types, refusal.reason)
+            results = import_opaque(node, version, inputs, names, attributes, self.shared.types, refusal.need)
         except QmlirError:  # `_meaning` may be trying a body, so its operations must go
             node.discard()
             raise
@@ -331,11 +331,11 @@ class Walk:
             results = convert(node, domain, proto.op_type, version, inputs, attributes)
             if any(used[len(results) :]):
                 missing = node.outputs[used.index(True, len(results))]
-                raise Refusal(f'its output "{missing}" is used, which qmlir does not give')
+                raise UnsupportedError(f'its output "{missing}" is used, which qmlir does not give')
             return results
         except _TooMuch:
             raise
-        except Refusal as refusal:
+        except UnsupportedError as refusal:
             node.discard()
             function = onnx_function(proto, version, inputs)
             if function is None:
@@ -344,9 +344,9 @@ class Walk:
                 return self._call(proto, node, function, inputs, used, strict=True)
             except _TooMuch:
                 raise
-            except (Refusal, QmlirError) as inner:
-                why = inner.reason if isinstance(inner, Refusal) else str(inner)
-                raise Refusal(f"{refusal.reason}, nor what it stands for ({why})") from None
+            except QmlirError as inner:
+                why = inner.need if isinstance(inner, UnsupportedError) else str(inner)
+                raise UnsupportedError(f"{refusal.need}, nor what it stands for ({why})") from None
 
     def _call(
         self,
@@ -440,7 +440,7 @@ class _Bodies:
         """Converts inputs by the newest converter of an ONNX operator."""
         converter = CONVERTERS.select("", operator, NEWEST)
         if converter is None:
-            raise Refusal(f"qmlir knows no {operator}")
+            raise UnsupportedError(f"qmlir knows no {operator}")
         converter.check(self.node, inputs, attributes)
         return converter.function(self.node, *inputs, **attributes)
 

@@ -9,9 +9,10 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.movement import SliceOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.errors import UnsupportedError
 from qmlir.formats.tflite import SAME, VALID, same_padding
 from qmlir.frontends.builder import Node, Properties
-from qmlir.frontends.function import Constant, Dequantized, Ints, Refusal, Value, Wide
+from qmlir.frontends.function import Constant, Dequantized, Ints, Value, Wide
 from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.movement import pad_value
 from qmlir.frontends.tflite.node import TFLiteNode
@@ -78,7 +79,7 @@ def _check(node: TFLiteNode, x: Value, w: Value, steps: Sequence[int], padding: 
     if min(*steps, *shape, *weights) < 1 or padding not in (SAME, VALID):
         raise node.error("its sizes, strides and dilations must be at least 1", str(list(steps)))
     if node.is_quantized(x) or node.element(x) != "f32":
-        raise Refusal(f"it computes on {node.element(x)}")
+        raise UnsupportedError(f"it computes on {node.element(x)}")
 
 
 @converts("CONV_3D")
@@ -159,7 +160,7 @@ def _weighted(
     if not node.is_quantized(x):
         operands = [node.floats(o) if o is not None else None for o in (x, w, b)]
         if not node.is_real([x]):
-            raise Refusal(f"it computes on {node.element(x)}")
+            raise UnsupportedError(f"it computes on {node.element(x)}")
         return node.compute(op_type, operands, given)
     if type is None or node.output_type() is None:
         raise node.error("its input, weights and output must be all quantized or all plain", "some of each")
@@ -188,7 +189,7 @@ def _bias(node: TFLiteNode, b: Value, x: Value, w: Value) -> Value:
     assert weights is not None
     assert out is not None
     if data.axis is not None or out.axis is not None:
-        raise Refusal("its input or output is quantized per axis")
+        raise UnsupportedError("its input or output is quantized per axis")
     if own is not None and (any(own.zero_points) or own.storage_width != 32 or len(b.shape) != 1):
         raise node.error(f"its bias{_named(b)} must be int32 [O] with zero point 0", str(own)[:80])
     steps = data.scale * np.array(weights.scales)
@@ -261,7 +262,7 @@ def fully_connected(
     """x · wᵀ + b with weights [O, I], where x is reshaped to rows of I elements."""
     shape, weights = node.shape(x), node.shape(w)
     if weights_format:
-        raise Refusal("its weights are shuffled")
+        raise UnsupportedError("its weights are shuffled")
     if len(weights) != 2 or not weights[1] or int(np.prod(shape)) % weights[1]:
         raise node.error(f"its weights must be [O, I] for rows of the input {list(shape)}", str(list(weights)))
     rows = node.reshaped(node.movable(x), (int(np.prod(shape)) // weights[1], weights[1]))

@@ -20,9 +20,10 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from qmlir.errors import UnsupportedError
 from qmlir.formats.tflite import Operator as Row
 from qmlir.formats.tflite import options_of
-from qmlir.frontends.function import Refusal, Value
+from qmlir.frontends.function import Value
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import Operator, Tensor, accessors, schema
 from qmlir.ir.memory import shortage
@@ -76,13 +77,13 @@ class Converter:
 
         Raises:
             NodeError: The operator lacks an input, or has the options of another operator.
-            Refusal: The operator has an input or an option that qmlir does not know.
+            UnsupportedError: The operator has an input or an option that qmlir does not know.
         """
         for i in range(self.required):
             if i >= len(inputs) or inputs[i] is None:
                 raise node.error(f"it needs {self.required} inputs", f"{len([x for x in inputs if x is not None])}")
         if not self.variadic and any(x is not None for x in inputs[self.inputs :]):
-            raise Refusal(f"it has {len(inputs)} inputs and qmlir knows {self.inputs}")
+            raise UnsupportedError(f"it has {len(inputs)} inputs and qmlir knows {self.inputs}")
         if self.variadic and any(x is None for x in inputs):
             raise node.error("it needs all of its inputs", "some that are left out")
         given = inputs if self.variadic else inputs[: self.inputs]
@@ -101,7 +102,7 @@ class Converter:
             found = defaults(self.options) if self.options else {}
         known = {*self.fields, *UNIMPORTANT}
         if ignored := [name for name, value in found.items() if name not in known and value]:
-            raise Refusal(f"qmlir does not know its option {ignored[0]} = {found[ignored[0]]}")
+            raise UnsupportedError(f"qmlir does not know its option {ignored[0]} = {found[ignored[0]]}")
         return {name: found[name] for name in self.fields}
 
 

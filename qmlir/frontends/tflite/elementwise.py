@@ -9,8 +9,9 @@ from xdsl.ir import OpResult, SSAValue
 from qmlir.dialects import nn
 from qmlir.dialects.quant.ops import CastOp, DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.errors import UnsupportedError
 from qmlir.formats.tflite import CLAMPS, COMPARISONS
-from qmlir.frontends.function import Constant, Refusal, Value
+from qmlir.frontends.function import Constant, Value
 from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import DTYPES, type_name
@@ -159,7 +160,7 @@ def quantize(node: TFLiteNode, x: Value) -> Value:
     if node.is_quantized(x):
         return node.compute(nn.RequantizeOp, [node.quantized(x)], element=out)
     if node.element(x) != "f32":
-        raise Refusal(f"it quantizes {node.element(x)}, and qmlir f32")
+        raise UnsupportedError(f"it quantizes {node.element(x)}, and qmlir f32")
     return on_floats(node.cast(QuantizeCastOp, node.builder.ssa(x), out))
 
 
@@ -186,12 +187,14 @@ def cast(node: TFLiteNode, x: Value, *, in_data_type: int, out_data_type: int) -
     """Converts the elements to another type; a quantized tensor gives its stored integers."""
     dtype = node.tensors[0].dtype
     if dtype is None or node.output_type() is not None:
-        raise Refusal("it casts to a quantized type" if dtype is not None else f"it casts to {node.tensors[0].kind}")
+        raise UnsupportedError(
+            "it casts to a quantized type" if dtype is not None else f"it casts to {node.tensors[0].kind}"
+        )
     value = _numbers(node, x)
     # The options repeat the types of the tensors; a file in which the two differ is malformed.
     for code, own in ((out_data_type, dtype), (in_data_type, None)):
         if code not in DTYPES:
-            raise Refusal(f"it casts {type_name(code)}")
+            raise UnsupportedError(f"it casts {type_name(code)}")
         if own is not None and DTYPES[code] != own and out_data_type != in_data_type:
             raise node.error(f"its options must name {own}", type_name(code))
     return node.compute(nn.CastOp, [value], element=element_type_of(dtype))
@@ -211,10 +214,12 @@ def bitcast(node: TFLiteNode, x: Value) -> Value:
     """The same bits under another element type of the same width."""
     dtype = node.tensors[0].dtype
     if dtype is None or node.output_type() is not None or node.is_quantized(x):
-        raise Refusal("it changes the type of quantized numbers" if dtype else f"it makes {node.tensors[0].kind}")
+        raise UnsupportedError(
+            "it changes the type of quantized numbers" if dtype else f"it makes {node.tensors[0].kind}"
+        )
     found, wanted = node.builder.ssa(x), element_type_of(dtype)
     if dtype_of(element_of(found)).itemsize != dtype.itemsize:
-        raise Refusal("it changes the number of elements")
+        raise UnsupportedError("it changes the number of elements")
     return node.compute(nn.BitcastOp, [found], element=wanted)
 
 
@@ -222,7 +227,7 @@ def bitcast(node: TFLiteNode, x: Value) -> Value:
 def fake_quant(node: TFLiteNode, x: Value, *, min: float, max: float, num_bits: int) -> Value:
     """x rounded to the steps of an unsigned quantized type over [min, max], shifted so that 0 is a step."""
     if num_bits not in (8, 16):
-        raise Refusal(f"it counts in {num_bits} bits")
+        raise UnsupportedError(f"it counts in {num_bits} bits")
     if not min <= 0 <= max or min == max or not np.isfinite([min, max]).all():
         raise node.error("its range must include 0", str((min, max)))
     most = (1 << num_bits) - 1

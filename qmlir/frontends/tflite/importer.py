@@ -16,8 +16,8 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, UnrankedTensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from qmlir.errors import FileError, OptionError
-from qmlir.frontends.function import Builder, Refusal, named, sized
+from qmlir.errors import FileError, OptionError, UnsupportedError
+from qmlir.frontends.function import Builder, named, sized
 from qmlir.frontends.tflite.converters import tensor_ir
 from qmlir.frontends.tflite.reader import Model, Signature, Tensor, read_model
 from qmlir.frontends.tflite.walk import Walk
@@ -101,9 +101,9 @@ class _Importer:
             )
         try:
             sized(tensor.shape)
-        except Refusal as refusal:
+        except UnsupportedError as refusal:
             raise FileError(
-                self.model.file, f'input "{tensor.name}" must fit into a memory', got=refusal.reason
+                self.model.file, f'input "{tensor.name}" must fit into a memory', got=refusal.need
             ) from None
         return type
 
@@ -111,8 +111,8 @@ class _Importer:
         tensor = self.graph.tensors[index]
         try:
             made = self.walk.node("output", [tensor]).quantized(self.walk.value(index))
-        except Refusal as refusal:
+        except UnsupportedError as refusal:
             raise FileError(
-                self.model.file, f'output "{tensor.name}" must be of a type that qmlir has', got=refusal.reason
+                self.model.file, f'output "{tensor.name}" must be of a type that qmlir has', got=refusal.need
             ) from None
         return made

@@ -13,8 +13,9 @@ from qmlir.dialects.nn.functions import RequantizeOp
 from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, GatherNDOp, GatherOp, PadOp, SliceOp, TransposeOp
 from qmlir.dialects.nn.resize import ResizeOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Properties
-from qmlir.frontends.function import Constant, Dequantized, Refusal, Value
+from qmlir.frontends.function import Constant, Dequantized, Value
 from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.ir.interfaces import Shape, element_of
@@ -75,7 +76,7 @@ def concatenation(node: TFLiteNode, *inputs: Value, axis: int, fused_activation_
     if not inputs:
         raise node.error("it needs inputs", "none")
     if fused_activation_function:
-        raise Refusal("it has a fused activation")
+        raise UnsupportedError("it has a fused activation")
     return joined(node, inputs, node.axis(axis, node.rank(inputs[0])))
 
 
@@ -331,7 +332,7 @@ def strided_slice(
 ) -> Value:  # fmt: skip
     """x[begin:end:strides] as in numpy; mask bits ignore a bound, add or remove an axis, or mark an ellipsis."""
     if offset:
-        raise Refusal("its ends are offsets")
+        raise UnsupportedError("its ends are offsets")
     starts, stops, steps = (node.ints(v, w) for v, w in ((begin, "begin"), (end, "end"), (strides, "strides")))
     if not len(starts) == len(stops) == len(steps) or 0 in steps:
         raise node.error("it needs as many begins as ends and strides, which are not 0", f"{starts}, {stops}, {steps}")
@@ -469,7 +470,7 @@ def _gather_batches(node: TFLiteNode, x: Value, indices: Value, at: int, batch: 
 def embedding_lookup(node: TFLiteNode, indices: Value, x: Value) -> Value:
     """Rows of a table at the indices."""
     if node.is_quantized(x) and node.output_type() is None:
-        raise Refusal("its table is stored as integers and its result is not")
+        raise UnsupportedError("its table is stored as integers and its result is not")
     return gather(node, x, indices, axis=0, batch_dims=0)
 
 

@@ -21,9 +21,10 @@ from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
+from qmlir.errors import UnsupportedError
 from qmlir.formats.tflite import ACTIVATIONS
 from qmlir.frontends.builder import Node, Properties
-from qmlir.frontends.function import Constant, Dequantized, Refusal, Value
+from qmlir.frontends.function import Constant, Dequantized, Value
 from qmlir.frontends.tflite.reader import Tensor
 from qmlir.ir.interfaces import TensorOp, element_of
 
@@ -49,10 +50,10 @@ class TFLiteNode(Node):
         """Returns the bounds (low, high) of a fused activation; None means unbounded.
 
         Raises:
-            Refusal: The activation is not a clamp.
+            UnsupportedError: The activation is not a clamp.
         """
         if code not in ACTIVATIONS:
-            raise Refusal(f"its fused activation {code} is no clamp")
+            raise UnsupportedError(f"its fused activation {code} is no clamp")
         return ACTIVATIONS[code]
 
     def called_subgraph(self, index: int, arguments: Sequence[Value], step: str = "") -> list[Value]:
@@ -126,7 +127,7 @@ class TFLiteNode(Node):
             return y
         value = self.builder.ssa(y)
         if element_of(value) != type.expressed:
-            raise Refusal(f"it quantizes {element_of(value)}")
+            raise UnsupportedError(f"it quantizes {element_of(value)}")
         return self.cast(QuantizeCastOp, value, type)
 
     # Adding operations
@@ -171,7 +172,7 @@ class TFLiteNode(Node):
             return self.insert(ClampOp, [y], {"min": low, "max": high})
         if (low, high) == (0.0, None):
             return self.insert(ReluOp, [y])
-        raise Refusal("its fused activation clamps integers")
+        raise UnsupportedError("its fused activation clamps integers")
 
     def moved_elements(
         self, op_type: type[MovementOp], inputs: Sequence[Value], properties: Properties | None = None, output: int = 0

@@ -14,8 +14,9 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects.nn.contraction import FullyConnectedOp
 from qmlir.dialects.nn.movement import ConcatOp
+from qmlir.errors import UnsupportedError
 from qmlir.frontends.cells import FUNCTIONS, Cell, Function, LSTMCell, Place, RNNCell, Weights
-from qmlir.frontends.function import Constant, Refusal, Value
+from qmlir.frontends.function import Constant, Value
 from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.windows import sliced
@@ -34,20 +35,20 @@ def _function(name: str) -> Function:
 
 def _activation(code: int) -> Function:
     if code not in ACTIVATIONS:
-        raise Refusal(f"its activation {code} is none that qmlir's cells have")
+        raise UnsupportedError(f"its activation {code} is none that qmlir's cells have")
     return _function(ACTIVATIONS[code])
 
 
 def _steps(node: TFLiteNode, x: Value, width: int, time_major: bool) -> tuple[SSAValue, int, int]:
     """Returns the input as [T, N, I], the number of steps T and the number of sequences N."""
     if node.is_quantized(x) or node.element(x) != "f32":
-        raise Refusal(f"it computes on {'integers' if node.is_quantized(x) else node.element(x)}")
+        raise UnsupportedError(f"it computes on {'integers' if node.is_quantized(x) else node.element(x)}")
     if node.rank(x) != 3 or node.shape(x)[2] != width:
         raise node.error(f"its input must be sequences [N, T, {width}]", str(list(node.shape(x))))
     first = node.permuted(x, (0, 1, 2) if time_major else (1, 0, 2))
     steps, batch, _ = node.shape(first)
     if not 0 < steps <= MOST_STEPS:
-        raise Refusal(f"it would be unrolled into {steps} steps, and qmlir unrolls 1 to {MOST_STEPS}")
+        raise UnsupportedError(f"it would be unrolled into {steps} steps, and qmlir unrolls 1 to {MOST_STEPS}")
     return first, steps, batch
 
 
@@ -119,7 +120,7 @@ def sequence_lstm(
         "clips its states": bool(cell_clip or proj_clip),
     }
     if found := [what for what, so in beyond.items() if so]:
-        raise Refusal(f"it {found[0]}")
+        raise UnsupportedError(f"it {found[0]}")
     hidden, width = _sizes(node, wf)
     inputs: Weights = (
         _joined(node, "weights", [wi, wo, wf, wc], (hidden, width)),

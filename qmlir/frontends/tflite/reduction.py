@@ -11,8 +11,9 @@ from qmlir.dialects.nn.functions import SqrtOp
 from qmlir.dialects.nn.reduction import AveragePool2DOp, MaxPool2DOp, WindowPoolOp
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.errors import UnsupportedError
 from qmlir.formats.tflite import ARGUMENTS, REDUCTIONS
-from qmlir.frontends.function import Refusal, Value
+from qmlir.frontends.function import Value
 from qmlir.frontends.tflite.contraction import window_properties
 from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
@@ -41,7 +42,7 @@ def mean(node: TFLiteNode, x: Value, axes: Value, *, keep_dims: bool) -> Value:
     shape = _reduced_shape(node, x, over, keep_dims)
     count = int(np.prod([node.shape(x)[a] for a in over]))
     if not node.is_real([x]) or not count:
-        raise Refusal(f"it takes means of {node.element(x)}" if count else "it takes means of no elements")
+        raise UnsupportedError(f"it takes means of {node.element(x)}" if count else "it takes means of no elements")
     if over == [1, 2] and node.rank(x) == 4 and keep_dims:  # LiteRT has a special kernel, which rounds differently
         return node.pointwise(nn.GlobalAveragePoolOp, [x])
     return node.reshaped(node.pointwise(nn.ReduceMeanOp, [x], {"axes": over}), shape)
@@ -117,7 +118,7 @@ def _scaled(node: TFLiteNode, x: Value, factor: float) -> SSAValue:
     type = element_of(value)
     assert isinstance(type, UniformType)
     if type.axis is not None:
-        raise Refusal("its input is quantized per axis")
+        raise UnsupportedError("its input is quantized per axis")
     scaled = UniformType.per_tensor(type.storage, type.scale * factor, type.zero_point)
     return node.cast(StorageCastOp, node.cast(StorageCastOp, value, type.storage_type), scaled)
 
@@ -173,7 +174,7 @@ def l2_pool_2d(
 ) -> Value:  # fmt: skip
     """The square root of the mean of the squares in a window."""
     if node.is_quantized(x):
-        raise Refusal("its input is quantized")
+        raise UnsupportedError("its input is quantized")
     strides, window = (stride_h, stride_w), (filter_height, filter_width)
     properties = {**window_properties(node, node.shape(x), window, strides, padding), "window": window}
     mean = node.insert(AveragePool2DOp, [node.insert(MulOp, [x, x])], properties)

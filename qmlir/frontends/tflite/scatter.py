@@ -7,7 +7,8 @@ from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
-from qmlir.frontends.function import Constant, Refusal, Value, filled, sized
+from qmlir.errors import UnsupportedError
+from qmlir.frontends.function import Constant, Value, filled, sized
 from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.movement import only, places_of
 from qmlir.frontends.tflite.node import TFLiteNode
@@ -23,7 +24,9 @@ def _filled(node: TFLiteNode, shape: Shape, value: float | None = None, *, least
     """Returns a constant tensor filled with one number, by default the smallest or largest of the output's type."""
     dtype = node.tensors[0].dtype
     if dtype is None or node.output_type() is not None or dtype.kind == "b":
-        raise Refusal("it combines numbers that are quantized" if dtype is not None else "its type is not known")
+        raise UnsupportedError(
+            "it combines numbers that are quantized" if dtype is not None else "its type is not known"
+        )
     if value is None:
         limits = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
         value = limits.min if least else limits.max
@@ -184,7 +187,7 @@ def bucketize(node: TFLiteNode, x: Value, *, boundaries: tuple[float, ...]) -> V
     if list(boundaries) != sorted(boundaries):
         raise node.error("its boundaries must ascend", str(boundaries[:8]))
     if node.element(x) != "f32":
-        raise Refusal(f"it sorts {node.element(x)} into buckets, and qmlir f32")
+        raise UnsupportedError(f"it sorts {node.element(x)} into buckets, and qmlir f32")
     wide = node.reshaped(x, (*node.shape(x), 1))
     reached = node.insert(nn.LessEqualOp, [Constant(np.array(boundaries, np.float32)), wide])
     total = node.insert(nn.ReduceSumOp, [node.converted(reached, i32)], {"axes": [node.rank(x)]})
@@ -200,7 +203,7 @@ def matrix_diag(node: TFLiteNode, x: Value) -> Value:
     """Square matrices with the rows of x on their diagonals and zeros elsewhere."""
     shape = node.shape(x)
     if not shape or node.is_quantized(x):
-        raise Refusal("it makes matrices of a scalar" if not shape else "it makes matrices of quantized rows")
+        raise UnsupportedError("it makes matrices of a scalar" if not shape else "it makes matrices of quantized rows")
     wide = node.reshaped(x, (*shape, 1))
     zero = Constant(np.zeros((), _dtype(node)))
     return node.compute(nn.WhereOp, [_diagonal(node, (*shape, shape[-1])), wide, zero])
@@ -209,7 +212,7 @@ def matrix_diag(node: TFLiteNode, x: Value) -> Value:
 def _dtype(node: TFLiteNode) -> np.dtype[np.generic]:
     dtype = node.tensors[0].dtype
     if dtype is None:
-        raise Refusal(f"its output is of type {node.tensors[0].kind}")
+        raise UnsupportedError(f"its output is of type {node.tensors[0].kind}")
     return dtype
 
 
@@ -234,7 +237,7 @@ def matrix_set_diag(node: TFLiteNode, x: Value, diagonal: Value) -> Value:
 
 def _known(node: TFLiteNode, x: Value) -> Array:
     if not isinstance(x, Constant):
-        raise Refusal("the shape of its result is known only when it runs")
+        raise UnsupportedError("the shape of its result is known only when it runs")
     return x.array
 
 
@@ -281,5 +284,5 @@ def broadcast_args(node: TFLiteNode, a: Value, b: Value) -> Value:
 def zeros_like(node: TFLiteNode, x: Value) -> Value:
     """Zeros in the shape of x."""
     if node.is_quantized(x):
-        raise Refusal("it makes zeros like a quantized tensor")
+        raise UnsupportedError("it makes zeros like a quantized tensor")
     return filled(node.shape(x), _dtype(node).type(0))

@@ -9,9 +9,9 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.errors import FileError
+from qmlir.errors import FileError, UnsupportedError
 from qmlir.formats.tflite import OPERATORS
-from qmlir.frontends.function import LARGEST, Builder, Constant, Dequantized, Refusal, Value, Wide, computed
+from qmlir.frontends.function import LARGEST, Builder, Constant, Dequantized, Value, Wide, computed
 from qmlir.frontends.tflite import contraction, elementwise, movement, recurrent, reduction, scatter
 from qmlir.frontends.tflite.converters import Table, import_opaque, operator_table, reason_against
 from qmlir.frontends.tflite.node import TFLiteNode
@@ -55,7 +55,7 @@ class _Shared:
         """Counts a call or an operator of a called subgraph."""
         self.called += 1
         if self.called > MOST_OPERATORS:
-            raise Refusal(f"what it stands for has more than {MOST_OPERATORS} operators")
+            raise UnsupportedError(f"what it stands for has more than {MOST_OPERATORS} operators")
 
 
 @dataclass
@@ -89,13 +89,13 @@ class Walk:
         """Returns the value of a tensor: computed before, or a constant of the file.
 
         Raises:
-            Refusal: The tensor is state that persists between calls, or a constant that is not supported.
+            UnsupportedError: The tensor is state that persists between calls, or a constant that is not supported.
             FileError: The tensor is neither constant nor computed by an earlier operator.
         """
         if index not in self.values:
             tensor = self.graph.tensors[index]
             if tensor.variable:
-                raise Refusal(f'its state "{tensor.name}" lives from call to call')
+                raise UnsupportedError(f'its state "{tensor.name}" lives from call to call')
             if tensor.constant is None:
                 raise FileError(
                     self.shared.model.file, f'tensor "{tensor.name}" must be constant or computed before it is used',
@@ -103,7 +103,7 @@ class Walk:
                 )  # fmt: skip
             constant = tensor.constant
             if constant.shape != tensor.shape:
-                raise Refusal(f'its constant "{tensor.name}" is sparse or of type {tensor.kind.lower()}')
+                raise UnsupportedError(f'its constant "{tensor.name}" is sparse or of type {tensor.kind.lower()}')
             name = self.prefix + tensor.name
             if tensor.type is not None:
                 self.values[index] = Dequantized(constant, tensor.type, name)
@@ -128,12 +128,12 @@ class Walk:
         try:
             results = self._results(node, operator, inputs)
             node.commit(results, self.add, rename=not self.depth)
-        except Refusal as refusal:
+        except UnsupportedError as refusal:
             node.discard()
             if self.depth:
                 raise
             names = ["" if i == ABSENT else self.graph.tensors[i].name for i in operator.inputs]
-            results = import_opaque(node, operator, inputs, names, refusal.reason)
+            results = import_opaque(node, operator, inputs, names, refusal.need)
             node.commit(results, self.add)
         except FileError:
             node.discard()
@@ -151,7 +151,7 @@ class Walk:
             inputs.append(None if index == ABSENT or self._starts_as_zeros(operator, index) else self.value(index))
         converter = CONVERTERS.get(operator.kind)
         if converter is None:
-            raise Refusal(reason_against(operator.kind))
+            raise UnsupportedError(reason_against(operator.kind))
         results = converter(node, operator, inputs)
         if len(results) < len(node.tensors):
             raise node.error(f"it must have at most {len(results)} outputs", str(len(node.tensors)))
@@ -193,7 +193,7 @@ class Walk:
 def check(node: TFLiteNode, what: str, tensor: Tensor, value: Value) -> None:
     """Checks that a value has the shape and type that the file states for its tensor; `what` names it in errors."""
     if np.prod([float(d) for d in node.shape(value)]) > LARGEST:
-        raise Refusal(f"its result is of shape {list(node.shape(value))}")
+        raise UnsupportedError(f"its result is of shape {list(node.shape(value))}")
     if not tensor.dynamic and node.shape(value) != tensor.shape:
         raise node.error(f"{what} must have shape {list(node.shape(value))}", str(list(tensor.shape)))
     type = node.type_of(value)

@@ -15,8 +15,9 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.loops import CACHE_LINE, VIEWS
+from qmlir.errors import UnsupportedError
 from qmlir.ir.types import is_memref
-from qmlir.lowering.loops_to_llvm.lowering import UnsupportedType, byte_size, element_bytes
+from qmlir.lowering.loops_to_llvm.lowering import byte_size, element_bytes
 
 
 def constant_index(value: SSAValue) -> int | None:
@@ -75,7 +76,7 @@ def extent_of(value: SSAValue) -> Extent:
 def _size(value: SSAValue) -> int | None:
     try:
         return byte_size(value.type) if is_memref(value.type) else None
-    except UnsupportedType:
+    except UnsupportedError:
         return None
 
 

@@ -39,7 +39,7 @@ def refuse_fastmath(f: FunctionLowering, op: Operation) -> None:
     """Refuses an operation with fast-math flags, because results must be bit-exact across machines.
 
     Raises:
-        LoweringError: The operation has fast-math flags.
+        UnsupportedError: The operation has fast-math flags.
     """
     flags = op.properties.get("fastmath")
     if isinstance(flags, arith.FastMathFlagsAttr) and flags.data:

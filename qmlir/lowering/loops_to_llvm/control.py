@@ -21,21 +21,13 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.hints import isa
 
 from qmlir.dialects.loops import ARENA_SIZE, CACHE_LINE, WEIGHTS_BLOB, arena_size_symbol, root_of, weights_symbol
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.types import is_memref
 from qmlir.ir.upstream.dense import dense_of
 from qmlir.ir.upstream.llvm import AddOp
 from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.loops_to_llvm.aliasing import ArgumentFacts
-from qmlir.lowering.loops_to_llvm.lowering import (
-    NO_WRAP,
-    POINTER,
-    FunctionLowering,
-    Rule,
-    UnsupportedType,
-    lowered_type,
-    operand_sizes,
-)
+from qmlir.lowering.loops_to_llvm.lowering import NO_WRAP, POINTER, FunctionLowering, Rule, lowered_type, operand_sizes
 from qmlir.lowering.loops_to_llvm.memory import element_pointer, load
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -197,8 +189,8 @@ def _signature(function: func.FuncOp) -> llvm.LLVMFunctionType:
     try:
         inputs = [lowered_type(t) for t in function.function_type.inputs]
         return llvm.LLVMFunctionType(inputs, lowered_type(outputs[0]) if outputs else None)
-    except UnsupportedType as error:
-        _refuse(function, str(error))
+    except UnsupportedError as error:
+        _refuse(function, error.need)
 
 
 def _lower_body(f: FunctionLowering, function: func.FuncOp, type: llvm.LLVMFunctionType) -> None:
@@ -223,7 +215,7 @@ def _function(
 
 
 def _refuse(function: func.FuncOp, need: str, got: str | None = None) -> NoReturn:
-    raise LoweringError(function.name, function.sym_name.data, need, got=got)
+    raise UnsupportedError.at(function.name, function.sym_name.data, need, got=got)
 
 
 def _call(f: FunctionLowering, op: func.CallOp) -> None:

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
 from qmlir.dialects.loops import ARENA_SIZE, INPUTS, WEIGHTS_BLOB
-from qmlir.errors import LoweringError, OptionError
+from qmlir.errors import OptionError, UnsupportedError
 from qmlir.ir.passes import option
 from qmlir.ir.verify import SCALES
 from qmlir.lowering.loops_to_llvm import arith, control, memory, vector
@@ -79,12 +79,12 @@ def lower_module(module: ModuleOp, features: frozenset[str]) -> None:
     """Replaces every function of `module` by its llvm form, in place.
 
     Raises:
-        LoweringError: An operation or type has no lowering; the module is unchanged.
+        UnsupportedError: An operation or type has no lowering; the module is unchanged.
     """
     functions = [op for op in module.body.block.ops if isinstance(op, func.FuncOp)]
     strangers = [op for op in module.body.block.ops if not isinstance(op, func.FuncOp)]
     if strangers:
-        raise LoweringError(strangers[0].name, "module", "must not stand beside functions")
+        raise UnsupportedError.at(strangers[0].name, "module", "must not stand beside functions")
 
     lowered: dict[func.FuncOp, llvm.FuncOp] = {}
     states: dict[func.FuncOp, FunctionLowering] = {}
@@ -133,9 +133,9 @@ def _input_count(module: ModuleOp, entry: func.FuncOp) -> int:
     count: Attribute = entry.attributes[INPUTS]
     name = entry.sym_name.data
     if not {ARENA_SIZE, WEIGHTS_BLOB} <= module.attributes.keys() or len(entry.args) < 2:
-        raise LoweringError(entry.name, name, "must have its memory planned", remedy="run plan-memory first")
+        raise UnsupportedError.at(entry.name, name, "must have its memory planned", remedy="run plan-memory first")
     if not isinstance(count, IntegerAttr) or not 0 <= count.value.data <= len(entry.args) - 2:
-        raise LoweringError(
+        raise UnsupportedError.at(
             entry.name, name, "must say how many arguments are inputs", got=str(entry.attributes[INPUTS])
         )
     return count.value.data

@@ -26,7 +26,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.types import is_integer, is_memref, is_vector
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -43,15 +43,11 @@ STORED_WIDTHS = (1, 8, 16, 32, 64)
 """Integer widths in bits that memory holds unpacked; an i1 takes a byte."""
 
 
-class UnsupportedType(Exception):
-    """Raised for a type without an LLVM form; the caller turns it into a LoweringError that names the operation."""
-
-
 def lowered_type(type: Attribute) -> Attribute:
     """The LLVM type of a loops-level type.
 
     Raises:
-        UnsupportedType: The type is a tensor, a dynamic or multi-dimensional vector, or has no LLVM form.
+        UnsupportedError: The type is a tensor, a dynamic or multi-dimensional vector, or has no LLVM form.
     """
     if is_integer(type):
         return type if type.signedness.data is Signedness.SIGNLESS else IntegerType(type.width.data)
@@ -61,19 +57,19 @@ def lowered_type(type: Attribute) -> Attribute:
         return POINTER
     if is_vector(type):
         if type.get_num_dims() != 1 or type.get_num_scalable_dims():
-            raise UnsupportedType(f"vectors must have one static dimension, got {type}")
+            raise UnsupportedError(f"vectors must have one static dimension, got {type}")
         element = lowered_type(type.element_type)
         return type if element is type.element_type else VectorType(element, type.get_shape())
     if isinstance(type, AnyFloat):
         return type
-    raise UnsupportedType(f"type {type} has no LLVM form")
+    raise UnsupportedError(f"type {type} has no LLVM form")
 
 
 def element_bits(type: Attribute) -> int:
     """The width in bits of a scalar type; an index has 64 bits.
 
     Raises:
-        UnsupportedType: The type is not a scalar.
+        UnsupportedError: The type is not a scalar.
     """
     if isinstance(type, IndexType):
         return 64
@@ -81,18 +77,18 @@ def element_bits(type: Attribute) -> int:
         return type.width.data
     if isinstance(type, AnyFloat):
         return type.bitwidth
-    raise UnsupportedType(f"type {type} has no width")
+    raise UnsupportedError(f"type {type} has no width")
 
 
 def element_bytes(type: Attribute) -> int:
     """The bytes that one element takes in memory.
 
     Raises:
-        UnsupportedType: Memory does not hold elements of this width.
+        UnsupportedError: Memory does not hold elements of this width.
     """
     bits = element_bits(type)
     if bits not in STORED_WIDTHS:
-        raise UnsupportedType(f"memory holds elements of {STORED_WIDTHS} bits, got {type}")
+        raise UnsupportedError(f"memory holds elements of {STORED_WIDTHS} bits, got {type}")
     return max(1, bits // 8)
 
 
@@ -100,16 +96,16 @@ def static_strides(type: MemRefType[Attribute]) -> tuple[int, ...]:
     """The strides of a memref: the distance in elements between neighbours along each dimension.
 
     Raises:
-        UnsupportedType: A size or a stride is dynamic, or the layout is an affine map.
+        UnsupportedError: A size or a stride is dynamic, or the layout is an affine map.
     """
     shape = type.get_shape()
     if any(size < 0 for size in shape):
-        raise UnsupportedType(f"memrefs must have static shapes, got {type}")
+        raise UnsupportedError(f"memrefs must have static shapes, got {type}")
     if isinstance(type.layout, NoneAttr):
         return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
     strides = type.layout.get_strides() if isinstance(type.layout, StridedLayoutAttr) else None
     if strides is None or any(s is None for s in strides):
-        raise UnsupportedType(f"memrefs must have static strides, got {type}")
+        raise UnsupportedError(f"memrefs must have static strides, got {type}")
     return tuple(s for s in strides if s is not None)
 
 
@@ -209,12 +205,12 @@ class FunctionLowering:
                 self.refuse(op, "has no lowering to LLVM", remedy="express it in simpler operations before this pass")
             try:
                 rule(self, op)
-            except UnsupportedType as error:
-                self.refuse(op, str(error))
+            except UnsupportedError as error:
+                raise error.about(op.name, self.name) from None
 
     def refuse(self, op: Operation, need: str, *, got: str | None = None, remedy: str | None = None) -> NoReturn:
-        """Raises a LoweringError about `op`."""
-        raise LoweringError(op.name, self.name, need, got=got, remedy=remedy)
+        """Raises an UnsupportedError about `op`."""
+        raise UnsupportedError.at(op.name, self.name, need, got=got, remedy=remedy)
 
     def finish(self) -> Region:
         """Inserts constants and stack slots at the top of the entry block, and returns the lowered body."""

@@ -18,6 +18,7 @@ from xdsl.dialects.utils import get_dynamic_index_list
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects.loops import CACHE_LINE, root_of
+from qmlir.errors import UnsupportedError
 from qmlir.ir.types import is_memref
 from qmlir.ir.upstream.llvm import GEP_INBOUNDS, AddOp, MulOp
 from qmlir.lowering.loops_to_llvm.lowering import (
@@ -25,7 +26,6 @@ from qmlir.lowering.loops_to_llvm.lowering import (
     POINTER,
     FunctionLowering,
     Rule,
-    UnsupportedType,
     byte_size,
     element_bytes,
     is_contiguous,
@@ -49,7 +49,7 @@ _INBOUNDS: Mapping[str, Attribute] = {
 def memref_type(value: SSAValue) -> MemRefType[Attribute]:
     """The type of a memref value."""
     if not is_memref(value.type):
-        raise UnsupportedType(f"memrefs must be ranked, got {value.type}")
+        raise UnsupportedError(f"memrefs must be ranked, got {value.type}")
     return value.type
 
 

@@ -1,7 +1,6 @@
 """The pass `nn-to-loops`: lowers float operations, data movement and casts to kernels."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp

@@ -17,10 +17,8 @@ from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.names import INTEGER_OPERATOR
-
-from qmlir.numerics.contracts import CONTRACTS
 from qmlir.lowering.nn_to_qint.scales import requantize
-from qmlir.numerics import fixed_point
+from qmlir.numerics.contracts import CONTRACTS
 from qmlir.policies.runtime_kernels import displaced
 from qmlir.policies.runtimes import Rounding
 

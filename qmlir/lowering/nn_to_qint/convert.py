@@ -1,8 +1,6 @@
 """The pass `nn-to-qint`: operations on quantized types become operations on integers, with signed storage."""
 
 from collections.abc import Callable, Sequence
-
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -37,7 +35,7 @@ from qmlir.dialects.qmlir import DECISION, MIXED, UNSIGNED, UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.dialects.target import Target
-from qmlir.errors import LoweringError, UnsupportedError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.names import INTEGER_OPERATOR, NAME, ON_FLOATS, QUANTIZATION
 from qmlir.ir.registry import Registry
@@ -381,8 +379,8 @@ class _Converter:
         """An operand of `reader` as f32; dequantizes it if necessary.
 
         Raises:
-            LoweringError: The operand's expressed type is not f32, or it is a bias of plain integers that is computed
-                at run time.
+            UnsupportedError: The operand's expressed type is not f32, or it is a bias of plain integers that is
+                computed at run time.
         """
         element = element_of(value)
         if element == f32:
@@ -391,7 +389,7 @@ class _Converter:
             Rewriter.insert_op(bias, InsertPoint.before(reader))
             return bias.y
         if not isinstance(element, UniformType) or element.expressed != f32:
-            raise LoweringError(
+            raise UnsupportedError.at(
                 reader.name, node_name(reader), "cannot be computed in f32 instead of integers",
                 got=f"an operand of {element}", remedy="quantize the model again from its f32 form",
             )  # fmt: skip

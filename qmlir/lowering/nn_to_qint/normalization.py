@@ -16,10 +16,8 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.functions import half_away
-from qmlir.lowering.nn_to_qint.scales import displaced
-from qmlir.numerics import Int64s
 from qmlir.lowering.nn_to_qint.scales import limits, requantize
-from qmlir.numerics import fixed_point, tables
+from qmlir.numerics import Int64s, fixed_point, tables
 from qmlir.numerics.elementary.gemmlowp import LOGARITHM_BITS, exponential, product
 from qmlir.numerics.elementary.lanes import Lanes
 from qmlir.policies.runtime_kernels import displaced

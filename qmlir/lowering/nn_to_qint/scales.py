@@ -19,7 +19,6 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.target import Target
 from qmlir.numerics import fixed_point
 from qmlir.numerics.contracts import CONTRACTS
-
 from qmlir.policies.runtime_kernels import bounds_rounding, displaced, followed_runtime
 from qmlir.policies.runtimes import Rounding
 

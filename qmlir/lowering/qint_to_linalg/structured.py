@@ -144,7 +144,7 @@ class TensorCode(BodyCode):
         """Pads `x` with `number`: `low` elements before and `high` elements after it along each dimension.
 
         Raises:
-            LoweringError: The element type cannot hold the number.
+            UnsupportedError: The element type cannot hold the number.
         """
         element = element_of(x)
         if not any([*low, *high]):

@@ -54,7 +54,7 @@ def requantization(state: MainLowering, op: RequantizeOp) -> tuple[Requantize, S
     """A requantization's arithmetic and its parameters, [channels] or [1] each.
 
     Raises:
-        LoweringError: The contract has no lowering for the operation's clamp bounds.
+        UnsupportedError: The contract has no lowering for the operation's clamp bounds.
     """
     formula, parameters = op.formula(), op.parameters()
     narrow = formula.narrow

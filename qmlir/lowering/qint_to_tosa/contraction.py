@@ -28,7 +28,7 @@ def check_bytes(code: TosaCode, *operands: SSAValue) -> None:
     """Refuses operands that are not i8.
 
     Raises:
-        LoweringError: An operand has another element type.
+        UnsupportedError: An operand has another element type.
     """
     if not all(map(is_byte, operands)):
         kinds = ", ".join(str(element_of(x)) for x in operands)
@@ -41,7 +41,7 @@ def centred_weights(code: TosaCode, op: WeightedOp, x: SSAValue, w: SSAValue) ->
     Constant 16-bit weights whose values span at most 256 integers become i8 weights with a zero point.
 
     Raises:
-        LoweringError: The weights cannot become i8, or the data are not i8.
+        UnsupportedError: The weights cannot become i8, or the data are not i8.
     """
     if is_byte(x) and not is_byte(w) and isinstance(op.w.owner, ConstantOp):
         array = op.w.owner.value.array.astype(np.int64)

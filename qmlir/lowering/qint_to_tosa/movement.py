@@ -145,7 +145,7 @@ def _inside(code: TosaCode, source: SSAValue, indices: SSAValue, sizes: Sequence
         sizes: The sizes of the dimensions that the indices refer to: one size, or one for each column of the indices.
 
     Raises:
-        LoweringError: The indices are computed, and are not i32.
+        UnsupportedError: The indices are computed, and are not i32.
     """
     if isinstance(source.owner, ConstantOp):
         return code.constant(places(source.owner.value.array, np.array(sizes)).astype(np.int32))

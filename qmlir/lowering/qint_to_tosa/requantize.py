@@ -110,7 +110,7 @@ def _within_reach(code: TosaCode, op: RequantizeOp, x: SSAValue, bits: np.ndarra
     """The accumulators, bounded to the range for which `rescale` is defined if they may exceed it.
 
     Raises:
-        LoweringError: The accumulators may exceed the range, and the result would show the bound.
+        UnsupportedError: The accumulators may exceed the range, and the result would show the bound.
     """
     width = width_of(op.x)
     largest = 1 << 31 if width == 32 else largest_difference(op.x, op.input_zero_point.value.data)

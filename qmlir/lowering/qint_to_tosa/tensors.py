@@ -51,7 +51,7 @@ class TosaCode(BodyCode):
     """A function body of tosa operations under construction.
 
     Raises:
-        LoweringError: The operation being lowered has a tensor without elements, or a result with 64-bit elements.
+        UnsupportedError: The operation being lowered has a tensor without elements, or a result with 64-bit elements.
     """
 
     def __init__(self, block: Block, source: Operation):
@@ -93,7 +93,7 @@ class TosaCode(BodyCode):
         """A zero point as a constant operand.
 
         Raises:
-            LoweringError: The element type cannot hold the zero point.
+            UnsupportedError: The element type cannot hold the zero point.
         """
         bits = cast(IntegerType, element).width.data
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
@@ -244,7 +244,7 @@ class TosaCode(BodyCode):
         """Gathers rows from N lists [N, K, C] at i32 positions [1, W], the same positions in each list: [N, W, C].
 
         Raises:
-            LoweringError: The rows are i1.
+            UnsupportedError: The rows are i1.
         """
         if element_of(rows) == i1:
             self.refuse("gathers no truth values in tosa", got=str(rows.type), remedy="use i8")

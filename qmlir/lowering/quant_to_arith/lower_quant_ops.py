@@ -44,7 +44,7 @@ from qmlir.dialects.quant.foreign import SubChannelType
 from qmlir.dialects.quant.ops import CastOp, DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.syntax import default_range
 from qmlir.dialects.quant.types import UniformType
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.rewriting import node_name, replace
 from qmlir.ir.types import stored_type, with_element
 from qmlir.ir.upstream.arith import FPToSIOp, FPToUIOp, SIToFPOp, UIToFPOp
@@ -89,12 +89,12 @@ def _scaled(op: CastOp) -> Scaled:
     """The quantized type of a cast.
 
     Raises:
-        LoweringError: The type has no scales or no integer storage, or a zero point that its storage type cannot hold
-            (zero points become constants of that type).
+        UnsupportedError: The type has no scales or no integer storage, or a zero point that its storage type cannot
+            hold (zero points become constants of that type).
     """
     quantized = op.quantized_type
     if not isinstance(quantized, UniformType | SubChannelType):
-        raise LoweringError(
+        raise UnsupportedError.at(
             op.name,
             node_name(op),
             "the quantized type must have scales, and integers as storage",
@@ -104,7 +104,7 @@ def _scaled(op: CastOp) -> Scaled:
     least, greatest = default_range(quantized.storage)
     for zero_point in quantized.zero_points:
         if not least <= zero_point <= greatest:
-            raise LoweringError(
+            raise UnsupportedError.at(
                 op.name,
                 node_name(op),
                 f"zero points must lie in the storage type's range [{least}, {greatest}]",

@@ -26,7 +26,7 @@ from xdsl.rewriter import Rewriter
 from qmlir.codegen.kernel import LEFTOVERS, PARALLEL, erase_dead, storage_memref
 from qmlir.dialects.loops import INPUTS
 from qmlir.dialects.qmlir import OpaqueOp
-from qmlir.errors import LoweringError, PipelineError
+from qmlir.errors import PipelineError, UnsupportedError
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.types import is_memref
 
@@ -67,7 +67,7 @@ def _refuse_leftovers(function: func.FuncOp) -> None:
     """Refuses a function that still has operations on tensors.
 
     Raises:
-        LoweringError: One operation is left.
+        UnsupportedError: One operation is left.
         PipelineError: Several operations are left; the message names all of them.
     """
     left = [op for op in function.body.block.ops if _on_tensors(op)]
@@ -78,7 +78,7 @@ def _refuse_leftovers(function: func.FuncOp) -> None:
     if any(isinstance(op, func.CallOp) for op in left):
         remedy = "calls want inline first, on the whole network"
     if len(left) == 1:
-        raise LoweringError(left[0].name, node_name(left[0]), "has no lowering to loops", remedy=remedy)
+        raise UnsupportedError.at(left[0].name, node_name(left[0]), "has no lowering to loops", remedy=remedy)
     raise PipelineError(
         "finish-loops", f"{len(left)} operations have no lowering to loops: {', '.join(names)}", remedy=remedy
     )

@@ -13,7 +13,7 @@ from qmlir.backends.reference import evaluate
 from qmlir.compiler import main_function
 from qmlir.dialects import qint
 from qmlir.dialects.qint.requantize import NarrowingOp
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import element_of
 from qmlir.policies.runtimes import follow
 from tests.backends.onnx.runtime import exported, kinds, of_sample, run
@@ -44,7 +44,7 @@ def test_a_sample_means_the_same_elsewhere(sample: Sample, tmp_path: Path) -> No
     function, path, inputs = main_function(of_sample(sample)), tmp_path / "sample.onnx", sample.arrays()
     try:
         export_onnx(function, path, format=FORMAT)
-    except LoweringError:
+    except UnsupportedError:
         assert is_refused(sample)
         return
     (ours,) = evaluate(function, inputs)
@@ -121,7 +121,7 @@ def test_other_roundings_are_refused(tmp_path: Path) -> None:
     module = convolution(I8, W8, I8)
     follow(module, "litert-reference")
     with pytest.raises(
-        LoweringError, match=r"in one of the ways exact, float32, got float32_away; follow other numerics"
+        UnsupportedError, match=r"in one of the ways exact, float32, got float32_away; follow other numerics"
     ):
         qmlir.export(module, tmp_path / "m.onnx", format=FORMAT)
     assert not list(tmp_path.iterdir())
@@ -129,7 +129,7 @@ def test_other_roundings_are_refused(tmp_path: Path) -> None:
 
 def test_operations_without_a_form_are_refused(tmp_path: Path) -> None:
     sample = next(s for s in SAMPLES if s.op is qint.SaturatingFullyConnectedOp)
-    with pytest.raises(LoweringError, match=r"must have a form in ONNX's operators"):
+    with pytest.raises(UnsupportedError, match=r"must have a form in ONNX's operators"):
         qmlir.export(of_sample(sample), tmp_path / "m.onnx", format=FORMAT)
 
 
@@ -140,7 +140,7 @@ COUNTED = "{window = array<i64: 3, 3>, padding = array<i64: 1, 1, 1, 1>, count_i
 def test_means_that_count_padding_pad_with_a_stored_number(element: str, tmp_path: Path) -> None:
     """Their padding is the zero point, which a ConvInteger takes as a byte, or as two."""
     module = unary(f"!quant.uniform<{element}>", "nn.average_pool2d", shape="1x2x2x4", more=COUNTED)
-    with pytest.raises(LoweringError, match="must have zero points"):
+    with pytest.raises(UnsupportedError, match="must have zero points"):
         qmlir.export(module, tmp_path / "m.onnx", format=FORMAT)
 
 

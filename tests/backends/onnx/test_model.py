@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.backends.onnx import model as onnx_model
 from qmlir.compiler import Pipeline
-from qmlir.errors import FileError, LoweringError, OptionError, QmlirError
+from qmlir.errors import FileError, OptionError, QmlirError, UnsupportedError
 from tests.backends.onnx.runtime import exported, kinds, run
 from tests.backends.quantized_text import network, numbers
 
@@ -79,7 +79,7 @@ def test_an_operator_that_an_opset_lacks(tmp_path: Path) -> None:
         %y = nn.gelu %x : tensor<2x3xf32> -> tensor<2x3xf32>
         func.return %y : tensor<2x3xf32>
       }""")
-    with pytest.raises(LoweringError, match=r"nn\.gelu .*needs ONNX's Gelu, got opset 19, .*; export with opset 20"):
+    with pytest.raises(UnsupportedError, match=r"nn\.gelu .*needs ONNX's Gelu, got opset 19, .*; export with opset 20"):
         qmlir.export(module, tmp_path / "m.onnx", opset=19)
     exported(module, tmp_path / "m.onnx", opset=20)
 
@@ -113,7 +113,7 @@ def test_a_module_beyond_nn(tmp_path: Path) -> None:
         %y = quant.dcast %r : tensor<2x!quant.uniform<i8:f32, 0.25>> to tensor<2xf32>
         func.return %y : tensor<2xf32>
       }""")
-    with pytest.raises(LoweringError, match=r"must be one of nn .*got qint\.requantize; export before nn-to-qint"):
+    with pytest.raises(UnsupportedError, match=r"must be one of nn .*got qint\.requantize; export before nn-to-qint"):
         qmlir.export(Pipeline("nn-to-qint")(module), tmp_path / "m.onnx")
 
 

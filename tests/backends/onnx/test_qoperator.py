@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.ops import DequantizeCastOp
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.policies.ledger import decisions
 from qmlir.policies.runtimes import follow
 from tests.backends.onnx.runtime import exported, kinds, run
@@ -121,7 +121,7 @@ def test_a_bias_of_64_bits_that_32_hold(tmp_path: Path) -> None:
 def test_sums_of_64_bits_are_not_cut(bias: str, tmp_path: Path) -> None:
     """Neither where the bias exceeds 32 bits nor where its sums with products may."""
     module = onnxruntimes(long_biased(bias))
-    with pytest.raises(LoweringError, match="needs a bias of 32 bits, got one of 64; quantize it with bias=int32"):
+    with pytest.raises(UnsupportedError, match="needs a bias of 32 bits, got one of 64; quantize it with bias=int32"):
         exported(module, tmp_path / "m.onnx", format=FORMAT)
 
 

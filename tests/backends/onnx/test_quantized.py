@@ -8,7 +8,7 @@ import pytest
 from onnx import numpy_helper
 
 import qmlir
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from tests.backends.onnx.runtime import exported, kinds, run
 from tests.backends.onnx.stepwise import compare
 from tests.backends.quantized_text import I8, I16, U8, network, numbers, unary
@@ -126,10 +126,10 @@ def test_transposes_cancel(tmp_path: Path) -> None:
 
 def test_results_wider_than_sixteen_bits(tmp_path: Path) -> None:
     module = unary(I8, "nn.requantize", result="!quant.uniform<i32:f32, 0.5>")
-    with pytest.raises(LoweringError, match=r"must store 16 bits or less, got .*i32.*; keep its result float"):
+    with pytest.raises(UnsupportedError, match=r"must store 16 bits or less, got .*i32.*; keep its result float"):
         qmlir.export(module, tmp_path / "m.onnx")
 
 
 def test_zero_points_beyond_the_storage(tmp_path: Path) -> None:
-    with pytest.raises(LoweringError, match="zero points that int8 holds, got 300"):
+    with pytest.raises(UnsupportedError, match="zero points that int8 holds, got 300"):
         qmlir.export(unary("!quant.uniform<i8:f32, 0.5:300>", "nn.relu"), tmp_path / "m.onnx")

@@ -17,7 +17,7 @@ from qmlir.backends.onnx import EXPORTS
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import main_function
 from qmlir.dialects import nn
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.types import is_numpys_own
 from tests.backends.onnx.runtime import Array, exported, of_sample, run
 from tests.ops.samples import SAMPLES, Sample
@@ -84,7 +84,7 @@ def test_a_sample_means_the_same_elsewhere(sample: Sample, tmp_path: Path) -> No
 @pytest.mark.parametrize("name", REFUSED)
 def test_types_that_onnx_does_not_take(name: str, tmp_path: Path) -> None:
     sample = next(s for s in NN if str(s) == name)
-    with pytest.raises(LoweringError, match=rf"{sample.op.name} .*ONNX's {REFUSED[name]} in opset .*, got tensor\("):
+    with pytest.raises(UnsupportedError, match=rf"{sample.op.name} .*ONNX's {REFUSED[name]} in opset .*, got tensor\("):
         qmlir.export(of_sample(sample), tmp_path / "sample.onnx")
     assert not list(tmp_path.iterdir())
 

@@ -11,7 +11,7 @@ import qmlir
 from qmlir.backends.tflite import model as tflite_model
 from qmlir.backends.tflite.kernels import KERNELS
 from qmlir.compiler import Pipeline
-from qmlir.errors import FileError, LoweringError, OptionError, QmlirError
+from qmlir.errors import FileError, OptionError, QmlirError, UnsupportedError
 from qmlir.formats.tflite import options_of
 from tests.backends.quantized_text import I8, I16, network, numbers, unary
 from tests.backends.tflite.runtime import LiteRT, kinds, schema
@@ -165,7 +165,7 @@ def test_all_kernels_are_of_the_schema() -> None:
 def test_a_type_that_no_kernel_takes(element: str, said: str, tmp_path: Path) -> None:
     x = f"tensor<2x{element}>"
     module = network(f"func.func @main(%x: {x}) -> {x} {{ func.return %x : {x} }}")
-    with pytest.raises(LoweringError, match=said):
+    with pytest.raises(UnsupportedError, match=said):
         qmlir.export(module, tmp_path / "m.tflite", format="tflite")
     assert not list(tmp_path.iterdir())
 
@@ -179,7 +179,7 @@ def test_casts_of_uint64(role: str, other: str, tmp_path: Path) -> None:
     """LiteRT runs none, though its schema has the type; it moves them."""
     x, y = (f"tensor<2x{e}>" for e in (("ui64", other) if role == "data" else (other, "ui64")))
     module = network(f"func.func @main(%x: {x}) -> {y} {{ %y = nn.cast %x : {x} -> {y} func.return %y : {y} }}")
-    with pytest.raises(LoweringError, match="of a type that TFLite's CAST has, got uint64"):
+    with pytest.raises(UnsupportedError, match="of a type that TFLite's CAST has, got uint64"):
         qmlir.export(module, tmp_path / "m.tflite", format="tflite")
 
 
@@ -189,7 +189,7 @@ def test_a_type_that_the_schema_lacks(tmp_path: Path) -> None:
         %r = nn.relu %y : tensor<2xf32> -> tensor<2xf32>
         func.return %r : tensor<2xf32>
       }""")
-    with pytest.raises(LoweringError, match="must have elements that TFLite has, got float8_e5m2"):
+    with pytest.raises(UnsupportedError, match="must have elements that TFLite has, got float8_e5m2"):
         qmlir.export(module, tmp_path / "m.tflite", format="tflite")
     assert not list(tmp_path.iterdir())
 
@@ -219,14 +219,14 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 def test_a_file_that_was_there_stays(tmp_path: Path) -> None:
     """Until its successor is complete."""
     (tmp_path / "m.tflite").write_bytes(b"before")
-    with pytest.raises(LoweringError):
+    with pytest.raises(UnsupportedError):
         qmlir.export(unary("!quant.uniform<i16:f32, 0.5:1>", "nn.relu"), tmp_path / "m.tflite", format="tflite")
     assert (tmp_path / "m.tflite").read_bytes() == b"before"
 
 
 def test_a_module_beyond_nn(tmp_path: Path) -> None:
     module = Pipeline("nn-to-qint")(unary(I8, "nn.requantize", result="!quant.uniform<i8:f32, 0.25:7>"))
-    with pytest.raises(LoweringError, match=r"must be one of nn or a cast .*; export before nn-to-qint"):
+    with pytest.raises(UnsupportedError, match=r"must be one of nn or a cast .*; export before nn-to-qint"):
         qmlir.export(module, tmp_path / "m.tflite", format="tflite")
 
 

@@ -16,7 +16,7 @@ from qmlir.dialects.nn.base import Elements, NNOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.nn.movement import MovementOp
-from qmlir.errors import LoweringError, QmlirError
+from qmlir.errors import QmlirError, UnsupportedError
 from qmlir.frontends.tflite import load_tflite
 from qmlir.ir.context import make_context
 from qmlir.ir.interfaces import TensorOp
@@ -132,7 +132,7 @@ def refused(module: ModuleOp, path: Path) -> str | None:
     """What the error says, if a module has no form in TFLite."""
     try:
         qmlir.export(module, path, format="tflite")
-    except LoweringError as error:
+    except UnsupportedError as error:
         return str(error)
     return None
 
@@ -498,7 +498,7 @@ def test_a_bias_of_64_bits_beside_bytes(tmp_path: Path) -> None:
     qmlir.export(module, tmp_path / "m.tflite", format="tflite")
     LiteRT(tmp_path / "m.tflite").run([x])
     text = str(module).replace("[100, -70]", "[100, 5000000000]")
-    with pytest.raises(LoweringError, match="needs a bias of 32 bits, got one of 64"):
+    with pytest.raises(UnsupportedError, match="needs a bias of 32 bits, got one of 64"):
         qmlir.export(parse_text(make_context(), text, "test"), tmp_path / "n.tflite", format="tflite")
 
 

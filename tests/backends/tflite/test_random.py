@@ -12,7 +12,7 @@ import qmlir
 from qmlir.compiler import main_function
 from qmlir.dialects.nn.base import NNOp, is_float
 from qmlir.dialects.quant.ops import DequantizeCastOp
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.policies.runtimes import follow
 from tests.backends.tflite.runtime import LiteRT, kinds
 from tests.graphs import SCHEMAS, Graph, drawn, graphs, quantized
@@ -29,7 +29,7 @@ def refusal(module: ModuleOp, path: Path) -> str:
     """What the error says, if a network has no form; else it is exported."""
     try:
         qmlir.export(module, path, format="tflite")
-    except LoweringError as error:
+    except UnsupportedError as error:
         return str(error)
     return ""
 

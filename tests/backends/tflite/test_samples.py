@@ -11,7 +11,7 @@ from qmlir.backends.tflite import EXPORTS
 from qmlir.backends.tflite.elementwise import missing
 from qmlir.compiler import main_function
 from qmlir.dialects import nn
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from tests.backends.onnx.runtime import of_sample
 from tests.backends.tflite.runtime import LiteRT
 from tests.ops.samples import SAMPLES, Sample
@@ -98,7 +98,7 @@ def refusal(sample: Sample) -> str | None:
 def test_a_sample_means_the_same_in_litert(sample: Sample, tmp_path: Path) -> None:
     module, path = of_sample(sample), tmp_path / "sample.tflite"
     if (said := refusal(sample)) is not None:
-        with pytest.raises(LoweringError, match=rf"{sample.op.name} .*{said}"):
+        with pytest.raises(UnsupportedError, match=rf"{sample.op.name} .*{said}"):
             qmlir.export(module, path, format="tflite")
         assert not list(tmp_path.iterdir())
         return

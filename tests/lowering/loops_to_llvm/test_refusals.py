@@ -6,7 +6,7 @@ from xdsl.dialects import arith
 from xdsl.dialects.arith import FastMathFlagsAttr
 from xdsl.dialects.builtin import ModuleOp
 
-from qmlir.errors import LoweringError, OptionError
+from qmlir.errors import OptionError, UnsupportedError
 from qmlir.ir.context import make_context
 from qmlir.lowering.loops_to_llvm.convert import LoopsToLLVMPass
 
@@ -14,7 +14,7 @@ from qmlir.lowering.loops_to_llvm.convert import LoopsToLLVMPass
 def refusal(module: ModuleOp) -> str:
     """The message the pass ends with; the module must come out unchanged."""
     before = str(module)
-    with pytest.raises(LoweringError) as error:
+    with pytest.raises(UnsupportedError) as error:
         LoopsToLLVMPass().apply(make_context(), module)
     assert str(module) == before
     return str(error.value)

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.names import QUANTIZATION
 from qmlir.numerics import fixed_point
 from tests.lowering.both import check, network, quantized, to_loops
@@ -89,11 +89,11 @@ def test_scalars() -> None:
 
 def test_refuses_storage_that_shares_bytes() -> None:
     type = UniformType.per_tensor(IntegerType(4), 0.1)
-    with pytest.raises(LoweringError, match="needs storage of"):
+    with pytest.raises(UnsupportedError, match="needs storage of"):
         to_loops(network(lambda x: QuantizeCastOp(x, quantized((4,), type)).result, TensorType(f32, [4])))
 
 
 def test_refuses_other_expressed_types() -> None:
     type = UniformType.per_tensor(i8, 0.1, expressed=f64)
-    with pytest.raises(LoweringError, match="needs an expressed type of f32"):
+    with pytest.raises(UnsupportedError, match="needs an expressed type of f32"):
         to_loops(network(lambda x: QuantizeCastOp(x, quantized((4,), type)).result, TensorType(f64, [4])))

@@ -13,7 +13,7 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp, RequantizeOp
 from qmlir.dialects.qint.requantize import int32, int32s
 from qmlir.dialects.windows import ints
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from tests.lowering.both import check, network, to_loops
 
 Array = npt.NDArray[Any]
@@ -264,7 +264,7 @@ def test_refuses_a_bias_that_is_computed() -> None:
     module = network(
         lambda x, b: FullyConnectedOp.make([x, ConstantOp(w).y, b]).acc, TensorType(i8, [1, 4]), TensorType(i32, [5])
     )
-    with pytest.raises(LoweringError, match="needs constant bias"):
+    with pytest.raises(UnsupportedError, match="needs constant bias"):
         to_loops(module)
 
 

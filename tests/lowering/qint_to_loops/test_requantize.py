@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import IntegerType, StringAttr, TensorType, i32
 
 from qmlir.dialects.qint import RequantizeOp
 from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.numerics import contracts
 from tests.lowering.both import check, network, to_loops
 
@@ -108,5 +108,5 @@ def test_one_multiplier(shape: tuple[int, ...]) -> None:
 def test_refuses_float_even_with_bounds_that_a_float_cannot_hold() -> None:
     made = properties("float_even", SHIFTS, 32)
     module = network(lambda x: RequantizeOp.make([x], made, element=i32).y, TensorType(i32, [3, 7]))
-    with pytest.raises(LoweringError, match="bounds below 2\\^30 under the contract float_even"):
+    with pytest.raises(UnsupportedError, match="bounds below 2\\^30 under the contract float_even"):
         to_loops(module)

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import IntegerType, ModuleOp, i8
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import Pipeline, main_function, to_integers
 from qmlir.dialects import qint
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array
 from tests.graphs import SCHEMAS, Graph, quantized
 from tests.interop.cases import ALL, Case, sample_case
@@ -55,7 +55,7 @@ def test_what_is_written_means_the_same(case: Case) -> None:
 
 @pytest.mark.parametrize("sample", [s for s in ALL if str(s) in REFUSED], ids=str)
 def test_the_rest_is_refused(sample: Sample) -> None:
-    with pytest.raises(LoweringError, match=REFUSED[str(sample)]):
+    with pytest.raises(UnsupportedError, match=REFUSED[str(sample)]):
         Pipeline("qint-to-tosa")(sample_case(sample).module)
 
 

@@ -15,7 +15,7 @@ import qmlir
 from qmlir.compiler import main_function
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.ops import DequantizeCastOp
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.policies.ledger import decisions
 from qmlir.policies.runtimes import follow
 from tests.backends.quantized_text import network
@@ -130,7 +130,7 @@ def test_quantized_here(subject: Subject, form: str, tmp_path: Path) -> None:
         try:
             qmlir.export(quantized, path, format="tflite")
             theirs = run(interpreter(str(path), numerics), arrays)[0]
-        except (LoweringError, RuntimeError, ValueError):
+        except (UnsupportedError, RuntimeError, ValueError):
             assert lacks_file(subject, form, numerics)
             continue
         steps = np.rint(np.abs(theirs.astype(np.float64) - found) / step)

@@ -17,7 +17,7 @@ from qmlir.devices.stored import stored_bytes, stored_weights
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.npu import LayerOp
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.arena import gaps
 from qmlir.ir.interfaces import shape_of
 from qmlir.transforms.npu.cascade.bands import Step
@@ -109,7 +109,7 @@ def _rest(attribute: object) -> Rest | None:
             return Rest(memory, Region(base.data, size.data), named)
         case _:
             need = f"{REST} must say memory, base, bytes and roles"
-            raise LoweringError("npu.layer", "", need, got=str(attribute), remedy="run npu-cascade")
+            raise UnsupportedError.at("npu.layer", "", need, got=str(attribute), remedy="run npu-cascade")
 
 
 # ---------------------------------------------------------------------------------------------------------------

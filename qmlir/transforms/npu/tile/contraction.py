@@ -12,7 +12,7 @@ from qmlir.devices.stored import stored_bias, stored_weights
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.npu import LayerOp
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.isa.commands import Convolve, ConvolveDepthwise, Init
 from qmlir.transforms.npu.tile.costs import Kept, packed
@@ -35,15 +35,15 @@ def tile_contraction(emitter: Emitter, layer: LayerOp, op: Contraction, chain: S
         chain: The elementwise operations after it.
 
     Raises:
-        LoweringError: Not even the smallest tile fits, or the layer has a form without commands.
+        UnsupportedError: Not even the smallest tile fits, or the layer has a form without commands.
     """
     bias = None if op.b is None else _constant(op.b, layer)
     _constant(op.w, layer)
     weights, weight_zero_point = stored_weights(op, emitter.device)
     if not chain:
-        raise LoweringError(op.name, layer.label.data, "must be followed by a change of scale in its layer")
+        raise UnsupportedError.at(op.name, layer.label.data, "must be followed by a change of scale in its layer")
     if isinstance(op, qint.DepthwiseConv2DOp) and shape_of(op.x)[-1] != weights.shape[-1]:
-        raise LoweringError(
+        raise UnsupportedError.at(
             op.name, layer.label.data, "must have one output channel for each input channel",
             got=f"{weights.shape[-1]} for {shape_of(op.x)[-1]}",
         )  # fmt: skip
@@ -60,12 +60,12 @@ def _tiling(emitter: Emitter, work: Work, layer: LayerOp) -> Tiling:
     """The tiling of a contraction.
 
     Raises:
-        LoweringError: Not even the smallest tile fits; the error names the sizes.
+        UnsupportedError: Not even the smallest tile fits; the error names the sizes.
     """
     device = emitter.device
     if (found := tiling(work, device)) is None:
         needed = smallest(work, device).items()
-        raise LoweringError(
+        raise UnsupportedError.at(
             "npu.layer", layer.label.data, f"must have tiles that fit the memories of {device.name}",
             got=", ".join(f"{size} bytes of {role} in {room}" for role, (size, room) in needed),
         )  # fmt: skip
@@ -74,7 +74,9 @@ def _tiling(emitter: Emitter, work: Work, layer: LayerOp) -> Tiling:
 
 def _constant(value: SSAValue, layer: LayerOp) -> Array:
     if not isinstance(value.owner, ConstantOp):
-        raise LoweringError("npu.layer", layer.label.data, "must have weights and a bias that are constants in it")
+        raise UnsupportedError.at(
+            "npu.layer", layer.label.data, "must have weights and a bias that are constants in it"
+        )
     return value.owner.value.array
 
 

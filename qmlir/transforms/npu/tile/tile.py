@@ -22,7 +22,7 @@ from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp, MovementOp
 from qmlir.dialects.npu import BufferOp, CallOp, HostOp, LayerOp, PortAttr
 from qmlir.dialects.quant.ops import StorageCastOp
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.signature import signature_of
 from qmlir.isa.commands import End
@@ -79,7 +79,9 @@ class _Tiling:
                 case ConstantOp():
                     pass
                 case _:
-                    raise LoweringError(op.name, "", "must be in a layer, or with the host", remedy="run qint-to-npu")
+                    raise UnsupportedError.at(
+                        op.name, "", "must be in a layer, or with the host", remedy="run qint-to-npu"
+                    )
         self.emitter.issue(self.emitter.engines.array, End, status=0)
         self.emitter.builder.insert(func.ReturnOp())
         self.module.attributes[LAYERS] = ArrayAttr(StringAttr(name) for name in self.emitter.layers)
@@ -115,7 +117,7 @@ class _Tiling:
         if (address := address_of(layer)) is not None:
             if self.emitter.engines.staying is None:
                 need = "must leave its result in the external memory: the device has no other for data and results"
-                raise LoweringError("npu.layer", layer.label.data, need)
+                raise UnsupportedError.at("npu.layer", layer.label.data, need)
             self.emitter.stays[layer.outputs[0]] = address
 
     def _call(self, op: HostOp) -> None:
@@ -128,7 +130,7 @@ class _Tiling:
             )
         spots = [[self.emitter.tensors[v] for v in values] for values in (op.inputs, op.outputs)]
         if any(spot.offset for spot in spots[0]):
-            raise LoweringError(op.name, op.label.data, "must be given whole tensors")
+            raise UnsupportedError.at(op.name, op.label.data, "must be given whole tensors")
         inputs, outputs = ([spot.buffer for spot in given] for given in spots)
         constants, work = constant_bytes(op.operations()), work_of(op.operations())
         self.emitter.builder.insert(CallOp(self.emitter.engines.array.id, name, inputs, outputs, constants, work))
@@ -145,7 +147,7 @@ def tile_layer(emitter: Emitter, layer: LayerOp) -> None:
     """Emits the commands of a layer.
 
     Raises:
-        LoweringError: The layer has a form without commands, or does not fit the device's memories.
+        UnsupportedError: The layer has a form without commands, or does not fit the device's memories.
     """
     operations = operations_of(layer)
     for argument, value in zip(layer.block.args, layer.inputs, strict=True):
@@ -165,7 +167,7 @@ def tile_layer(emitter: Emitter, layer: LayerOp) -> None:
         case qint.RequantizeOp() | qint.LookupOp() | qint.AddOp() | qint.MulOp():
             tile_elementwise(emitter, layer, operations)
         case _:
-            raise LoweringError(first.name, layer.label.data, "must be a layer that the device has commands for")
+            raise UnsupportedError.at(first.name, layer.label.data, "must be a layer that the device has commands for")
 
 
 def _make_port(buffer: SSAValue, direction: str, index: int, name: str, value: SSAValue) -> None:

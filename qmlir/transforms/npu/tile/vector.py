@@ -15,7 +15,7 @@ from qmlir.dialects.nn.movement import ConstantOp, PadOp, ReshapeOp
 from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.qint.requantize import width_of
 from qmlir.dialects.quant.ops import StorageCastOp
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import shape_of
 from qmlir.isa.commands import Arithmetic, Fill, Init, Pool, Pooling, Post, Reduce
 from qmlir.isa.commands import Operation as Computes
@@ -120,11 +120,11 @@ def broadcast(view: View, shape: tuple[int, int, int]) -> View:
     """A view of a tensor broadcast to a shape; rows and columns can be repeated, channels cannot.
 
     Raises:
-        LoweringError: The tensor does not broadcast to the shape.
+        UnsupportedError: The tensor does not broadcast to the shape.
     """
     rows, columns, channels = view.shape
     if channels != shape[2] or rows not in (1, shape[0]) or columns not in (1, shape[1]):
-        raise LoweringError(
+        raise UnsupportedError.at(
             "npu.layer", "", f"needs an operand that repeats to {list(shape)}", got=str(list(view.shape))
         )
     return replace(
@@ -224,7 +224,7 @@ def _pool_tile(
     """The tile of a pool's result: as many rows as fit; if a row does not fit, fewer channels and then fewer columns.
 
     Raises:
-        LoweringError: Not even a single window fits.
+        UnsupportedError: Not even a single window fits.
     """
     queue, known = emitter.engines.pool, emitter.regions
     reading, writing = emitter.engines.reading(queue), emitter.engines.writing(queue)
@@ -241,7 +241,9 @@ def _pool_tile(
         while not fits() and tile[axis] > 1:
             tile[axis] = -(-tile[axis] // 2)
     if not fits():
-        raise LoweringError(op.name, emitter.layers[-1], f"must have a window that fits {inside} bytes of {queue.id}")
+        raise UnsupportedError.at(
+            op.name, emitter.layers[-1], f"must have a window that fits {inside} bytes of {queue.id}"
+        )
     return tile[0], tile[1], tile[2]
 
 

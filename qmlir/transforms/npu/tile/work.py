@@ -10,7 +10,7 @@ from qmlir.devices.stored import as_images, stored_bias, stored_dtype
 from qmlir.dialects import qint
 from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.qint.requantize import width_of
-from qmlir.errors import LoweringError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import shape_of
 from qmlir.transforms.npu.tile.engines import Rest
 
@@ -125,11 +125,11 @@ def work_of(
     """What the contraction computes for one image and one group of the channels.
 
     Raises:
-        LoweringError: An operation after the contraction reads a tensor of another shape.
+        UnsupportedError: An operation after the contraction reads a tensor of another shape.
     """
     for value in other_operands(op, chain):
         if _image(value, op) != _image(layer.outputs[0], op):
-            raise LoweringError(
+            raise UnsupportedError.at(
                 "npu.layer", layer.label.data, f"needs operands of the shape {list(_image(layer.outputs[0], op))}",
                 got=str(list(_image(value, op))),
             )  # fmt: skip
