@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import IRDLOperation, traits_def
+from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -50,6 +50,7 @@ class TensorOp(IRDLOperation, abc.ABC):
     """
 
     traits = traits_def(Pure())
+    irdl_options = (ParsePropInAttrDict(),)
 
     @abc.abstractmethod
     def infer_shapes(self) -> Sequence[Shape]:
@@ -126,6 +127,15 @@ class TensorOp(IRDLOperation, abc.ABC):
 def _first(operands: Sequence[SSAValue | Sequence[SSAValue]]) -> SSAValue:
     first = operands[0]
     return first if isinstance(first, SSAValue) else first[0]
+
+
+class UnaryTensorOp(TensorOp, abc.ABC):
+    """Base of the operations from one tensor, x, to one tensor, y."""
+
+    x = operand_def(TensorType)
+    y = result_def(TensorType)
+
+    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
 
 class ScalarOp(TensorOp, abc.ABC):

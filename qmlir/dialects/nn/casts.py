@@ -6,28 +6,22 @@ from typing import Any, ClassVar, cast
 
 import ml_dtypes
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, BoolAttr, TensorType
+from xdsl.dialects.builtin import AnyFloat, BoolAttr
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def
+from xdsl.irdl import irdl_op_definition, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.quantizable import QuantizableOp
-from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
+from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, element_of, shape_of
 from qmlir.ir.types import dtype_of, is_numpys_own
 from qmlir.ir.types import is_integer as is_integer_type
 
 
-class ConversionOp(QuantizableOp, abc.ABC):
+class ConversionOp(UnaryTensorOp, QuantizableOp, abc.ABC):
     """An operation that gives its elements another type; no data operand, as neither type may be quantized."""
 
     WHY_FLOAT: ClassVar[str] = "it gives other types to plain numbers"
-
-    x = operand_def(TensorType)
-    y = result_def(TensorType)
-
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     def infer_shapes(self) -> Sequence[Shape]:
         return [shape_of(self.x)]

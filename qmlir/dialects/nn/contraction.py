@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import TensorType, f32, i8, i16, i32, i64
 from xdsl.ir import SSAValue
-from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_operand_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import Clamped, Elements, is_float, is_quantized
@@ -42,8 +42,6 @@ class ContractionOp(Clamped, abc.ABC):
     INTEGER_FORM: ClassVar[tuple[str, ...]] = NARROW
 
     y = result_def(TensorType)
-
-    irdl_options = (ParsePropInAttrDict(),)
 
     def is_accumulator(self, value: SSAValue) -> bool:
         if value is not self.y:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import BoolAttr, TensorType, i1
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import Clamped, Elements, NNOp, is_unsigned
@@ -18,7 +18,7 @@ from qmlir.dialects.nn.quantizable import BYTES, NARROW, Scales, Sums, uniform, 
 from qmlir.dialects.quant.rules import FreeScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
-from qmlir.ir.interfaces import Array, ScalarOp, Shape, broadcast_shape, element_of, shape_of
+from qmlir.ir.interfaces import Array, ScalarOp, Shape, UnaryTensorOp, broadcast_shape, element_of, shape_of
 from qmlir.ir.types import dtype_of, is_integer
 from qmlir.numerics.elementary.exponential import power
 from qmlir.numerics.elementary.lanes import F64, Lanes, N
@@ -63,14 +63,8 @@ class PointwiseOp(NNOp, abc.ABC):
         return (np.broadcast_to(y, shape).view(dtype_of(self.result_element(element_of(self.data_operands()[0])))),)
 
 
-class UnaryOp(PointwiseOp, abc.ABC):
+class UnaryOp(UnaryTensorOp, PointwiseOp, abc.ABC):
     """y[i] = f(x[i])."""
-
-    x = operand_def(TensorType)
-    y = result_def(TensorType)
-
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         """Computes block by block, because a correctly rounded function needs a dozen 64-bit temporaries an element."""
@@ -133,7 +127,6 @@ class OperandPairOp(PointwiseOp, abc.ABC):
     rhs = operand_def(TensorType)
     y = result_def(TensorType)
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
 
     def data_operands(self) -> Sequence[SSAValue]:
@@ -477,7 +470,6 @@ class WhereOp(PointwiseOp):
 
     WHY_FLOAT: ClassVar[str] = "a choice between two scales has no integer form on this target"
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$condition `,` $lhs `,` $rhs attr-dict `:` type($condition) `,` type($lhs) `,` type($rhs) `->` type($y)"
     )

@@ -21,7 +21,6 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
-    ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
     prop_def,
@@ -36,7 +35,7 @@ from qmlir.dialects.nn.base import Elements, NNOp
 from qmlir.dialects.nn.quantizable import ALL_STORAGES, QuantizableOp
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType, storage_tensor
-from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of
+from qmlir.ir.interfaces import Array, Shape, TensorOp, UnaryTensorOp, element_of, shape_of
 from qmlir.ir.types import dtype_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import fixed_point
@@ -60,7 +59,6 @@ class ConstantOp(TensorOp):
     y = result_def(TensorType)
 
     traits = traits_def(ConstantLike())
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$value attr-dict `:` type($y)"
 
     def __init__(
@@ -98,24 +96,20 @@ class MovementOp(QuantizableOp, abc.ABC):
     y = result_def(TensorType)
 
     traits = traits_def(SameScale())
-    irdl_options = (ParsePropInAttrDict(),)
 
     def infer_elements(self) -> Sequence[Attribute | None]:
         return [element_of(self.operands[0])]
 
 
 @irdl_op_definition
-class ReshapeOp(MovementOp):
+class ReshapeOp(UnaryTensorOp, MovementOp):
     """The same elements in row-major order under another shape.
 
     (C1) the new shape has no negative dimension and as many elements as the old shape
     """
 
     name = "nn.reshape"
-    x = operand_def(TensorType)
     shape = prop_def(DenseArrayBase.constr(i64))
-
-    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     def infer_shapes(self) -> Sequence[Shape]:
         shape = tuple(self.shape.get_values())
@@ -128,17 +122,14 @@ class ReshapeOp(MovementOp):
 
 
 @irdl_op_definition
-class TransposeOp(MovementOp):
+class TransposeOp(UnaryTensorOp, MovementOp):
     """Dimension i of the result is dimension permutation[i] of the operand.
 
     (C1) the permutation names each dimension once
     """
 
     name = "nn.transpose"
-    x = operand_def(TensorType)
     permutation = prop_def(DenseArrayBase.constr(i64))
-
-    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     def infer_shapes(self) -> Sequence[Shape]:
         x, permutation = shape_of(self.x), self.permutation.get_values()
@@ -151,17 +142,14 @@ class TransposeOp(MovementOp):
 
 
 @irdl_op_definition
-class BroadcastOp(MovementOp):
+class BroadcastOp(UnaryTensorOp, MovementOp):
     """The operand repeated along missing dimensions and dimensions of size 1, as in numpy broadcasting.
 
     (C1) the operand broadcasts to the shape
     """
 
     name = "nn.broadcast"
-    x = operand_def(TensorType)
     shape = prop_def(DenseArrayBase.constr(i64))
-
-    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     def infer_shapes(self) -> Sequence[Shape]:
         x, shape = shape_of(self.x), tuple(self.shape.get_values())
@@ -205,7 +193,7 @@ class ConcatOp(MovementOp):
 
 
 @irdl_op_definition
-class PadOp(MovementOp):
+class PadOp(UnaryTensorOp, MovementOp):
     """Adds `low[i]` elements before and `high[i]` after the operand along each dimension i.
 
     `value` is the real value of the new elements: a float for float and quantized tensors, an integer for integer
@@ -217,12 +205,9 @@ class PadOp(MovementOp):
     """
 
     name = "nn.pad"
-    x = operand_def(TensorType)
     low = prop_def(DenseArrayBase.constr(i64))
     high = prop_def(DenseArrayBase.constr(i64))
     value = prop_def(FloatAttr[AnyFloat] | IntegerAttr)
-
-    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     def pads(self) -> list[tuple[int, int]]:
         """(low, high) for each dimension."""
@@ -277,7 +262,7 @@ def _holds(element: IntegerType, value: int) -> bool:
 
 
 @irdl_op_definition
-class SliceOp(MovementOp):
+class SliceOp(UnaryTensorOp, MovementOp):
     """Element i of the result along each dimension is element offset + i · stride of the operand.
 
     (C1) each dimension has one offset, one size and one stride; no stride is 0, no size is negative
@@ -285,12 +270,9 @@ class SliceOp(MovementOp):
     """
 
     name = "nn.slice"
-    x = operand_def(TensorType)
     offsets = prop_def(DenseArrayBase.constr(i64))
     sizes = prop_def(DenseArrayBase.constr(i64))
     strides = prop_def(DenseArrayBase.constr(i64))
-
-    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     def steps(self) -> list[tuple[int, int, int]]:
         """(offset, size, stride) for each dimension."""
@@ -490,7 +472,6 @@ class ScatterReduceNDOp(NNOp):
 
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$x `,` $updates `,` $indices attr-dict `:` type($x) `,` type($updates) `,` type($indices) `->` type($y)"
     )
@@ -513,7 +494,7 @@ class ScatterReduceNDOp(NNOp):
 
 
 @irdl_op_definition
-class TopKOp(NNOp):
+class TopKOp(UnaryTensorOp, NNOp):
     """The i64 indices of the k greatest elements along an axis, greatest first; without `largest`, of the k least.
 
     Equal elements are listed in index order; NaN is greater than all numbers.
@@ -524,16 +505,11 @@ class TopKOp(NNOp):
     name = "nn.top_k"
     WHY_FLOAT: ClassVar[str] = "its results are indices, and its operand is read as it is"
 
-    x = operand_def(TensorType)
     axis = prop_def(IntegerAttr.constr(i64))
     k = prop_def(IntegerAttr.constr(i64))
     largest = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
-    y = result_def(TensorType)
 
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
-
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     def infer_shapes(self) -> Sequence[Shape]:
         x, axis, k = shape_of(self.x), self.axis.value.data, self.k.value.data

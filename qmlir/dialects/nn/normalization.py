@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, TensorType, i64
-from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, i64
+from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import Elements, NNOp
 from qmlir.dialects.nn.quantizable import BYTES, NARROW, Scales, Sums, uniform, widest
 from qmlir.dialects.quant.rules import FixedScale, FreeScale
 from qmlir.errors import UnsupportedError
-from qmlir.ir.interfaces import Array, Shape, shape_of
+from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, shape_of
 from qmlir.numerics.elementary.exponential import exp, log, power
 from qmlir.numerics.elementary.gemmlowp import LOGARITHM_BITS
 from qmlir.numerics.elementary.lanes import Lanes, N
@@ -33,7 +33,7 @@ def check_share(op: "SoftmaxOp | LpNormalizationOp", least: int) -> None:
         raise UnsupportedError(f"its result's scale {scale:g} is not between 2^{least} and 1", code="factor")
 
 
-class ExponentialsOp(NNOp, abc.ABC):
+class ExponentialsOp(UnaryTensorOp, NNOp, abc.ABC):
     """A normalization by the sum of exponentials along `axis`; m is the maximum along the axis.
 
     (C1) the axis lies within the rank and is not empty
@@ -43,12 +43,7 @@ class ExponentialsOp(NNOp, abc.ABC):
 
     INTEGER_FORM: ClassVar[tuple[str, ...]] = NARROW
 
-    x = operand_def(TensorType)
     axis = prop_def(IntegerAttr.constr(i64))
-    y = result_def(TensorType)
-
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     @abc.abstractmethod
     def parts(self, shifted: Array, e: Array, total: Array) -> Array:
@@ -125,7 +120,7 @@ class LogSoftmaxOp(ExponentialsOp):
         return scales.dtype(2.0 ** -self.fraction_bits()) / scales(self.y)
 
 
-class NormalizationOp(NNOp, abc.ABC):
+class NormalizationOp(UnaryTensorOp, NNOp, abc.ABC):
     """x divided by a norm or deviation of the elements normalized together, computed in f64 and rounded once.
 
     (C1) the axis lies within the rank and there are elements along it
@@ -133,13 +128,9 @@ class NormalizationOp(NNOp, abc.ABC):
 
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
 
-    x = operand_def(TensorType)
     axis = prop_def(IntegerAttr.constr(i64))
-    y = result_def(TensorType)
 
     traits = traits_def(FreeScale())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     @abc.abstractmethod
     def split(self) -> tuple[int, int, int]:
@@ -272,7 +263,7 @@ class LocalResponse:
 
 
 @irdl_op_definition
-class LocalResponseNormalizationOp(NNOp):
+class LocalResponseNormalizationOp(UnaryTensorOp, NNOp):
     """y = x / (bias + alpha / size · Σ x²)^beta, the sum over up to `size` channels around the element's own channel.
 
     x [N,…,C]. The window of channel c begins at channel c − (size − 1) div 2; channels outside x are left out. The
@@ -285,16 +276,12 @@ class LocalResponseNormalizationOp(NNOp):
     WHY_FLOAT: ClassVar[str] = "its power and its division have no integer form on this target"
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
 
-    x = operand_def(TensorType)
     size = prop_def(IntegerAttr.constr(i64))
     alpha = prop_def(FloatAttr[AnyFloat])
     beta = prop_def(FloatAttr[AnyFloat])
     bias = prop_def(FloatAttr[AnyFloat])
-    y = result_def(TensorType)
 
     traits = traits_def(FreeScale())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     def infer_shapes(self) -> Sequence[Shape]:
         shape = shape_of(self.x)

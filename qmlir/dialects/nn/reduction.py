@@ -7,23 +7,23 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, IntegerAttr, TensorType, i64
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, IntegerAttr, i64
 from xdsl.ir import Attribute
-from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import Elements, NNOp, is_quantized
 from qmlir.dialects.nn.quantizable import BYTES, NARROW, Scales, Sums, uniform, widest
 from qmlir.dialects.quant.rules import FreeScale, SameScale
 from qmlir.dialects.windows import WindowOp, pair
-from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
+from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, element_of, shape_of
 from qmlir.ir.types import dtype_of
 
 # ---------------------------------------------------------------------------------------------------------------
 # Reductions along axes, indices of extreme elements, and cumulative sums and products.
 
 
-class ReductionOp(NNOp, abc.ABC):
+class ReductionOp(UnaryTensorOp, NNOp, abc.ABC):
     """A reduction of all elements along `axes`, which remain as dimensions of size 1.
 
     Elements are combined in row-major order.
@@ -31,12 +31,7 @@ class ReductionOp(NNOp, abc.ABC):
     (C1) the axes ascend and lie within the rank
     """
 
-    x = operand_def(TensorType)
     axes = prop_def(DenseArrayBase.constr(i64))
-    y = result_def(TensorType)
-
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     def infer_shapes(self) -> Sequence[Shape]:
         shape, axes = shape_of(self.x), self.axes.get_values()
@@ -202,7 +197,7 @@ class ReduceMinOp(ExtremeOp):
         return self.limits()[1]
 
 
-class AlongAxisOp(NNOp, abc.ABC):
+class AlongAxisOp(UnaryTensorOp, NNOp, abc.ABC):
     """An operation on the elements along one axis.
 
     (C1) the axis lies within the rank
@@ -210,12 +205,7 @@ class AlongAxisOp(NNOp, abc.ABC):
 
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
-    x = operand_def(TensorType)
     axis = prop_def(IntegerAttr.constr(i64))
-    y = result_def(TensorType)
-
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     def split(self) -> tuple[int, int, int]:
         """The numbers of elements before, along and after the axis."""
@@ -343,7 +333,7 @@ class CumulativeProductOp(CumulativeOp):
 # Pooling over the two spatial axes of [N, H, W, C].
 
 
-class WindowPoolOp(NNOp, WindowOp, abc.ABC):
+class WindowPoolOp(UnaryTensorOp, NNOp, WindowOp, abc.ABC):
     """An operation that reduces the elements of a sliding window; x [N,H,W,C], y [N,OH,OW,C].
 
     (C1) the window is two positive extents, and each padding is smaller than the extent of the dilated window
@@ -351,12 +341,7 @@ class WindowPoolOp(NNOp, WindowOp, abc.ABC):
          and neither the maximum (−∞) nor the mean (NaN) of no elements has a stored integer
     """
 
-    x = operand_def(TensorType)
     window = prop_def(DenseArrayBase.constr(i64))
-    y = result_def(TensorType)
-
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     def window_values(self) -> tuple[int, int]:
         """The window's (rows, columns)."""
@@ -464,7 +449,7 @@ class AveragePool2DOp(PoolOp):
 
 
 @irdl_op_definition
-class GlobalAveragePoolOp(NNOp):
+class GlobalAveragePoolOp(UnaryTensorOp, NNOp):
     """y[n,0,0,c] = the mean of x[n,:,:,c].
 
     x [N,H,W,C], y [N,1,1,C]. The result has its own scale, because a mean has a narrower range than its input.
@@ -477,11 +462,7 @@ class GlobalAveragePoolOp(NNOp):
 
     INTEGER_FORM: ClassVar[tuple[str, ...]] = NARROW
 
-    x = operand_def(TensorType)
-    y = result_def(TensorType)
-
     traits = traits_def(FreeScale())
-    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     def infer_shapes(self) -> Sequence[Shape]:
         x = shape_of(self.x)

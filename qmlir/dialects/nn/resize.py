@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects.builtin import StringAttr, TensorType
-from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interpolation import InterpolationOp
@@ -17,7 +17,7 @@ from qmlir.dialects.nn.contraction import SAME_SCALE
 from qmlir.dialects.nn.quantizable import ACCUMULATOR_MAX, NARROW, Float64s, Scales, uniform, widest
 from qmlir.dialects.quant.rules import FreeScale
 from qmlir.errors import UnsupportedError
-from qmlir.ir.interfaces import Array, Shape, shape_of
+from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, shape_of
 from qmlir.numerics import fixed_point
 from qmlir.numerics.elementary.lanes import I64, Lanes, N
 
@@ -29,7 +29,7 @@ INTERPOLATION_BITS = 15
 
 
 @irdl_op_definition
-class ResizeOp(NNOp, InterpolationOp):
+class ResizeOp(UnaryTensorOp, NNOp, InterpolationOp):
     """A resize: each element is a weighted sum of neighbours, one axis after another (dialects/interpolation.py).
 
     The f64 weights are rounded to the element type; then each product and each sum is rounded to it.
@@ -41,15 +41,10 @@ class ResizeOp(NNOp, InterpolationOp):
     name = "nn.resize"
     INTEGER_FORM: ClassVar[tuple[str, ...]] = NARROW
 
-    x = operand_def(TensorType)
-    y = result_def(TensorType)
-
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
     WEIGHTS: ClassVar[str] = "float64"
 
     traits = traits_def(FreeScale())
-    irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
     def infer_shapes(self) -> Sequence[Shape]:
         return [self.interpolated_shape(shape_of(self.x))]
@@ -214,7 +209,6 @@ class SampleOp(NNOp):
 
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS
 
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$x `,` $places attr-dict `:` type($x) `,` type($places) `->` type($y)"
 
     def infer_shapes(self) -> Sequence[Shape]:
