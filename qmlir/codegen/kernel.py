@@ -71,9 +71,9 @@ class Kernel(abc.ABC):
     """A kernel function; subclasses are frozen dataclasses whose fields determine the function's code."""
 
     @property
-    @abc.abstractmethod
     def symbol(self) -> str:
-        """The name of the function without its number, for example `qint_conv2d`."""
+        """The name of the function without its number; if empty, the operation's: `nn_softmax` of `nn.softmax`."""
+        return ""
 
     def arguments(self, count: int) -> Sequence[str]:
         """Name hints of the function's `count` buffer arguments."""
@@ -170,6 +170,25 @@ class MainLowering:
             return
         tensor.replace_all_uses_with(self.insert(UnrealizedConversionCastOp.get([buffer], [tensor.type])).results[0])
 
+    def compute(
+        self, kernel: Kernel, result: SSAValue, shape: Sequence[int], *operands: tuple[SSAValue, Sequence[int]],
+        items: int | None = None,
+    ) -> None:  # fmt: skip
+        """Computes a result of the operation being lowered by one call of a kernel; an empty result needs no call.
+
+        Args:
+            kernel: The kernel, whose buffers are the operands and the result.
+            result: The result.
+            shape: The shape under which the kernel writes the result.
+            operands: Each tensor that the kernel reads, and the shape under which it does.
+            items: The size of the kernel's outermost loop; by default the first dimension of `shape`.
+        """
+        y = self.allocate_result(result)
+        if prod(shape):
+            buffers = [self.view(self.buffer(x), seen) for x, seen in operands]
+            self.call(kernel, [*buffers, self.view(y, shape)], shape[0] if items is None else items)
+        self.replace(result, y)
+
     def call(self, kernel: Kernel, arguments: Sequence[SSAValue], items: int) -> None:
         """Calls a kernel's function on the items [0, items); writes the function first if it does not exist yet."""
         types = tuple(argument.type for argument in arguments)
@@ -180,8 +199,9 @@ class MainLowering:
         self.insert(func.CallOp(self._kernels[key], [*arguments, *bounds], []))
 
     def _write(self, kernel: Kernel, types: Sequence[Attribute]) -> str:
-        number = 0
-        while (symbol := f"{kernel.symbol}_{number}") in self._symbols:
+        assert self.at is not None
+        name, number = kernel.symbol or self.at.name.replace(".", "_"), 0
+        while (symbol := f"{name}_{number}") in self._symbols:
             number += 1
         self._symbols.add(symbol)
         entry = Block(arg_types=[*types, INDEX, INDEX])

@@ -46,10 +46,6 @@ class Transpose(Kernel):
     permutation: tuple[int, ...]
     widths: tuple[int, ...]
 
-    @property
-    def symbol(self) -> str:
-        return "nn_transpose"
-
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
         *outer, length = y.shape
@@ -72,10 +68,7 @@ def _transpose(state: MainLowering, op: TransposeOp) -> None:
         state.replace(op.y, state.view(state.buffer(op.x), shape_of(op.y)))
         return
     result = [shape[p] for p in permutation]
-    y = state.allocate_result(op.y)
-    kernel = Transpose(permutation, widths_of(op.y))
-    state.call(kernel, [state.view(state.buffer(op.x), shape), state.view(y, result)], result[0])
-    state.replace(op.y, y)
+    state.compute(Transpose(permutation, widths_of(op.y)), op.y, result, (op.x, shape))
 
 
 def merge_permutation(shape: Sequence[int], permutation: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -103,10 +96,6 @@ class Concat(Kernel):
 
     widths: tuple[int, ...]
 
-    @property
-    def symbol(self) -> str:
-        return "nn_concat"
-
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         *sources, y = buffers
         with code.loop(begin, end, name="row") as o:
@@ -123,10 +112,8 @@ class Concat(Kernel):
 def _concat(state: MainLowering, op: ConcatOp) -> None:
     axis, shape = op.axis.value.data, shape_of(op.y)
     outer = prod(shape[:axis])
-    y = state.allocate_result(op.y)
-    rows = [state.view(state.buffer(x), (outer, prod(shape_of(x)[axis:]))) for x in op.inputs if prod(shape_of(x))]
-    state.call(Concat(widths_of(op.y)[:1]), [*rows, state.view(y, (outer, prod(shape[axis:])))], outer)
-    state.replace(op.y, y)
+    rows = [(x, (outer, prod(shape_of(x)[axis:]))) for x in op.inputs if prod(shape_of(x))]
+    state.compute(Concat(widths_of(op.y)[:1]), op.y, (outer, prod(shape[axis:])), *rows)
 
 
 @dataclass(frozen=True)
@@ -136,10 +123,6 @@ class Pad(Kernel):
     pads: tuple[tuple[int, int], ...]
     value: int | float
     widths: tuple[int, ...]
-
-    @property
-    def symbol(self) -> str:
-        return "nn_pad"
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
@@ -179,10 +162,13 @@ def _pad(state: MainLowering, op: PadOp) -> None:
         return
     shape, pads = merge_pads(shape_of(op.x), op.pads())
     result = [low + size + high for size, (low, high) in zip(shape, pads, strict=True)]
-    y = state.allocate_result(op.y)
-    arguments = [state.view(state.buffer(op.x), shape), state.view(y, result)]
-    state.call(Pad(pads, _stored_value(op), widths_of(op.y)), arguments, result[0] if len(result) > 1 else 1)
-    state.replace(op.y, y)
+    kernel = Pad(pads, _stored_value(op), widths_of(op.y))
+    state.compute(kernel, op.y, result, (op.x, shape), items=_rows(result))
+
+
+def _rows(shape: Sequence[int]) -> int:
+    """The size of the outermost loop of a kernel that moves rows: a shape of one dimension is one row."""
+    return shape[0] if len(shape) > 1 else 1
 
 
 def merge_pads(
@@ -214,10 +200,6 @@ class Broadcast(Kernel):
 
     widths: tuple[int, ...]
 
-    @property
-    def symbol(self) -> str:
-        return "nn_broadcast"
-
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
         *outer, length = y.shape
@@ -236,12 +218,8 @@ class Broadcast(Kernel):
 
 
 def _broadcast(state: MainLowering, op: BroadcastOp) -> None:
-    y = state.allocate_result(op.y)
-    if prod(shape_of(op.y)):
-        shape, result = merge_repeats(shape_of(op.x), shape_of(op.y))
-        arguments = [state.view(state.buffer(op.x), shape), state.view(y, result)]
-        state.call(Broadcast(widths_of(op.y)), arguments, result[0] if len(result) > 1 else 1)
-    state.replace(op.y, y)
+    shape, result = merge_repeats(shape_of(op.x), shape_of(op.y))
+    state.compute(Broadcast(widths_of(op.y)), op.y, result, (op.x, shape), items=_rows(result))
 
 
 def merge_repeats(shape: Sequence[int], result: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -284,10 +262,6 @@ class Slice(Kernel):
     steps: tuple[Step, ...]
     widths: tuple[int, ...]
 
-    @property
-    def symbol(self) -> str:
-        return "nn_slice"
-
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
         *outer, (offset, size, stride) = self.steps
@@ -307,10 +281,7 @@ class Slice(Kernel):
 def _slice(state: MainLowering, op: SliceOp) -> None:
     shape, steps = merge_steps(shape_of(op.x), op.steps())
     result = [size for _, size, _ in steps]
-    y = state.allocate_result(op.y)
-    arguments = [state.view(state.buffer(op.x), shape), state.view(y, result)]
-    state.call(Slice(steps, widths_of(op.y)), arguments, result[0] if len(result) > 1 else 1)
-    state.replace(op.y, y)
+    state.compute(Slice(steps, widths_of(op.y)), op.y, result, (op.x, shape), items=_rows(result))
 
 
 def merge_steps(shape: Sequence[int], steps: Sequence[Step]) -> tuple[tuple[int, ...], tuple[Step, ...]]:
@@ -343,10 +314,6 @@ class Gather(Kernel):
 
     widths: tuple[int, ...]
 
-    @property
-    def symbol(self) -> str:
-        return "nn_gather"
-
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, indices, y = buffers
         (count,) = indices.shape
@@ -362,13 +329,8 @@ class Gather(Kernel):
 def _gather(state: MainLowering, op: GatherOp) -> None:
     axis, x, count = op.axis.value.data, shape_of(op.x), prod(shape_of(op.indices))
     outer, inner = prod(x[:axis]), prod(x[axis + 1 :])
-    y = state.allocate_result(op.y)
-    if outer * count * inner:
-        data = state.view(state.buffer(op.x), (outer, x[axis], inner))
-        indices = state.view(state.buffer(op.indices), (count,))
-        rows = outer * count
-        state.call(Gather(widths_of(op.y)), [data, indices, state.view(y, (rows, inner))], rows)
-    state.replace(op.y, y)
+    data = op.x, (outer, x[axis], inner)
+    state.compute(Gather(widths_of(op.y)), op.y, (outer * count, inner), data, (op.indices, (count,)))
 
 
 @dataclass(frozen=True)
@@ -376,10 +338,6 @@ class GatherND(Kernel):
     """y[i, :] = x[indices[i, 0], …, indices[i, k−1], :]."""
 
     widths: tuple[int, ...]
-
-    @property
-    def symbol(self) -> str:
-        return "nn_gather_nd"
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, indices, y = buffers
@@ -398,15 +356,11 @@ def _places(indices: Buffer, row: Value, shape: Sequence[int]) -> list[Value]:
 
 
 def _gather_nd(state: MainLowering, op: GatherNDOp) -> None:
-    y = state.allocate_result(op.y)
-    if prod(shape_of(op.y)):
-        *listed, depth = shape_of(op.indices)
-        shape, count = shape_of(op.x), prod(listed)
-        inner = prod(shape[depth:])
-        data = state.view(state.buffer(op.x), (*shape[:depth], inner))
-        indices = state.view(state.buffer(op.indices), (count, depth))
-        state.call(GatherND(widths_of(op.y)), [data, indices, state.view(y, (count, inner))], count)
-    state.replace(op.y, y)
+    *listed, depth = shape_of(op.indices)
+    shape, count = shape_of(op.x), prod(listed)
+    inner = prod(shape[depth:])
+    data, indices = (op.x, (*shape[:depth], inner)), (op.indices, (count, depth))
+    state.compute(GatherND(widths_of(op.y)), op.y, (count, inner), data, indices)
 
 
 @dataclass(frozen=True)
@@ -471,17 +425,8 @@ def _scatter(state: MainLowering, op: ScatterNDOp | ScatterReduceNDOp) -> None:
     shape, count = shape_of(op.x), prod(listed)
     reduction = op.reduction.data if isinstance(op, ScatterReduceNDOp) else None
     kernel = Scatter(reduction, is_unsigned(element_of(op.x)), shape[:depth], widths_of(op.y))
-    y = state.allocate_result(op.y)
-    if prod(shape):
-        flat = (prod(shape),)
-        arguments = [
-            state.view(state.buffer(op.x), flat),
-            state.view(state.buffer(op.updates), (count, prod(shape[depth:]))),
-            state.view(state.buffer(op.indices), (count, depth)),
-            state.view(y, flat),
-        ]
-        state.call(kernel, arguments, 1)
-    state.replace(op.y, y)
+    flat, updates, indices = (prod(shape),), (count, prod(shape[depth:])), (count, depth)
+    state.compute(kernel, op.y, flat, (op.x, flat), (op.updates, updates), (op.indices, indices), items=1)
 
 
 @dataclass(frozen=True)
@@ -494,10 +439,6 @@ class TopK(Kernel):
 
     largest: bool
     unsigned: bool
-
-    @property
-    def symbol(self) -> str:
-        return "nn_top_k"
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
@@ -554,11 +495,8 @@ def order_key(x: Value, unsigned: bool) -> Value:
 def _top_k(state: MainLowering, op: TopKOp) -> None:
     axis, x, k = op.axis.value.data, shape_of(op.x), op.k.value.data
     outer, inner = prod(x[:axis]), prod(x[axis + 1 :])
-    y = state.allocate_result(op.y)
-    if prod(shape_of(op.y)):
-        arguments = [state.view(state.buffer(op.x), (outer, x[axis], inner)), state.view(y, (outer, k, inner))]
-        state.call(TopK(bool(op.largest), is_unsigned(element_of(op.x))), arguments, outer)
-    state.replace(op.y, y)
+    kernel = TopK(bool(op.largest), is_unsigned(element_of(op.x)))
+    state.compute(kernel, op.y, (outer, k, inner), (op.x, (outer, x[axis], inner)))
 
 
 RULES: Rules = {

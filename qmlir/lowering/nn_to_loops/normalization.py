@@ -40,10 +40,6 @@ class Softmax(Kernel):
     COLUMNS: ClassVar[Sequence[int]] = (LANES,)
     """Lanes of vectors of sums, for neighbouring i; empty to compute one sum at a time."""
 
-    @property
-    def symbol(self) -> str:
-        return "nn_softmax"
-
     def size(self, total: Value) -> Value:
         """The value that `part` needs of a sum of exponentials."""
         return total
@@ -115,10 +111,6 @@ class LogSoftmax(Softmax):
 
     COLUMNS: ClassVar[Sequence[int]] = ()
 
-    @property
-    def symbol(self) -> str:
-        return "nn_log_softmax"
-
     def size(self, total: Value) -> Value:
         return log(total)
 
@@ -130,9 +122,7 @@ def _exponentials(kernel: type[Softmax]) -> Callable[[MainLowering, Exponentials
     def lower(state: MainLowering, op: ExponentialsOp) -> None:
         shape, axis = shape_of(op.x), op.axis.value.data
         split = (prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
-        y = state.allocate_result(op.y)
-        state.call(kernel(split), [state.view(state.buffer(op.x), split), state.view(y, split)], split[0])
-        state.replace(op.y, y)
+        state.compute(kernel(split), op.y, split, (op.x, split))
 
     return lower
 
@@ -146,15 +136,10 @@ class Normalize(Kernel):
     size      computes s from the sum of the terms and their number
     """
 
-    name: str
     shape: tuple[int, int, int]
     centred: bool
     term: Callable[[Value], Value]
     size: "Size"
-
-    @property
-    def symbol(self) -> str:
-        return self.name
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
@@ -224,10 +209,7 @@ def _normalize(
     state: MainLowering, op: NormalizationOp, centred: bool, term: Callable[[Value], Value], size: Size
 ) -> None:
     split = op.split()
-    y = state.allocate_result(op.y)
-    kernel = Normalize(op.name.replace(".", "_"), split, centred, term, size)
-    state.call(kernel, [state.view(state.buffer(op.x), split), state.view(y, split)], split[0])
-    state.replace(op.y, y)
+    state.compute(Normalize(split, centred, term, size), op.y, split, (op.x, split))
 
 
 def _layer_norm(state: MainLowering, op: LayerNormOp) -> None:
@@ -255,10 +237,6 @@ class Responses(Kernel):
     neighbours: tuple[int, int]
     formula: LocalResponse
 
-    @property
-    def symbol(self) -> str:
-        return "nn_local_response_normalization"
-
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
         channels, (before, after) = self.shape[1], self.neighbours
@@ -275,10 +253,7 @@ class Responses(Kernel):
 def _local_response(state: MainLowering, op: LocalResponseNormalizationOp) -> None:
     *pixels, channels = shape_of(op.x)
     shape = prod(pixels), channels
-    y = state.allocate_result(op.y)
-    kernel = Responses(shape, op.neighbours(), op.formula())
-    state.call(kernel, [state.view(state.buffer(op.x), shape), state.view(y, shape)], shape[0])
-    state.replace(op.y, y)
+    state.compute(Responses(shape, op.neighbours(), op.formula()), op.y, shape, (op.x, shape))
 
 
 RULES: Rules = {

@@ -102,14 +102,9 @@ class Reduce(Kernel):
     reduced   for each of these dimensions, whether it is reduced
     """
 
-    name: str
     combine: Combination
     shape: tuple[int, ...]
     reduced: tuple[bool, ...]
-
-    @property
-    def symbol(self) -> str:
-        return self.name
 
     @property
     def result(self) -> tuple[int, ...]:
@@ -178,11 +173,8 @@ def _merged(shape: Sequence[int], axes: Sequence[int]) -> tuple[tuple[int, ...],
 def _reduce(state: MainLowering, op: ReductionOp) -> None:
     shape, reduced = _merged(shape_of(op.x), op.axes.get_values())
     combine = Combination(type(op), is_unsigned(element_of(op.x)))
-    kernel = Reduce(op.name.replace(".", "_"), combine, shape, reduced)
-    y = state.allocate_result(op.y)
-    result = kernel.result
-    state.call(kernel, [state.view(state.buffer(op.x), shape), state.view(y, result)], result[0])
-    state.replace(op.y, y)
+    kernel = Reduce(combine, shape, reduced)
+    state.compute(kernel, op.y, kernel.result, (op.x, shape))
 
 
 @dataclass(frozen=True)
@@ -193,15 +185,10 @@ class Argument(Kernel):
     last       whether to choose the last of equal elements; otherwise the first
     """
 
-    name: str
     greatest: bool
     last: bool
     unsigned: bool
     length: int
-
-    @property
-    def symbol(self) -> str:
-        return self.name
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
@@ -228,24 +215,17 @@ class Argument(Kernel):
 def _argument(state: MainLowering, op: ArgumentOp) -> None:
     outer, length, inner = op.split()
     unsigned = is_unsigned(element_of(op.x))
-    kernel = Argument(op.name.replace(".", "_"), isinstance(op, nn.ArgMaxOp), bool(op.last), unsigned, length)
-    y = state.allocate_result(op.y)
-    state.call(kernel, [state.view(state.buffer(op.x), (outer, length, inner)), state.view(y, (outer, inner))], outer)
-    state.replace(op.y, y)
+    kernel = Argument(isinstance(op, nn.ArgMaxOp), bool(op.last), unsigned, length)
+    state.compute(kernel, op.y, (outer, inner), (op.x, (outer, length, inner)))
 
 
 @dataclass(frozen=True)
 class Cumulative(Kernel):
     """y[o, a, i] = the combination of the elements x[o, …a, i] up to a; see `CumulativeOp`."""
 
-    name: str
     combine: Combination
     exclusive: bool
     reverse: bool
-
-    @property
-    def symbol(self) -> str:
-        return self.name
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
@@ -270,10 +250,7 @@ class Cumulative(Kernel):
 def _cumulative(state: MainLowering, op: CumulativeOp) -> None:
     shape = op.split()
     combine = Combination(type(op), is_unsigned(element_of(op.x)))
-    kernel = Cumulative(op.name.replace(".", "_"), combine, bool(op.exclusive), bool(op.reverse))
-    y = state.allocate_result(op.y)
-    state.call(kernel, [state.view(state.buffer(op.x), shape), state.view(y, shape)], shape[0])
-    state.replace(op.y, y)
+    state.compute(Cumulative(combine, bool(op.exclusive), bool(op.reverse)), op.y, shape, (op.x, shape))
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -338,10 +315,6 @@ class MaximumPlaces(Kernel):
     window: Window
     unsigned: bool
 
-    @property
-    def symbol(self) -> str:
-        return "nn_max_pool2d_indices"
-
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
         window = self.window
@@ -369,12 +342,9 @@ class MaximumPlaces(Kernel):
 
 def _max_pool_indices(state: MainLowering, op: MaxPoolIndices2DOp) -> None:
     window = _window(op)
-    y = state.allocate_result(op.y)
-    source = state.view(state.buffer(op.x), (window.batch * window.height, window.width, window.channels))
-    lines = window.batch * window.output[0]
-    target = state.view(y, (lines, window.output[1], window.channels))
-    state.call(MaximumPlaces(window, is_unsigned(element_of(op.x))), [source, target], lines)
-    state.replace(op.y, y)
+    image = op.x, (window.batch * window.height, window.width, window.channels)
+    result = (window.batch * window.output[0], window.output[1], window.channels)
+    state.compute(MaximumPlaces(window, is_unsigned(element_of(op.x))), op.y, result, image)
 
 
 def _stored(state: MainLowering, op: WindowPoolOp | GlobalAveragePoolOp) -> Attribute:

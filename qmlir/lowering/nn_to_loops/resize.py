@@ -41,10 +41,6 @@ class Sample(Kernel):
     sampling: Sampling
     each: int
 
-    @property
-    def symbol(self) -> str:
-        return "nn_sample"
-
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, places, y = buffers
         axes = range(places.shape[1])
@@ -78,14 +74,10 @@ class Sample(Kernel):
 
 
 def _sample(state: MainLowering, op: SampleOp) -> None:
-    y = state.allocate_result(op.y)
     *listed, channels = shape_of(op.y)
-    if prod(shape_of(op.y)):
-        rows = prod(listed)
-        places = state.view(state.buffer(op.places), (rows, shape_of(op.places)[-1]))
-        kernel = Sample(op.sampling(), prod(listed[1:]))
-        state.call(kernel, [state.buffer(op.x), places, state.view(y, (rows, channels))], rows)
-    state.replace(op.y, y)
+    rows = prod(listed)
+    places = op.places, (rows, shape_of(op.places)[-1])
+    state.compute(Sample(op.sampling(), prod(listed[1:])), op.y, (rows, channels), (op.x, shape_of(op.x)), places)
 
 
 RULES: Rules = {
