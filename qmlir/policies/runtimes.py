@@ -94,6 +94,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from qmlir.dialects.nn.functions import FUNCTIONS
@@ -140,6 +141,11 @@ class Rounding:
     truncates: bool = False
     stored: bool = False
     otherwise: "Rounding | None" = None
+
+    @property
+    def dtype(self) -> type[np.float32 | np.float64]:
+        """The type in which factors between scales are computed."""
+        return np.float32 if self.float32 else np.float64
 
 
 FLOAT = Rounding("float_even", float32=True)

@@ -17,7 +17,7 @@ from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.names import INTEGER_OPERATOR
-from qmlir.lowering.nn_to_qint.scales import requantize
+from qmlir.lowering.nn_to_qint.scales import operand_zero_points, requantize
 from qmlir.numerics.contracts import CONTRACTS
 from qmlir.policies.runtime_kernels import displaced
 from qmlir.policies.runtimes import Rounding
@@ -206,10 +206,8 @@ def _ended(op: WeightedOp | nn.MatMulOp, sums: Operation, acc: SSAValue, roundin
 
 def lower_matmul(op: nn.MatMulOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Lowers a matrix product: acc = Σ (a − z_a)·(b − z_b), then y = z_y + acc · s_a·s_b / s_y."""
-    lhs, rhs = uniform(op.lhs), uniform(op.rhs)
-    if rhs.zero_point and rounding.otherwise is not None:
+    if uniform(op.rhs).zero_point and rounding.otherwise is not None:
         rounding = rounding.otherwise
     accumulator, contract = _sums(op, rounding)
-    zero_points = {"lhs_zero_point": int32(lhs.zero_point), "rhs_zero_point": int32(rhs.zero_point)}
-    sums = qint.MatMulOp.make(operands, zero_points, element=accumulator)
+    sums = qint.MatMulOp.make(operands, operand_zero_points(op), element=accumulator)
     return _ended(op, sums, sums.acc, contract)

@@ -15,7 +15,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array
 from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.functions import pair_table
-from qmlir.lowering.nn_to_qint.scales import limits, requantize
+from qmlir.lowering.nn_to_qint.scales import narrowing, operand_zero_points, requantize
 from qmlir.numerics import fixed_point
 from qmlir.policies.runtime_kernels import displaced, left_shift
 from qmlir.policies.runtimes import Rounding
@@ -33,27 +33,14 @@ def lower_sum(op: nn.AddOp | nn.SubOp, operands: Sequence[SSAValue], rounding: R
         return [_float_add(op, operands)]
     if rounding.operands is not None and (left := _room(op)) is not None:
         return [_rescaled_add(op, operands, rounding.operands, rounding.contract, left)]
-    result, ratios = uniform(op.y), _bounded(op, op.factors(np.float32 if rounding.float32 else np.float64).tolist())
+    ratios = _bounded(op, op.factors(rounding.dtype).tolist())
     # The larger multiplier has `rounding.bits` bits and a sign; 2^30 · 2 · 2^16 stays far below 2^62.
     shift = rounding.bits - math.frexp(max(ratios))[1]
     if isinstance(op, nn.SubOp):
         ratios[1] = -ratios[1]
-    low, high = limits(op)
-    return [
-        qint.AddOp.make(
-            operands,
-            {
-                "lhs_zero_point": int32(uniform(op.lhs).zero_point),
-                "rhs_zero_point": int32(uniform(op.rhs).zero_point),
-                "multipliers": DenseArrayBase.from_list(i64, [round(math.ldexp(r, shift)) for r in ratios]),
-                "shift": int32(shift),
-                "zero_point": int32(result.zero_point),
-                "min": int32(low),
-                "max": int32(high),
-            },
-            element=result.storage_type,
-        )
-    ]
+    multipliers = DenseArrayBase.from_list(i64, [round(math.ldexp(r, shift)) for r in ratios])
+    properties = {**operand_zero_points(op), "multipliers": multipliers, "shift": int32(shift), **narrowing(op)}
+    return [qint.AddOp.make(operands, properties, element=uniform(op.y).storage_type)]
 
 
 def _bounded(op: nn.AddOp | nn.SubOp, ratios: list[float]) -> list[float]:
@@ -96,21 +83,17 @@ def _rescaled_add(
     twice = 2 * max(lhs.scale, rhs.scale)
     reals = [lhs.scale / twice, rhs.scale / twice, twice / ((1 << left) * result.scale)]
     multipliers, shifts = fixed_point.quantize_multipliers(reals)
-    low, high = limits(op)
     return qint.RescaledAddOp.make(
         operands,
         {
-            "lhs_zero_point": int32(lhs.zero_point),
-            "rhs_zero_point": int32(rhs.zero_point),
+            **operand_zero_points(op),
             "left": int32(left),
             "multipliers": int32s(multipliers.tolist()),
             "shifts": int32s(shifts.tolist()),
             "operand_contract": StringAttr(contract_of_operands),
             "contract": StringAttr(contract),
             "subtract": BoolAttr.from_bool(isinstance(op, nn.SubOp)),
-            "zero_point": int32(result.zero_point),
-            "min": int32(low),
-            "max": int32(high),
+            **narrowing(op),
         },
         element=result.storage_type,
     )
@@ -122,21 +105,19 @@ def _float_add(op: nn.AddOp, operands: Sequence[SSAValue]) -> qint.FloatAddOp:
     Here a and b are the integers that the source model stores. Each parenthesized sum is rounded to float32, and so is
     the product r_b·z_b; the other products are not rounded by themselves.
     """
-    moved, result = displaced(op), uniform(op.y)
+    moved = displaced(op)
     left, right = op.factors(np.float32).astype(np.float32)
     z_left, z_right, z = (np.float32(uniform(v).zero_point + moved) for v in (op.lhs, op.rhs, op.y))
-    low, high = limits(op)
     return qint.FloatAddOp.make(
         operands,
         {
             "ratios": int32s([*float32_parts(left), *float32_parts(right)]),
             "constant": int32s(float32_parts(z - np.float32(np.float64(left) * z_left + right * z_right))),
             "offset": int32(moved),
+            **narrowing(op),
             "zero_point": int32(-moved),
-            "min": int32(low),
-            "max": int32(high),
         },
-        element=result.storage_type,
+        element=uniform(op.y).storage_type,
     )
 
 
@@ -155,14 +136,11 @@ def lower_prelu(op: nn.PReluOp, operands: Sequence[SSAValue], rounding: Rounding
 
     The requantized x is the result where x ≥ 0, the requantized product elsewhere.
     """
-    x, slope = uniform(op.lhs), uniform(op.rhs)
     if not op.has_words():
         return lower_pair(op, operands, rounding)
-    reals = op.factors(np.float32 if rounding.float32 else np.float64)
-    rising, falling = (fixed_point.quantize_multiplier(float(real)) for real in reals)
-    product = qint.MulOp.make(
-        operands, {"lhs_zero_point": int32(x.zero_point), "rhs_zero_point": int32(slope.zero_point)}
-    )
+    x = uniform(op.lhs)
+    rising, falling = (fixed_point.quantize_multiplier(float(real)) for real in op.factors(rounding.dtype))
+    product = qint.MulOp.make(operands, operand_zero_points(op))
     above = requantize(operands[0], op, rounding, input_zero_point=x.zero_point, multiplier=rising)
     below = requantize(product.acc, op, rounding, multiplier=falling)
     zero = nn.ConstantOp(np.array(x.zero_point, x.numpy_dtype))
@@ -172,31 +150,22 @@ def lower_prelu(op: nn.PReluOp, operands: Sequence[SSAValue], rounding: Rounding
 
 def lower_div(op: nn.DivOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Lowers a quotient to a table of all int8 pairs; else y = z_y + (a − z_a) / (b − z_b) · s_a / (s_b · s_y)."""
-    lhs, rhs, result = (uniform(v) for v in (op.lhs, op.rhs, op.y))
     if not op.has_words():
         return lower_pair(op, operands, rounding)
-    real = op.factors(np.float32 if rounding.float32 else np.float64)
-    multiplier, shift = fixed_point.quantize_multiplier(float(real[0]))
-    low, high = limits(op)
+    multiplier, shift = fixed_point.quantize_multiplier(float(op.factors(rounding.dtype)[0]))
     properties = {
-        "lhs_zero_point": int32(lhs.zero_point),
-        "rhs_zero_point": int32(rhs.zero_point),
+        **operand_zero_points(op),
         "multiplier": int32(multiplier),
         "shift": int32(shift),
         "wraps": BoolAttr.from_bool(rounding.function == "fixed_point"),
-        "zero_point": int32(result.zero_point),
-        "min": int32(low),
-        "max": int32(high),
+        **narrowing(op),
     }
-    return [qint.DivOp.make(operands, properties, element=result.storage_type)]
+    return [qint.DivOp.make(operands, properties, element=uniform(op.y).storage_type)]
 
 
 def lower_mul(op: nn.MulOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Lowers a product: acc = (a − z_a)·(b − z_b), then y = z_y + acc · s_a·s_b / s_y."""
-    lhs, rhs = uniform(op.lhs), uniform(op.rhs)
-    product = qint.MulOp.make(
-        operands, {"lhs_zero_point": int32(lhs.zero_point), "rhs_zero_point": int32(rhs.zero_point)}
-    )
+    product = qint.MulOp.make(operands, operand_zero_points(op))
     return [product, requantize(product.acc, op, rounding)]
 
 

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from xdsl.dialects.builtin import i16
@@ -15,7 +16,7 @@ from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array
 from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.fixed_point import FIXED_POINT, FIXED_POINT_PAIRS, SHORT
-from qmlir.lowering.nn_to_qint.scales import Limits, limits, requantize, stored
+from qmlir.lowering.nn_to_qint.scales import Limits, limits, requantize
 from qmlir.numerics import fixed_point, tables
 from qmlir.numerics.elementary.exponential import erfc, tanh
 from qmlir.numerics.elementary.lanes import Lanes
@@ -95,11 +96,8 @@ def half_away(x: Array) -> Array:
 def linear_table(op: UnaryOp) -> Array:
     """The table of relu, clamp or requantize, computed in float32."""
     data, result = uniform(op.x), uniform(op.y)
-    low, high = limits(op)
-    if isinstance(op, nn.ReluOp):
-        low = stored(0.0, result)
     return fixed_point.quantize_in_float32(
-        _real32(data), result.scale, result.zero_point, low, high, result.numpy_dtype
+        _real32(data), result.scale, result.zero_point, *limits(op), result.numpy_dtype
     )
 
 
@@ -109,7 +107,7 @@ def joined_table(op: UnaryOp) -> Array:
     factor = np.float32(data.scale) * (np.float32(1) / np.float32(result.scale))
     offset = np.float32(-data.zero_point - moved) * factor
     steps = (_elements(data) + moved).astype(np.float32) * factor + offset
-    return np.clip(half_away(steps.astype(np.float64)) + result.zero_point, *_bounds(result)).astype(result.numpy_dtype)
+    return _saturated(half_away(steps.astype(np.float64)) + result.zero_point, result)
 
 
 def _elements(data: UniformType) -> Array:
@@ -125,6 +123,11 @@ def _real32(data: UniformType) -> Array:
 
 def _bounds(result: UniformType) -> Limits:
     return result.storage_min, result.storage_max
+
+
+def _saturated(values: Array, result: UniformType) -> Array:
+    """Stored integers that are clamped to the storage range of their type."""
+    return np.clip(values, *_bounds(result)).astype(result.numpy_dtype)
 
 
 def _exact(op: FunctionOp, rounding: Rounding) -> Array:
@@ -148,7 +151,7 @@ def pair_table(op: OperandPairOp, rounding: Rounding) -> Array:
     rows, columns = (_elements(type) - type.zero_point for type in (lhs, rhs))
     if rounding.function == "fixed_point" and type(op) in FIXED_POINT_PAIRS:
         values = FIXED_POINT_PAIRS[type(op)](op, rows[:, None], columns, rounding.contract)
-        return np.clip(values + result.zero_point, *_bounds(result)).astype(result.numpy_dtype)
+        return _saturated(values + result.zero_point, result)
     with np.errstate(all="ignore"):
         real = op.formula(Lanes((rows * lhs.scale)[:, None]), Lanes(columns * rhs.scale)).array
     return fixed_point.quantize(real, result.scale, result.zero_point, *_bounds(result), result.numpy_dtype)
@@ -174,37 +177,29 @@ def _float32_away(op: FunctionOp, rounding: Rounding) -> Array:
     result = uniform(op.y)
     steps = np.nan_to_num(_steps(op).astype(np.float64))
     rounded = np.trunc(steps + np.copysign(0.5, steps)) + result.zero_point
-    return np.clip(rounded, *_bounds(result)).astype(result.numpy_dtype)
+    return _saturated(rounded, result)
 
 
 def _float32_shifted(op: FunctionOp, rounding: Rounding) -> Array:
     result, moved = uniform(op.y), displaced(op)
     shifted = np.nan_to_num(_steps(op) + np.float32(result.zero_point + moved))
-    return np.clip(np.rint(shifted.astype(np.float64)) - moved, *_bounds(result)).astype(result.numpy_dtype)
+    return _saturated(np.rint(shifted.astype(np.float64)) - moved, result)
 
 
 def _float32_truncated(op: FunctionOp, rounding: Rounding) -> Array:
     result = uniform(op.y)
     values = _nearest(op, _real32(uniform(op.x))) / np.float32(result.scale)
     truncated = np.trunc(np.nan_to_num(values.astype(np.float64))) + result.zero_point
-    return np.clip(truncated, *_bounds(result)).astype(result.numpy_dtype)
+    return _saturated(truncated, result)
 
 
-def _fixed_point(op: FunctionOp, rounding: Rounding) -> Array:
-    return _clamped(op, FIXED_POINT, rounding)
-
-
-def _fixed_point_short(op: FunctionOp, rounding: Rounding) -> Array:
-    return _clamped(op, SHORT, rounding)
-
-
-def _clamped(op: FunctionOp, ways: Mapping[type[FunctionOp], Callable[..., Array | None]], rounding: Rounding) -> Array:
+def _clamped(ways: Mapping[type[FunctionOp], Callable[..., Array | None]], op: FunctionOp, rounding: Rounding) -> Array:
     """The results of an integer algorithm, clamped; the exact table if the algorithm does not accept the scales."""
     data, result = uniform(op.x), uniform(op.y)
     values = ways[type(op)](op, _elements(data) - data.zero_point, rounding.contract)
     if values is None:
         return _exact(op, rounding)
-    return np.clip(values + result.zero_point, *_bounds(result)).astype(result.numpy_dtype)
+    return _saturated(values + result.zero_point, result)
 
 
 # Functions that LiteRT computes in several steps, each rounded to float32.
@@ -264,8 +259,8 @@ _WAYS: Mapping[str, Callable[[FunctionOp, Rounding], Array]] = {
     "float32_away": _float32_away,
     "float32_shifted": _float32_shifted,
     "float32_truncated": _float32_truncated,
-    "fixed_point": _fixed_point,
-    "fixed_point_short": _fixed_point_short,
+    "fixed_point": partial(_clamped, FIXED_POINT),
+    "fixed_point_short": partial(_clamped, SHORT),
 }
 
 
@@ -291,17 +286,11 @@ def lower_linear(op: UnaryOp, operands: Sequence[SSAValue], rounding: Rounding) 
         return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(linear_table(op))})]
     if rounding.function == "joined":
         return _join(op, operands)
-    low, high = limits(op)
-    if isinstance(op, nn.ReluOp):
-        low = stored(0.0, uniform(op.y))
     multiplier = None
     if rounding.function == "fixed_point_short":
         multiplier = _short_multiplier(data, uniform(op.y))
         rounding = rounding if multiplier is not None or rounding.otherwise is None else rounding.otherwise
-    zero_point = data.zero_point
-    return [
-        requantize(operands[0], op, rounding, bounds=(low, high), input_zero_point=zero_point, multiplier=multiplier)
-    ]
+    return [requantize(operands[0], op, rounding, input_zero_point=data.zero_point, multiplier=multiplier)]
 
 
 def _join(op: UnaryOp, operands: Sequence[SSAValue]) -> list[Operation]:

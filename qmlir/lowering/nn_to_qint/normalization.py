@@ -16,7 +16,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.functions import half_away
-from qmlir.lowering.nn_to_qint.scales import limits, requantize
+from qmlir.lowering.nn_to_qint.scales import narrowing, requantize
 from qmlir.numerics import Int64s, fixed_point, tables
 from qmlir.numerics.elementary.gemmlowp import LOGARITHM_BITS, exponential, product
 from qmlir.numerics.elementary.lanes import Lanes
@@ -36,7 +36,6 @@ MOST_TERMS = 1 << 12
 def lower_softmax(op: nn.SoftmaxOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Lowers y = z_y + exp((x − m)·s_x) / Σ exp((x − m)·s_x) / s_y; a table lists exp for each difference m − x."""
     data, result = uniform(op.x), uniform(op.y)
-    low, high = limits(op)
     newton, interpolated = _is_gemmlowps(op, rounding), _is_interpolated(op, rounding)
     table = _gemmlowp_table(data) if newton else _interpolated_table(data) if interpolated else _exact_table(data)
     properties = {
@@ -45,9 +44,7 @@ def lower_softmax(op: nn.SoftmaxOp, operands: Sequence[SSAValue], rounding: Roun
         "inverse": WeightsAttr(_knots(lambda x: 1 / (1 + x), 0.0, 1.0)) if interpolated else None,
         "unit": IntegerAttr(round((1 << FRACTION) / result.scale), i64),
         "division": StringAttr("newton" if newton else "interpolated" if interpolated else "exact"),
-        "zero_point": int32(result.zero_point),
-        "min": int32(low),
-        "max": int32(high),
+        **narrowing(op),
     }
     return [qint.SoftmaxOp.make(operands, properties, element=result.storage_type)]
 
@@ -151,7 +148,6 @@ def lower_lp_normalization(
     that the first rounding loses nothing.
     """
     data, result = uniform(op.x), uniform(op.y)
-    low, high = limits(op)
     multiplier, shift = fixed_point.quantize_multiplier(1 / result.scale)
     twice = rounding.contract == "double" and _is_power_of_two(1 / result.scale)
     properties = {
@@ -161,9 +157,7 @@ def lower_lp_normalization(
         "shift": int32(shift),
         "contract": StringAttr("double" if twice else "single"),
         "left": int32(shift - 1 if twice and displaced(op) else 0),
-        "zero_point": int32(result.zero_point),
-        "min": int32(low),
-        "max": int32(high),
+        **narrowing(op),
     }
     return [qint.L2NormalizationOp.make(operands, properties, element=result.storage_type)]
 

@@ -8,9 +8,12 @@ from dataclasses import replace
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects.nn.base import Clamped
+from qmlir.dialects.nn.contraction import MatMulOp
+from qmlir.dialects.nn.elementwise import OperandPairOp
+from qmlir.dialects.nn.functions import ReluOp
 from qmlir.dialects.nn.quantizable import QuantizableOp, uniform
 from qmlir.dialects.qint import RequantizeOp
 from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
@@ -26,15 +29,28 @@ Limits = tuple[int, int]
 
 
 def limits(op: Operation) -> Limits:
-    """The stored integers between which a result is clamped: its storage range, narrowed by a fused clamp."""
+    """The stored integers between which a result is clamped: its storage range, narrowed by a fused clamp or a relu."""
     result = uniform(op.results[0])
     low, high = result.storage_min, result.storage_max
+    if isinstance(op, ReluOp):
+        low = stored(0.0, result)
     if isinstance(op, Clamped):
         by, moved = bounds_rounding(op, followed_runtime(op)), displaced(op)
         lower, upper = op.bounds()
         low = low if lower is None else stored(lower, result, by, moved)
         high = high if upper is None else stored(upper, result, by, moved)
     return low, high
+
+
+def narrowing(op: Operation) -> dict[str, Attribute]:
+    """The properties that bring sums to the stored integers of an operation's result: its zero point and limits."""
+    low, high = limits(op)
+    return {"zero_point": int32(uniform(op.results[0]).zero_point), "min": int32(low), "max": int32(high)}
+
+
+def operand_zero_points(op: OperandPairOp | MatMulOp) -> dict[str, Attribute]:
+    """The properties that subtract the zero points of two operands."""
+    return {"lhs_zero_point": int32(uniform(op.lhs).zero_point), "rhs_zero_point": int32(uniform(op.rhs).zero_point)}
 
 
 def stored(real: float, element: UniformType, by: str = "exact", moved: int = 0) -> int:
@@ -67,7 +83,7 @@ def contract_of(function: func.FuncOp, target: Target) -> str:
 
 
 def requantize(
-    source: SSAValue, op: QuantizableOp, rounding: Rounding, *, bounds: Limits | None = None, input_zero_point: int = 0,
+    source: SSAValue, op: QuantizableOp, rounding: Rounding, *, input_zero_point: int = 0,
     multiplier: tuple[int, int] | None = None, zero_point: int | None = None, constant: float | None = None,
 ) -> RequantizeOp:  # fmt: skip
     """The requantization that brings integers to the scale of an operation's result.
@@ -76,7 +92,6 @@ def requantize(
         source: Accumulators, or stored integers of another scale.
         op: The operation on quantized types; its factors become multipliers.
         rounding: How the product is rounded.
-        bounds: Stored integers to clamp to; by default the `limits` of the operation.
         input_zero_point: Subtracted from `source` first.
         multiplier: Multiplier and shift; by default those of the operation's factors.
         zero_point: Added last; by default the result's zero point.
@@ -84,9 +99,9 @@ def requantize(
             result has in the source model.
     """
     result = uniform(op.results[0])
-    low, high = limits(op) if bounds is None else bounds
+    low, high = limits(op)
     contract = CONTRACTS[rounding.contract]
-    real = op.factors(np.float32 if rounding.float32 else np.float64, product32=rounding.product32)
+    real = op.factors(rounding.dtype, product32=rounding.product32)
     # Under a contract of powers of two, another factor keeps its exact multiplier, which the verifier then refuses.
     step = contract.step if contract.step < 1 << 30 else 1
     multipliers, shifts = (
