@@ -13,18 +13,29 @@ storage types: `nn.cast` and data movement accept them, but no operation compute
 import abc
 from collections.abc import Sequence
 from enum import Flag
+from math import prod
 from typing import ClassVar
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, Float32Type, Float64Type, FloatAttr, IntegerType, Signedness, f32
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    Float32Type,
+    Float64Type,
+    FloatAttr,
+    IntegerAttr,
+    IntegerType,
+    Signedness,
+    f32,
+    i64,
+)
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import opt_prop_def
+from xdsl.irdl import opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.quantizable import QuantizableOp
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.interfaces import Array, element_of
+from qmlir.ir.interfaces import Array, UnaryTensorOp, element_of, shape_of
 from qmlir.ir.types import is_integer
 from qmlir.numerics.elementary.lanes import Lanes, N
 
@@ -135,6 +146,22 @@ class NNOp(QuantizableOp, abc.ABC):
                     f"'{self.name}' must yield quantized values from quantized operands and f32 from f32, "
                     f"got {element_of(result)} from {element_of(self.data_operands()[0])}"
                 )
+
+
+class AxisOp(UnaryTensorOp, NNOp, abc.ABC):
+    """An operation on the elements along one axis, or along the dimensions from one axis on.
+
+    (C1) the axis lies within the rank
+    """
+
+    axis = prop_def(IntegerAttr.constr(i64))
+
+    def split(self) -> tuple[int, int, int]:
+        """The operand's shape as (before, along, behind), where the `along` elements are combined."""
+        shape, axis = shape_of(self.x), self.axis.value.data
+        if not 0 <= axis < len(shape):  # C1
+            raise VerifyException(f"'{self.name}' axis must lie in [0, {len(shape)}), got {axis}")
+        return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
 
 
 class Clamped(NNOp, abc.ABC):

@@ -31,7 +31,7 @@ from xdsl.irdl import (
 from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.nn.base import Elements, NNOp
+from qmlir.dialects.nn.base import AxisOp, Elements, NNOp
 from qmlir.dialects.nn.quantizable import ALL_STORAGES, QuantizableOp
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType, storage_tensor
@@ -494,7 +494,7 @@ class ScatterReduceNDOp(NNOp):
 
 
 @irdl_op_definition
-class TopKOp(UnaryTensorOp, NNOp):
+class TopKOp(AxisOp):
     """The i64 indices of the k greatest elements along an axis, greatest first; without `largest`, of the k least.
 
     Equal elements are listed in index order; NaN is greater than all numbers.
@@ -505,7 +505,6 @@ class TopKOp(UnaryTensorOp, NNOp):
     name = "nn.top_k"
     WHY_FLOAT: ClassVar[str] = "its results are indices, and its operand is read as it is"
 
-    axis = prop_def(IntegerAttr.constr(i64))
     k = prop_def(IntegerAttr.constr(i64))
     largest = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
 

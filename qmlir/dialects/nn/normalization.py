@@ -3,7 +3,7 @@
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, log2, prod
+from math import ceil, log2
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, i64
 from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.nn.base import Elements, NNOp
+from qmlir.dialects.nn.base import AxisOp, Elements, NNOp
 from qmlir.dialects.nn.quantizable import BYTES, NARROW, Scales, Sums, uniform, widest
 from qmlir.dialects.quant.rules import FixedScale, FreeScale
 from qmlir.errors import UnsupportedError
@@ -33,7 +33,7 @@ def check_share(op: "SoftmaxOp | LpNormalizationOp", least: int) -> None:
         raise UnsupportedError(f"its result's scale {scale:g} is not between 2^{least} and 1", code="factor")
 
 
-class ExponentialsOp(UnaryTensorOp, NNOp, abc.ABC):
+class ExponentialsOp(AxisOp, abc.ABC):
     """A normalization by the sum of exponentials along `axis`; m is the maximum along the axis.
 
     (C1) the axis lies within the rank and is not empty
@@ -43,17 +43,13 @@ class ExponentialsOp(UnaryTensorOp, NNOp, abc.ABC):
 
     INTEGER_FORM: ClassVar[tuple[str, ...]] = NARROW
 
-    axis = prop_def(IntegerAttr.constr(i64))
-
     @abc.abstractmethod
     def parts(self, shifted: Array, e: Array, total: Array) -> Array:
         """The f64 result, from x − m, exp(x − m) and the sums of exp(x − m) along the axis."""
 
     def infer_shapes(self) -> Sequence[Shape]:
         shape, axis = shape_of(self.x), self.axis.value.data
-        if not 0 <= axis < len(shape):  # C1
-            raise VerifyException(f"'{self.name}' axis must lie in [0, {len(shape)}), got {axis}")
-        if shape[axis] == 0:  # C1
+        if self.split()[1] == 0:  # C1
             raise VerifyException(f"'{self.name}' has nothing to sum along axis {axis} of {list(shape)}")
         return [shape]
 
@@ -84,7 +80,7 @@ class SoftmaxOp(ExponentialsOp):
 
     def check_integer_form(self) -> None:
         check_share(self, -19)
-        if (count := shape_of(self.x)[self.axis.value.data]) > self.MOST_SHARES:
+        if (count := self.split()[1]) > self.MOST_SHARES:
             raise UnsupportedError(f"its sum of {count} exponentials does not fit 62 bits", code="accumulator")
 
     def parts(self, shifted: Array, e: Array, total: Array) -> Array:
@@ -120,7 +116,7 @@ class LogSoftmaxOp(ExponentialsOp):
         return scales.dtype(2.0 ** -self.fraction_bits()) / scales(self.y)
 
 
-class NormalizationOp(UnaryTensorOp, NNOp, abc.ABC):
+class NormalizationOp(AxisOp, abc.ABC):
     """x divided by a norm or deviation of the elements normalized together, computed in f64 and rounded once.
 
     (C1) the axis lies within the rank and there are elements along it
@@ -128,13 +124,7 @@ class NormalizationOp(UnaryTensorOp, NNOp, abc.ABC):
 
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
 
-    axis = prop_def(IntegerAttr.constr(i64))
-
     traits = traits_def(FreeScale())
-
-    @abc.abstractmethod
-    def split(self) -> tuple[int, int, int]:
-        """The operand's shape as (before, along, behind), where the `along` elements are normalized together."""
 
     @abc.abstractmethod
     def normalized(self, x: Array) -> Array:
@@ -142,8 +132,6 @@ class NormalizationOp(UnaryTensorOp, NNOp, abc.ABC):
 
     def infer_shapes(self) -> Sequence[Shape]:
         shape, axis = shape_of(self.x), self.axis.value.data
-        if not 0 <= axis < len(shape):  # C1
-            raise VerifyException(f"'{self.name}' axis must lie in [0, {len(shape)}), got {axis}")
         if self.split()[1] == 0:  # C1
             raise VerifyException(f"'{self.name}' has nothing to normalize along axis {axis} of {list(shape)}")
         return [shape]
@@ -171,8 +159,8 @@ class OverTrailingOp(NormalizationOp, abc.ABC):
     epsilon = prop_def(FloatAttr[AnyFloat])
 
     def split(self) -> tuple[int, int, int]:
-        shape, axis = shape_of(self.x), self.axis.value.data
-        return prod(shape[:axis]), prod(shape[axis:]), 1
+        before, along, behind = super().split()
+        return before, along * behind, 1
 
     def infer_shapes(self) -> Sequence[Shape]:
         if not self.epsilon.value.data >= 0:  # C2
@@ -227,10 +215,6 @@ class LpNormalizationOp(NormalizationOp):
 
     p = prop_def(IntegerAttr.constr(i64))
 
-    def split(self) -> tuple[int, int, int]:
-        shape, axis = shape_of(self.x), self.axis.value.data
-        return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
-
     def infer_shapes(self) -> Sequence[Shape]:
         if self.p.value.data not in (1, 2):  # C2
             raise VerifyException(f"'{self.name}' needs p to be 1 or 2, got {self.p.value.data}")
@@ -246,7 +230,7 @@ class LpNormalizationOp(NormalizationOp):
         check_share(self, -16)
 
     def sums(self) -> Sums:
-        bound = shape_of(self.x)[self.axis.value.data] * widest(uniform(self.x)) ** 2
+        bound = self.split()[1] * widest(uniform(self.x)) ** 2
         return Sums.up_to(bound, "the sum of squares along its axis")
 
 

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, IntegerAttr, i64
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.nn.base import Elements, NNOp, is_quantized
+from qmlir.dialects.nn.base import AxisOp, Elements, NNOp, is_quantized
 from qmlir.dialects.nn.quantizable import BYTES, NARROW, Scales, Sums, uniform, widest
 from qmlir.dialects.quant.rules import FreeScale, SameScale
 from qmlir.dialects.windows import WindowOp, pair
@@ -197,28 +197,10 @@ class ReduceMinOp(ExtremeOp):
         return self.limits()[1]
 
 
-class AlongAxisOp(UnaryTensorOp, NNOp, abc.ABC):
-    """An operation on the elements along one axis.
-
-    (C1) the axis lies within the rank
-    """
-
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
-
-    axis = prop_def(IntegerAttr.constr(i64))
-
-    def split(self) -> tuple[int, int, int]:
-        """The numbers of elements before, along and after the axis."""
-        shape, axis = shape_of(self.x), self.axis.value.data
-        if not 0 <= axis < len(shape):  # C1
-            raise VerifyException(f"'{self.name}' axis must lie in [0, {len(shape)}), got {axis}")
-        return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
-
-
 YIELDS_PLACES = "its results are places, and its operand is read as it is"
 
 
-class ArgumentOp(AlongAxisOp, abc.ABC):
+class ArgumentOp(AxisOp, abc.ABC):
     """The i64 index along `axis` of the first (with `last`, the last) extreme element; NaN is the most extreme value.
 
     The axis remains as a dimension of size 1.
@@ -226,6 +208,8 @@ class ArgumentOp(AlongAxisOp, abc.ABC):
     (C1) the axis lies within the rank
     (C2) the axis is not empty
     """
+
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
     WHY_FLOAT: ClassVar[str] = YIELDS_PLACES
 
@@ -271,13 +255,15 @@ class ArgMinOp(ArgumentOp):
         return x.argmin(axis, keepdims=True)
 
 
-class CumulativeOp(AlongAxisOp, abc.ABC):
+class CumulativeOp(AxisOp, abc.ABC):
     """y[i] = x[0] ∘ … ∘ x[i] along `axis`: floats accumulate in f64, each result rounded once; integers wrap around.
 
     With `exclusive`, y[i] leaves out x[i] itself. With `reverse`, the accumulation starts at the end of the axis.
 
     (C1) the axis lies within the rank
     """
+
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
     START: ClassVar[int]
     """The result for no elements."""

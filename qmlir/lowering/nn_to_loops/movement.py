@@ -493,10 +493,9 @@ def order_key(x: Value, unsigned: bool) -> Value:
 
 
 def _top_k(state: MainLowering, op: TopKOp) -> None:
-    axis, x, k = op.axis.value.data, shape_of(op.x), op.k.value.data
-    outer, inner = prod(x[:axis]), prod(x[axis + 1 :])
+    outer, length, inner = op.split()
     kernel = TopK(bool(op.largest), is_unsigned(element_of(op.x)))
-    state.compute(kernel, op.y, (outer, k, inner), (op.x, (outer, x[axis], inner)))
+    state.compute(kernel, op.y, (outer, op.k.value.data, inner), (op.x, (outer, length, inner)))
 
 
 RULES: Rules = {

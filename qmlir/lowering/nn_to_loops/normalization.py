@@ -120,8 +120,7 @@ class LogSoftmax(Softmax):
 
 def _exponentials(kernel: type[Softmax]) -> Callable[[MainLowering, ExponentialsOp], None]:
     def lower(state: MainLowering, op: ExponentialsOp) -> None:
-        shape, axis = shape_of(op.x), op.axis.value.data
-        split = (prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :]))
+        split = op.split()
         state.compute(kernel(split), op.y, split, (op.x, split))
 
     return lower

@@ -123,12 +123,10 @@ def lower_reduction(
 ) -> list[Operation]:
     """Lowers a sum: acc = Σ (x − z_x), then y = z_y + acc · s_x / s_y; a mean has the additional factor 1/n."""
     new, columns = _as_images(operands[0], op.axes.get_values())
-    base = summed_from(op, rounding) if isinstance(op, nn.ReduceMeanOp) else uniform(op.x).zero_point
+    averages = isinstance(op, nn.ReduceMeanOp)
+    base = summed_from(op, rounding) if averages else uniform(op.x).zero_point
     total = qint.GlobalSumPoolOp.make([columns], {"zero_point": int32(base)})
-    if isinstance(op, nn.ReduceMeanOp):
-        narrow = mean(total.acc, op, rounding, op.count())
-    else:
-        narrow = requantize(total.acc, op, rounding)
+    narrow = mean(total.acc, op, rounding) if averages else requantize(total.acc, op, rounding)
     return [*new, total, narrow, _reshape(narrow.y, shape_of(op.y))]
 
 
@@ -182,6 +180,5 @@ def lower_global_average_pool(
     op: nn.GlobalAveragePoolOp, operands: Sequence[SSAValue], rounding: Rounding
 ) -> list[Operation]:
     """Lowers a global average pool: acc = Σ (x − z_x), then y = z_y + acc · s_x / (s_y · n)."""
-    _, rows, columns, _ = shape_of(op.x)
     total = qint.GlobalSumPoolOp.make(operands, {"zero_point": int32(summed_from(op, rounding))})
-    return [total, mean(total.acc, op, rounding, rows * columns)]
+    return [total, mean(total.acc, op, rounding)]

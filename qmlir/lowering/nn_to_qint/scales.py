@@ -15,6 +15,7 @@ from qmlir.dialects.nn.contraction import MatMulOp
 from qmlir.dialects.nn.elementwise import OperandPairOp
 from qmlir.dialects.nn.functions import ReluOp
 from qmlir.dialects.nn.quantizable import QuantizableOp, uniform
+from qmlir.dialects.nn.reduction import GlobalAveragePoolOp, ReduceMeanOp
 from qmlir.dialects.qint import RequantizeOp
 from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
 from qmlir.dialects.qmlir import promises_powers_of_two
@@ -135,8 +136,9 @@ def summed_from(op: Operation, rounding: Rounding) -> int:
     return -displaced(op) if rounding.stored else uniform(op.operands[0]).zero_point
 
 
-def mean(total: SSAValue, op: QuantizableOp, rounding: Rounding, count: int) -> RequantizeOp:
-    """The requantization that turns sums of `count` elements into means; its factor includes 1/count."""
+def mean(total: SSAValue, op: ReduceMeanOp | GlobalAveragePoolOp, rounding: Rounding) -> RequantizeOp:
+    """The requantization that turns sums into means; its factor includes 1/count."""
+    count = op.count()
     if rounding.stored:
         return _mean_of_stored(total, op, rounding, count)
     if rounding.contract == "shift" and count.bit_count() != 1:
