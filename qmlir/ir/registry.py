@@ -7,7 +7,7 @@ its modules declare. Importing a module changes no registry.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from xdsl.ir import Operation
 
@@ -20,7 +20,8 @@ class Registry(Mapping[type[Operation], Entry]):
     Iterating yields the classes that the tables list, base classes included.
     """
 
-    def __init__(self, *tables: Mapping[type[Operation], Entry]):
+    # Any: to a type checker, a table of certain classes of operations is no table of all classes.
+    def __init__(self, *tables: Mapping[Any, Entry]):
         self._entries: dict[type[Operation], Entry] = {}
         for table in tables:
             twice = sorted(kind.__name__ for kind in table.keys() & self._entries.keys())

@@ -7,23 +7,19 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import func, llvm
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 from qmlir.dialects.loops import ARENA_SIZE, INPUTS, WEIGHTS_BLOB
 from qmlir.errors import OptionError, UnsupportedError
 from qmlir.ir.passes import option
+from qmlir.ir.registry import Registry
 from qmlir.ir.verify import SCALES
 from qmlir.lowering.loops_to_llvm import arith, control, memory, vector
 from qmlir.lowering.loops_to_llvm.aliasing import argument_facts
 from qmlir.lowering.loops_to_llvm.lowering import FunctionLowering, Rule
 
-RULES: Mapping[type[Operation], Rule] = {
-    **arith.RULES,
-    **memory.RULES,
-    **vector.RULES,
-    **control.RULES,
-}
+RULES: Registry[Rule] = Registry(arith.RULES, memory.RULES, vector.RULES, control.RULES)
 """Operation class → rule; operations of other classes are refused."""
 
 

@@ -9,24 +9,19 @@ and no fast-math flags.
 Float subgraphs (islands) cannot be exported; quantize the network without them (`--quantize=fail-on-float=true`).
 """
 
-from collections.abc import Mapping
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from qmlir.codegen.way_out import Rule, rebuild
+from qmlir.ir.registry import Registry
 from qmlir.lowering.qint_to_linalg import casts, contraction, elementwise, movement, reduction
 from qmlir.lowering.qint_to_linalg.structured import TensorCode
 
-RULES: Mapping[type[Operation], Rule] = {
-    **contraction.RULES,
-    **elementwise.RULES,
-    **reduction.RULES,
-    **movement.RULES,
-    **casts.RULES,
-}
+RULES: Registry[Rule] = Registry(
+    contraction.RULES, casts.RULES, elementwise.RULES, reduction.RULES, movement.RULES
+)
 
 
 class QIntToLinalgPass(ModulePass):

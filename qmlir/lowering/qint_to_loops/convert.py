@@ -4,14 +4,11 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qmlir.codegen.kernel import Rules, lower_tensor_ops
+from qmlir.codegen.kernel import Rule, lower_tensor_ops
+from qmlir.ir.registry import Registry
 from qmlir.lowering.qint_to_loops import contraction, elementwise, reduction
 
-RULES: Rules = {
-    **contraction.RULES,
-    **elementwise.RULES,
-    **reduction.RULES,
-}
+RULES: Registry[Rule] = Registry(contraction.RULES, elementwise.RULES, reduction.RULES)
 
 
 class QIntToLoopsPass(ModulePass):

@@ -22,6 +22,7 @@ from xdsl.passes import ModulePass
 from qmlir.codegen.way_out import Rule, rebuild
 from qmlir.dialects import qint
 from qmlir.ir.passes import option
+from qmlir.ir.registry import Registry
 from qmlir.lowering.qint_to_tosa import contraction, elementwise, movement, reduction, requantize
 from qmlir.lowering.qint_to_tosa.tensors import TosaCode
 from qmlir.lowering.qint_to_tosa.version_0_80 import respell
@@ -52,14 +53,10 @@ def _refuse(code: TosaCode, op: Operation, *operands: SSAValue) -> NoReturn:
     code.refuse(need.format(rounding=op.rounding.data if isinstance(op, qint.InterpolateOp) else ""), remedy=remedy)
 
 
-RULES: Mapping[type[Operation], Rule] = {
-    **contraction.RULES,
-    **requantize.RULES,
-    **elementwise.RULES,
-    **reduction.RULES,
-    **movement.RULES,
-    **dict.fromkeys(INEXPRESSIBLE, _refuse),
-}
+RULES: Registry[Rule] = Registry(
+    contraction.RULES, requantize.RULES, elementwise.RULES, reduction.RULES, movement.RULES,
+    dict.fromkeys(INEXPRESSIBLE, _refuse),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
