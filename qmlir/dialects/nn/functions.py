@@ -280,46 +280,40 @@ class AtanhOp(FreeFunctionOp):
         return exponential.atanh(x)
 
 
-@irdl_op_definition
-class SinOp(UnitFunctionOp):
-    """The sine, on f32 and quantized data.
+class AngleOp(FunctionOp, abc.ABC):
+    """A function of an angle, on f32 and quantized data.
 
     f64 is not supported: an exact argument reduction would need as many bits of π as the exponent range has.
     """
 
-    name = "nn.sin"
-
     ELEMENTS: ClassVar[Elements] = Elements.F32 | Elements.QUANTIZED
+
+
+@irdl_op_definition
+class SinOp(AngleOp, UnitFunctionOp):
+    """The sine."""
+
+    name = "nn.sin"
 
     def function(self, x: N) -> N:
         return trigonometric.sin(x)
 
 
 @irdl_op_definition
-class CosOp(UnitFunctionOp):
-    """The cosine, on f32 and quantized data.
-
-    f64 is not supported: an exact argument reduction would need as many bits of π as the exponent range has.
-    """
+class CosOp(AngleOp, UnitFunctionOp):
+    """The cosine."""
 
     name = "nn.cos"
-
-    ELEMENTS: ClassVar[Elements] = Elements.F32 | Elements.QUANTIZED
 
     def function(self, x: N) -> N:
         return trigonometric.cos(x)
 
 
 @irdl_op_definition
-class TanOp(FreeFunctionOp):
-    """The tangent, on f32 and quantized data.
-
-    f64 is not supported: an exact argument reduction would need as many bits of π as the exponent range has.
-    """
+class TanOp(AngleOp, FreeFunctionOp):
+    """The tangent."""
 
     name = "nn.tan"
-
-    ELEMENTS: ClassVar[Elements] = Elements.F32 | Elements.QUANTIZED
 
     def function(self, x: N) -> N:
         return trigonometric.tan(x)

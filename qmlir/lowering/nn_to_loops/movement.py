@@ -1,7 +1,7 @@
 """Kernels of data movement: shapes, permutations, padding, slices, gathers and scatters."""
 
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from math import prod
 
@@ -39,6 +39,14 @@ def widths_of(tensor: SSAValue) -> tuple[int, ...]:
     return () if element_of(tensor) == i1 else WIDTHS
 
 
+@contextmanager
+def loops_over(code: Code, sizes: Sequence[int], begin: Value, end: Value) -> Generator[list[Value]]:
+    """Opens a loop for each dimension, the outermost over the items [begin, end), and yields the indices."""
+    bounds = [(begin, end), *((0, size) for size in sizes[1:])] if sizes else []
+    with ExitStack() as nest:
+        yield [nest.enter_context(code.loop(*ends)) for ends in bounds]
+
+
 @dataclass(frozen=True)
 class Transpose(Kernel):
     """y[i_0, i_1, …] = x[…], where dimension k of y is dimension permutation[k] of x."""
@@ -51,9 +59,7 @@ class Transpose(Kernel):
         *outer, length = y.shape
         place = [self.permutation.index(d) for d in range(len(y.shape))]
         neighbours = self.permutation[-1] == len(self.permutation) - 1
-        with ExitStack() as nest:
-            rows = [nest.enter_context(code.loop(begin, end))] if outer else []
-            rows += [nest.enter_context(code.loop(0, size)) for size in outer[1:]]
+        with loops_over(code, outer, begin, end) as rows:
 
             def copy(i: Value, lanes: int | None) -> None:
                 position = [*rows, i]
@@ -128,11 +134,7 @@ class Pad(Kernel):
         x, y = buffers
         *outer, size = x.shape
         low = self.pads[-1][0]
-        with ExitStack() as nest:
-            rows: list[Value] = []
-            for axis, _ in enumerate(outer):
-                bounds = (begin, end) if axis == 0 else (0, y.shape[axis])
-                rows.append(nest.enter_context(code.loop(*bounds)))
+        with loops_over(code, y.shape[:-1], begin, end) as rows:
             source = [row - before for row, (before, _) in zip(rows, self.pads[:-1], strict=True)]
 
             def fill(i: Value, lanes: int | None) -> None:
@@ -203,11 +205,7 @@ class Broadcast(Kernel):
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
         *outer, length = y.shape
-        with ExitStack() as nest:
-            rows = [
-                nest.enter_context(code.loop(begin, end) if axis == 0 else code.loop(0, count))
-                for axis, count in enumerate(outer)
-            ]
+        with loops_over(code, outer, begin, end) as rows:
             source = [0 if size == 1 else row for size, row in zip(x.shape[:-1], rows, strict=True)]
 
             def copy(i: Value, lanes: int | None) -> None:
@@ -265,11 +263,7 @@ class Slice(Kernel):
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
         *outer, (offset, size, stride) = self.steps
-        with ExitStack() as nest:
-            rows = [
-                nest.enter_context(code.loop(begin, end) if axis == 0 else code.loop(0, count))
-                for axis, (_, count, _) in enumerate(outer)
-            ]
+        with loops_over(code, [count for _, count, _ in outer], begin, end) as rows:
             source = [row * step + first for row, (first, _, step) in zip(rows, outer, strict=True)]
 
             def copy(i: Value, lanes: int | None) -> None:

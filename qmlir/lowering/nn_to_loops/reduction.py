@@ -1,7 +1,6 @@
 """Kernels of reductions along axes and of pools over windows."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from math import inf, prod
 
@@ -28,6 +27,7 @@ from qmlir.dialects.nn.reduction import (
 )
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.types import dtype_of, is_integer
+from qmlir.lowering.nn_to_loops.movement import loops_over
 
 # ---------------------------------------------------------------------------------------------------------------
 # Lowering of reductions and cumulative operations: loops over reduced dimensions inside loops over kept dimensions.
@@ -120,9 +120,7 @@ class Reduce(Kernel):
         x, y = buffers
         *outer, inner = self.result
         columns = not self.reduced[-1] and inner > 1 and y.element != i1
-        with ExitStack() as nest:
-            rows = [nest.enter_context(code.loop(begin, end))] if outer else []
-            rows += [nest.enter_context(code.loop(0, size)) for size in outer[1:]]
+        with loops_over(code, outer, begin, end) as rows:
 
             def element(i: Value, lanes: int | None) -> None:
                 total = self._combined(code, x, [*rows, i], lanes)
