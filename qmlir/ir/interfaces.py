@@ -138,6 +138,16 @@ class UnaryTensorOp(TensorOp, abc.ABC):
     assembly_format = "$x attr-dict `:` type($x) `->` type($y)"
 
 
+class BinaryTensorOp(TensorOp, abc.ABC):
+    """Base of the operations from two tensors, lhs and rhs, to one tensor, y."""
+
+    lhs = operand_def(TensorType)
+    rhs = operand_def(TensorType)
+    y = result_def(TensorType)
+
+    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
+
+
 class ScalarOp(TensorOp, abc.ABC):
     """Base of the operations that map each element independently; lookup tables are built from `scalar`."""
 

@@ -22,6 +22,7 @@ from qmlir.dialects.windows import GroupedWindowOp, WindowOp, check_depthwise
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import (
     Array,
+    BinaryTensorOp,
     Shape,
     element_of,
     fully_connected_shape,
@@ -310,7 +311,7 @@ class FullyConnectedOp(WeightedOp):
 
 
 @irdl_op_definition
-class MatMulOp(ContractionOp):
+class MatMulOp(BinaryTensorOp, ContractionOp):
     """y[…,m,n] = Σ_k lhs[…,m,k] · rhs[…,k,n], then the clamp; both operands may be computed values.
 
     lhs [B…,M,K], rhs [B…,K,N], y [B…,M,N]; the leading dimensions broadcast as in numpy.
@@ -320,16 +321,11 @@ class MatMulOp(ContractionOp):
     """
 
     name = "nn.matmul"
-    lhs = operand_def(TensorType)
-    rhs = operand_def(TensorType)
 
     traits = traits_def(FreeScale())
-    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
 
     def infer_shapes(self) -> Sequence[Shape]:
-        # C1, and the leading dimensions:
-        # C2
-        return [matmul_shape(self, shape_of(self.lhs), shape_of(self.rhs))]
+        return [matmul_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # C1, C2
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         lhs, rhs = inputs

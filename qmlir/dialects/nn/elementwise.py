@@ -18,7 +18,16 @@ from qmlir.dialects.nn.quantizable import BYTES, NARROW, Scales, Sums, uniform, 
 from qmlir.dialects.quant.rules import FreeScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
-from qmlir.ir.interfaces import Array, ScalarOp, Shape, UnaryTensorOp, broadcast_shape, element_of, shape_of
+from qmlir.ir.interfaces import (
+    Array,
+    BinaryTensorOp,
+    ScalarOp,
+    Shape,
+    UnaryTensorOp,
+    broadcast_shape,
+    element_of,
+    shape_of,
+)
 from qmlir.ir.types import dtype_of, is_integer
 from qmlir.numerics.elementary.exponential import power
 from qmlir.numerics.elementary.lanes import F64, Lanes, N
@@ -120,17 +129,8 @@ class StepOp(FunctionOp, abc.ABC):
         return super().scalar(x.astype(np.float32).astype(np.float64))
 
 
-class OperandPairOp(PointwiseOp, abc.ABC):
+class OperandPairOp(BinaryTensorOp, PointwiseOp, abc.ABC):
     """An operation of two operands."""
-
-    lhs = operand_def(TensorType)
-    rhs = operand_def(TensorType)
-    y = result_def(TensorType)
-
-    assembly_format = "$lhs `,` $rhs attr-dict `:` type($lhs) `,` type($rhs) `->` type($y)"
-
-    def data_operands(self) -> Sequence[SSAValue]:
-        return (self.lhs, self.rhs)
 
     def has_words(self) -> bool:
         """Whether a value has more than 8 bits, so that a table of pairs of bytes cannot compute the operation."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i8, i32, i64
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import is_float
@@ -15,8 +15,9 @@ from qmlir.dialects.qmlir import UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
-from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
+from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.names import INTEGER_OPERATOR
+from qmlir.lowering.nn_to_qint.movement import reshape, window_properties
 from qmlir.lowering.nn_to_qint.scales import operand_zero_points, requantize
 from qmlir.numerics.contracts import CONTRACTS
 from qmlir.policies.runtime_kernels import displaced
@@ -54,7 +55,7 @@ def lower_saturating(op: WeightedOp, operands: Sequence[SSAValue], rounding: Rou
     if not op.is_accumulator(op.y):
         new.append(requantize(sums.acc, op, rounding))
     if shape_of(new[-1].results[0]) != shape_of(op.y):
-        new.append(_reshape(new[-1].results[0], shape_of(op.y)))
+        new.append(reshape(new[-1].results[0], shape_of(op.y)))
     return new
 
 
@@ -96,12 +97,8 @@ def _rows(op: WeightedOp, x: SSAValue) -> tuple[list[Operation], SSAValue]:
         taps.append(tap.y)
     if len(taps) > 1:
         new.append(nn.ConcatOp.make([taps], {"axis": IntegerAttr(3, i64)}))
-    flat = _reshape(new[-1].results[0] if new else x, (batch * rows * columns, len(taps) * channels))
+    flat = reshape(new[-1].results[0] if new else x, (batch * rows * columns, len(taps) * channels))
     return [*new, flat], flat.y
-
-
-def _reshape(x: SSAValue, shape: Shape) -> nn.ReshapeOp:
-    return nn.ReshapeOp.make([x], {"shape": ints(shape)})
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -125,8 +122,7 @@ def lower_weighted(op: WeightedOp, operands: Sequence[SSAValue], rounding: Round
         raise UnsupportedError("its bias is still float; run --quantize-bias", code="bias")
     if saturates(op, rounding) and op.fits_32_bits():
         return lower_saturating(op, operands, rounding)
-    properties: dict[str, Attribute] = {"zero_point": int32(uniform(op.x).zero_point)}
-    properties |= {k: op.properties[k] for k in ("strides", "padding", "dilations", "groups") if k in op.properties}
+    properties = {"zero_point": int32(uniform(op.x).zero_point), **window_properties(op)}
     x, w, *b = operands
     new: list[Operation] = []
     if (centred := _centred(op)) is not None:

@@ -127,7 +127,7 @@ def lower_reduction(
     base = summed_from(op, rounding) if averages else uniform(op.x).zero_point
     total = qint.GlobalSumPoolOp.make([columns], {"zero_point": int32(base)})
     narrow = mean(total.acc, op, rounding) if averages else requantize(total.acc, op, rounding)
-    return [*new, total, narrow, _reshape(narrow.y, shape_of(op.y))]
+    return [*new, total, narrow, reshape(narrow.y, shape_of(op.y))]
 
 
 def _as_images(x: SSAValue, axes: Sequence[int]) -> tuple[list[Operation], SSAValue]:
@@ -145,11 +145,12 @@ def _as_images(x: SSAValue, axes: Sequence[int]) -> tuple[list[Operation], SSAVa
         x, before = new[0].results[0], []
     after = [axis for axis in kept if axis not in before]
     sizes = [prod(shape[axis] for axis in group) for group in (before, axes, after)]
-    new.append(_reshape(x, (sizes[0], sizes[1], 1, sizes[2])))
+    new.append(reshape(x, (sizes[0], sizes[1], 1, sizes[2])))
     return new, new[-1].results[0]
 
 
-def _reshape(x: SSAValue, shape: Shape) -> nn.ReshapeOp:
+def reshape(x: SSAValue, shape: Shape) -> nn.ReshapeOp:
+    """A reshape of stored integers."""
     return nn.ReshapeOp.make([x], {"shape": ints(shape)})
 
 
@@ -157,14 +158,17 @@ def _reshape(x: SSAValue, shape: Shape) -> nn.ReshapeOp:
 # Lowering of pools: max and average pools keep the scale of their data, a global mean may change it.
 
 
-def _window_properties(op: nn.MaxPool2DOp | nn.AveragePool2DOp) -> dict[str, Attribute]:
-    kept = ("window", "strides", "padding", "dilations", "count_include_pad")
-    return {k: op.properties[k] for k in kept if k in op.properties}
+WINDOW = ("window", "strides", "padding", "dilations", "groups", "count_include_pad")
+
+
+def window_properties(op: Operation) -> dict[str, Attribute]:
+    """The properties of an operation that say how its window moves; the integer form has the same."""
+    return {k: op.properties[k] for k in WINDOW if k in op.properties}
 
 
 def lower_max_pool(op: nn.MaxPool2DOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Lowers a max pool: the maximum of stored integers represents the maximum of the real values."""
-    return [qint.MaxPool2DOp.make(operands, _window_properties(op))]
+    return [qint.MaxPool2DOp.make(operands, window_properties(op))]
 
 
 def lower_average_pool(op: nn.AveragePool2DOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
@@ -173,7 +177,7 @@ def lower_average_pool(op: nn.AveragePool2DOp, operands: Sequence[SSAValue], rou
     If the source model stores the data unsigned, its runtime rounds unsigned means: halves up.
     """
     numbers = {"zero_point": int32(uniform(op.x).zero_point), "offset": int32(displaced(op))}
-    return [qint.AveragePool2DOp.make(operands, _window_properties(op) | numbers)]
+    return [qint.AveragePool2DOp.make(operands, window_properties(op) | numbers)]
 
 
 def lower_global_average_pool(
