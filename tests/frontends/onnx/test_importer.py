@@ -343,6 +343,6 @@ def test_a_string_alone_is_refused_like_strings() -> None:
     """As a constant without dimensions, which numpy would index to the string itself."""
     proto = model([node("StringConcat", "x s")], {"x": [2]})
     proto.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
-    proto.graph.initializer.append(helper.make_tensor("s", TensorProto.STRING, [], [b"a"]))
+    proto.graph.initializer.append(numpy_helper.from_array(np.array("a", object), "s"))
     (found,) = opaque_report(load_onnx(proto, constants={"x": np.array(["b", "c"], object)}))
     assert (found.kind, found.reason) == ("onnx.StringConcat", "qmlir knows no StringConcat")
