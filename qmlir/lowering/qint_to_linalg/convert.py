@@ -9,7 +9,6 @@ and no fast-math flags.
 Float subgraphs (islands) cannot be exported; quantize the network without them (`--quantize=fail-on-float=true`).
 """
 
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -19,9 +18,7 @@ from qmlir.ir.registry import Registry
 from qmlir.lowering.qint_to_linalg import casts, contraction, elementwise, movement, reduction
 from qmlir.lowering.qint_to_linalg.structured import TensorCode
 
-RULES: Registry[Rule] = Registry(
-    contraction.RULES, casts.RULES, elementwise.RULES, reduction.RULES, movement.RULES
-)
+RULES: Registry[Rule] = Registry(contraction.RULES, casts.RULES, elementwise.RULES, reduction.RULES, movement.RULES)
 
 
 class QIntToLinalgPass(ModulePass):
