@@ -23,7 +23,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, Kernel, MainLowering, memref_shape
-from qmlir.codegen.kernels.tile import (
+from qmlir.codegen.kernels.packing import (
     Tile,
     Window,
     choose_lanes,

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.codegen.code import WIDTHS, Buffer, Code
 from qmlir.codegen.kernel import STACK_LIMIT, Array, Epilogue, Kernel, MainLowering
-from qmlir.codegen.kernels.tile import Copy, Tile, Window, choose_tile
+from qmlir.codegen.kernels.packing import Copy, Tile, Window, choose_tile
 from qmlir.codegen.value import Value
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from xdsl.ir import Attribute
 
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.kernel import Kernel, MainLowering, Rules
-from qmlir.codegen.kernels.tile import Window, window_of
+from qmlir.codegen.kernels.packing import Window, window_of
 from qmlir.codegen.kernels.windows import Reduction, each_output, lower_global_pool, lower_pool
 from qmlir.codegen.value import Value
 from qmlir.dialects import nn

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.kernel import Epilogue, Kernel, MainLowering, Rules
 from qmlir.codegen.kernels.elementwise import lower_resize, merged_around, reader
-from qmlir.codegen.kernels.tile import Window, window_of
+from qmlir.codegen.kernels.packing import Window, window_of
 from qmlir.codegen.kernels.windows import Reduction, lower_global_pool, lower_pool
 from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.qint.normalization import AlongAxisOp, AxisFormula, L2NormalizationOp, LogSoftmaxOp, SoftmaxOp
