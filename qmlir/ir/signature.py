@@ -121,6 +121,11 @@ def _dtype(element: Attribute, name: str) -> np.dtype[Any]:
     return dtype_of(element)
 
 
+def defined_functions(module: ModuleOp) -> list[func.FuncOp]:
+    """Returns the functions of a module that have a body."""
+    return [op for op in module.walk() if isinstance(op, func.FuncOp) and not op.is_declaration]
+
+
 def main_function(module: ModuleOp) -> func.FuncOp:
     """Returns the function that is the network: `main`, or the only one that is not private."""
     functions = [o for o in module.body.block.ops if isinstance(o, func.FuncOp) and not o.is_declaration]

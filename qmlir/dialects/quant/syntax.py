@@ -159,8 +159,6 @@ def _digits(value: float, most: int) -> tuple[str, int]:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Printing and parsing of scales and zero points, exactly in upstream MLIR's syntax.
-#
 # The quantized types assemble these parts. The parsing functions report an error at the position of the wrong text.
 
 

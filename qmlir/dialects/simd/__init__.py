@@ -109,8 +109,4 @@ class MulShiftRoundOp(IRDLOperation):
         return ((a.astype("i8") * multiplier.astype("i8") + half) >> right).astype("i4")
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# simd: the few vector operations that processors have but for which LLVM has no portable name.
-
-
 SIMD = Dialect("simd", [DotI16PairsOp, MulShiftRoundOp])

@@ -40,6 +40,7 @@ from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.names import INTEGER_OPERATOR, NAME, ON_FLOATS, QUANTIZATION
 from qmlir.ir.registry import Registry
 from qmlir.ir.rewriting import node_name
+from qmlir.ir.signature import defined_functions
 from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.contraction import lower_matmul, lower_weighted
 from qmlir.lowering.nn_to_qint.elementwise import (
@@ -259,7 +260,7 @@ class NNToQIntPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target, runtime = target_of(ctx), runtime_of(op)
-        for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
+        for function in defined_functions(op):
             sign_storage(function.body.block, marks=not stores_signed(function, runtime))
             _Converter(function, target, runtime).run()
 

@@ -5,8 +5,6 @@ import math
 from qmlir.numerics.elementary.lanes import F64, I32, I64, N
 
 # ---------------------------------------------------------------------------------------------------------------
-# exp, log and functions built from them: powers, hyperbolic functions, sigmoid, softplus.
-#
 # exp, sigmoid and tanh use neither comparisons nor `choose`, so vector kernels can use them; the other functions are
 # for arrays and for scalar kernels.
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from xdsl.context import Context
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
@@ -22,6 +21,7 @@ from qmlir.devices.properties import work_of
 from qmlir.devices.stored import constant_bytes, stored_bytes
 from qmlir.dialects.npu import LayerOp
 from qmlir.ir.interfaces import shape_of
+from qmlir.ir.signature import defined_functions
 from qmlir.transforms.npu.cascade.bands import Step, runs, split
 from qmlir.transforms.npu.tile.aliases import home_of, root_of
 from qmlir.transforms.npu.tile.engines import Engines, regions, staged_from
@@ -49,7 +49,7 @@ class NPUFitPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         device = device_of(op)
-        for function in [f for f in op.body.block.ops if isinstance(f, func.FuncOp) and not f.is_declaration]:
+        for function in defined_functions(op):
             _Fit(function.body.block, device).run()
 
 

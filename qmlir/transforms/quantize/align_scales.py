@@ -85,7 +85,7 @@ def align_scales(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recip
 
 
 def _best_scale(value: SSAValue, observer: ObserveOp | None, recipe: Recipe) -> float | None:
-    """The scale of least error with zero point 0, not only of powers of two; None where no range was observed."""
+    """The scale of least error for zero point 0, whether a power of two or not; None if the tensor has no range."""
     if observer is None or (seen := observer.observation) is None or seen.bounds[0] == seen.bounds[1]:
         return None
     seen = expected(value, seen, recipe)

@@ -25,6 +25,7 @@ from qmlir.ir.context import QmlirContext
 from qmlir.ir.names import names_of
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import names_of_value, node_name, tensor_name
+from qmlir.ir.signature import defined_functions
 from qmlir.numerics.schemas import STORAGE_RANGES, QuantizationError, exponent_of, is_symmetric, quantization_of_range
 from qmlir.policies.ledger import deciding_operations, decisions
 from qmlir.policies.legality import target_of
@@ -55,7 +56,7 @@ class NamedNetwork:
         self.inputs: dict[ObserveOp, BlockArgument] = {}
         self.made: list[ObserveOp] = []
         self.arguments: list[BlockArgument] = []
-        for function in (f for f in module.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
+        for function in defined_functions(module):
             self._take_inputs(function)
         self.names: dict[Operation, list[str]] = {op: _names_of(op) for op in self.operations}
         self.names.update((o, [_input_name(a), o.tensor.data]) for o, a in self.inputs.items())
@@ -179,8 +180,6 @@ def _input_name(argument: BlockArgument) -> str:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# `apply-policy`: writes the settings of a policy's rules on the operations that the rules match.
-#
 # Leaves: `qmlir.policy` attributes. Each holds some fields of a recipe, the quantization config of one operation
 # (policy.py). The quantization passes read them instead of their options. The settings of a network input stand on the
 # input's observer.

@@ -16,6 +16,7 @@ from qmlir.errors import OptionError, ProfileError, near_misses
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import names_of_value
+from qmlir.ir.signature import defined_functions
 from qmlir.profiles.files import glow_name
 from qmlir.profiles.profile import Profile, TensorProfile
 from qmlir.transforms.nn.simplify import simplify
@@ -122,10 +123,6 @@ def profiled_keys(module: ModuleOp, sym_name: str) -> dict[str, str]:
     return observed_keys(function)
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# `apply-profile`: writes the ranges of a profile on the observers of a module.
-
-
 @dataclass(frozen=True)
 class ApplyProfilePass(ModulePass):
     """Gives each `calib.observe` the range that the profile holds for its tensor.
@@ -214,7 +211,7 @@ def _matches(module: ModuleOp, profile: Profile, by_name: bool) -> list[Match]:
     if simplified:
         simplify(module)
         insert_observers(module)
-    functions = [f for f in module.walk() if isinstance(f, func.FuncOp) and not f.is_declaration]
+    functions = defined_functions(module)
     keyed = any(t.key for t in profile.tensors.values()) and not by_name
     found: list[list[Match]] = []
     for function in functions:

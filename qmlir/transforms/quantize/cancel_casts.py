@@ -6,8 +6,6 @@ removed: it restores every integer under every rounding contract. The exception 
 integer operator of a model file, such as a concatenation, which may not be plain changes of scale.
 """
 
-from dataclasses import dataclass
-
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
@@ -26,7 +24,6 @@ from qmlir.policies.legality import target_of
 from qmlir.transforms.quantize.quantize_ops import change_of_scale, decide_quantized
 
 
-@dataclass(frozen=True)
 class CancelCastsPass(ModulePass):
     """Removes pairs of casts that undo each other, and turns a change of scale into `nn.requantize`.
 

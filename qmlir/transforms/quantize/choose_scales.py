@@ -35,6 +35,7 @@ from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.target import Target
 from qmlir.ir.interfaces import Array, element_of, shape_of, tensor_type
+from qmlir.ir.signature import defined_functions
 from qmlir.ir.verify import SCALES
 from qmlir.numerics.schemas import (
     SMALLEST_SCALE,
@@ -80,7 +81,7 @@ class ChooseScalesPass(QuantConfig, ModulePass):
         target = target_of(ctx)
         recipe = self.recipe()
         recipe.check(self.name)
-        for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
+        for function in defined_functions(op):
             if self.schema == "symmetric_with_power2_scale":
                 function.attributes[SCALES] = PowerOfTwoAttr()
             _Chooser(recipe, target, function.body.block).run()

@@ -10,8 +10,6 @@ An average pool has one scale for operand and result. If the model gives the res
 is first rewritten as a depthwise convolution with equal weights, which rounds only once.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType, i8
@@ -41,7 +39,6 @@ from qmlir.transforms.quantize.spelled_functions import (
 )
 
 
-@dataclass(frozen=True)
 class FoldQDQPass(ModulePass):
     """Turns float operations between casts into operations on quantized types: simplify, move-casts, quantize-ops etc.
 
@@ -64,7 +61,6 @@ class FoldQDQPass(ModulePass):
             step.apply(ctx, op)
 
 
-@dataclass(frozen=True)
 class GatherCastsPass(ModulePass):
     """Moves the casts of an imported network next to the operations that compute.
 

@@ -12,7 +12,6 @@ A dequantize cast only ever sinks, a quantize cast only ever rises, and each cas
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
@@ -36,7 +35,6 @@ from qmlir.numerics import fixed_point
 from qmlir.transforms.quantize.on_floats import is_on_floats
 
 
-@dataclass(frozen=True)
 class MoveCastsPass(ModulePass):
     """Moves dequantize casts below data movement, and quantize casts above it.
 

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
@@ -19,11 +18,11 @@ from qmlir.dialects.nn.movement import MovementOp
 from qmlir.errors import ProfileError
 from qmlir.ir.interfaces import Array, TensorOp, shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
+from qmlir.ir.signature import defined_functions
 from qmlir.transforms.quantize.recipes import argument_of
 from qmlir.transforms.quantize.separate_slices import sliced_function
 
 
-@dataclass(frozen=True)
 class InsertObserversPass(ModulePass):
     """Puts a `calib.observe` after each f32 activation: arguments and results of operations that compute.
 
@@ -48,7 +47,7 @@ class InsertObserversPass(ModulePass):
 def insert_observers(module: ModuleOp) -> None:
     """Puts an observer on each f32 activation of a module that has elements and no observer yet."""
     taken = {o.tensor.data for o in observers(module)}
-    for function in (f for f in module.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
+    for function in defined_functions(module):
         _observe_block(function.body.block, taken)
 
 
@@ -144,7 +143,6 @@ def _hash(*parts: str) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True)
 class ObserversToResultsPass(ModulePass):
     """Appends each observed tensor to the function's results, in program order, and removes the observers.
 
@@ -159,7 +157,7 @@ class ObserversToResultsPass(ModulePass):
     name = "observers-to-results"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
+        for function in defined_functions(op):
             observers = [o for o in function.body.block.ops if isinstance(o, ObserveOp)]
             end = function.body.block.last_op
             assert isinstance(end, func.ReturnOp)

@@ -163,8 +163,13 @@ def _symmetric(
 ) -> schemas.StoredBias:
     """Stores a bias in the finest steps in which it fits, but in no finer steps than the accumulator's.
 
-    For targets that shift it left (`moved`), the steps are the accumulator's times a power of two, the same for all
-    channels.
+    Args:
+        real: The bias as real numbers.
+        schema: Decides whether the scales must be powers of two.
+        precision: The storage of the integers.
+        steps: The accumulator's step of each channel, or of all channels.
+        moved: Whether the target shifts the stored bias left into the accumulator. The steps are then the accumulator's
+            times one power of two for all channels.
     """
     limit = RANGES[precision][1]
     parts = np.abs(real.reshape(len(steps), -1)).max(axis=1, initial=0.0)

@@ -7,10 +7,8 @@ elsewhere, and a `#qmlir.decision` on every operation. Weights become stored int
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import func
 from xdsl.dialects.builtin import AnyFloat, Float32Type, ModuleOp, TensorType, UnitAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -38,6 +36,7 @@ from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of, tensor_type
 from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import replace
+from qmlir.ir.signature import defined_functions
 from qmlir.ir.types import element_type
 from qmlir.ir.weights import WeightsAttr
 from qmlir.policies.ledger import decide, deciding_operations, decision_of
@@ -72,7 +71,6 @@ from qmlir.transforms.quantize.recipes import (
 from qmlir.transforms.quantize.side_by_side import UNROUNDED
 
 
-@dataclass(frozen=True)
 class QuantizeOpsPass(ModulePass):
     """Turns `dcast → operation → qcast` into an operation on quantized types where the target computes it in integers.
 
@@ -92,7 +90,7 @@ class QuantizeOpsPass(ModulePass):
         for operation in list(deciding_operations(op)):
             folding.decide(operation)
         _erase_unused(op)
-        for function in (f for f in op.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
+        for function in defined_functions(op):
             _decide_other_floats(function.body.block)
             if stores_signed(function, runtime_of(op)):
                 _decide_as_signed(function.body.block)

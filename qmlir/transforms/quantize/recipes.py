@@ -36,7 +36,7 @@ def float_input(argument: BlockArgument) -> SSAValue | None:
 
 
 def argument_of(value: SSAValue) -> BlockArgument | None:
-    """The argument whose f32 value the given value is; None if the value is no input."""
+    """The function argument that a value holds in f32, directly or through a cast from half precision; else None."""
     if isinstance(value, BlockArgument):
         return value
     op = value.owner

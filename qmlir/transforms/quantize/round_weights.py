@@ -304,8 +304,6 @@ def descended(start: Array, targets: Array, form: Array, limits: tuple[int, int]
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# `round-weights`: rounds weights together, so that their errors cancel on the data that a layer reads.
-#
 # The nearest integer is the best choice for a single weight. But the inputs of a sum vary together, so other weights
 # can make up for the error of a weight. What counts is the error of the sums over calibration data,
 #

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -28,6 +27,7 @@ from qmlir.dialects.quant.rules import FixedScale
 from qmlir.dialects.target import Target
 from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import set_names
+from qmlir.ir.signature import defined_functions
 from qmlir.policies.legality import target_of
 from qmlir.policies.quant_config import QuantConfig, Recipe
 from qmlir.transforms.quantize.recipes import Recipes
@@ -70,7 +70,7 @@ def separate_slices(module: ModuleOp, recipe: Recipe, target: Target) -> None:
             it a range or parameters.
         target: The target that the network is compiled for. A function that stays float on it stays where it is.
     """
-    for function in (f for f in module.walk() if isinstance(f, func.FuncOp) and not f.is_declaration):
+    for function in defined_functions(module):
         _separate(function.body.block, Recipes(function.body.block, recipe, target))
 
 

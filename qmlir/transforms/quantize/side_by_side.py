@@ -26,7 +26,7 @@ from qmlir.errors import FileError, OptionError, PipelineError, QmlirWarning
 from qmlir.ir.context import QmlirContext
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.passes import option
-from qmlir.ir.signature import Signature, signature_of
+from qmlir.ir.signature import Signature, defined_functions, signature_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.profiles.profile import require_finite
 
@@ -196,7 +196,7 @@ def some_samples(module: ModuleOp, samples: Samples) -> list[list[Array]]:
 
 def network_of(module: ModuleOp) -> func.FuncOp:
     """The network's function: the first that is not private."""
-    functions = [f for f in module.walk() if isinstance(f, func.FuncOp) and not f.is_declaration]
+    functions = defined_functions(module)
     return next((f for f in functions if f.sym_visibility is None), functions[0])
 
 

@@ -379,8 +379,6 @@ def _along(weights: Array | None, axis: int, shape: Sequence[int]) -> Array | No
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Patterns that replace a function that a quantized model spells out as several operators by one operation.
-#
 # ONNX lacks some operations of nn, so its exporter writes
 #
 #     x · sigmoid(alpha · x)           nn.swish

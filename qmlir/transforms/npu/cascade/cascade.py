@@ -13,7 +13,6 @@ from itertools import combinations
 from math import inf, prod
 
 from xdsl.context import Context
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
@@ -24,6 +23,7 @@ from qmlir.dialects import qint
 from qmlir.dialects.npu import HostOp, LayerOp
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.passes import option
+from qmlir.ir.signature import defined_functions
 from qmlir.transforms.npu.cascade.bands import Bands, rows_of, runs, split
 from qmlir.transforms.npu.cascade.residency import LayerCosts, Stays, Tensor, put
 from qmlir.transforms.npu.tile.aliases import ELEMENTWISE, first_of, home_of, joins
@@ -215,7 +215,7 @@ class NPUCascadePass(ModulePass):
         if memory is None:
             return
         costs = LayerCosts(device, Engines.of(device), memory)
-        for function in [f for f in op.body.block.ops if isinstance(f, func.FuncOp) and not f.is_declaration]:
+        for function in defined_functions(op):
             stays = _chosen(function.body.block, costs)
             _write(fuse_rows(stays) if self.bands else stays)
 

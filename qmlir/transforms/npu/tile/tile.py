@@ -24,7 +24,7 @@ from qmlir.dialects.npu import BufferOp, CallOp, HostOp, LayerOp, PortAttr
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import shape_of
-from qmlir.ir.signature import signature_of
+from qmlir.ir.signature import defined_functions, signature_of
 from qmlir.isa.commands import End
 from qmlir.transforms.npu.cascade.residency import address_of, put_rests, rest_of
 from qmlir.transforms.npu.tile.aliases import begins_at, joins, operations_of
@@ -45,7 +45,7 @@ class NPUTilePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         """Rewrites the functions that hold layers."""
         device = device_of(op)
-        for function in [f for f in op.body.block.ops if isinstance(f, func.FuncOp) and not f.is_declaration]:
+        for function in defined_functions(op):
             if any(isinstance(o, LayerOp | HostOp) for o in function.body.block.ops):
                 _Tiling(op, function, device).run()
 
