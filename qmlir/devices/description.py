@@ -342,8 +342,8 @@ def _check_queue(queue: Queue, device: Device) -> None:
             raise broken(f"queue {queue.id}: there is no memory {memory}; {near_misses(memory, known) or 'add it'}")
     others = [q.id for q in device.queue if q.id != queue.id]
     if queue.shares_bus_with is not None and queue.shares_bus_with not in others:
-        remedy = near_misses(queue.shares_bus_with, others) or ""
-        raise broken(f"queue {queue.id}: there is no other queue {queue.shares_bus_with}; {remedy}")
+        near = near_misses(queue.shares_bus_with, others) or f"there are {', '.join(others) or 'none'}"
+        raise broken(f"queue {queue.id}: there is no other queue {queue.shares_bus_with}; {near}")
     needed = {
         "dma": ("from", "to", "bytes_per_cycle"),
         "vector": ("elements_per_cycle",),

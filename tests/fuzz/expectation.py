@@ -45,6 +45,7 @@ CLIPPING = {"kl", "kl_tvm", "aciq", "moving_average"}
 """Calibrations that may cut off what they like."""
 
 JUMPING = {"Mod", "Floor", "Ceil", "Round", "Sign", "Cast", "CastLike", "Hardmax", "Shrink", "ThresholdedRelu", "Where",
+           "Binarizer",
            "TopK", "MaxUnpool", "QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "QGemm",
            *(key.rpartition(".")[2] for key in (*ON_INTEGERS, *QUANT))}  # fmt: skip
 """Operators whose results jump: which values are near a jump no few draws tell."""

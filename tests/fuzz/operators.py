@@ -104,6 +104,11 @@ def _shrink(d: Drawing, operator: str) -> None:
     d.add(operator, d.pick(), bias=d.choice([None, 0.2]), lambd=d.choice([None, 0.3]))
 
 
+@draws("ai.onnx.ml.Binarizer")
+def _binarizer(d: Drawing, operator: str) -> None:
+    d.add(operator, d.pick(), threshold=d.choice([None, 0.3, -0.2]))
+
+
 @draws("Gelu")
 def _gelu(d: Drawing, operator: str) -> None:
     d.add(operator, d.pick(), approximate=d.choice([None, "tanh"]))

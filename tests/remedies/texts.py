@@ -21,6 +21,8 @@ def _expressions(tree: ast.AST) -> Iterator[ast.expr]:
         match node:
             case ast.keyword(arg="remedy"):
                 yield node.value
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if HOLDS_A_REMEDY.fullmatch(name):
+                yield value
             case ast.Assign(targets=targets) if any(HOLDS_A_REMEDY.fullmatch(ast.unparse(t)) for t in targets):
                 yield node.value
             case ast.Assign(targets=[ast.Tuple(elts=names)], value=ast.Tuple(elts=values)):

@@ -27,30 +27,29 @@ from qmlir.lowering.qint_to_tosa import contraction, elementwise, movement, redu
 from qmlir.lowering.qint_to_tosa.tensors import TosaCode
 from qmlir.lowering.qint_to_tosa.version_0_80 import respell
 
-ROUNDS_OTHERWISE = "load the model with numerics=default, or lower it with --qint-to-linalg"
-OTHER_EXPORT = "lower it with --qint-to-linalg"
-
-INEXPRESSIBLE: Mapping[type[Operation], tuple[str, str]] = {
-    qint.RescaledAddOp: ("rounds each operand by itself, which is not written in tosa", ROUNDS_OTHERWISE),
-    qint.FloatAddOp: ("has no exact form in tosa, which has no fused multiply-add of floats", ROUNDS_OTHERWISE),
-    qint.InterpolateOp: ("rounds a mean {rounding}, in a way that is not written in tosa", ROUNDS_OTHERWISE),
-    qint.DivOp: ("multiplies by a reciprocal in 64 bits, and tosa has no integers so wide", OTHER_EXPORT),
-    qint.L2NormalizationOp: ("divides by a root in 64 bits, and tosa has no integers so wide", OTHER_EXPORT),
-    qint.SoftmaxOp: (
-        "divides by a sum of 64 bits, and tosa divides integers of 32 only",
-        f"{OTHER_EXPORT}, or leave the softmax to what reads the scores",
-    ),
-    qint.LogSoftmaxOp: (
-        "takes the logarithm of a sum of 64 bits, and tosa has no integers so wide",
-        f"{OTHER_EXPORT}, or leave it to what reads the scores",
-    ),
+INEXPRESSIBLE: Mapping[type[Operation], str] = {
+    qint.RescaledAddOp: "rounds each operand by itself, which is not written in tosa",
+    qint.FloatAddOp: "has no exact form in tosa, which has no fused multiply-add of floats",
+    qint.InterpolateOp: "rounds a mean {rounding}, in a way that is not written in tosa",
+    qint.DivOp: "multiplies by a reciprocal in 64 bits, and tosa has no integers so wide",
+    qint.L2NormalizationOp: "divides by a root in 64 bits, and tosa has no integers so wide",
+    qint.SoftmaxOp: "divides by a sum of 64 bits, and tosa divides integers of 32 only",
+    qint.LogSoftmaxOp: "takes the logarithm of a sum of 64 bits, and tosa has no integers so wide",
 }
-"""Operation that TOSA cannot express exactly → the reason and the remedy; {rounding} is the operation's property."""
+"""Operation that TOSA cannot express exactly → the reason; {rounding} is the operation's property."""
+
+ROUNDING_REMEDY = "load the model with numerics=default, or lower it with --qint-to-linalg"
+OTHER_REMEDIES: Mapping[type[Operation], str] = {
+    qint.DivOp: "lower it with --qint-to-linalg",
+    qint.L2NormalizationOp: "lower it with --qint-to-linalg",
+    qint.SoftmaxOp: "lower it with --qint-to-linalg, or leave the softmax to what reads the scores",
+    qint.LogSoftmaxOp: "lower it with --qint-to-linalg, or leave it to what reads the scores",
+}
 
 
 def _refuse(code: TosaCode, op: Operation, *operands: SSAValue) -> NoReturn:
-    need, remedy = INEXPRESSIBLE[type(op)]
-    code.refuse(need.format(rounding=op.rounding.data if isinstance(op, qint.InterpolateOp) else ""), remedy=remedy)
+    need = INEXPRESSIBLE[type(op)].format(rounding=op.rounding.data if isinstance(op, qint.InterpolateOp) else "")
+    code.refuse(need, remedy=OTHER_REMEDIES.get(type(op), ROUNDING_REMEDY))
 
 
 RULES: Registry[Rule] = Registry(
