@@ -9,10 +9,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from qmlir.ir.context import QmlirContext
 from qmlir.ir.passes import PassPipeline
 from qmlir.ir.source import SourceError
 from qmlir.ir.verify import verification_errors
@@ -61,7 +61,7 @@ class Watch:
 
 
 def run_pass(
-    ctx: Context, module: ModuleOp, each: ModulePass, *, watch: Watch, stopwatch: Stopwatch, verify: bool
+    ctx: QmlirContext, module: ModuleOp, each: ModulePass, *, watch: Watch, stopwatch: Stopwatch, verify: bool
 ) -> list[SourceError]:
     """Runs one pass on `module`, in place, then verifies the module.
 
@@ -84,7 +84,7 @@ def run_pass(
 
 
 def _run_pipeline(
-    ctx: Context, module: ModuleOp, each: PassPipeline, *, watch: Watch, stopwatch: Stopwatch, verify: bool
+    ctx: QmlirContext, module: ModuleOp, each: PassPipeline, *, watch: Watch, stopwatch: Stopwatch, verify: bool
 ) -> list[SourceError]:
     """Runs the passes of a pass that is made of passes; it is dumped as a whole if the user names it."""
     if each.name in watch.before:

@@ -262,7 +262,7 @@ def _is_narrow(op: Operation) -> bool:
 
 
 def _has_constants(op: Operation) -> bool:
-    """Whether weights and bias are constants."""
+    """Whether the weights and the bias of an operation are constants; true of an operation that has none."""
     return not isinstance(op, WeightedOp) or all(isinstance(v.owner, nn.ConstantOp) for v in op.operands[1:])
 
 

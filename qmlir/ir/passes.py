@@ -165,12 +165,13 @@ class PassPipeline(ModulePass):
     """A pass made of passes, which drivers run one by one: they verify and dump the IR between them."""
 
     @abstractmethod
-    def steps(self, ctx: Context, module: ModuleOp) -> Iterator[ModulePass]:
+    def steps(self, ctx: QmlirContext, module: ModuleOp) -> Iterator[ModulePass]:
         """The passes in order; each is asked for when the pass before has run, so it may depend on the module then."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for step in self.steps(ctx, op):
-            step.apply(ctx, op)
+        own = ctx if isinstance(ctx, QmlirContext) else make_context()  # the passes hand facts on through it
+        for step in self.steps(own, op):
+            step.apply(own, op)
 
 
 class Pipeline:

@@ -54,21 +54,22 @@ class QuantizePass(QuantConfig, PassPipeline):
     data: str = option("", "samples to round weights, correct biases and choose scales on: a .npy or an .npz file")
     fail_on_float: bool = option(False, "refuse if an operation stays float, with the reason of each")
 
-    def steps(self, ctx: Context, module: ModuleOp) -> Iterator[ModulePass]:
-        assert isinstance(ctx, QmlirContext)
+    def steps(self, ctx: QmlirContext, module: ModuleOp) -> Iterator[ModulePass]:
         held = ctx.policy
         ctx.policy = policy = held if isinstance(held, Policy) else policy_of(self.policy, self.rules)
-        config = policy.config(self)
-        config.recipe().check(self.name)
-        given = {**config.options(), "data": self.data}
-        for name in pipeline(self.name):
-            step = pass_class(name)
-            options = {key: value for key, value in given.items() if key in step.__dataclass_fields__}
-            if name == ApplyProfilePass.name:
-                options = {"file": self.profile}
-            if self._is_due(step, ctx, module):
-                yield configured_pass(name, options)
-        ctx.policy = held
+        try:
+            config = policy.config(self)
+            config.recipe().check(self.name)
+            given = {**config.options(), "data": self.data}
+            for name in pipeline(self.name):
+                step = pass_class(name)
+                options = {key: value for key, value in given.items() if key in step.__dataclass_fields__}
+                if name == ApplyProfilePass.name:
+                    options = {"file": self.profile}
+                if self._is_due(step, ctx, module):
+                    yield configured_pass(name, options)
+        finally:
+            ctx.policy = held
 
     def _is_due(self, step: type[ModulePass], ctx: QmlirContext, module: ModuleOp) -> bool:
         """Whether a pass has something to do, for the options and the module as the passes before have left it."""

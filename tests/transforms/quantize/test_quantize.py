@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType, i64
 
 import qmlir
@@ -14,9 +15,11 @@ from qmlir.dialects.nn import NN, ConstantOp, FullyConnectedOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp, is_float
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.errors import PipelineError, QmlirError, QmlirWarning
+from qmlir.ir.context import make_context
 from qmlir.numerics.schemas import SCHEMAS
 from qmlir.policies.ledger import decision_of, decisions
-from qmlir.policies.policy import Policy, Rule
+from qmlir.policies.policy import Policy, PolicyError, Rule
+from qmlir.transforms.quantize.quantize import QuantizePass
 from tests.graphs import Graph, graphs
 from tests.transforms.quantize.calibrated import (
     Array,
@@ -433,3 +436,21 @@ def test_an_empty_module_is_refused_and_a_network_that_returns_its_input_is_not(
         quantize(parsed("module {}"))
     same = parsed("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\nfunc.return %x : tensor<4xf32>\n}")
     assert str(quantize(same)) == str(same)
+
+
+def test_the_pass_runs_in_a_context_of_xdsl() -> None:
+    """It needs nothing of a `QmlirContext`, and leaves nothing behind in one, also where it refuses."""
+    text = """
+      func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+        calib.observe %x {name = "x", range = [-1.0, 1.0]} : tensor<4xf32>
+        %0 = nn.relu %x : tensor<4xf32> -> tensor<4xf32>
+        func.return %0 : tensor<4xf32>
+      }"""
+    plain, own = parsed(text), parsed(text)
+    QuantizePass(rules="kind=relu keep-float=true").apply(Context(), plain)
+    context = make_context()
+    QuantizePass(rules="kind=relu keep-float=true").apply(context, own)
+    assert str(plain) == str(own)
+    with pytest.raises(PolicyError):
+        QuantizePass(rules="kind=conv9 precision=int16").apply(context, parsed(text))
+    assert context.policy is None
