@@ -58,6 +58,14 @@ func.func @histogram(%x: tensor<2xf32>) {
 
 // -----
 
+func.func @histogram_beyond_64_bits(%x: tensor<2xf32>) {
+  // expected-error@+1 {{the counts of a histogram are signed 64-bit integers}}
+  calib.observe %x {name = "x", histogram = #calib.histogram<k = 0, first = 0, counts = [9223372036854775808]>} : tensor<2xf32>
+  func.return
+}
+
+// -----
+
 func.func @bytes_that_are_no_text(%x: tensor<2xf32>) {
   // expected-error@+1 {{should be of base attribute string}}
   calib.observe %x {name = "\FF\00"} : tensor<2xf32>

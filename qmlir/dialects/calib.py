@@ -9,6 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import (
     AnyFloat,
     ArrayAttr,
+    BytesAttr,
     DenseArrayBase,
     FloatAttr,
     IntAttr,
@@ -61,8 +62,8 @@ class HistogramAttr(ParametrizedAttribute):
     @staticmethod
     def of(exponent: int, first: int, counts: Sequence[int] | Int64s) -> "HistogramAttr":
         """Builds the attribute from plain numbers: the exponent k, the index of the first bin, and the counts."""
-        held = DenseArrayBase.from_list(i64, [int(c) for c in counts])
-        return HistogramAttr(IntAttr(exponent), IntAttr(first), held)
+        held = BytesAttr(np.asarray(counts, "<i8").tobytes())  # from_list checks and packs each number by itself
+        return HistogramAttr(IntAttr(exponent), IntAttr(first), DenseArrayBase(i64, held))
 
     def histogram(self) -> Histogram:
         """Returns the histogram as plain data."""
@@ -91,6 +92,8 @@ class HistogramAttr(ParametrizedAttribute):
             parser.parse_punctuation(",")
             field("counts")
             counts = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_integer)
+        if any(not -(1 << 63) <= count < 1 << 63 for count in counts):
+            parser.raise_error("the counts of a histogram are signed 64-bit integers")
         return cls.of(exponent, first, counts).parameters
 
     def print_parameters(self, printer: Printer) -> None:
