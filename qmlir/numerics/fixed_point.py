@@ -144,17 +144,24 @@ def dequantize(q: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, dtype:
     return _blockwise(formula, np.asarray(q), np.asarray(scale, np.float64), np.asarray(zero_point, np.int64))
 
 
-BLOCK = 1 << 14
-"""Elements that are computed at a time by single parameters: their intermediate values stay in the cache."""
+BLOCK = 1 << 16
+"""Elements that are computed at a time, at most where rows are shorter: their intermediate values stay in the cache."""
 
 
 def _blockwise(formula: Quantize | Dequantize, x: Array, *parameters: Array) -> Array:
-    """The formula of an array and parameters that broadcast against it."""
-    if x.size <= BLOCK or any(p.size > 1 for p in parameters):
+    """The formula of an array and parameters that broadcast against it, some rows of the array at a time."""
+    if x.size <= BLOCK:
         return formula(*map(Lanes, (x, *parameters))).array
-    numbers, flat = [Lanes(p.reshape(())) for p in parameters], x.reshape(-1)
-    blocks = [formula(Lanes(flat[at : at + BLOCK]), *numbers).array for at in range(0, x.size, BLOCK)]
-    return np.concatenate(blocks).reshape(x.shape)
+    shape = x.shape
+    if all(p.size == 1 for p in parameters):
+        x, parameters = x.reshape(-1, 1), tuple(p.reshape(1) for p in parameters)
+    along = [p.reshape((1,) * (x.ndim - p.ndim) + p.shape) for p in parameters]
+    step = max(1, BLOCK // max(1, math.prod(x.shape[1:])))
+    blocks = [
+        formula(Lanes(x[at : at + step]), *(Lanes(p[at : at + step] if len(p) > 1 else p) for p in along)).array
+        for at in range(0, len(x), step)
+    ]
+    return np.concatenate(blocks).reshape(shape)
 
 
 # A real multiplier as integers.

@@ -56,6 +56,28 @@ def test_per_axis_parameters_broadcast() -> None:
     assert fixed_point.dequantize(q, scale, zero_point).tolist() == x.tolist()
 
 
+@pytest.mark.parametrize(
+    ("shape", "of_scale"),
+    [
+        ((70, 1001), ()),  # one scale, and more elements than a block has
+        ((70, 1001), (70, 1)),  # a scale for each row, some rows a block
+        ((70, 1001), (1001,)),  # a scale for each column, the same in all blocks
+        ((2, 70_000), (2, 1)),  # rows longer than a block
+        ((3, 70, 11, 31), (1, 70, 1, 1)),
+        ((0, 70_000), (1, 70_000)),
+    ],
+)
+def test_large_arrays_are_computed_in_blocks(shape: tuple[int, ...], of_scale: tuple[int, ...]) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=shape).astype(np.float32)
+    scale, zero_point = rng.uniform(0.01, 0.1, of_scale), rng.integers(-128, 128, of_scale)
+    q = fixed_point.quantize(x, scale, zero_point, *INT8, np.int8)
+    np.testing.assert_array_equal(q, np.clip(np.rint(x.astype(np.float64) / scale) + zero_point, *INT8), strict=False)
+    assert (q.shape, q.dtype) == (shape, np.int8)
+    real = fixed_point.dequantize(q, scale, zero_point)
+    np.testing.assert_array_equal(real, ((q.astype(np.int64) - zero_point) * scale).astype(np.float32), strict=True)
+
+
 @given(st.integers(-(2**31), 2**31 - 1), st.integers(-128, 127), st.floats(2.0**-60, 2.0**60, width=32))
 def test_dequantize(q: int, zero_point: int, scale: float) -> None:
     got = fixed_point.dequantize(np.array([q], np.int32), scale, zero_point)

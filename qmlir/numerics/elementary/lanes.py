@@ -82,6 +82,10 @@ N = TypeVar("N", bound=Arithmetic)
 """The type of numbers in a formula: `Lanes`, or `Value` of codegen/value.py."""
 
 
+_SIGNALLING = {np.add, np.subtract, np.multiply, np.divide}
+"""Functions for which numpy warns of floats that overflow, underflow or are not numbers."""
+
+
 class Lanes:
     """A numpy array with an element type of the loops level: a float, a signless integer, or i1."""
 
@@ -102,8 +106,11 @@ class Lanes:
         return self.array.dtype.kind not in "ib"
 
     def _with(self, function: Callable[[Array, Array], Any], other: "Lanes | float") -> "Lanes":
+        operands = self.array, self.same(other).array
+        if function not in _SIGNALLING or self.array.dtype.kind != "f":  # errstate takes longer than a short array
+            return Lanes(function(*operands))
         with np.errstate(all="ignore"):
-            return Lanes(np.asarray(function(self.array, self.same(other).array)))
+            return Lanes(function(*operands))
 
     def _unsigned(self) -> Array:
         return self.array.view(f"u{self.array.itemsize}")
