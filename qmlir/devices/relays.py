@@ -161,7 +161,10 @@ class _Relays:
 
 
 def _numbered(nodes: Sequence[_Node], device: Device) -> list[_Node]:
-    """The nodes in order, without redundant waits; relays take over waits beyond the most that a command may have."""
+    """The nodes in order, without waits that other waits imply.
+
+    A command with more waits than the device allows gets relays: commands before it that wait in its place.
+    """
     numbering = _Numbering(device)
     return [numbered for node in nodes for numbered in numbering.add(node)]
 

@@ -283,7 +283,11 @@ MOVED = (
 
 
 def _moved(form: Callable[[Any, Values], None]) -> Callable[[Operation, StoredValues], None]:
-    """Returns a form on real values, applied to stored integers; raises NoOperator if the quantized types differ."""
+    """Returns the writer of a data movement for stored integers, which raises NoOperator if the quantized types differ.
+
+    Args:
+        form: The writer for real values; it moves stored integers of one quantized type just as well.
+    """
 
     def move(op: Operation, values: StoredValues) -> None:
         if len({uniform(value) for value in data_values(op)}) != 1:

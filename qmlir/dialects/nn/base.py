@@ -64,7 +64,7 @@ class Elements(Flag):
 
     @staticmethod
     def of(element: Attribute) -> "Elements":
-        """The kind of an element type; `Elements(0)` for a storage-only type."""
+        """The kind of an element type; `Elements(0)`, no kind, for a type that is moved but not computed with."""
         match element:
             case UniformType():
                 return Elements.QUANTIZED

@@ -188,7 +188,7 @@ class ContractionBehind:
 
     @property
     def operations(self) -> list[Operation]:
-        """The operations that a rewrite of the value absorbs."""
+        """The operations that a rewrite erases when it folds something into the contraction: itself and the reshape."""
         return [self.contraction.op, *([] if self.reshape is None else [self.reshape])]
 
     def moved(self, new: list[Operation]) -> list[Operation]:

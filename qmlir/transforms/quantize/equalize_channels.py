@@ -146,7 +146,7 @@ def _pair(writer: WeightedOp) -> ChannelPair | None:
 
 
 def contraction_sums(block: Block) -> list[ContractionSum]:
-    """The sums of a network, in order."""
+    """The contractions of a network whose results meet in an addition or a concatenation, in program order."""
     met: set[SSAValue] = set()
     sums: list[ContractionSum] = []
     for op in block.ops:

@@ -136,6 +136,6 @@ def domain_clamp(op: Operation) -> Operation | None:
 
 
 def argument_of(op: Operation, operand: SSAValue) -> SSAValue:
-    """The operand that an operation on stored integers reads: not a clamp to its domain, but the value clamped."""
+    """The operand that the integer form reads; a clamp to the operation's domain is skipped, since tables clamp."""
     clamp = domain_clamp(op)
     return operand if clamp is None else clamp.operands[0]

@@ -107,7 +107,10 @@ def decide_quantized(op: Operation, target: Target) -> None:
 
 
 def _decide_as_signed(block: Block) -> None:
-    """Records the decisions about integer operations again, for a file that stores unsigned bytes as signed bytes."""
+    """Records integer decisions again, for a .tflite file that stores all bytes as signed bytes.
+
+    Which kernels LiteRT has, and so how operations round, depends on the bytes that the file stores.
+    """
     for op in block.ops:
         decision = decision_of(op)
         if decision is not None and (decision.outcome.data, decision.code.data) == ("quantized", "integer"):

@@ -214,7 +214,11 @@ class SideBySide:
 
     @on_one_thread
     def run(self, *steps: Step) -> int:
-        """Evaluates the block up to its last contraction, with steps at each; returns how many contractions changed."""
+        """Evaluates the block up to its last contraction; each contraction first takes the steps, which may change it.
+
+        Returns:
+            The number of contractions that a step changed.
+        """
         operations = list(self.block.ops)
         contractions = [i for i, op in enumerate(operations) if isinstance(op, WeightedOp)]
         changed = 0
