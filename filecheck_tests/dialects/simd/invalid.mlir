@@ -29,7 +29,16 @@ func.func @dot_c3(%acc: vector<8xi32>, %a: vector<8xi16>) {
 
 // C1: values are 1-D vectors
 func.func @mul_shift_round_c1(%a: vector<2x4xi32>) {
-  // expected-error@+1 {{operands must be 1-D vectors, got vector<2x4xi32>}}
+  // expected-error@+1 {{operands must be 1-D vectors with an even number of lanes, got vector<2x4xi32>}}
   %0 = simd.mul_shift_round %a, %a, %a : vector<2x4xi32>
+  func.return
+}
+
+// -----
+
+// C1: with an even number of lanes
+func.func @mul_shift_round_c1_lanes(%a: vector<3xi32>) {
+  // expected-error@+1 {{operands must be 1-D vectors with an even number of lanes, got vector<3xi32>}}
+  %0 = simd.mul_shift_round %a, %a, %a : vector<3xi32>
   func.return
 }

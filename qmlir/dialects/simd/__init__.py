@@ -77,9 +77,9 @@ class MulShiftRoundOp(IRDLOperation):
 
     The product is exact in 64 bits, and the shift is arithmetic: a single rounding, half up.
 
-    (C1) operands and result are one type, a 1-D vector of i32.
+    (C1) operands and result are one type, a 1-D vector of i32 with an even number of lanes.
 
-    `shift` must lie in [−31, 30]; the result for other values is undefined.
+    `shift` must lie in [−31, −1], so that the result has at most 31 bits; the result for other values is undefined.
     """
 
     name = "simd.mul_shift_round"
@@ -98,15 +98,14 @@ class MulShiftRoundOp(IRDLOperation):
         super().__init__(operands=[a, multiplier, shift], result_types=[a.type])
 
     def verify_(self) -> None:
-        if _lanes(self.a.type) is None:  # C1
-            raise VerifyException(f"operands must be 1-D vectors, got {self.a.type}")
+        if (_lanes(self.a.type) or 1) % 2:  # C1
+            raise VerifyException(f"operands must be 1-D vectors with an even number of lanes, got {self.a.type}")
 
     @staticmethod
     def evaluate(a: Array, multiplier: Array, shift: Array) -> Array:
         """Computes the result: a, multiplier and shift int32 [n] → int32 [n]."""
         right = 31 - shift.astype("i8")
-        half = (right > 0) * (1 << (right - 1).clip(0))
-        return ((a.astype("i8") * multiplier.astype("i8") + half) >> right).astype("i4")
+        return ((a.astype("i8") * multiplier.astype("i8") + (1 << (right - 1))) >> right).astype("i4")
 
 
 SIMD = Dialect("simd", [DotI16PairsOp, MulShiftRoundOp])

@@ -246,13 +246,28 @@ def _joined(f: FunctionLowering, parts: list[SSAValue]) -> SSAValue:
 
 
 def _mul_shift_round(f: FunctionLowering, op: simd.MulShiftRoundOp) -> None:
-    wide = VectorType(i64, [lanes_of(f.value(op.a))])
-    a, multiplier, shift = (f.cast(llvm.SExtOp, value, wide) for value in f.values(op.operands))
-    right = f.binary(SubOp, f.splat(31, wide), shift, WRAP)
-    half = f.binary(ShlOp, f.splat(1, wide), f.binary(SubOp, f.splat(30, wide), shift, WRAP), WRAP)
-    product = f.binary(MulOp, a, multiplier, WRAP)
-    rounded = f.binary(llvm.AShrOp, f.binary(AddOp, product, half, WRAP), right)
-    f.define(op.result, f.cast(llvm.TruncOp, rounded, VectorType(i32, [lanes_of(a)])))
+    """Multiplies even and odd lanes by themselves, in place; the high halves of both sums are the lanes of the result.
+
+    Processors multiply the low halves of 64-bit lanes (vpmuldq), so the even lanes need no move, and the odd ones a
+    shift. The bits below the high halves only carry, so what is left of the shift to the right is one of 32-bit lanes.
+    """
+    a, multiplier, shift = f.values(op.operands)
+    lanes = lanes_of(a)
+    wide = VectorType(i64, [lanes // 2])
+    bits = f.splat(32, wide)
+    data = f.cast(llvm.BitcastOp, a, wide)
+    places = (f.binary(llvm.AShrOp, f.binary(ShlOp, data, bits, WRAP), bits), f.binary(llvm.AShrOp, data, bits))
+    sums: list[SSAValue] = []
+    for first, numbers in enumerate(places):
+        own = range(first, lanes, 2)
+        factor, drop = (f.cast(llvm.SExtOp, f.shuffle(v, v, own), wide) for v in (multiplier, shift))
+        half = f.binary(ShlOp, f.splat(1, wide), f.binary(SubOp, f.splat(30, wide), drop, WRAP), WRAP)
+        sums.append(f.binary(AddOp, f.binary(MulOp, numbers, factor, WRAP), half, WRAP))
+    even = f.binary(llvm.LShrOp, sums[0], bits)
+    odd = f.binary(llvm.AndOp, sums[1], f.splat(-1 << 32, wide))
+    high = f.cast(llvm.BitcastOp, f.binary(llvm.OrOp, even, odd), a.type)
+    rest = f.binary(SubOp, f.splat(-1, a.type), shift, WRAP)
+    f.define(op.result, f.binary(llvm.AShrOp, high, rest))
 
 
 RULES: Mapping[type[Operation], Rule] = {

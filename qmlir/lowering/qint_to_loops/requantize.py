@@ -13,13 +13,21 @@ from xdsl.ir import SSAValue
 
 from qmlir.codegen.kernel import Array, Epilogue, MainLowering
 from qmlir.codegen.value import Value
-from qmlir.dialects.qint.requantize import Requantization, RequantizeOp
+from qmlir.dialects.qint.requantize import Narrow, Requantization, RequantizeOp
 from qmlir.numerics.contracts import CONTRACTS
 
 
 def float_sum(a: Value, factor: Value, constant: Value) -> Value:
     """`contracts.float_sum` with its sum in f32, which rounds the exact sum once as well."""
     return (a.to(f32) * factor + constant).round_even()
+
+
+def packed(value: Value, narrow: Narrow) -> Value:
+    """`narrow` for i32 lanes of at most 31 bits and storage of 8 or 16 bits: processors saturate while they pack."""
+    most = 1 << 8 * narrow.storage.itemsize - 1
+    y = (value + narrow.zero_point).maximum(-most).minimum(most - 1).to(narrow.storage)
+    y = y if narrow.low == -most else y.maximum(narrow.low)
+    return y if narrow.high == most - 1 else y.minimum(narrow.high)
 
 
 FASTER: Mapping[str, Callable[..., Value]] = {"float_sum": float_sum}
@@ -30,11 +38,11 @@ FASTER: Mapping[str, Callable[..., Value]] = {"float_sum": float_sum}
 class Requantize(Epilogue):
     """The requantization of accumulators; the parameters are those of its contract.
 
-    shrinks   whether every shift is ≤ 0, so that the rescaled value of an i32 fits i32
+    halves    whether every shift is below 0, so that the rescaled value of an i32 has at most 31 bits
     """
 
     formula: Requantization
-    shrinks: bool
+    halves: bool
     parameters: int
 
     def __call__(self, x: Value, *parameters: Value) -> Value:
@@ -44,9 +52,10 @@ class Requantize(Epilogue):
         a, contract, narrow = self.formula.difference(accumulator), self.formula.contract, self.formula.narrow
         if contract in FASTER:
             return narrow(FASTER[contract](a, *parameters))
-        one_instruction = contract in ("single", "shift") and self.shrinks and narrow.fits_i32 and a.dtype.itemsize == 4
-        if one_instruction and a.lanes is not None:
-            return narrow(a.code.multiply_shift_round(a, *(p.spread(a.lanes) for p in parameters)))
+        halved = contract in ("single", "shift") and self.halves and a.dtype.itemsize == 4
+        if halved and a.lanes is not None and narrow.fits_i32:
+            rescaled = a.code.multiply_shift_round(a, *(p.spread(a.lanes) for p in parameters))
+            return packed(rescaled, narrow) if narrow.storage.itemsize < 4 else narrow(rescaled)
         return self.formula(accumulator, *parameters)
 
 
@@ -61,7 +70,7 @@ def requantization(state: MainLowering, op: RequantizeOp) -> tuple[Requantize, S
     if CONTRACTS[formula.contract].in_floats and not narrow.fits_i32:
         need = f"needs bounds below 2^30 under the contract {formula.contract}"
         state.refuse(op, need, got=f"[{narrow.low}, {narrow.high}]")
-    return Requantize(formula, max(op.shift.get_values()) <= 0, len(parameters)), parameters
+    return Requantize(formula, max(op.shift.get_values()) < 0, len(parameters)), parameters
 
 
 def fused_requantize(result: SSAValue) -> RequantizeOp | None:
