@@ -320,11 +320,13 @@ class Arithmetic(abc.ABC):
     """How a contraction multiplies and adds; implementations are frozen dataclasses.
 
     group    channels that one step multiplies; weights are [blocks, KH, KW, C' / group, lanes, group]
-    element  element type of the input that `step` reads, and so of a tile (see tile.py)
+    element  element type of the input that `step` reads, and so of a tile (packing.py)
+    sums     element type of the accumulators
     """
 
     group: int
     element: Attribute
+    sums: Attribute
 
     @property
     def keeps(self) -> bool:

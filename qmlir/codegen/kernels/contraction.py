@@ -4,7 +4,7 @@ Weights are packed in blocks of output channels, [blocks, KH · KW · C', lanes]
 tap is a position (kh, kw) of the window. One step multiplies one input channel (or a group of channels) of one tap by
 the weights of one block, for a few neighbouring outputs:
 
-    for a tile of an output row                          see tile.py; or straight from the input if that is dense
+    for a tile of an output row                          see packing.py; or straight from the input if that is dense
       for each block of output channels
         for a few outputs p of the tile
           acc[p] = start                                 vectors of output channels, in registers
@@ -37,8 +37,11 @@ from qmlir.codegen.value import Value
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.types import dtype_of, is_memref
 
-OUTPUTS = 4
-"""Outputs computed together: they share each load of weights, and their accumulators stay in registers."""
+ACCUMULATORS = 12
+"""Registers of 256 bits that accumulators take: 16 less those of a step's weights, data and products."""
+
+MOST_TOGETHER = 12
+"""The most outputs that are computed together."""
 
 CACHED_INPUT = 24 * 1024
 """Bytes of input that a tile may span if it is read in place: most of a first-level cache."""
@@ -81,6 +84,7 @@ class Contraction(Kernel):
     channels     input channels, padded to a multiple of the arithmetic's group
     groups       groups of a grouped convolution; each has its own blocks of output channels
     per_tile     neighbouring outputs of a row that are computed before the next outputs: their input stays in the cache
+    together     outputs computed at a time: they share each load of weights, and their accumulators stay in registers
     tile         geometry of the copied input; None to read the input in place, if it needs no preparation or padding
     x_batch,
     w_batch      broadcasts of a matrix product's batches; None if x has the result's batches, and w has no batches
@@ -95,6 +99,7 @@ class Contraction(Kernel):
     epilogue: Epilogue
     has_bias: bool
     per_tile: int
+    together: int
     tile: Tile | None
     x_batch: Broadcast | None = None
     w_batch: Broadcast | None = None
@@ -189,14 +194,15 @@ class _Body:
 
     def write_block(self, block: Value) -> None:
         """Writes all outputs of the tile for one block of output channels."""
-        code, count = self.code, self.count
-        together = min(OUTPUTS, count.known or OUTPUTS)
-        most = count - count % together
-        with code.loop(0, most, together, name="output") as output:
-            self.write_outputs(block, output, together)
-        if self.kernel.window.output[1] % together or self.kernel.per_tile % together:
-            with code.loop(most, count, name="output") as output:
-                self.write_outputs(block, output, 1)
+        kernel, code, count = self.kernel, self.code, self.count
+        most = count - count % kernel.together
+        with code.loop(0, most, kernel.together, name="output") as output:
+            self.write_outputs(block, output, kernel.together)
+        left = {size % kernel.together for size in (kernel.per_tile, kernel.window.output[1] % kernel.per_tile)} - {0}
+        if left:  # of whole tiles, and of the last tile of a row
+            step = left.pop() if len(left) == 1 else 1
+            with code.loop(most, count, step, name="output") as output:
+                self.write_outputs(block, output, step)
 
     def write_outputs(self, block: Value, output: Value, together: int) -> None:
         """Writes `together` neighbouring outputs, from `output` on, for one block of output channels."""
@@ -306,12 +312,14 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
         window = window.flattened()
     lanes = choose_lanes(task.outputs // task.groups)
     channels = window.channels + -window.channels % arithmetic.group
+    together = outputs_together(window.output[1], lanes, arithmetic.sums)
     tile = None
     as_is = arithmetic.keeps and _element(x) == arithmetic.element and channels == window.channels
     if window.padded_rows or window.padded_columns or not as_is:
-        tile = choose_tile(window, channels, arithmetic.element, OUTPUTS)
+        tile = choose_tile(window, channels, arithmetic.element, together)
         if tile is None:  # a tile would exceed the stack: prepare the whole input beforehand, in the arena
             x, window = prepare_image(state, f"{task.name}_input", window, channels, arithmetic, x)
+    per_tile = tile.outputs if tile else _dense_outputs(window, together)
     kernel = Contraction(
         task.name,
         window,
@@ -321,7 +329,8 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
         arithmetic,
         task.epilogue,
         task.bias is not None,
-        tile.outputs if tile else _dense_outputs(window),
+        per_tile,
+        min(together, per_tile),
         tile,
         task.x_batch,
         task.w_batch,
@@ -354,9 +363,15 @@ def _element(buffer: SSAValue) -> Attribute:
     return buffer.type.element_type
 
 
-def _dense_outputs(window: Window) -> int:
+def outputs_together(width: int, lanes: int, sums: Attribute) -> int:
+    """The outputs of a row of `width` to compute at a time: as many as registers hold, divided evenly."""
+    most = max(1, min(ACCUMULATORS * 256 // (lanes * 8 * dtype_of(sums).itemsize), MOST_TOGETHER))
+    return max(1, -(-width // -(-width // most))) if width else 1
+
+
+def _dense_outputs(window: Window, together: int) -> int:
     """The outputs per tile if the input is read in place: their input fits a first-level cache (`CACHED_INPUT`)."""
     of_one = window.extent[0] * window.strides[1] * window.channels * 4
-    most = max(1, CACHED_INPUT // (of_one * OUTPUTS)) * OUTPUTS
+    most = max(1, CACHED_INPUT // (of_one * together)) * together
     tiles = -(-window.output[1] // most)
-    return min(window.output[1], -(-window.output[1] // (tiles * OUTPUTS)) * OUTPUTS)
+    return min(window.output[1], -(-window.output[1] // (tiles * together)) * together)

@@ -28,6 +28,11 @@ class PlainArithmetic(Arithmetic):
     group: int = 1
     element: Attribute = f32
 
+    @property
+    def sums(self) -> Attribute:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The type of the elements."""
+        return self.element
+
     def prepare(self, x: Value) -> Value:
         return x
 
