@@ -50,8 +50,8 @@ def _insert(block: Block, value: SSAValue) -> None:
         block.add_op(value.op)
 
 
-LARGEST_KERNEL = 300
-"""Operations; kernels are loops, not unrolled code."""
+LARGEST_KERNEL = 1200
+"""Operations; kernels are loops around a few registers' worth of unrolled code, Winograd's the most."""
 
 
 def to_loops(module: ModuleOp) -> ModuleOp:

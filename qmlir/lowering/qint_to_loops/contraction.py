@@ -9,7 +9,7 @@ accumulated in i32; at the end the sum is widened to i64 and the bias is added.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from xdsl.dialects.builtin import i16, i32, i64
@@ -20,6 +20,7 @@ from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, MainLowering, Rule
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
 from qmlir.codegen.kernels.packing import Window, pack_columns, window_of
 from qmlir.codegen.kernels.windows import DepthwiseTask, TapArithmetic, lower_depthwise
+from qmlir.codegen.kernels.winograd import lower_winograd, suits
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.contraction import (
     Conv2DOp,
@@ -37,10 +38,7 @@ from qmlir.lowering.qint_to_loops.requantize import fused_requantize, per_channe
 
 @dataclass(frozen=True)
 class Integers(Arithmetic):
-    """Multiplies integers minus their zero point (`prepare` subtracts it); the sums start with the bias.
-
-    sums   element type of the accumulators
-    """
+    """Multiplies integers minus their zero point (`prepare` subtracts it); the sums start with the bias."""
 
     zero_point: int
     sums: Attribute = i32
@@ -233,7 +231,10 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         parameters,
         groups=groups,
     )
-    lower_contraction(state, task, result)
+    if suits(task, largest_difference(op.x, zero_point)):
+        lower_winograd(state, replace(task, name="qint_winograd"), result)
+    else:
+        lower_contraction(state, task, result)
 
 
 def _conv2d(state: MainLowering, op: Conv2DOp) -> None:

@@ -1,0 +1,322 @@
+"""Integer Winograd kernels: 3x3 convolutions of stride 1 with a quarter of the multiplications, exact to the last bit.
+
+F(4x4, 3x3) computes 4x4 outputs of a channel from 6x6 inputs d and 3x3 weights g (Lavin and Gray, 2016):
+
+    y = A^T [(G g G^T) ⊙ (B^T d B)] A
+
+summed over the input channels before the output transform, so that the products ⊙ are 36 matrix products, one for each
+place of the 6x6 transformed input: [tiles, C] · [C, O]. B and A hold integers; G holds fractions. `SCALES` are the
+least factors that make each row of G integer; row i of A^T's columns is multiplied by 24 / SCALES[i] in return:
+
+    (Â^T M Â) = 24² · y = 576 · y,   with Â^T = A^T · diag(24 / SCALES) and Ĝ = diag(SCALES) · G integer
+
+Why this is exact:
+
+* Data minus zero point lie in [−255, 255], so B^T d B lies within 100 · 255 = 25,500 (each row of B^T sums to at most
+  10 in magnitude), and fits i16. So do transformed weights, within 49 · 128 = 6,272.
+* All sums of products, and the output transform, are computed modulo 2^32, in any order, so overflow does no harm.
+* 576 · y = 9 · 64 · y, and 9 is odd: multiplied by its inverse modulo 2^32, the result is 64 · y modulo 2^32. If
+  |y| < 2^25, then 64 · y fits i32, and a shift by 6 bits gives y. The weights prove the bound (`suits`).
+
+Two kernels share the work. The first writes the transformed input, i16, to a buffer; the second multiplies a block of
+tiles by all weights, a block of output channels at a time, transforms, and finishes as other contractions do:
+
+    for tiles:                  for 16 channels:        V[p, tile, c] = (B^T d B)[p]          p = 0 … 35
+    for a block of tiles:       for 16 outputs:
+        for p:                      M[p, tile, o] = Σ_c V[p, tile, c] · U[p, c, o]             on the stack
+        for each tile:              y = finish(bias + (Â^T M Â) · 9⁻¹ >> 6)
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+from xdsl.dialects.builtin import MemRefType, i16, i32
+from xdsl.ir import SSAValue
+
+from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.kernel import STACK_LIMIT, Arithmetic, Array, Epilogue, Kernel, MainLowering
+from qmlir.codegen.kernels.contraction import Task, lower_contraction
+from qmlir.codegen.kernels.packing import Tile, Window, choose_tile, copy_pixels, pack_weights, pad_channels
+from qmlir.codegen.value import Value
+
+OUTPUTS, INPUTS = 4, 6
+"""Rows, and columns, of outputs that one tile computes, and of inputs that it reads."""
+
+PLANES = INPUTS * INPUTS
+"""The places of a transformed tile."""
+
+LANES = 16
+"""Channels of a vector: input channels of i16, and output channels of a block."""
+
+ROWS = 6
+"""Tiles multiplied together: they share each load of weights, and their sums stay in registers."""
+
+PADDING = 32
+"""Elements between the planes of V: planes a power of two apart would fall on the same lines of a cache."""
+
+SCALES = (4, 6, 6, 24, 24, 1)
+"""The factors that make the rows of G integer."""
+
+SCALED_G = np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]])
+"""diag(SCALES) · G."""
+
+INVERSE_OF_9 = pow(9, -1, 1 << 32)
+"""9⁻¹ modulo 2^32; it fits i32."""
+
+LIMIT = 1 << 25
+"""A bound of |y| for which 64 · y fits i32."""
+
+
+def of_input(d: Sequence[Value]) -> list[Value]:
+    """B^T d for six vectors of i16."""
+    d0, d1, d2, d3, d4, d5 = d
+    fours, twos = d4 - (d2 << 2), d3 - (d1 << 2)
+    rest, odd = d4 - d2, (d3 - d1) << 1
+    return [
+        (d0 << 2) - ((d2 << 2) + d2) + d4,
+        fours + twos,
+        fours - twos,
+        rest + odd,
+        rest - odd,
+        (d1 << 2) - ((d3 << 2) + d3) + d5,
+    ]
+
+
+def of_sums(m: Sequence[Value]) -> list[Value]:
+    """Â^T m for six vectors of i32; the columns of A^T are multiplied by 24 / SCALES = (6, 4, 4, 1, 1, 24)."""
+    m0, m1, m2, m3, m4, m5 = m
+    even, odd = (m1 + m2) << 2, (m1 - m2) << 2
+    far, skew = m3 + m4, m3 - m4
+    return [
+        (m0 << 2) + (m0 << 1) + even + far,
+        odd + (skew << 1),
+        even + (far << 2),
+        odd + (skew << 3) + (m5 << 4) + (m5 << 3),
+    ]
+
+
+def of_weights(weights: Array) -> Array:
+    """Transforms weights [O, 3, 3, C] to Ĝ g Ĝ^T, int16 [36, O, 1, 1, C]."""
+    transformed = np.einsum("ia,oabc,jb->ijoc", SCALED_G, weights.astype(np.int64), SCALED_G)
+    return transformed.astype(np.int16).reshape(PLANES, weights.shape[0], 1, 1, weights.shape[3])
+
+
+def suits(task: Task, largest: int) -> bool:
+    """Whether the kernels compute a contraction exactly, and probably faster than a sum over the window.
+
+    Args:
+        task: A contraction whose input, minus the zero point, is i16.
+        largest: A bound of the magnitude of the input minus its zero point.
+    """
+    window, weights = task.window, task.weights
+    same = (window.extent, window.strides, window.dilations) == ((3, 3), (1, 1), (1, 1))
+    if not same or task.groups != 1 or isinstance(weights, SSAValue) or task.x_batch is not None:
+        return False
+    outputs, channels = weights.shape[0], weights.shape[3]
+    whole = outputs > 0 and channels > 0 and outputs % LANES == 0 and channels % LANES == 0
+    if not whole or task.arithmetic.element != i16 or task.arithmetic.sums != i32 or largest > 255:
+        return False
+    sums = np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3)).max()
+    return int(sums) * largest < LIMIT and _is_faster(window, channels, outputs)
+
+
+def _is_faster(window: Window, channels: int, outputs: int) -> bool:
+    """Compares costs in products of i16: those of matrix products, and those that take as long as the other work.
+
+    Measured on Zen 3: reading a weight that is in no cache takes as long as 9 products; the transforms of a tile take
+    as long as 150 for each input channel, and 220 for each output channel.
+    """
+    pixels, tiles = window.batch * prod(window.output), window.batch * prod(tiles_of(window))
+    multiplied = tiles_together(tiles) * -(-tiles // tiles_together(tiles))
+    direct = 9 * pixels * channels * outputs
+    return PLANES * channels * outputs * (multiplied + 9) + tiles * (150 * channels + 220 * outputs) < direct
+
+
+@dataclass(frozen=True)
+class TransformInput(Kernel):
+    """V[p, tile, c] = (B^T d B)[p] for 6x6 inputs d of each tile and channel; an item is some tiles of a row of tiles.
+
+    Buffers: x [N·H, W·C], V [36, tiles · C + PADDING]. The tile's window is the 6x6 inputs, which advance by 4.
+    """
+
+    name: str
+    tile: Tile
+    arithmetic: Arithmetic
+
+    @property
+    def symbol(self) -> str:
+        return self.name
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, v = buffers
+        tile, channels, (rows, columns) = self.tile, self.tile.channels, self.tile.window.output
+        memory = tile.allocate(code)
+        copy = copy_pixels(code, x, tile, memory, self.arithmetic.prepare)
+        with code.loop(begin, end, name="item") as item:
+            line, first = item // tile.per_row, item % tile.per_row * tile.outputs
+            tile.fill(code, memory, line // rows, line % rows, first, copy)
+            count = (columns - first).minimum(tile.outputs)
+            with code.loop(0, count, name="tile") as t, code.loop(0, channels, LANES, name="c") as c:
+                left = t * (OUTPUTS * channels) + c
+                half = [
+                    of_input([memory.load(i, left + j * channels, lanes=LANES) for i in range(INPUTS)])
+                    for j in range(INPUTS)
+                ]
+                place = (line * columns + first + t) * channels + c
+                for i in range(INPUTS):
+                    for j, value in enumerate(of_input([column[i] for column in half])):
+                        v.store(value, i * INPUTS + j, place)
+
+
+@dataclass(frozen=True)
+class Winograd(Kernel):
+    """y = finish(bias + the convolution), from the transformed input and weights; an item is a block of tiles.
+
+    Buffers: V [36, tiles · C + PADDING], U [36 · blocks · C · lanes], the bias [blocks · lanes] if `has_bias`, the
+    epilogue's parameters, y [N·OH, OW, O].
+
+    tiles    rows and columns of tiles of an image
+    output   rows, columns and channels of an output image
+    per_item tiles of a block
+    """
+
+    name: str
+    batch: int
+    tiles: tuple[int, int]
+    channels: int
+    output: tuple[int, int, int]
+    per_item: int
+    epilogue: Epilogue
+    has_bias: bool
+
+    @property
+    def symbol(self) -> str:
+        return self.name
+
+    def arguments(self, count: int) -> Sequence[str]:
+        names = ["v", "u", *(["bias"] if self.has_bias else [])]
+        return [*names, *(f"p{i}" for i in range(self.epilogue.parameters)), "y"]
+
+    @property
+    def count(self) -> int:
+        """The number of tiles of all images."""
+        return self.batch * self.tiles[0] * self.tiles[1]
+
+    @property
+    def items(self) -> int:
+        """The number of blocks of tiles, over which the parallel loop runs."""
+        return -(-self.count // self.per_item)
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        v, u, *rest = buffers
+        bias = rest.pop(0) if self.has_bias else None
+        *parameters, y = rest
+        sums = code.stack((PLANES, self.per_item * LANES), i32, "sums")
+        with code.loop(begin, end, name="item") as item:
+            first = item * self.per_item
+            last = (self.count - first).minimum(self.per_item)
+            with code.loop(0, self.output[2], LANES, name="o") as o:
+                with code.loop(0, PLANES, name="plane") as plane:
+                    self._multiply(code, v, u, sums, plane, first, o)
+                with code.loop(0, last, name="tile") as t, code.loop(0, LANES, LANES // 2, name="half") as half:
+                    values = [sums.load(p, t * LANES + half, lanes=LANES // 2) for p in range(PLANES)]
+                    start = bias.load(o + half, lanes=LANES // 2) if bias else None
+                    own = [p.load(o + half, lanes=LANES // 2) for p in parameters]
+                    self._finish(code, values, start, own, y, first + t, o + half)
+
+    def _multiply(self, code: Code, v: Buffer, u: Buffer, sums: Buffer, plane: Value, first: Value, o: Value) -> None:
+        """M[plane, tile, o] for the tiles of a block and the output channels from o on."""
+        steps, blocks = self.channels // 2, self.output[2] // LANES
+        before = (plane * blocks + o // LANES) * steps
+        zero = code.zeros(i32, LANES)
+
+        def multiply(tile: Value, together: int) -> None:
+            place = (first + tile) * self.channels
+
+            def step(k: Value, totals: list[Value]) -> Sequence[Value]:
+                weights = u.load((before + k) * (2 * LANES), lanes=2 * LANES)
+                found: list[Value] = []
+                for i, total in enumerate(totals):
+                    pair = v.load(plane, place + i * self.channels + k * 2, lanes=2).bits(i32).lane(0)
+                    found.append(code.dot_pairs(total, pair.spread(LANES).bits(i16), weights))
+                return found
+
+            for i, total in enumerate(code.fold(0, steps, [zero] * together, step, "k")):
+                sums.store(total, plane, (tile + i) * LANES)
+
+        whole = self.per_item - self.per_item % ROWS
+        with code.loop(0, whole, ROWS, name="tile") as tile:
+            multiply(tile, ROWS)
+        if whole < self.per_item:
+            multiply(code.index(whole), self.per_item - whole)
+
+    def _finish(
+        self,
+        code: Code,
+        sums: Sequence[Value],
+        bias: Value | None,
+        parameters: Sequence[Value],
+        y: Buffer,
+        tile: Value,
+        o: Value,
+    ) -> None:
+        """Transforms the sums of one tile, and finishes and stores its outputs that lie inside the image."""
+        rows, columns, _ = self.output
+        down, across = self.tiles
+        image, line = tile // (down * across), tile // across % down
+        row, column = line * OUTPUTS, tile % across * OUTPUTS
+        half = [of_sums(sums[j::INPUTS]) for j in range(INPUTS)]
+        for i in range(OUTPUTS):
+            for j, scaled in enumerate(of_sums([values[i] for values in half])):
+
+                def finish(i: int = i, j: int = j, scaled: Value = scaled) -> None:
+                    total = (scaled * INVERSE_OF_9) >> 6
+                    total = total if bias is None else total + bias
+                    y.store(self.epilogue.finish(total, parameters), image * rows + row + i, column + j, o)
+
+                if rows % OUTPUTS == 0 and columns % OUTPUTS == 0:
+                    finish()
+                    continue
+                inside = (row + i).less(rows)
+                inside = inside if columns % OUTPUTS == 0 else inside & (column + j).less(columns)
+                with code.when(inside):
+                    finish()
+
+
+def tiles_together(count: int) -> int:
+    """The tiles of a block: as even blocks as the stack allows, whose groups of `ROWS` tiles leave the least over."""
+    most = STACK_LIMIT // (PLANES * LANES * 4)
+    return min(range(1, min(most, count) + 1), key=lambda n: -(-count // n) * (n + -(-n // ROWS)) * 1000 - n)
+
+
+def tiles_of(window: Window) -> tuple[int, int]:
+    """Rows and columns of tiles of an output image."""
+    rows, columns = window.output
+    return -(-rows // OUTPUTS), -(-columns // OUTPUTS)
+
+
+def lower_winograd(state: MainLowering, task: Task, result: SSAValue) -> None:
+    """Calls the two kernels for the tensor `result` of a contraction that `suits`."""
+    assert not isinstance(task.weights, SSAValue)
+    window, tiles = task.window, tiles_of(task.window)
+    inputs = replace(window, extent=(INPUTS, INPUTS), output=tiles, strides=(OUTPUTS, OUTPUTS))
+    channels = window.channels
+    tile = choose_tile(inputs, channels, i16, 1)
+    if tile is None:  # a tile would exceed the stack
+        lower_contraction(state, task, result)
+        return
+    output = (*window.output, task.outputs)
+    per_item = tiles_together(window.batch * prod(tiles))
+    kernel = Winograd(task.name, window.batch, tiles, channels, output, per_item, task.epilogue, task.bias is not None)
+    v = state.allocate(MemRefType(i16, (PLANES, kernel.items * per_item * channels + PADDING)))
+    x = state.view(task.x, (window.batch * window.height, window.width * channels))
+    state.call(TransformInput(f"{task.name}_input", tile, task.arithmetic), [x, v], tile.items)
+    weights = np.concatenate([pack_weights(plane, LANES, 2) for plane in of_weights(task.weights)])
+    given = [*([task.bias] if task.bias is not None else []), *task.parameters]
+    buffers = [g if isinstance(g, SSAValue) else state.constant(pad_channels(g, LANES)) for g in given]
+    y = state.allocate_result(result)
+    target = state.view(y, (window.batch * window.output[0], window.output[1], task.outputs))
+    state.call(kernel, [v, state.constant(weights), *buffers, target], kernel.items)
+    state.replace(result, y)

@@ -1,0 +1,95 @@
+"""Winograd kernels against the convolution's numpy meaning, on random layers and on the ends of every range."""
+
+import os
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import StringAttr, TensorType, i8
+from xdsl.ir import SSAValue
+
+from qmlir.codegen.kernels.winograd import LIMIT, SCALED_G, SCALES, tiles_together
+from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.qint import Conv2DOp, RequantizeOp
+from qmlir.dialects.qint.requantize import int32, int32s
+from qmlir.dialects.windows import ints
+from qmlir.numerics import Array
+from tests.lowering.both import check, network, to_loops
+
+LAYERS = 2000 if os.environ.get("QMLIR_CONFORMANCE") else 24
+"""How many random layers to compute."""
+
+
+def convolution(x: SSAValue, w: Array, b: Array | None, zero_point: int, padding: tuple[int, ...]) -> SSAValue:
+    """A 3x3 convolution of i8 data, requantized channel by channel."""
+    properties = {"padding": ints(padding), "zero_point": int32(zero_point)}
+    acc = Conv2DOp.make([x, ConstantOp(w).y, [] if b is None else ConstantOp(b).y], properties).acc
+    rng = np.random.default_rng(len(w))
+    requantize = {
+        "multiplier": int32s(rng.integers(1 << 30, (1 << 31) - 1, len(w)).tolist()),
+        "shift": int32s(rng.integers(-14, -3, len(w)).tolist()),
+        "contract": StringAttr("single"),
+        "zero_point": int32(7),
+        "min": int32(-128),
+        "max": int32(127),
+    }
+    return RequantizeOp.make([acc], requantize).y
+
+
+def uses_winograd(x: Array, w: Array, zero_point: int, padding: tuple[int, ...] = (1, 1, 1, 1)) -> bool:
+    module = network(lambda v: convolution(v, w, None, zero_point, padding), TensorType(i8, x.shape))
+    return "winograd" in str(to_loops(module))
+
+
+@pytest.mark.parametrize("seed", range(LAYERS))
+def test_random_layers(seed: int) -> None:
+    """Images of 3 to 23 pixels a side, any padding, zero points at the ends, data and weights everywhere or at their ends."""
+    rng = np.random.default_rng(seed)
+    batch, channels, outputs = (int(n) for n in (rng.integers(1, 3), 16 * rng.integers(1, 5), 16 * rng.integers(1, 5)))
+    height, width = (int(n) for n in rng.integers(3, 24, 2))
+    padding = tuple(int(n) for n in rng.integers(0, 4, 4))
+    extreme = rng.random() < 0.3
+    x = rng.choice(np.array([-128, 127], np.int8), (batch, height, width, channels))
+    w = rng.choice(np.array([-128, 127], np.int8), (outputs, 3, 3, channels))
+    if not extreme:
+        x = rng.integers(-128, 128, x.shape).astype(np.int8)
+        w = rng.integers(-128, 128, w.shape).astype(np.int8)
+    b = rng.integers(-(1 << 20), 1 << 20, outputs).astype(np.int32) if rng.random() < 0.8 else None
+    zero_point = int(rng.choice([-128, 127, 0, -5]))
+    check(lambda v: convolution(v, w, b, zero_point, padding), x)
+
+
+def test_largest_sums() -> None:
+    """Each product at its end: the sums of 512 channels are just below the bound, those of 16 more are not."""
+    for channels, fits in ((896, True), (1024, False)):
+        x = np.full((1, 20, 20, channels), 127, np.int8)
+        w = np.full((16, 3, 3, channels), -16, np.int8)
+        assert (9 * channels * 16 * 255 < LIMIT) == fits
+        assert uses_winograd(x, w, -128) == fits
+        check(lambda v, w=w: convolution(v, w, None, -128, (1, 1, 1, 1)), x)
+
+
+def test_what_is_summed_over_the_window() -> None:
+    x = np.zeros((1, 20, 20, 32), np.int8)
+    assert uses_winograd(x, np.ones((16, 3, 3, 32), np.int8), 0)
+    assert not uses_winograd(x, np.ones((16, 3, 3, 32), np.int8), 200)  # data minus zero point leave [-255, 255]
+    assert not uses_winograd(x, np.ones((15, 3, 3, 32), np.int8), 0)
+    assert not uses_winograd(x, np.ones((16, 5, 5, 32), np.int8), 0)
+    assert not uses_winograd(x[:, :3, :3], np.ones((16, 3, 3, 32), np.int8), 0)  # four pixels less than a tile
+
+
+def test_scales_make_the_weight_transform_integer() -> None:
+    g = np.array(
+        [
+            [1 / 4, 0, 0],
+            [-1 / 6] * 3,
+            [-1 / 6, 1 / 6, -1 / 6],
+            [1 / 24, 1 / 12, 1 / 6],
+            [1 / 24, -1 / 12, 1 / 6],
+            [0, 0, 1],
+        ]
+    )
+    np.testing.assert_allclose(np.array(SCALES)[:, None] * g, SCALED_G, atol=1e-12)
+
+
+def test_blocks_of_tiles_are_even() -> None:
+    assert [tiles_together(n) for n in (1, 4, 16, 49, 196)] == [1, 4, 16, 17, 18]
