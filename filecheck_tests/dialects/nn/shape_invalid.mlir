@@ -108,7 +108,7 @@ func.func @c1_pad_negative(%x: tensor<2x3xf32>) {
 
 // -----
 
-func.func @c2_pad_float_with_integer(%x: tensor<2xf32>) {
+func.func @f1_pad_float_with_integer(%x: tensor<2xf32>) {
   // expected-error@+1 {{'nn.pad' of f32 cannot pad with 0 : i8}}
   %0 = nn.pad %x {low = array<i64: 1>, high = array<i64: 1>, value = 0 : i8} : tensor<2xf32> -> tensor<4xf32>
   func.return
@@ -116,7 +116,7 @@ func.func @c2_pad_float_with_integer(%x: tensor<2xf32>) {
 
 // -----
 
-func.func @c2_pad_integer_with_float(%x: tensor<2xi8>) {
+func.func @f1_pad_integer_with_float(%x: tensor<2xi8>) {
   // expected-error@+1 {{'nn.pad' of i8 cannot pad with 0.000000e+00 : f32}}
   %0 = nn.pad %x {low = array<i64: 1>, high = array<i64: 1>, value = 0.0 : f32} : tensor<2xi8> -> tensor<4xi8>
   func.return
@@ -124,7 +124,7 @@ func.func @c2_pad_integer_with_float(%x: tensor<2xi8>) {
 
 // -----
 
-func.func @c2_pad_too_large(%x: tensor<2xi8>) {
+func.func @f1_pad_too_large(%x: tensor<2xi8>) {
   // expected-error@+1 {{'nn.pad' of i8 cannot pad with 128 : i32, which it does not hold}}
   %0 = nn.pad %x {low = array<i64: 1>, high = array<i64: 1>, value = 128 : i32} : tensor<2xi8> -> tensor<4xi8>
   func.return
@@ -133,7 +133,7 @@ func.func @c2_pad_too_large(%x: tensor<2xi8>) {
 // -----
 
 !a = !quant.uniform<i8:f32, 0.5>
-func.func @c3_pad_nan(%x: tensor<2x!a>) {
+func.func @f2_pad_nan(%x: tensor<2x!a>) {
   // expected-error@+1 {{'nn.pad' of quantized values cannot pad with NaN}}
   %0 = nn.pad %x {low = array<i64: 1>, high = array<i64: 1>, value = 0x7fc00000 : f32} : tensor<2x!a> -> tensor<4x!a>
   func.return

@@ -192,22 +192,57 @@ class ConcatOp(MovementOp):
         return (np.concatenate(inputs, axis=self.axis.value.data),)
 
 
-@irdl_op_definition
-class PadOp(UnaryTensorOp, MovementOp):
-    """Adds `low[i]` elements before and `high[i]` after the operand along each dimension i.
+class FillingOp(UnaryTensorOp, MovementOp, abc.ABC):
+    """A data movement that puts new elements, all of one value, beside those of its operand.
 
     `value` is the real value of the new elements: a float for float and quantized tensors, an integer for integer
     tensors. In a quantized tensor the new elements are `value` quantized to the tensor's type, saturated to its range.
 
+    (F1) `value` is a float for float and quantized tensors, and for integer tensors an integer that their type holds
+    (F2) a quantized tensor is not padded with NaN
+    """
+
+    value = prop_def(FloatAttr[AnyFloat] | IntegerAttr)
+
+    def infer_elements(self) -> Sequence[Attribute | None]:
+        element = element_of(self.x)
+        if isinstance(self.value, FloatAttr) != self.takes_real_value():  # F1
+            raise VerifyException(f"'{self.name}' of {element} cannot pad with {self.value}")
+        if isinstance(element, IntegerType) and not _holds(
+            cast(IntegerType, element), int(self.value.value.data)
+        ):  # F1
+            raise VerifyException(f"'{self.name}' of {element} cannot pad with {self.value}, which it does not hold")
+        if isinstance(element, UniformType) and isnan(float(self.value.value.data)):  # F2
+            raise VerifyException(f"'{self.name}' of quantized values cannot pad with NaN")
+        return super().infer_elements()
+
+    def takes_real_value(self) -> bool:
+        """Whether the elements represent real numbers (float or quantized), so that the new elements' value is one."""
+        return not isinstance(element_of(self.x), IntegerType)
+
+    def real_value(self) -> FloatAttr[AnyFloat] | None:
+        """The value of the new elements where it is a real number; None where it is an integer."""
+        return self.value if isinstance(self.value, FloatAttr) else None
+
+    def stored_value(self) -> Array:
+        """The value of the new elements as it is stored in the operand's array, as a 0-d array."""
+        value, element = np.array(self.value.value.data), element_of(self.x)
+        if not isinstance(element, UniformType):
+            return value.astype(dtype_of(element))
+        limits = element.storage_min, element.storage_max
+        return fixed_point.quantize(value, element.scale, element.zero_point, *limits, np.dtype(element.numpy_dtype))
+
+
+@irdl_op_definition
+class PadOp(FillingOp):
+    """Adds `low[i]` elements before and `high[i]` after the operand along each dimension i.
+
     (C1) `low` and `high` have one entry, not negative, for each dimension
-    (C2) `value` is a float for float and quantized tensors, and for integer tensors an integer that their type holds
-    (C3) a quantized tensor is not padded with NaN
     """
 
     name = "nn.pad"
     low = prop_def(DenseArrayBase.constr(i64))
     high = prop_def(DenseArrayBase.constr(i64))
-    value = prop_def(FloatAttr[AnyFloat] | IntegerAttr)
 
     def pads(self) -> list[tuple[int, int]]:
         """(low, high) for each dimension."""
@@ -217,32 +252,11 @@ class PadOp(UnaryTensorOp, MovementOp):
         x = shape_of(self.x)
         if not len(self.low) == len(self.high) == len(x) or min(min(p) for p in [*self.pads(), (0, 0)]) < 0:  # C1
             raise VerifyException(f"'{self.name}' needs {len(x)} paddings low and high, none negative")
-        if isinstance(self.value, FloatAttr) != self.takes_real_value():  # C2
-            raise VerifyException(f"'{self.name}' of {element_of(self.x)} cannot pad with {self.value}")
-        element = element_of(self.x)
-        if isinstance(element, IntegerType) and not _holds(
-            cast(IntegerType, element), int(self.value.value.data)
-        ):  # C2
-            raise VerifyException(f"'{self.name}' of {element} cannot pad with {self.value}, which it does not hold")
-        if isinstance(element, UniformType) and isnan(float(self.value.value.data)):  # C3
-            raise VerifyException(f"'{self.name}' of quantized values cannot pad with NaN")
         return [tuple(low + size + high for size, (low, high) in zip(x, self.pads(), strict=True))]
-
-    def takes_real_value(self) -> bool:
-        """Whether the elements represent real numbers (float or quantized), so that the padding value is a float."""
-        return not isinstance(element_of(self.x), IntegerType)
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         return (np.pad(x, self.pads(), constant_values=self.stored_value()),)
-
-    def stored_value(self) -> Array:
-        """The padding value as it is stored in the operand's array, as a 0-d array."""
-        value, element = np.array(self.value.value.data), element_of(self.x)
-        if not isinstance(element, UniformType):
-            return value.astype(dtype_of(element))
-        limits = element.storage_min, element.storage_max
-        return fixed_point.quantize(value, element.scale, element.zero_point, *limits, np.dtype(element.numpy_dtype))
 
 
 def _holds(element: IntegerType, value: int) -> bool:

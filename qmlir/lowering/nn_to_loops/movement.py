@@ -17,6 +17,7 @@ from qmlir.dialects.nn.movement import (
     BroadcastOp,
     ConcatOp,
     ConstantOp,
+    FillingOp,
     GatherNDOp,
     GatherOp,
     PadOp,
@@ -189,8 +190,8 @@ def merge_pads(
     return tuple(size for size, _ in merged), tuple(pad for _, pad in merged)
 
 
-def _stored_value(op: PadOp) -> int | float:
-    """The padding value as memory holds it: a number of the element type, or its bits for types held as integers."""
+def _stored_value(op: FillingOp) -> int | float:
+    """The value of new elements as memory holds it: a number of the type, or its bits for types held as integers."""
     stored = op.stored_value()
     is_float = stored.dtype == np.float32 or stored.dtype == np.float64
     return float(stored) if is_float else int(stored.view(f"i{stored.itemsize}"))

@@ -4,12 +4,12 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.interpolation import PLACE_BITS, Places, Table, recognized
-from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.nn.movement import FillingOp, MovementOp
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.nn.reduction import ExtremeOp
 from qmlir.dialects.nn.resize import INTERPOLATION_BITS
@@ -30,8 +30,8 @@ def lower_movement(op: MovementOp | ExtremeOp, operands: Sequence[SSAValue], rou
     """Lowers reshape, concat, slice, reduced maxima and the like: only the element type changes."""
     element = uniform(op.y)
     properties = dict(op.properties)
-    if isinstance(op, nn.PadOp) and isinstance(op.value, FloatAttr):
-        properties["value"] = IntegerAttr(stored(op.value.value.data, element), element.storage_type)
+    if isinstance(op, FillingOp) and (real := op.real_value()) is not None:
+        properties["value"] = IntegerAttr(stored(real.value.data, element), element.storage_type)
     return [type(op).make([operands] if isinstance(op, nn.ConcatOp) else operands, properties)]
 
 

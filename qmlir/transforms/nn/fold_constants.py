@@ -21,14 +21,13 @@ from qmlir.dialects.nn import (
     ConcatOp,
     ConstantOp,
     MulOp,
-    PadOp,
     RequantizeOp,
     ReshapeOp,
     SliceOp,
     TransposeOp,
 )
 from qmlir.dialects.nn.base import NNOp, is_quantized
-from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.nn.movement import FillingOp, MovementOp
 from qmlir.dialects.nn.queries import constant_of, keeps_shape, split_constant
 from qmlir.dialects.nn.reduction import ReductionOp
 from qmlir.ir.budget import Budget, budget_of
@@ -82,7 +81,7 @@ class DropWhatChangesNothing(RewritePattern):
                 idle = op.x.type == op.y.type
             case TransposeOp():
                 idle = list(op.permutation.get_values()) == list(range(len(op.permutation)))
-            case PadOp():
+            case FillingOp():
                 idle = op.x.type == op.y.type
             case ConcatOp():
                 idle = len(op.inputs) == 1

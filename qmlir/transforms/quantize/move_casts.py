@@ -21,9 +21,9 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.nn import MaxPool2DOp, PadOp
+from qmlir.dialects.nn import MaxPool2DOp
 from qmlir.dialects.nn.base import is_float
-from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.nn.movement import FillingOp, MovementOp
 from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
@@ -71,10 +71,10 @@ def _on(op: Operation, data: Sequence[SSAValue], element: UniformType) -> Operat
 
 
 def holds_padding(op: Operation, element: UniformType) -> bool:
-    """Whether a type holds a pad's value exactly, under each of its scales; True for operations that do not pad."""
-    if not isinstance(op, PadOp) or not isinstance(op.value, FloatAttr):
+    """Whether a type holds a padding value exactly, under each of its scales; True for operations that do not pad."""
+    if not isinstance(op, FillingOp) or (value := op.real_value()) is None:
         return True
-    real = np.array(op.value.value.data)
+    real = np.array(value.value.data)
     scales, points = np.array(element.scales), np.array(element.zero_points)
     stored = fixed_point.quantize(real, scales, points, element.storage_min, element.storage_max, np.int64)
     return bool((fixed_point.dequantize(stored, scales, points) == real).all())
@@ -133,8 +133,8 @@ class RaiseQuantizeAboveMovement(RewritePattern):
             return
         casts = [QuantizeCastOp(v, TensorType(element, shape_of(v))) for v in data_operands(mover)]
         moved = _on(mover, [c.result for c in casts], element)
-        if isinstance(mover, PadOp) and isinstance(mover.value, FloatAttr):
-            moved.properties["value"] = _as_cast(mover.value, op, element)
+        if isinstance(mover, FillingOp) and (value := mover.real_value()) is not None:
+            moved.properties["value"] = _as_cast(value, op, element)
         for observer in [u.operation for u in op.input.uses if isinstance(u.operation, ObserveOp)]:
             rewriter.erase(observer)
         for twin in [r for r in readers if r is not op]:

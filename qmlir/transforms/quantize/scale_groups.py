@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from xdsl.dialects.builtin import FloatAttr
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.calib import Bounds, Observation, ObserveOp
-from qmlir.dialects.nn import ConstantOp, PadOp, ReshapeOp, TransposeOp
+from qmlir.dialects.nn import ConstantOp, ReshapeOp, TransposeOp
 from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.movement import FillingOp
 from qmlir.dialects.nn.quantizable import data_operands, data_values, is_weight
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import FixedScale, keeps_scale
@@ -184,8 +184,9 @@ class ScaleGroups:
                 self._enter(value)
         for op in (*self._tied, *self._following):
             # An infinite padding saturates under every type.
-            if isinstance(op, PadOp) and isinstance(op.value, FloatAttr) and abs(op.value.value.data) < float("inf"):
-                self._groups[self.root(op.y)].padding.append(op.value.value.data)
+            value = op.real_value() if isinstance(op, FillingOp) else None
+            if value is not None and abs(value.value.data) < float("inf"):
+                self._groups[self.root(op.results[0])].padding.append(value.value.data)
         for op in self._following:
             self._follow(op)
 
