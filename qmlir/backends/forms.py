@@ -7,12 +7,13 @@
 
 A form is a function that writes an operation of one class in a file format, as the example shows. It reads the tensors
 of the operands from `values`, an object of the format's own class, and records there which tensor holds each result.
-Each file of forms has a table, and the exporter's entry joins these tables.
+Each file of forms has a table, and the exporter's entry joins these tables. An operation without a form is written as
+the operations that it is composed of, if it is composed.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from xdsl.dialects import func
 from xdsl.ir import Operation, SSAValue
@@ -24,14 +25,23 @@ from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.errors import UnsupportedError
-from qmlir.ir.interfaces import Array, element_of
+from qmlir.ir.interfaces import Array, ComposedOp, element_of, parts_of
 from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import node_name
 
 Bounds = tuple[float | None, float | None]
 """The least and the greatest value; None means unbounded."""
 
-V = TypeVar("V")
+
+class Held(Protocol):
+    """What the walk itself asks of a format's values."""
+
+    def same(self, value: SSAValue, source: SSAValue) -> None:
+        """Records that what stores one value stores another one too."""
+        ...
+
+
+V = TypeVar("V", bound=Held)
 F = TypeVar("F", bound=Callable[[Any, Any], None])
 
 
@@ -95,7 +105,14 @@ class Forms(Generic[V]):
     def _write(self, op: Operation, values: V) -> None:
         if isinstance(op, ObserveOp):
             return
-        if (form := self.entries.get(type(op))) is None:
+        form = self.entries.get(type(op))
+        if form is None and isinstance(op, ComposedOp):
+            with parts_of(op) as parts:
+                for part in parts:
+                    self._write(part, values)
+                values.same(op.results[0], parts[-1].results[0])
+            return
+        if form is None:
             raise UnsupportedError(
                 "must be one of nn or a cast to or from quantized types", op.name, "export before nn-to-qint"
             )

@@ -1,8 +1,8 @@
 """Shared code of the exports to upstream dialects (tosa, linalg), called ways out: they rebuild functions op by op.
 
 An export from qint is a table of rules, operation class → rule. `rebuild` walks each function and hands every operation
-to its rule together with its lowered operands. It refuses operations without a rule. Types become the plain types that
-upstream computes on (see `plain_type`).
+to its rule together with its lowered operands. It writes an operation without a rule as the operations that compose it,
+and refuses it if none do. Types become the plain types that upstream computes on (see `plain_type`).
 
 Enters: a module on the integer level. Leaves: the same functions, each operation replaced. Names and quantization
 decisions are dropped, because upstream has no such attributes.
@@ -18,7 +18,7 @@ from xdsl.traits import Pure
 
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.errors import UnsupportedError
-from qmlir.ir.interfaces import Array, element_of
+from qmlir.ir.interfaces import Array, ComposedOp, element_of, parts_of
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.types import element_type_of, is_integer
 from qmlir.ir.upstream.dense import Dense, dense_of
@@ -119,18 +119,13 @@ def _rebuild_function(
     for before, after in values.items():
         after.name_hint = before.name_hint
     for op in old.ops:
-        operands = [values[o] for o in op.operands]
         if isinstance(op, func.ReturnOp):
-            new.add_op(func.ReturnOp(*operands))
-        elif (rule := rules.get(type(op))) is not None:
-            values[op.results[0]] = result = rule(code_of(new, op), op, *operands)
-            if result.name_hint is None:
-                result.name_hint = op.results[0].name_hint
-        else:
-            BodyCode(new, op).refuse(
-                f"has no form in {dialect}: only integers, data movement and casts leave",
-                remedy="run --nn-to-qint first; --quantize=fail-on-float=true tells what stays float",
-            )
+            new.add_op(func.ReturnOp(*(values[o] for o in op.operands)))
+            continue
+        writes = code_of if type(op) in rules or isinstance(op, ComposedOp) else BodyCode
+        result = _lowered(writes(new, op), op, values, rules, dialect)
+        if result.name_hint is None:
+            result.name_hint = op.results[0].name_hint
     for op in reversed(list(new.ops)):
         if _is_unread_constant(op):
             op.detach()
@@ -142,6 +137,28 @@ def _rebuild_function(
     parent.insert_op_before(made, function)
     function.detach()
     function.erase()
+
+
+def _lowered(
+    code: BodyCode,
+    op: Operation,
+    values: dict[SSAValue, SSAValue],
+    rules: Mapping[type[Operation], Rule],
+    dialect: str,
+) -> SSAValue:
+    """Writes an operation and enters the value that replaces its result into `values`."""
+    if (rule := rules.get(type(op))) is not None:
+        values[op.results[0]] = rule(code, op, *(values[o] for o in op.operands))
+    elif isinstance(op, ComposedOp):
+        with parts_of(op) as parts:
+            for part in parts:
+                values[op.results[0]] = _lowered(code, part, values, rules, dialect)
+    else:
+        code.refuse(
+            f"has no form in {dialect}: only integers, data movement and casts leave",
+            remedy="run --nn-to-qint first; --quantize=fail-on-float=true tells what stays float",
+        )
+    return values[op.results[0]]
 
 
 def _is_unread_constant(op: Operation) -> bool:

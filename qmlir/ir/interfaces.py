@@ -6,7 +6,8 @@ these.
 """
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Self, cast
 
 import numpy as np
@@ -127,6 +128,26 @@ class TensorOp(IRDLOperation, abc.ABC):
 def _first(operands: Sequence[SSAValue | Sequence[SSAValue]]) -> SSAValue:
     first = operands[0]
     return first if isinstance(first, SSAValue) else first[0]
+
+
+class ComposedOp(TensorOp, abc.ABC):
+    """Base of the operations with one result that others compute exactly, for whatever has no form of this one."""
+
+    @abc.abstractmethod
+    def parts(self) -> Sequence[TensorOp]:
+        """Returns new operations outside of any block, each of one result, the last of which computes the result."""
+
+
+@contextmanager
+def parts_of(op: ComposedOp) -> Generator[Sequence[TensorOp]]:
+    """Yields the operations that make up an operation, the last under its names, and erases them afterwards."""
+    parts = op.parts()
+    try:
+        parts[-1].attributes |= op.attributes
+        yield parts
+    finally:
+        for part in reversed(parts):
+            part.erase()
 
 
 class UnaryTensorOp(TensorOp, abc.ABC):

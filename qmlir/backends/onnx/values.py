@@ -181,6 +181,10 @@ class Values:
         for held, tensor in self._stored[source].values():
             self.hold(value, tensor, composed(held, inverse(permutation)))
 
+    def same(self, value: SSAValue, source: SSAValue) -> None:
+        """Records that what stores one value stores another one too."""
+        self.view(value, source, identity(len(shape_of(value))))
+
     def hold(self, value: SSAValue, tensor: Tensor, permutation: Permutation | None = None) -> None:
         """Records the tensor that stores a value in a dimension order, unless one is recorded for that order."""
         permutation = identity(len(shape_of(value))) if permutation is None else permutation

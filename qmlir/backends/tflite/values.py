@@ -109,6 +109,10 @@ class Values:
         if name := tensor_name(value):
             tensor.wanted = name
 
+    def same(self, value: SSAValue, source: SSAValue) -> None:
+        """Records that what stores one value stores another one too."""
+        self.hold(value, self.stored(source))
+
     def compute(
         self,
         op: Operation,
