@@ -28,6 +28,9 @@ ALIGNMENT = 16
 LARGEST = 2**31 - 2**24
 """The most bytes of constants in a file; a flatbuffer has at most 2^31 bytes."""
 
+UNIONS = ("BuiltinOptions", "BuiltinOptions2")
+"""The schema's unions of tables of options; an operator has its table in one of them."""
+
 OLD_CODES = 127
 """The value of the deprecated one-byte operator code for operators whose code does not fit."""
 
@@ -153,8 +156,8 @@ class _Writer:
         kind, given = options_of(operator.kind), dict[str, Any]()
         if kind:
             values = {k: self.ints(v) if isinstance(v, list) else v for k, v in operator.options.items()}  # pyright: ignore[reportUnknownArgumentType]
-            given = {"BuiltinOptionsType": getattr(schema.BuiltinOptions, kind),
-                     "BuiltinOptions": self.table(kind, values)}  # fmt: skip
+            union = next(u for u in UNIONS if hasattr(getattr(schema, u), kind))
+            given = {f"{union}Type": getattr(getattr(schema, union), kind), union: self.table(kind, values)}
         return self.table("Operator", {
             "OpcodeIndex": code, "Inputs": self.indices(operator.inputs), "Outputs": self.indices(operator.outputs),
             **given,

@@ -228,6 +228,8 @@ RANDOM = "its result is random"
 SHAPELESS = "the shape of its result is known only when it runs"
 STABLEHLO = "it is of StableHLO; convert the model to TFLite's own operators"
 NO_KERNEL = "LiteRT has no kernel for it"
+UNREAD = "its options are of a kind that qmlir does not read"
+"""The reason against an operator whose table of options is in the schema's second union, which is not read."""
 
 _BY_REASON: Mapping[str, str] = {
     STATE: "CALL_ONCE VAR_HANDLE READ_VARIABLE ASSIGN_VARIABLE HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT "
@@ -241,7 +243,6 @@ _BY_REASON: Mapping[str, str] = {
     "it is a part of a model that a delegate has taken": "DELEGATE",
     "it stands for no operator": "PLACEHOLDER_FOR_GREATER_OP_CODES",
     "qmlir has recurrent layers of one direction only": "BIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_RNN",
-    "its options are of a kind that qmlir does not read": "DILATE REDUCE_WINDOW",
 }
 
 UNCONVERTED: Mapping[str, str] = {o: reason for reason, operators in _BY_REASON.items() for o in operators.split()}
@@ -252,4 +253,5 @@ def reason_against(operator: str) -> str:
     """Returns the reason why an operator has no converter."""
     if operator.startswith("STABLEHLO_") and operator not in UNCONVERTED:
         return STABLEHLO
-    return UNCONVERTED.get(operator, "qmlir has no converter for it")
+    unread = hasattr(schema.BuiltinOptions2, options_of(operator))
+    return UNCONVERTED.get(operator, UNREAD if unread else "qmlir has no converter for it")
