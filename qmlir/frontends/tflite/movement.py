@@ -20,6 +20,7 @@ from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.ir.interfaces import Shape, element_of
 from qmlir.ir.names import INTEGER_OPERATOR
+from qmlir.ir.types import element_type_of
 from qmlir.ir.weights import WeightsAttr
 
 converts = Table()
@@ -164,9 +165,16 @@ def pad_value(node: TFLiteNode, x: Value, low: Sequence[int], high: Sequence[int
 
 
 def _pads(node: TFLiteNode, x: Value, low: Sequence[int], high: Sequence[int], value: float) -> Properties:
-    real = node.is_quantized(x) or node.element(x).startswith(("f", "bf"))
-    filling = float(value) if real else IntegerAttr(int(value), cast(IntegerType, _integer(node, x)))
-    return {"low": low, "high": high, "value": filling}
+    return {"low": low, "high": high, "value": _element(node, x, value)}
+
+
+def _element(node: TFLiteNode, x: Value, value: float) -> float | IntegerAttr:
+    real = _takes_real_value(node, x)
+    return float(value) if real else IntegerAttr(int(value), cast(IntegerType, _integer(node, x)))
+
+
+def _takes_real_value(node: TFLiteNode, x: Value) -> bool:
+    return node.is_quantized(x) or node.element(x).startswith(("f", "bf"))
 
 
 def _integer(node: TFLiteNode, x: Value) -> Attribute:
@@ -193,14 +201,25 @@ def pad(node: TFLiteNode, x: Value, paddings: Value) -> Value:
 @converts("PADV2")
 def pad_v2(node: TFLiteNode, x: Value, paddings: Value, value: Value) -> Value:
     """x with elements of one value around it."""
+    return _padded(node, x, paddings, _filling(node, x, value))
+
+
+def _filling(node: TFLiteNode, x: Value, value: Value) -> float:
+    """Returns the real number, or the plain integer, that an operator puts beside the elements of x.
+
+    TFLite puts there the stored integer of the input that holds it, without a change of scale.
+    """
     filling = node.array(value, "padding value").reshape(-1)
     if filling.size != 1 or (filling.dtype.kind == "f" and isnan(float(filling[0]))):
         raise node.error("its padding value must be one number", str(filling.tolist()[:4]))
-    own, type = node.type_of(value), node.type_of(x)
-    if type is not None and isinstance(value, Dequantized) and own is not None:
-        # TFLite writes the stored integer of the value without a change of scale.
-        return _padded(node, x, paddings, (float(value.stored.reshape(-1)[0]) - type.zero_point) * type.scale)
-    return _padded(node, x, paddings, filling[0])
+    own, type, real = node.type_of(value), node.type_of(x), _takes_real_value(node, x)
+    if isinstance(value, Dequantized) and own is not None and (type is not None or not real):
+        filling = value.stored.reshape(-1)
+    if not real and (found := str(element_type_of(filling.dtype))) != node.element(x):
+        raise node.error(f"its padding value must be of its input's type, {node.element(x)}", found)
+    if type is not None and filling.dtype.kind in "iu":
+        return (float(filling[0]) - type.zero_point) * type.scale
+    return filling[0]
 
 
 def _padded(node: TFLiteNode, x: Value, paddings: Value, value: float) -> Value:

@@ -1,10 +1,13 @@
 """Operators whose results are known at import: shapes, ranges, places of constants. LiteRT is the oracle."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
+import qmlir
+from qmlir.frontends.tflite import load_tflite
 from tests.frontends.tflite.files import Op, T, constant, model
 from tests.frontends.tflite.test_cases import assert_agrees
 
@@ -42,3 +45,16 @@ def test_known_at_import(kind: str) -> None:
     fed = [i for i, t in enumerate(inputs) if t.data is None]
     data = model([*inputs, *outputs], [op], fed, list(op.outputs))
     assert_agrees(data, [np.ones((2, 3), np.float32) for _ in fed], 0)
+
+
+@pytest.mark.parametrize("plain", [{}, {"scale": [0.25], "zero": [1]}])
+@pytest.mark.parametrize("quantized", [{}, {"scale": [0.5], "zero": [3]}])
+def test_what_a_pad_adds_is_the_stored_integer(quantized: dict[str, Any], plain: dict[str, Any]) -> None:
+    tensors = [
+        T("x", (2,), np.int8, None, **quantized),
+        constant("p", [[1, 1]], np.int32),
+        constant("v", np.array(7, np.int8), **plain),
+        T("y", (4,), np.int8, None, **quantized),
+    ]
+    data = model(tensors, [Op("PADV2", [0, 1, 2], [3], "PadV2Options")], [0], [3])
+    np.testing.assert_array_equal(qmlir.reference(load_tflite(data))(np.array([1, 2], np.int8)), [7, 1, 2, 7])

@@ -124,6 +124,11 @@ LIES: dict[str, tuple[Parts, str]] = {
         (op("DYNAMIC_UPDATE_SLICE"), [X, T("u", (5, 5)), i32("s", [0, 0])], [T("y", (4, 5))]),
         "its update must fit its input",
     ),
+    "a value around bytes that is wider": (
+        (op("PADV2", "PadV2Options"), [T("x", (4,), np.int8), i32("p", [[1, 1]]), i32("v", 300)],
+         [T("y", (6,), np.int8)]),
+        "its padding value must be of its input's type, i8, got i32",
+    ),
     "a length outside": (
         (op("REVERSE_SEQUENCE", "ReverseSequenceOptions", SeqDim=1, BatchDim=0), [X, i32("n", [6, 0, 0, 0])],
          [T("y", (4, 5))]),
