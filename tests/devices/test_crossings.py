@@ -1,5 +1,6 @@
 """What a device takes at least to move data is no more than its commands take, and as much where bursts decide."""
 
+import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
@@ -49,6 +50,18 @@ def test_no_more_than_the_commands_take(moves: str, shape: str, reads: bool, dev
     report = qmlir.compile(module, target=device).predicted
     (taken,) = (layer.cycles for layer in report.layers if layer.name == op.name)
     assert 0 < least <= taken
+
+
+@pytest.mark.parametrize("device", shipped_devices())
+def test_what_no_device_moves_runs_on_the_host(device: str) -> None:
+    moves = "nn.dilate %a {dilations = array<i64: 1, 3, 2, 1>, value = -7 : i8} : tensor<1x4x5x8xi8>"
+    x = np.random.default_rng(0).integers(-128, 128, (1, 4, 5, 8)).astype(np.int8)
+    for first in (True, False):
+        module = network(moves, "1x10x9x8", "1x4x5x8", first=first)
+        compiled, wanted = qmlir.compile(module, target=device), qmlir.reference(module)
+        (layer,) = (layer for layer in compiled.predicted.layers if layer.name == movement(module).name)
+        assert set(layer.busy) == {"the host"}
+        np.testing.assert_array_equal(compiled(x), wanted(x))
 
 
 @pytest.mark.parametrize(

@@ -491,6 +491,13 @@ def _pad_with(d: Drawing, kind: str) -> None:
     d.add(kind, [x, d.integers(pads), d.real(np.array(1.5))], ("PadV2Options", {}))
 
 
+@draws("DILATE")
+def _dilate(d: Drawing, kind: str) -> None:
+    only_floats(d)
+    x = d.pick()
+    d.add(kind, [x, d.integers([d.integer(1, 3) for _ in d.shape(x)]), d.real(np.array(1.5))])
+
+
 @draws("QUANTIZE")
 def _requantize(d: Drawing, kind: str) -> None:
     if d.format == "float32":

@@ -443,6 +443,14 @@ def pad(op: nn.PadOp, x: Array) -> Result:
     return result | {tuple(i + p for i, p in zip(index, low, strict=True)): at(x, *index) for index in indexes(x.shape)}
 
 
+def dilate(op: nn.DilateOp, x: Array) -> Result:
+    result = dict.fromkeys(indexes(op.infer_shapes()[0]), int(op.value.value.data))
+    steps = op.dilations.get_values()
+    return result | {
+        tuple(i * d for i, d in zip(index, steps, strict=True)): at(x, *index) for index in indexes(x.shape)
+    }
+
+
 def broadcast_to(op: nn.BroadcastOp, x: Array) -> Result:
     return {index: broadcast(x, index) for index in indexes(op.shape.get_values())}
 
@@ -570,6 +578,7 @@ ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     nn.TransposeOp: transpose,
     nn.ConcatOp: concat,
     nn.PadOp: pad,
+    nn.DilateOp: dilate,
     nn.BroadcastOp: broadcast_to,
     nn.SliceOp: slices,
     nn.GatherOp: gather,

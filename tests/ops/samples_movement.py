@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute
 
 from qmlir.dialects import nn, qint
+from qmlir.dialects.nn.base import bound
 from qmlir.dialects.qint.requantize import int32, int32s
 from qmlir.dialects.windows import ints
 from qmlir.ir.weights import WeightsAttr
@@ -33,6 +34,11 @@ def at(bits: int, *shape: int, size: int) -> Operand:
 def steps(offsets: list[int], sizes: list[int], strides: list[int]) -> Properties:
     """The properties of nn.slice."""
     return {"offsets": ints(offsets), "sizes": ints(sizes), "strides": ints(strides)}
+
+
+def dilated(dilations: list[int], value: Attribute | None) -> Properties:
+    """The properties of nn.dilate."""
+    return {"dilations": ints(dilations), "value": value}
 
 
 def shape(*sizes: int) -> Properties:
@@ -95,6 +101,10 @@ FLOAT_SAMPLES = (
     Sample(nn.BroadcastOp, "a row", (f(5),), shape(3, 5)),
     Sample(nn.BroadcastOp, "a column", (f(2, 1, 3, 1),), shape(2, 4, 3, 18)),
     Sample(nn.BroadcastOp, "a scalar", (f(),), shape(2, 3)),
+    Sample(nn.DilateOp, "rows and columns", (f(2, 3, 4, 5),), dilated([1, 2, 3, 1], bound(0))),
+    Sample(nn.DilateOp, "another value", (f(3, 1, 7),), dilated([2, 5, 3], bound(-0.7))),
+    Sample(nn.DilateOp, "saturated value", (f(1, 5),), dilated([9, 2], bound(99))),
+    Sample(nn.DilateOp, "nothing", (f(2, 3),), dilated([1, 1], bound(1))),
     Sample(nn.SliceOp, "the middle", (f(3, 5, 4),), steps([1, 2, 0], [2, 2, 4], [1, 1, 1])),
     Sample(nn.SliceOp, "backwards", (f(3, 9),), steps([2, 8], [3, 4], [-1, -2])),
     Sample(nn.SliceOp, "nothing", (f(3, 4),), steps([0, 0], [3, 0], [1, 1])),
@@ -124,6 +134,8 @@ FLOAT_SAMPLES = (
 
 INTEGER_SAMPLES = (
     Sample(nn.BroadcastOp, "i8", (i(8, 3, 1),), shape(2, 3, 20)),
+    Sample(nn.DilateOp, "i8", (i(8, 3, 2, 40),), dilated([2, 3, 1], IntegerAttr(-128, 8))),
+    Sample(nn.DilateOp, "i16", (i(16, 9),), dilated([4], IntegerAttr(32767, 16))),
     Sample(nn.SliceOp, "i8", (i(8, 3, 40),), steps([0, 3], [2, 33], [2, 1])),
     Sample(nn.GatherOp, "i8", (i(8, 4, 3), at(64, 5, size=4)), axis(0)),
     Sample(nn.GatherNDOp, "i16", (i(16, 3, 2, 4), at(32, 5, 2, size=2))),
@@ -154,6 +166,10 @@ OTHER_SAMPLES = (
     Sample(nn.PadOp, "i1", (Operand((2, 3), IntegerType(1), 0, 1),), pads([1, 0], [0, 2], IntegerAttr(1, 1))),
     Sample(nn.PadOp, "f16", (Operand((2, 3), f16, -9, 9),), pads([1, 0], [0, 2], FloatAttr(-0.7, f16))),
     Sample(nn.PadOp, "f64", (Operand((2, 3), f64, -9, 9),), pads([1, 0], [0, 2], FloatAttr(0.1, f64))),
+    Sample(nn.DilateOp, "ui8", (u8(2, 3),), dilated([2, 3], IntegerAttr(200, IntegerType(8, Signedness.UNSIGNED)))),
+    Sample(nn.DilateOp, "i1", (Operand((2, 3), IntegerType(1), 0, 1),), dilated([1, 2], IntegerAttr(1, 1))),
+    Sample(nn.DilateOp, "f16", (Operand((2, 3), f16, -9, 9),), dilated([3, 2], FloatAttr(-0.7, f16))),
+    Sample(nn.DilateOp, "f64", (Operand((2, 3), f64, -9, 9),), dilated([2, 1], FloatAttr(0.1, f64))),
     Sample(nn.BroadcastOp, "f16", (Operand((3, 1), f16, -9, 9),), shape(3, 20)),
     Sample(nn.SliceOp, "i1", (Operand((3, 40), IntegerType(1), 0, 1),), steps([0, 3], [2, 33], [2, 1])),
     Sample(nn.GatherOp, "f64", (Operand((3, 4), f64, -9, 9), at(64, 5, size=3)), axis(0)),

@@ -82,6 +82,15 @@ def padded(op: nn.PadOp, inputs: Sequence[Array]) -> Array:
     return run("Pad", inputs[0], pads, np.array(op.value.value.data, np.float32))
 
 
+def dilated(op: nn.DilateOp, inputs: Sequence[Array]) -> Array:
+    """Scattered into a tensor of the value."""
+    (x,) = inputs
+    value = np.array([op.value.value.data], np.float32)
+    y = run("Expand", value, np.array(op.infer_shapes()[0], np.int64))
+    places = np.stack([*np.indices(x.shape)], axis=-1) * np.array(op.dilations.get_values(), np.int64)
+    return run("ScatterND", y, places, x)
+
+
 def sliced(op: nn.SliceOp, inputs: Sequence[Array]) -> Array:
     offsets, sizes, strides = (np.array(v, np.int64) for v in zip(*op.steps(), strict=True))
     ends = offsets + sizes * strides
@@ -204,6 +213,7 @@ ORACLES: dict[type[TensorOp], Oracle] = {
     nn.TransposeOp: lambda op, inputs: run("Transpose", inputs[0], perm=list(op.permutation.get_values())),
     nn.ConcatOp: lambda op, inputs: run("Concat", *inputs, axis=op.axis.value.data),
     nn.PadOp: padded,
+    nn.DilateOp: dilated,
     nn.BroadcastOp: lambda op, inputs: run("Expand", inputs[0], np.array(op.shape.get_values(), np.int64)),
     nn.SliceOp: sliced,
     nn.GatherOp: gathered,

@@ -40,6 +40,7 @@ STEPS: dict[type[TensorOp], int] = {
     nn.TransposeOp: 0,
     nn.ConcatOp: 0,
     nn.PadOp: 0,
+    nn.DilateOp: 0,
     nn.BroadcastOp: 0,
     nn.SliceOp: 0,
     nn.GatherOp: 0,

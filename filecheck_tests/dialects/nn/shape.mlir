@@ -79,6 +79,22 @@ func.func @pad(%x: tensor<2x3xf32>, %q: tensor<2x3x!a>, %i: tensor<2x3xi8>, %t: 
   func.return
 }
 
+// CHECK-LABEL: func.func @dilate
+func.func @dilate(%x: tensor<2x3xf32>, %q: tensor<2x3x!a>, %i: tensor<4xi8>, %e: tensor<0x3xf32>, %s: tensor<f32>) {
+  // CHECK: nn.dilate %x {dilations = array<i64: 2, 3>, value = -1.500000e+00 : f32} : tensor<2x3xf32> -> tensor<3x7xf32>
+  // GENERIC: "nn.dilate"(%{{.*}}) <{dilations = array<i64: 2, 3>, value = -1.500000e+00 : f32}>
+  %0 = nn.dilate %x {dilations = array<i64: 2, 3>, value = -1.5 : f32} : tensor<2x3xf32> -> tensor<3x7xf32>
+  // CHECK: nn.dilate %q {dilations = array<i64: 1, 2>, value = 0.000000e+00 : f32} : tensor<2x3x!quant.uniform<i8:f32, 5.000000e-01:3>> -> tensor<2x5x!quant.uniform<i8:f32, 5.000000e-01:3>>
+  %1 = nn.dilate %q {dilations = array<i64: 1, 2>, value = 0.0 : f32} : tensor<2x3x!a> -> tensor<2x5x!a>
+  // CHECK: nn.dilate %i {dilations = array<i64: 4>, value = -1 : i8} : tensor<4xi8> -> tensor<13xi8>
+  %2 = nn.dilate %i {dilations = array<i64: 4>, value = -1 : i8} : tensor<4xi8> -> tensor<13xi8>
+  // CHECK: nn.dilate %e {{.*}} : tensor<0x3xf32> -> tensor<0x5xf32>
+  %3 = nn.dilate %e {dilations = array<i64: 2, 2>, value = 0.0 : f32} : tensor<0x3xf32> -> tensor<0x5xf32>
+  // CHECK: nn.dilate %s {dilations = array<i64>, value = 0.000000e+00 : f32} : tensor<f32> -> tensor<f32>
+  %4 = nn.dilate %s {dilations = array<i64>, value = 0.0 : f32} : tensor<f32> -> tensor<f32>
+  func.return
+}
+
 // CHECK-LABEL: func.func @broadcast
 func.func @broadcast(%x: tensor<2x1xf32>, %q: tensor<!a>, %i: tensor<3xi32>) {
   // CHECK: nn.broadcast %x {shape = array<i64: 4, 2, 3>} : tensor<2x1xf32> -> tensor<4x2x3xf32>

@@ -141,6 +141,66 @@ func.func @f2_pad_nan(%x: tensor<2x!a>) {
 
 // -----
 
+func.func @c1_dilate_count(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{'nn.dilate' needs 2 dilations of at least 1, got [2]}}
+  %0 = nn.dilate %x {dilations = array<i64: 2>, value = 0.0 : f32} : tensor<2x3xf32> -> tensor<3x5xf32>
+  func.return
+}
+
+// -----
+
+func.func @c1_dilate_zero(%x: tensor<2x3xf32>) {
+  // expected-error@+1 {{'nn.dilate' needs 2 dilations of at least 1, got [0, 2]}}
+  %0 = nn.dilate %x {dilations = array<i64: 0, 2>, value = 0.0 : f32} : tensor<2x3xf32> -> tensor<1x5xf32>
+  func.return
+}
+
+// -----
+
+func.func @f1_dilate_float_with_integer(%x: tensor<2xf32>) {
+  // expected-error@+1 {{'nn.dilate' of f32 cannot pad with 0 : i8}}
+  %0 = nn.dilate %x {dilations = array<i64: 2>, value = 0 : i8} : tensor<2xf32> -> tensor<3xf32>
+  func.return
+}
+
+// -----
+
+func.func @f1_dilate_too_large(%x: tensor<2xi8>) {
+  // expected-error@+1 {{'nn.dilate' of i8 cannot pad with 128 : i32, which it does not hold}}
+  %0 = nn.dilate %x {dilations = array<i64: 2>, value = 128 : i32} : tensor<2xi8> -> tensor<3xi8>
+  func.return
+}
+
+// -----
+
+!a = !quant.uniform<i8:f32, 0.5>
+func.func @f2_dilate_nan(%x: tensor<2x!a>) {
+  // expected-error@+1 {{'nn.dilate' of quantized values cannot pad with NaN}}
+  %0 = nn.dilate %x {dilations = array<i64: 2>, value = 0x7fc00000 : f32} : tensor<2x!a> -> tensor<3x!a>
+  func.return
+}
+
+// -----
+
+!channels = !quant.uniform<i8:f32:0, {0.5, 0.25}>
+func.func @dilate_per_axis(%x: tensor<2x3x!channels>) {
+  // expected-error@+1 {{'nn.dilate' moves values, so its quantized types must be per tensor}}
+  %0 = nn.dilate %x {dilations = array<i64: 1, 2>, value = 0.0 : f32} : tensor<2x3x!channels> -> tensor<2x5x!channels>
+  func.return
+}
+
+// -----
+
+!a = !quant.uniform<i8:f32, 0.5>
+!b = !quant.uniform<i8:f32, 0.25>
+func.func @dilate_to_another_scale(%x: tensor<2x!a>) {
+  // expected-error@+1 {{'nn.dilate' needs one quantized type for all operands and results}}
+  %0 = nn.dilate %x {dilations = array<i64: 2>, value = 0.0 : f32} : tensor<2x!a> -> tensor<3x!b>
+  func.return
+}
+
+// -----
+
 !channels = !quant.uniform<i8:f32:0, {0.5, 0.25}>
 func.func @pad_per_axis(%x: tensor<2x3x!channels>) {
   // expected-error@+1 {{'nn.pad' moves values, so its quantized types must be per tensor}}

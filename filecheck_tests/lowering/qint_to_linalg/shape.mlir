@@ -16,6 +16,15 @@ func.func @movement(%x: tensor<4x6xi8>) -> tensor<4x9xi8> {
   func.return %e : tensor<4x9xi8>
 }
 
+// Of reshapes, a pad and a slice.
+// CHECK-LABEL: func.func @dilate
+// CHECK: tensor.pad %{{.*}} low[0, 0] high[0, 6]
+// CHECK: tensor.extract_slice %{{.*}}[0, 0, 0] [2, 9, 2] [1, 1, 1]
+func.func @dilate(%x: tensor<2x3x2xi8>) -> tensor<2x9x2xi8> {
+  %y = nn.dilate %x {dilations = array<i64: 1, 4, 1>, value = -7 : i8} : tensor<2x3x2xi8> -> tensor<2x9x2xi8>
+  func.return %y : tensor<2x9x2xi8>
+}
+
 // CHECK-LABEL: func.func @of_one_element
 // CHECK: tensor.extract
 // CHECK: tensor.splat %{{.*}} : tensor<i8>

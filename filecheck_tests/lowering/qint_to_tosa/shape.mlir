@@ -16,6 +16,17 @@ func.func @movement(%x: tensor<4x6xi8>) -> tensor<4x9xi8> {
   func.return %e : tensor<4x9xi8>
 }
 
+// Of reshapes, a pad and a slice.
+// CHECK-LABEL: func.func @dilate
+// CHECK: "tosa.reshape"({{.*}}) : (tensor<2x3x2xi8>, !tosa.shape<2>) -> tensor<6x2xi8>
+// CHECK: "tosa.pad"({{.*}}) -> tensor<6x8xi8>
+// CHECK: "tosa.reshape"({{.*}}) -> tensor<2x12x2xi8>
+// CHECK: "tosa.slice"({{.*}}) -> tensor<2x9x2xi8>
+func.func @dilate(%x: tensor<2x3x2xi8>) -> tensor<2x9x2xi8> {
+  %y = nn.dilate %x {dilations = array<i64: 1, 4, 1>, value = -7 : i8} : tensor<2x3x2xi8> -> tensor<2x9x2xi8>
+  func.return %y : tensor<2x9x2xi8>
+}
+
 // CHECK-LABEL: func.func @of_one_element
 // CHECK: "tosa.const_shape"() <{values = dense<> : tensor<0xindex>}> : () -> !tosa.shape<0>
 func.func @of_one_element(%x: tensor<1x1xi8>) -> tensor<i8> {

@@ -112,6 +112,21 @@ func.func @padding(%x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<5xf32>, tens
 
 // -----
 
+// So is what a dilation puts between elements, and its result has the type of its operand.
+// CHECK-LABEL: func.func @dilate
+// CHECK: quant.qcast %x : {{.*}}<i8:f32, 5.000000e-01>>
+// CHECK: nn.dilate
+// CHECK-NEXT: quant.qcast %{{.*}} : tensor<7xf32> to tensor<7x!quant.uniform<i8:f32, 5.000000e-01>>
+func.func @dilate(%x: tensor<4xf32>) -> tensor<7xf32> {
+  calib.observe %x {name = "x", range = [-1.0, 63.5]} : tensor<4xf32>
+  %r = nn.requantize %x : tensor<4xf32> -> tensor<4xf32>
+  calib.observe %r {name = "r", range = [-1.0, 1.0]} : tensor<4xf32>
+  %0 = nn.dilate %x {dilations = array<i64: 2>, value = -64.0 : f32} : tensor<4xf32> -> tensor<7xf32>
+  func.return %0 : tensor<7xf32>
+}
+
+// -----
+
 // Weights: symmetric in the narrow range, one scale for each output channel; a channel of zeros takes the largest.
 // A constant operand has a range of its own.
 // CHECK-LABEL: func.func @constants

@@ -136,6 +136,7 @@ KERNELS: Mapping[str, Kernel] = {
     "PAD": Kernel(MOVED, ALL, versions={"int8": 2, "int16": 3, "bool": 5}, wide=4, keeps=True, most=5),
     "PADV2": Kernel(MOVED, ALL, versions={"int8": 2, "int16": 3, "bool": 5}, wide=4, keeps=True,
                     most=5),
+    "DILATE": Kernel(ANYTHING, ALL, keeps=True),
     "SLICE": Kernel(ANYTHING, ALL, versions={"int8": 2, "int16": 4, "uint32": 6}, wide=5, keeps=True),
     "STRIDED_SLICE": Kernel(ANYTHING, ALL, versions={"int8": 2, "bool": 3, "uint32": 7}, wide=4,
                             keeps=True),

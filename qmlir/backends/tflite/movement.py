@@ -9,9 +9,9 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.backends.forms import Forms, constant
 from qmlir.backends.tflite.contraction import pad as pad_with
 from qmlir.backends.tflite.graph import BOOL, INDEX, Form, Graph, Options, Tensor
-from qmlir.backends.tflite.values import Values, declared
+from qmlir.backends.tflite.values import MOVED, Values, declared
 from qmlir.dialects import nn
-from qmlir.dialects.nn.movement import MovementOp, coordinates, places
+from qmlir.dialects.nn.movement import FillingOp, MovementOp, coordinates, places
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, shape_of
 
@@ -56,14 +56,31 @@ def concat(op: nn.ConcatOp, values: Values) -> None:
     values.hold(op.y, values.graph.joined([values.stored(x) for x in op.inputs], op.axis.value.data))
 
 
+def filling(op: FillingOp, values: Values) -> float:
+    """Returns the element that an operation adds, as the tensor of its operand stores it."""
+    stored = op.stored_value().item()
+    return stored - MOVED if values.is_moved(declared(op.x)) else stored
+
+
 @exports(nn.PadOp)
 def pad(op: nn.PadOp, values: Values) -> None:
     """Writes PAD if the padding is zero, else PADV2."""
-    x, fill = values.stored(op.x), op.stored_value().item()
-    if values.is_moved(declared(op.x)):
-        fill -= 128
+    x, fill = values.stored(op.x), filling(op, values)
     zero = x.form.parameters.zero_point if x.form.parameters is not None else 0
     values.hold(op.y, pad_with(values.graph, x, op.pads(), None if fill == zero else fill))
+
+
+@exports(nn.DilateOp)
+def dilate(op: nn.DilateOp, values: Values) -> None:
+    """Writes DILATE; a tensor without dimensions, which LiteRT's kernel does not take, stays as it is."""
+    x, graph = values.stored(op.x), values.graph
+    if not x.shape:
+        values.same(op.y, op.x)
+        return
+    if 0 in x.shape:
+        raise UnsupportedError("needs elements to dilate", str(list(x.shape)), "leave the empty tensor out")
+    fill = graph.constant(np.array(filling(op, values), x.dtype), x.form.parameters)
+    moved(op, values, "DILATE", [graph.indices(op.dilations.get_values()), fill], {})
 
 
 # ---------------------------------------------------------------------------------------------------------------

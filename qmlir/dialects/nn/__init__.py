@@ -81,6 +81,7 @@ from qmlir.dialects.nn.movement import (
     BroadcastOp,
     ConcatOp,
     ConstantOp,
+    DilateOp,
     GatherNDOp,
     GatherOp,
     PadOp,

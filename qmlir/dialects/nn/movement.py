@@ -35,7 +35,8 @@ from qmlir.dialects.nn.base import AxisOp, Elements, NNOp
 from qmlir.dialects.nn.quantizable import ALL_STORAGES, QuantizableOp
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType, storage_tensor
-from qmlir.ir.interfaces import Array, Shape, TensorOp, UnaryTensorOp, element_of, shape_of
+from qmlir.dialects.windows import ints
+from qmlir.ir.interfaces import Array, ComposedOp, Shape, TensorOp, UnaryTensorOp, element_of, shape_of
 from qmlir.ir.types import dtype_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import fixed_point
@@ -257,6 +258,49 @@ class PadOp(FillingOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         return (np.pad(x, self.pads(), constant_values=self.stored_value()),)
+
+
+@irdl_op_definition
+class DilateOp(FillingOp, ComposedOp):
+    """Puts dilations[i] − 1 elements between neighbours along each dimension i, and none before or behind all.
+
+    (C1) `dilations` has one entry, at least 1, for each dimension
+    """
+
+    name = "nn.dilate"
+    dilations = prop_def(DenseArrayBase.constr(i64))
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        x, dilations = shape_of(self.x), self.dilations.get_values()
+        if len(dilations) != len(x) or min(dilations, default=1) < 1:  # C1
+            raise VerifyException(f"'{self.name}' needs {len(x)} dilations of at least 1, got {list(dilations)}")
+        return [tuple((size - 1) * d + 1 if size else 0 for size, d in zip(x, dilations, strict=True))]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        y = np.full(self.infer_shapes()[0], self.stored_value())
+        y[tuple(slice(None, None, d) for d in self.dilations.get_values())] = inputs[0]
+        return (y,)
+
+    def parts(self) -> Sequence[TensorOp]:
+        """For each dimension: rows of its elements are padded on the right, joined, and cut behind the last element."""
+        shape, found, x = list(shape_of(self.x)), list[TensorOp](), self.x
+
+        def add(op: type[MovementOp], properties: dict[str, Attribute]) -> None:
+            nonlocal x
+            found.append(op.make([x], properties))
+            x = found[-1].results[0]
+
+        for axis, d in enumerate(self.dilations.get_values()):
+            size, before, after = shape[axis], prod(shape[:axis]), prod(shape[axis + 1 :])
+            if d > 1 and size > 1:
+                shape[axis] = (size - 1) * d + 1
+                add(ReshapeOp, {"shape": ints((before * size, after))})
+                add(PadOp, {"low": ints((0, 0)), "high": ints((0, (d - 1) * after)), "value": self.value})
+                add(ReshapeOp, {"shape": ints((before, size * d, after))})
+                sizes = {"sizes": ints((before, shape[axis], after))}
+                add(SliceOp, {"offsets": ints((0, 0, 0)), **sizes, "strides": ints((1, 1, 1))})
+        add(ReshapeOp, {"shape": ints(shape)})
+        return found
 
 
 def _holds(element: IntegerType, value: int) -> bool:

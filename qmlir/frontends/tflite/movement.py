@@ -10,7 +10,16 @@ from xdsl.ir import Attribute, OpResult, SSAValue
 
 from qmlir.dialects.interpolation import Places
 from qmlir.dialects.nn.functions import RequantizeOp
-from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, GatherNDOp, GatherOp, PadOp, SliceOp, TransposeOp
+from qmlir.dialects.nn.movement import (
+    BroadcastOp,
+    ConcatOp,
+    DilateOp,
+    GatherNDOp,
+    GatherOp,
+    PadOp,
+    SliceOp,
+    TransposeOp,
+)
 from qmlir.dialects.nn.resize import ResizeOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
@@ -220,6 +229,17 @@ def _filling(node: TFLiteNode, x: Value, value: Value) -> float:
     if type is not None and filling.dtype.kind in "iu":
         return (float(filling[0]) - type.zero_point) * type.scale
     return filling[0]
+
+
+@converts("DILATE")
+def dilate(node: TFLiteNode, x: Value, dilations: Value, value: Value) -> Value:
+    """x with elements of one value between its own, along each dimension."""
+    steps = node.ints(dilations, "dilations")
+    if len(steps) != node.rank(x) or min(steps, default=1) < 1:
+        raise node.error(f"it needs {node.rank(x)} dilations of at least 1", str(list(steps)))
+    return node.moved_elements(
+        DilateOp, [x], {"dilations": steps, "value": _element(node, x, _filling(node, x, value))}
+    )
 
 
 def _padded(node: TFLiteNode, x: Value, paddings: Value, value: float) -> Value:

@@ -17,6 +17,7 @@ from qmlir.dialects.nn.movement import (
     BroadcastOp,
     ConcatOp,
     ConstantOp,
+    DilateOp,
     FillingOp,
     GatherNDOp,
     GatherOp,
@@ -195,6 +196,64 @@ def _stored_value(op: FillingOp) -> int | float:
     stored = op.stored_value()
     is_float = stored.dtype == np.float32 or stored.dtype == np.float64
     return float(stored) if is_float else int(stored.view(f"i{stored.itemsize}"))
+
+
+@dataclass(frozen=True)
+class Dilate(Kernel):
+    """y[i · d, …] = x[i, …] with the dilation d of each dimension, and a constant everywhere else."""
+
+    dilations: tuple[int, ...]
+    value: int | float
+    widths: tuple[int, ...]
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, y = buffers
+        *outer, step = self.dilations
+        with loops_over(code, y.shape[:-1], begin, end) as rows:
+            source = [row // d if d > 1 else row for row, d in zip(rows, outer, strict=True)]
+
+            def fill(i: Value, lanes: int | None) -> None:
+                y.store(code.constant(self.value, y.element).spread(lanes), *rows, i)
+
+            def copy(i: Value, lanes: int | None) -> None:
+                y.store(x.load(*source, i, lanes=lanes), *rows, i * step)
+
+            def inside() -> None:
+                if step > 1:
+                    code.spans(0, y.shape[-1], fill, self.widths)
+                code.spans(0, x.shape[-1], copy, self.widths if step == 1 else ())
+
+            dilated = [row % d for row, d in zip(rows, outer, strict=True) if d > 1]
+            if not dilated:
+                inside()
+                return
+            condition = dilated[0].below(1)
+            for rest in dilated[1:]:
+                condition = condition & rest.below(1)
+            code.branch(condition, inside, lambda: code.spans(0, y.shape[-1], fill, self.widths))
+
+
+def _dilate(state: MainLowering, op: DilateOp) -> None:
+    if op.x.type == op.y.type:
+        state.replace(op.y, state.buffer(op.x))
+        return
+    shape, dilations = merge_dilations(shape_of(op.x), op.dilations.get_values())
+    result = [(size - 1) * d + 1 for size, d in zip(shape, dilations, strict=True)]
+    kernel = Dilate(dilations, _stored_value(op), widths_of(op.y))
+    state.compute(kernel, op.y, result, (op.x, shape), items=_rows(result))
+
+
+def merge_dilations(shape: Sequence[int], dilations: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The same dilation in fewer dimensions: neighbours that keep their sizes are merged, sizes of 1 dropped."""
+    merged: list[tuple[int, int]] = []
+    for size, d in zip(shape, dilations, strict=True):
+        if merged and merged[-1][1] == 1 and (d == 1 or size == 1):
+            merged[-1] = (merged[-1][0] * size, 1)
+        elif merged and merged[-1] == (1, 1):
+            merged[-1] = (size, d)
+        else:
+            merged.append((size, d if size > 1 else 1))
+    return tuple(size for size, _ in merged), tuple(d for _, d in merged)
 
 
 @dataclass(frozen=True)
@@ -497,6 +556,7 @@ RULES: Rules = {
     TransposeOp: _transpose,
     ConcatOp: _concat,
     PadOp: _pad,
+    DilateOp: _dilate,
     ReshapeOp: _reshape,
     ConstantOp: _constant,
     BroadcastOp: _broadcast,

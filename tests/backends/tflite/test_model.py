@@ -158,6 +158,33 @@ def test_all_kernels_are_of_the_schema() -> None:
         assert not options_of(kind) or any(hasattr(getattr(schema, u), options_of(kind)) for u in tflite_model.UNIONS)
 
 
+def test_options_of_the_second_union(tmp_path: Path) -> None:
+    module = network("""
+      func.func @main(%x: tensor<2x3xf32>) -> tensor<3x5xf32> {
+        %y = nn.dilate %x {dilations = array<i64: 2, 2>, value = -1.5 : f32} : tensor<2x3xf32> -> tensor<3x5xf32>
+        func.return %y : tensor<3x5xf32>
+      }""")
+    path, x = tmp_path / "m.tflite", numbers(2, 3)
+    qmlir.export(module, path, format="tflite")
+    assert kinds(path) == ["DILATE"]
+    operator = schema.Model.GetRootAs(path.read_bytes()).Subgraphs(0).Operators(0)
+    assert operator.BuiltinOptionsType() == schema.BuiltinOptions.NONE
+    assert operator.BuiltinOptions2Type() == schema.BuiltinOptions2.DilateOptions
+    np.testing.assert_array_equal(LiteRT(path).run([x])[0], qmlir.reference(module)(x))
+    np.testing.assert_array_equal(qmlir.reference(qmlir.load(path))(x), qmlir.reference(module)(x))
+
+
+def test_what_has_no_elements_is_not_dilated(tmp_path: Path) -> None:
+    """LiteRT's kernel does not take it."""
+    module = network("""
+      func.func @main(%x: tensor<0x3xf32>) -> tensor<0x5xf32> {
+        %y = nn.dilate %x {dilations = array<i64: 2, 2>, value = 0.0 : f32} : tensor<0x3xf32> -> tensor<0x5xf32>
+        func.return %y : tensor<0x5xf32>
+      }""")
+    with pytest.raises(UnsupportedError, match="needs elements to dilate"):
+        qmlir.export(module, tmp_path / "m.tflite", format="tflite")
+
+
 @pytest.mark.parametrize(
     ("element", "said"),
     [("bf16", "as data of TFLite's RESHAPE, got bfloat16"), ("f8E5M2", "as data of TFLite's RESHAPE, got float8_e5m2")],

@@ -75,7 +75,7 @@ REFUSED = {
 }  # fmt: skip
 """Samples that a kernel does not take, and what the error says."""
 
-FLOAT64 = {"nn.sign-f64", "nn.cast-f32_to_f64", "nn.cast-i64_to_f64"}
+FLOAT64 = {"nn.dilate-f64", "nn.sign-f64", "nn.cast-f32_to_f64", "nn.cast-i64_to_f64"}
 """Samples of f64 that have a kernel; all others are refused."""
 
 BY_DEFAULT = {

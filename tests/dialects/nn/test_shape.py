@@ -12,7 +12,7 @@ from xdsl.ir import Attribute, SSAValue
 from qmlir.dialects import nn
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
-from qmlir.ir.interfaces import TensorOp
+from qmlir.ir.interfaces import TensorOp, parts_of
 
 Array = npt.NDArray[Any]
 
@@ -66,6 +66,42 @@ def test_pad_of_integers(element: IntegerType, dtype: type[np.generic], fill: in
 def test_pad_of_another_float() -> None:
     op = nn.PadOp.make([value(f64, 1)], {"low": ints([0]), "high": ints([1]), "value": FloatAttr(0.1, f64)})
     assert evaluated(op, np.zeros(1)).tolist() == [0.0, 0.1]
+
+
+@pytest.mark.parametrize(
+    ("element", "real", "stored"), [(SIGNED, 0.0, 3), (SIGNED, 1e9, 127), (NARROW, -1e9, -127), (UNSIGNED, 0.0, 128)]
+)
+def test_dilate_stores_the_nearest_integer(element: UniformType, real: float, stored: int) -> None:
+    x = np.array([[1, 2]], element.numpy_dtype)
+    op = nn.DilateOp.make([value(element, 1, 2)], {"dilations": ints([5, 3]), "value": FloatAttr(real, f32)})
+    result = evaluated(op, x)
+    assert result.dtype == x.dtype
+    assert result.tolist() == [[1, stored, stored, 2]]
+
+
+DILATED = [
+    ((2, 3), (3, 2)),
+    ((2, 3, 4, 5), (1, 2, 3, 1)),
+    ((1, 4), (9, 1)),
+    ((3,), (1,)),
+    ((2, 0, 3), (2, 2, 2)),
+    ((), ()),
+]
+
+
+@pytest.mark.parametrize("element", [f32, i8, SIGNED], ids=str)
+@pytest.mark.parametrize(("shape", "dilations"), DILATED)
+def test_the_parts_of_dilate_compute_it(shape: tuple[int, ...], dilations: tuple[int, ...], element: Attribute) -> None:
+    fill = IntegerAttr(7, i8) if element == i8 else FloatAttr(7.0, f32)
+    op = nn.DilateOp.make([value(element, *shape)], {"dilations": ints(dilations), "value": fill})
+    x = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(np.float32 if element == f32 else np.int8)
+    found = x
+    with parts_of(op) as parts:
+        for part in parts:
+            found = evaluated(part, found)
+        assert parts[-1].results[0].type == op.y.type
+    np.testing.assert_array_equal(found, evaluated(op, x))
+    assert sum(1 for _ in op.x.uses) == 1
 
 
 @pytest.mark.parametrize("element", [SIGNED, UNSIGNED, i8], ids=str)

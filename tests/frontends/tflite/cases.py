@@ -304,6 +304,10 @@ def _others() -> Iterator[Case]:
     yield Case("PADV2", [ROWS], [(3, 9)], ("PadV2Options", {}), [i32("paddings", [[1, 0], [0, 2]]),
                                                                  constant("value", np.array(1.5, np.float32))],
                formats=FLOAT)  # fmt: skip
+    for format in FORMATS:
+        between = constant("value", np.array(1.5 if format == "float32" else 100, format))
+        yield Case("DILATE", [(1, 2, 3, 4)], [(1, 3, 7, 4)], extra=[i32("dilations", [5, 2, 3, 1]), between],
+                   formats=(format,), same=True, steps=0)  # fmt: skip
     yield Case("SELECT_V2", [ROWS, ROWS], [ROWS], ("SelectV2Options", {}), [constant("if", chosen)], first=True,
                same=True, steps=0, reference=False)  # fmt: skip
     yield Case("SELECT", [ROWS, ROWS], [ROWS], ("SelectOptions", {}), [constant("if", np.array([True, False]))],

@@ -44,6 +44,14 @@ REFUSALS: dict[str, tuple[Parts, str]] = {
         (op("ONE_HOT"), [T("i", (4,), np.int32), T("d", (), np.int32), f32("on", 1), f32("off", 0)], [T("y", (4, 5))]),
         'its depth "d" is computed at run time and must be constant',
     ),
+    "dilations that are computed": (
+        (op("DILATE"), [X, T("d", (2,), np.int32), f32("v", 0)], [T("y", (7, 9))]),
+        'its dilations "d" is computed at run time and must be constant',
+    ),
+    "padding between elements that is computed": (
+        (op("DILATE"), [X, i32("d", [2, 2]), T("v", ())], [T("y", (7, 9))]),
+        'its padding value "v" is computed at run time and must be constant',
+    ),
     "unknown shape": ((op("WHERE"), [X], [T("y", (3, 2), np.int64)]), "the shape of its result is known only when"),
     "unknown elements": (
         (op("UNIQUE", "UniqueOptions", IdxOutType=2), [IDS], [T("y", (4,), np.int32), T("i", (4,), np.int32)]),
@@ -123,6 +131,22 @@ LIES: dict[str, tuple[Parts, str]] = {
     "an update that is too large": (
         (op("DYNAMIC_UPDATE_SLICE"), [X, T("u", (5, 5)), i32("s", [0, 0])], [T("y", (4, 5))]),
         "its update must fit its input",
+    ),
+    "a dilation too few": (
+        (op("DILATE"), [X, i32("d", [2]), f32("v", 0)], [T("y", (7, 5))]),
+        r"it needs 2 dilations of at least 1, got \[2\]",
+    ),
+    "a dilation of 0": (
+        (op("DILATE"), [X, i32("d", [2, 0]), f32("v", 0)], [T("y", (7, 5))]),
+        r"it needs 2 dilations of at least 1, got \[2, 0\]",
+    ),
+    "two values between elements": (
+        (op("DILATE"), [X, i32("d", [2, 2]), f32("v", [0, 1])], [T("y", (7, 9))]),
+        "its padding value must be one number",
+    ),
+    "an infinity between integers": (
+        (op("DILATE"), [T("x", (4,), np.int32), i32("d", [2]), f32("v", np.inf)], [T("y", (7,), np.int32)]),
+        "its padding value must be of its input's type, i32, got f32",
     ),
     "a value around bytes that is wider": (
         (op("PADV2", "PadV2Options"), [T("x", (4,), np.int8), i32("p", [[1, 1]]), i32("v", 300)],

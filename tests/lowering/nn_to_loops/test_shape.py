@@ -7,11 +7,11 @@ import numpy.typing as npt
 import pytest
 from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, Signedness, TensorType, f32, i64
 
-from qmlir.dialects.nn import AddOp, ConcatOp, ConstantOp, PadOp, ReluOp, ReshapeOp, TransposeOp
+from qmlir.dialects.nn import AddOp, ConcatOp, ConstantOp, DilateOp, PadOp, ReluOp, ReshapeOp, TransposeOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
 from qmlir.ir.types import element_type_of
-from qmlir.lowering.nn_to_loops.movement import merge_pads, merge_permutation
+from qmlir.lowering.nn_to_loops.movement import merge_dilations, merge_pads, merge_permutation
 from tests.lowering.both import check, network, quantized, to_loops
 
 Array = npt.NDArray[Any]
@@ -87,6 +87,32 @@ def test_a_quantized_tensor_is_padded_with_the_integer_that_stands_for_the_value
 def test_pads_of_dimensions_without_any_merge() -> None:
     assert merge_pads((1, 4, 5, 3), [(0, 0), (1, 1), (2, 0), (0, 0)]) == ((4, 15), ((1, 1), (6, 0)))
     assert merge_pads((2, 2, 5), [(1, 0), (0, 0), (0, 0)]) == ((20,), ((10, 0),))
+
+
+DILATIONS = [
+    ((2, 3, 4, 5), (1, 2, 3, 1)),
+    ((3, 1, 4), (2, 7, 3)),
+    ((1, 2, 20), (5, 1, 1)),
+    ((4, 3), (3, 1)),
+    ((9,), (17,)),
+    ((2, 2, 2), (2, 2, 2)),
+    ((0, 3), (2, 3)),
+    ((), ()),
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("shape", "dilations"), DILATIONS)
+def test_dilate(shape: tuple[int, ...], dilations: tuple[int, ...], dtype: str) -> None:
+    integer = IntegerAttr(1, 1) if dtype == "bool" else IntegerAttr(-7, int(dtype.lstrip("floatint")))
+    value = FloatAttr(-2.5, f32) if dtype == "float32" else integer
+    check(lambda x: DilateOp.make([x], {"dilations": ints(dilations), "value": value}).y, counted(dtype, *shape))
+
+
+def test_dilations_of_dimensions_that_keep_their_sizes_merge() -> None:
+    assert merge_dilations((1, 4, 5, 3), (9, 2, 1, 1)) == ((4, 15), (2, 1))
+    assert merge_dilations((2, 3, 4, 5), (1, 1, 1, 2)) == ((24, 5), (1, 2))
+    assert merge_dilations((1, 1), (3, 5)) == ((1,), (1,))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
