@@ -42,7 +42,7 @@ def uses_winograd(x: Array, w: Array, zero_point: int, padding: tuple[int, ...] 
 
 @pytest.mark.parametrize("seed", range(LAYERS))
 def test_random_layers(seed: int) -> None:
-    """Images of 3 to 23 pixels a side, any padding, zero points at the ends, data and weights everywhere or at their ends."""
+    """Images of 3 to 23 pixels a side; zero points at the ends; data and weights everywhere, or at their ends."""
     rng = np.random.default_rng(seed)
     batch, channels, outputs = (int(n) for n in (rng.integers(1, 3), 16 * rng.integers(1, 5), 16 * rng.integers(1, 5)))
     height, width = (int(n) for n in rng.integers(3, 24, 2))
