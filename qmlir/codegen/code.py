@@ -114,6 +114,10 @@ class Code:
         """(a·multiplier + 2^(30−shift)) >> (31−shift) on vectors of i32, for results that fit i32."""
         return self.emit(simd.MulShiftRoundOp, [a.ssa, multiplier.ssa, shift.ssa], a.type)
 
+    def multiply_add_shift_round(self, a: Value, p: Value, b: Value, q: Value, shift: Value) -> Value:
+        """(a·p + b·q + 2^(shift−1)) >> shift on vectors of i32, for results that fit i32 and shifts of at least 32."""
+        return self.emit(simd.MulAddShiftRoundOp, [x.ssa for x in (a, p, b, q, shift)], a.type)
+
     # -- constants and memory --------------------------------------------------------------------------------------
 
     def index(self, number: "Value | int") -> Value:

@@ -42,3 +42,12 @@ func.func @mul_shift_round_c1_lanes(%a: vector<3xi32>) {
   %0 = simd.mul_shift_round %a, %a, %a : vector<3xi32>
   func.return
 }
+
+// -----
+
+// C1: values are 1-D vectors with an even number of lanes
+func.func @mul_add_shift_round_c1(%a: vector<3xi32>) {
+  // expected-error@+1 {{operands must be 1-D vectors with an even number of lanes, got vector<3xi32>}}
+  %0 = simd.mul_add_shift_round %a, %a, %a, %a, %a : vector<3xi32>
+  func.return
+}

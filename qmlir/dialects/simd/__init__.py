@@ -98,8 +98,7 @@ class MulShiftRoundOp(IRDLOperation):
         super().__init__(operands=[a, multiplier, shift], result_types=[a.type])
 
     def verify_(self) -> None:
-        if (_lanes(self.a.type) or 1) % 2:  # C1
-            raise VerifyException(f"operands must be 1-D vectors with an even number of lanes, got {self.a.type}")
+        _require_even(self.a.type)  # C1
 
     @staticmethod
     def evaluate(a: Array, multiplier: Array, shift: Array) -> Array:
@@ -108,4 +107,51 @@ class MulShiftRoundOp(IRDLOperation):
         return ((a.astype("i8") * multiplier.astype("i8") + (1 << (right - 1))) >> right).astype("i4")
 
 
-SIMD = Dialect("simd", [DotI16PairsOp, MulShiftRoundOp])
+@irdl_op_definition
+class MulAddShiftRoundOp(IRDLOperation):
+    """Rescales two lanes and rounds their sum once, half up: (a·p + b·q + 2^(shift−1)) >> shift mod 2^32.
+
+        %r = simd.mul_add_shift_round %a, %p, %b, %q, %shift : vector<8xi32>
+
+    The products and their sum are exact in 64 bits, and the shift is arithmetic.
+
+    (C1) operands and result are one type, a 1-D vector of i32 with an even number of lanes.
+
+    `shift` must lie in [32, 62], and a·p + b·q + 2^(shift−1) below 2^63; the result for others is undefined.
+    """
+
+    name = "simd.mul_add_shift_round"
+
+    VALUES: ClassVar = VarConstraint("VALUES", VectorType.constr(i32))
+
+    a = operand_def(VALUES)  # C1
+    p = operand_def(VALUES)
+    b = operand_def(VALUES)
+    q = operand_def(VALUES)
+    shift = operand_def(VALUES)
+    result = result_def(VALUES)
+
+    traits = traits_def(Pure())
+    assembly_format = "$a `,` $p `,` $b `,` $q `,` $shift attr-dict `:` type($a)"
+
+    def __init__(self, a: SSAValue, p: SSAValue, b: SSAValue, q: SSAValue, shift: SSAValue):
+        super().__init__(operands=[a, p, b, q, shift], result_types=[a.type])
+
+    def verify_(self) -> None:
+        _require_even(self.a.type)  # C1
+
+    @staticmethod
+    def evaluate(a: Array, p: Array, b: Array, q: Array, shift: Array) -> Array:
+        """Computes the result: operands int32 [n] → int32 [n]."""
+        products = a.astype("i8") * p.astype("i8") + b.astype("i8") * q.astype("i8")
+        drop = shift.astype("i8")
+        return ((products + (1 << (drop - 1))) >> drop).astype("i4")
+
+
+def _require_even(type: Attribute) -> None:
+    """Raises VerifyException for a type that is not a 1-D vector with an even number of lanes."""
+    if (_lanes(type) or 1) % 2:
+        raise VerifyException(f"operands must be 1-D vectors with an even number of lanes, got {type}")
+
+
+SIMD = Dialect("simd", [DotI16PairsOp, MulShiftRoundOp, MulAddShiftRoundOp])

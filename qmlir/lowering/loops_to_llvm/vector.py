@@ -245,28 +245,47 @@ def _joined(f: FunctionLowering, parts: list[SSAValue]) -> SSAValue:
     return parts[0]
 
 
-def _mul_shift_round(f: FunctionLowering, op: simd.MulShiftRoundOp) -> None:
-    """Multiplies even and odd lanes by themselves, in place; the high halves of both sums are the lanes of the result.
+# Products of 32 by 32 bits, summed, rounded half up and shifted right by at least 32 bits. Processors multiply the low
+# halves of 64-bit lanes (vpmuldq), so even lanes are multiplied in place, and odd lanes behind a shift. The low halves
+# of the sums only carry: the high halves are the lanes of the result, and what is left is a shift of 32-bit lanes.
 
-    Processors multiply the low halves of 64-bit lanes (vpmuldq), so the even lanes need no move, and the odd ones a
-    shift. The bits below the high halves only carry, so what is left of the shift to the right is one of 32-bit lanes.
-    """
+
+def _mul_shift_round(f: FunctionLowering, op: simd.MulShiftRoundOp) -> None:
     a, multiplier, shift = f.values(op.operands)
-    lanes = lanes_of(a)
+    _products_shifted(f, op, [(a, multiplier)], f.binary(SubOp, f.splat(31, shift.type), shift, WRAP))
+
+
+def _mul_add_shift_round(f: FunctionLowering, op: simd.MulAddShiftRoundOp) -> None:
+    a, p, b, q, shift = f.values(op.operands)
+    _products_shifted(f, op, [(a, p), (b, q)], shift)
+
+
+def _products_shifted(
+    f: FunctionLowering,
+    op: simd.MulShiftRoundOp | simd.MulAddShiftRoundOp,
+    products: Sequence[tuple[SSAValue, SSAValue]],
+    drop: SSAValue,
+) -> None:
+    """Defines the result as (Σ products + 2^(drop − 1)) >> drop, for data times loop-invariant factors."""
+    lanes = lanes_of(drop)
     wide = VectorType(i64, [lanes // 2])
-    bits = f.splat(32, wide)
-    data = f.cast(llvm.BitcastOp, a, wide)
-    places = (f.binary(llvm.AShrOp, f.binary(ShlOp, data, bits, WRAP), bits), f.binary(llvm.AShrOp, data, bits))
+    word = f.splat(32, wide)
     sums: list[SSAValue] = []
-    for first, numbers in enumerate(places):
+    for first in (0, 1):
         own = range(first, lanes, 2)
-        factor, drop = (f.cast(llvm.SExtOp, f.shuffle(v, v, own), wide) for v in (multiplier, shift))
-        half = f.binary(ShlOp, f.splat(1, wide), f.binary(SubOp, f.splat(30, wide), drop, WRAP), WRAP)
-        sums.append(f.binary(AddOp, f.binary(MulOp, numbers, factor, WRAP), half, WRAP))
-    even = f.binary(llvm.LShrOp, sums[0], bits)
-    odd = f.binary(llvm.AndOp, sums[1], f.splat(-1 << 32, wide))
-    high = f.cast(llvm.BitcastOp, f.binary(llvm.OrOp, even, odd), a.type)
-    rest = f.binary(SubOp, f.splat(-1, a.type), shift, WRAP)
+        bits = f.cast(llvm.SExtOp, f.shuffle(drop, drop, own), wide)
+        total = f.binary(ShlOp, f.splat(1, wide), f.binary(SubOp, bits, f.splat(1, wide), WRAP), WRAP)
+        for data, factor in products:
+            lane = f.cast(llvm.BitcastOp, data, wide)
+            if first == 0:
+                lane = f.binary(ShlOp, lane, word, WRAP)
+            lane = f.binary(llvm.AShrOp, lane, word)
+            other = f.cast(llvm.SExtOp, f.shuffle(factor, factor, own), wide)
+            total = f.binary(AddOp, f.binary(MulOp, lane, other, WRAP), total, WRAP)
+        sums.append(total)
+    even, odd = f.binary(llvm.LShrOp, sums[0], word), f.binary(llvm.AndOp, sums[1], f.splat(-1 << 32, wide))
+    high = f.cast(llvm.BitcastOp, f.binary(llvm.OrOp, even, odd), drop.type)
+    rest = f.binary(SubOp, drop, f.splat(32, drop.type), WRAP)
     f.define(op.result, f.binary(llvm.AShrOp, high, rest))
 
 
@@ -284,4 +303,5 @@ RULES: Mapping[type[Operation], Rule] = {
     vector.ReductionOp: _reduction,
     simd.DotI16PairsOp: _dot_i16_pairs,
     simd.MulShiftRoundOp: _mul_shift_round,
+    simd.MulAddShiftRoundOp: _mul_add_shift_round,
 }

@@ -41,5 +41,5 @@ def test_dot_wraps() -> None:
 def test_requantization_rounds_half_up() -> None:
     a = np.array([3, -3, 1, 5, 2**31 - 1], np.int32)
     multiplier = np.array([2**30] * 5, np.int32)  # a half
-    shift = np.array([0, 0, 0, -1, 0], np.int32)
-    assert MulShiftRoundOp.evaluate(a, multiplier, shift).tolist() == [2, -1, 1, 1, 2**30]
+    shift = np.array([-1, -1, -1, -2, -1], np.int32)  # and half of that
+    assert MulShiftRoundOp.evaluate(a, multiplier, shift).tolist() == [1, -1, 0, 1, 2**29]

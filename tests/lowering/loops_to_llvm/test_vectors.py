@@ -9,7 +9,7 @@ from kernels import empty, lowered, run_kernel, vectorwise, with_main
 
 from qmlir.backends.cpu.emit import emit_llvm_ir
 from qmlir.backends.cpu.machine import Machine, compile_assembly, host_features
-from qmlir.dialects.simd import DotI16PairsOp, MulShiftRoundOp
+from qmlir.dialects.simd import DotI16PairsOp, MulAddShiftRoundOp, MulShiftRoundOp
 
 Array = npt.NDArray[Any]
 
@@ -193,3 +193,19 @@ def test_requantization(native: bool) -> None:
     ]
     assert (y == np.array(exact).astype(np.int32)).all()
     assert (y == MulShiftRoundOp.evaluate(a, multiplier, shift)).all()
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_rescaled_sums(native: bool) -> None:
+    n = 40
+    operation = f"%r = simd.mul_add_shift_round %0, %1, %2, %3, %4 : vector<{n}xi32>"
+    kernel = vectorwise(operation, [("i32", n)] * 5, ("i32", n))
+    a, p, b, q = (RNG.integers(-(2**31), 2**31, n).astype(np.int32) // 2 for _ in range(4))
+    a[:2], b[:2] = [-(2**30), 2**30 - 1], [-(2**30), -(2**30)]
+    shift = RNG.integers(32, 63, n).astype(np.int32)
+    shift[:2] = 32, 62
+    (y,) = run_kernel(kernel, a, p, b, q, shift, out=[a], features=host_features() if native else "")
+    numbers = zip(*(x.tolist() for x in (a, p, b, q, shift)), strict=True)
+    exact = [(i * j + k * m + 2 ** (s - 1)) >> s for i, j, k, m, s in numbers]
+    assert y.tolist() == exact
+    assert MulAddShiftRoundOp.evaluate(a, p, b, q, shift).tolist() == exact
