@@ -325,16 +325,27 @@ def load_program(path: str | Path, target: str | Path) -> "Simulated":
     return load_simulated(path_of(path), load_device(target), lambda routine: to_machine_code(routine).run_in_order)
 
 
-def to_machine_code(module: ModuleOp) -> "Executable":
-    """Compiles a network on the qint level to machine code; its passes change `module` in place."""
+def to_machine_code(module: ModuleOp, counter: str | None = None) -> "Executable":
+    """Compiles a network on the qint level to machine code; its passes change `module` in place.
+
+    Args:
+        module: The network.
+        counter: The counter that the code reads around each call of a kernel, an option of `time-calls`; the readings
+            are one more output, behind the others. None for code without.
+    """
     from qmlir.backends.cpu import build, host_features
-    from qmlir.ir.signature import signature_of
+    from qmlir.ir.signature import Signature, signature_of
 
     function = main_function(module)
     entry, signature = function.sym_name.data, signature_of(function)
-    *plan, to_llvm = TO_LLVM
     # There are thousands of scalar operations: verifying them takes longer than the passes do. The tests verify them.
-    emission = Pipeline(*TO_LOOPS, *plan, (to_llvm, {"features": host_features()}))
+    timing = () if counter is None else (("time-calls", {"counter": counter}),)
+    Pipeline(*TO_LOOPS, *timing).apply(module, make_context(), verify_each=VERIFY_LOOPS)
+    if timing:
+        readings = signature_of(function).inputs[-1]  # results are arguments on this level, the readings the last
+        signature = Signature(signature.inputs, (*signature.outputs, readings))
+    *plan, to_llvm = TO_LLVM
+    emission = Pipeline(*plan, (to_llvm, {"features": host_features()}))
     emission.apply(module, make_context(), verify_each=VERIFY_LOOPS)
     return build(module, signature, entry=entry)
 

@@ -25,5 +25,8 @@ func.func @main(%x: tensor<2xf32> {qmlir.name = #qmlir.name<tensors ["x"]>}) {
   // CHECK: qmlir.constant_buffer <tensor<2x1xi8>, [1, -2]> : memref<2x1xi8>
   // GENERIC: "qmlir.constant_buffer"() <{value = #qmlir.weights<tensor<2x1xi8>, [1, -2]>}> : () -> memref<2x1xi8>
   %7 = qmlir.constant_buffer <tensor<2x1xi8>, [1, -2]> : memref<2x1xi8>
+  // CHECK: qmlir.clock "steady"
+  // GENERIC: "qmlir.clock"() <{counter = "steady"}> : () -> i64
+  %8 = qmlir.clock "steady"
   func.return
 }

@@ -45,3 +45,11 @@ func.func @c1_no_array_holds_it() {
   %0 = qmlir.constant_buffer <tensor<2xi8>, [1, 2]> : memref<2xindex>
   func.return
 }
+
+// -----
+
+func.func @counter() {
+  // expected-error@+1 {{the counter must be one of cycle, steady, got seconds}}
+  %0 = qmlir.clock "seconds"
+  func.return
+}

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmlir.cli import device, ledger, quantizing
+from qmlir.cli import bench, device, ledger, quantizing
 from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.diagnostics import diagnose, report, reported_warnings
 from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of
@@ -146,6 +146,10 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
         sub, "write the program of an accelerator instead, or with --emit asm its commands as text"
     )
     sub.add_argument("-o", "--output", type=Path, required=True, help="the .o, .ll, .s or .npu file to write")
+
+    bench.add_bench_options(
+        command("bench", bench.run_bench, "measure how long a call of a network takes, layer by layer")
+    )
 
     sub = command("export", _export, "write a network, float or quantized, for another runtime")
     sub.add_argument(

@@ -46,6 +46,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.value import INDEX, Value
+from qmlir.dialects.loops import LAYER
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
 from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.dialects.quant.ops import StorageCastOp
@@ -196,7 +197,9 @@ class MainLowering:
         if key not in self._kernels:
             self._kernels[key] = self._write(kernel, types)
         bounds = [self.insert(arith.ConstantOp(IntegerAttr(i, INDEX))).results[0] for i in (0, items)]
-        self.insert(func.CallOp(self._kernels[key], [*arguments, *bounds], []))
+        call = self.insert(func.CallOp(self._kernels[key], [*arguments, *bounds], []))
+        if self.at is not None and (layer := self.at.attributes.get(LAYER)) is not None:
+            call.attributes[LAYER] = layer
 
     def _write(self, kernel: Kernel, types: Sequence[Attribute]) -> str:
         assert self.at is not None

@@ -308,10 +308,10 @@ class Verdict:
 
 def verdicts(module: ModuleOp, device: Device) -> list[Verdict]:
     """The verdict on each operation of a network on the qint level, in program order."""
-    return [Verdict(_node(op), op.name, products(op), tuple(reasons(op, device))) for op in _computing(module)]
+    return [Verdict(source_nodes(op), op.name, products(op), tuple(reasons(op, device))) for op in _computing(module)]
 
 
-def _node(op: Operation) -> str:
+def source_nodes(op: Operation) -> str:
     """The source nodes of an operation; sums are named by the operation that ends them, which carries the names."""
     named = op
     while NAME not in named.attributes and (uses := list(named.results[0].uses)) and len(uses) == 1:

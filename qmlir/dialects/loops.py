@@ -16,6 +16,12 @@ ARENA_SIZE = "qmlir.arena_size"
 WEIGHTS_BLOB = "qmlir.weights_blob"
 """Attribute of a planned module: all constants as a single `#qmlir.weights` of bytes."""
 
+LAYER = "qmlir.layer"
+"""Attribute of an operation: its number, given before the lowering to loops; the calls that compute it carry it."""
+
+TIMED = "qmlir.timed"
+"""Attribute of a module whose calls are timed: the number of the operation that each call computes, −1 if unknown."""
+
 
 def weights_symbol(entry: str) -> str:
     """Returns the name of the global that holds all constants on the llvm level, unique to an entry function."""

@@ -4,7 +4,7 @@
 decided about an operation, and why. `#qmlir.weights` (weights.py) holds constant data. `#qmlir.power_of_two` says that
 scales are powers of two. `qmlir.opaque` represents an operation of the source model that qmlir does not know, so that a
 single import lists all such operations. `qmlir.constant_buffer` is a constant in memory, before the memory planner
-gives it an address.
+gives it an address. `qmlir.clock` reads a counter of the processor, for code that measures itself.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from typing_extensions import TypeVar
-from xdsl.dialects.builtin import DictionaryAttr, MemRefType, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, MemRefType, StringAttr, i64
 from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     AttrConstraint,
@@ -171,6 +171,33 @@ class ConstantBufferOp(IRDLOperation):
             raise VerifyException(f"the buffer must have the weights' type {self.value.type}, got {type}")
 
 
+@irdl_op_definition
+class ClockOp(IRDLOperation):
+    """Reads a counter of the processor that grows at a constant rate: `%t = qmlir.clock "cycle"`.
+
+    (C1) the counter is `cycle`, LLVM's readcyclecounter (x86: the time stamp counter), or `steady`, LLVM's
+         readsteadycounter (AArch64: the virtual counter).
+
+    The operation has a side effect: it stays where it is between the calls around it.
+    """
+
+    name = "qmlir.clock"
+    counter = prop_def(StringAttr)
+    result = result_def(i64)
+
+    COUNTERS: ClassVar = ("cycle", "steady")
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$counter attr-dict"
+
+    def __init__(self, counter: str):
+        super().__init__(result_types=[i64], properties={"counter": StringAttr(counter)})
+
+    def verify_(self) -> None:
+        if self.counter.data not in self.COUNTERS:  # C1
+            raise VerifyException(f"the counter must be one of {', '.join(self.COUNTERS)}, got {self.counter.data}")
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # Power-of-two scales: an attribute that states the property, and its verification.
 #
@@ -246,4 +273,4 @@ def promises_powers_of_two(scope: Operation) -> bool:
     return False
 
 
-QMLIR = Dialect("qmlir", [OpaqueOp, ConstantBufferOp], [WeightsAttr, NameAttr, DecisionAttr, PowerOfTwoAttr])
+QMLIR = Dialect("qmlir", [OpaqueOp, ConstantBufferOp, ClockOp], [WeightsAttr, NameAttr, DecisionAttr, PowerOfTwoAttr])

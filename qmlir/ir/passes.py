@@ -120,6 +120,7 @@ PASSES: dict[str, str] = {
     "npu-cascade": "qmlir.transforms.npu.cascade.cascade:NPUCascadePass",
     "npu-tile": "qmlir.transforms.npu.tile.tile:NPUTilePass",
     "finish-loops": "qmlir.transforms.loops.finish_loops:FinishLoopsPass",
+    "time-calls": "qmlir.transforms.loops.time_calls:TimeCallsPass",
     "npu-place": "qmlir.transforms.npu.place:NPUPlacePass",
     "npu-order": "qmlir.transforms.npu.order:NPUOrderPass",
     "plan-memory": "qmlir.transforms.loops.plan_memory:PlanMemoryPass",

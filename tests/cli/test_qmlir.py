@@ -312,6 +312,7 @@ def test_help(capsys: pytest.CaptureFixture[str]) -> None:
         ["ledger"],
         ["ledger", "diff"],
         ["compile"],
+        ["bench"],
         ["run"],
     ):
         with pytest.raises(SystemExit) as ended:

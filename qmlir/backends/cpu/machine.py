@@ -6,6 +6,9 @@ Optimization must not change a result: there is no fast-math and no contraction 
 only if the IR or the target options allow it, and neither does). llvmlite is imported on first use.
 """
 
+import ctypes
+import re
+import time
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -76,6 +79,11 @@ class Machine:
         return target.create_target_machine(cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="small")
 
 
+def enabled(machine: Machine) -> frozenset[str]:
+    """The features that a machine's list turns on."""
+    return frozenset(f[1:] for f in machine.features.split(",") if f.startswith("+"))
+
+
 def optimize(llvm_ir: str, machine: TargetMachine) -> ModuleRef:
     """Parses, verifies and optimizes a module in a new LLVM context, which lives as long as the module."""
     llvm = _llvm()
@@ -132,3 +140,140 @@ class LoadedObject:
         self._code = library.link(_linker(), f"executable{next(_library_numbers)}")
         self._linker = _linker()  # keeps the linker alive until the code is freed, also at the interpreter's exit
         self.address = int(self._code[entry])
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The peak of a processor: how many products of integers one thread computes and adds up in a second, measured.
+#
+# A loop of generated code runs independent chains of the widest instruction that multiplies and adds integers; it reads
+# no memory. Each chain depends on its own last result, so that LLVM cannot move it out of the loop.
+
+CHAINS = 12
+"""Independent sums: a processor that starts two such instructions a cycle needs them to hide a latency of 6 cycles."""
+
+PEAK_SECONDS = 0.002
+"""The least time of one of the measured runs, in seconds; so short that some of them are not interrupted."""
+
+PEAK_RUNS = 100
+
+
+@dataclass(frozen=True)
+class DotForm:
+    """An instruction, or a pair of them, that adds products of integers to 32-bit sums.
+
+    what      its name in assembly, for people
+    features  the processor features of which it needs at least one; empty if every processor has it
+    lanes     32-bit sums in a register
+    group     products added to each of the sums
+    step      LLVM IR: `%next` from the sums `%sum` and the data `%data`, both `<lanes x i32>`
+    declared  the intrinsics that `step` calls
+    """
+
+    what: str
+    features: tuple[str, ...]
+    lanes: int
+    group: int
+    step: str
+    declared: str = ""
+
+
+def _byte_dot(bits: int, *features: str) -> DotForm:
+    sums, name = f"<{bits // 32} x i32>", f"llvm.x86.avx512.vpdpbusd.{bits}"
+    step = f"%next = call {sums} @{name}({sums} %sum, {sums} %data, {sums} %data)"
+    declared = f"declare {sums} @{name}({sums}, {sums}, {sums})"
+    return DotForm(f"vpdpbusd on {bits} bits", features, bits // 32, 4, step, declared)
+
+
+def _pair_dot(bits: int, feature: str, name: str) -> DotForm:
+    sums, words = f"<{bits // 32} x i32>", f"<{bits // 16} x i16>"
+    step = f"""%words = bitcast {sums} %sum to {words}
+  %factors = bitcast {sums} %data to {words}
+  %products = call {sums} @{name}({words} %words, {words} %factors)
+  %next = add {sums} %sum, %products"""
+    declared = f"declare {sums} @{name}({words}, {words})"
+    what = f"{'pmaddwd + paddd' if feature == 'sse2' else 'vpmaddwd + vpaddd'} on {bits} bits"
+    return DotForm(what, (feature,), bits // 32, 2, step, declared)
+
+
+DOT_FORMS = (
+    _byte_dot(512, "avx512vnni"),
+    _byte_dot(256, "avxvnni"),
+    _pair_dot(512, "avx512bw", "llvm.x86.avx512.pmaddw.d.512"),
+    _pair_dot(256, "avx2", "llvm.x86.avx2.pmadd.wd"),
+    _pair_dot(128, "sse2", "llvm.x86.sse2.pmadd.wd"),
+    DotForm(
+        "32-bit products on 128 bits",
+        (),
+        4,
+        1,
+        "%products = mul <4 x i32> %sum, %data\n  %next = add <4 x i32> %products, %data",
+    ),
+)
+"""Forms from the most products an instruction to the least."""
+
+
+@dataclass(frozen=True)
+class Peak:
+    """What one thread of this processor computes at most.
+
+    products  products of integers, each added to a sum, in a second
+    what      the instruction that was measured
+    """
+
+    products: float
+    what: str
+
+
+def dot_form(features: frozenset[str]) -> DotForm:
+    """The widest form that a processor with these features has."""
+    return next(form for form in DOT_FORMS if not form.features or features.intersection(form.features))
+
+
+def peak_code(form: DotForm) -> str:
+    """LLVM IR of `void peak(i64 %rounds, ptr %data)`: each round is a step of every chain."""
+    sums = f"<{form.lanes} x i32>"
+    chains: list[str] = []
+    phis: list[str] = []
+    totals: list[str] = []
+    for n in range(CHAINS):
+        chains.append("  " + re.sub(r"%(sum|next|words|factors|products)\b", rf"%\1.{n}", form.step))
+        phis.append(f"  %sum.{n} = phi {sums} [ %data, %entry ], [ %next.{n}, %loop ]")
+        totals.append(f"  %place.{n} = getelementptr {sums}, ptr %memory, i64 {n}")
+        totals.append(f"  store {sums} %next.{n}, ptr %place.{n}, align 4")
+    return "\n".join(
+        [
+            "define void @peak(i64 %rounds, ptr %memory) {\nentry:",
+            f"  %data = load {sums}, ptr %memory, align 4\n  br label %loop\nloop:",
+            "  %round = phi i64 [ 0, %entry ], [ %later, %loop ]",
+            *phis,
+            *chains,
+            "  %later = add i64 %round, 1\n  %more = icmp slt i64 %later, %rounds",
+            "  br i1 %more, label %loop, label %end\nend:",
+            *totals,
+            f"  ret void\n}}\n{form.declared}\n",
+        ]
+    )
+
+
+def measure_peak(machine: Machine, features: frozenset[str]) -> Peak:
+    """Measures the peak of this processor with the widest form that code for `machine` may use: the best of some runs.
+
+    Args:
+        machine: The processor to generate code for, which this processor can run.
+        features: The features of `machine` that are on.
+    """
+    form = dot_form(features)
+    loaded = LoadedObject(compile_object(peak_code(form), machine), "peak")
+    function = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(loaded.address)
+    memory = ctypes.create_string_buffer(CHAINS * form.lanes * 4)
+
+    def seconds(rounds: int) -> float:
+        start = time.perf_counter()
+        function(rounds, ctypes.addressof(memory))
+        return time.perf_counter() - start
+
+    rounds = 1000
+    while (spent := seconds(rounds)) < PEAK_SECONDS:
+        rounds *= 2 if spent > PEAK_SECONDS / 10 else 10
+    best = min(seconds(rounds) for _ in range(PEAK_RUNS))
+    return Peak(rounds * CHAINS * form.lanes * form.group / best, form.what)

@@ -21,6 +21,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.hints import isa
 
 from qmlir.dialects.loops import ARENA_SIZE, CACHE_LINE, WEIGHTS_BLOB, arena_size_symbol, root_of, weights_symbol
+from qmlir.dialects.qmlir import ClockOp
 from qmlir.errors import UnsupportedError
 from qmlir.ir.types import is_memref
 from qmlir.ir.upstream.dense import dense_of
@@ -247,6 +248,10 @@ def _return(f: FunctionLowering, op: func.ReturnOp) -> None:
     f.add(llvm.ReturnOp.create(operands=f.values(op.arguments)))
 
 
+def _clock(f: FunctionLowering, op: ClockOp) -> None:
+    f.define(op.result, f.intrinsic(f"llvm.read{op.counter.data}counter", (), i64))
+
+
 RULES: Mapping[type[Operation], Rule] = {
     scf.ForOp: _for,
     scf.IfOp: _if,
@@ -254,4 +259,5 @@ RULES: Mapping[type[Operation], Rule] = {
     cf.ConditionalBranchOp: _branch_if,
     func.CallOp: _call,
     func.ReturnOp: _return,
+    ClockOp: _clock,
 }
