@@ -29,6 +29,7 @@ from qmlir.policies.quant_config import QuantConfig, QuantOptions
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable
+    from qmlir.backends.cpu.machine import Machine
     from qmlir.backends.reference import Reference
     from qmlir.backends.simulated import Simulated
     from qmlir.policies.policy import Policy
@@ -281,28 +282,38 @@ def reference(module: Network, target: str | Path | None = None) -> "Reference":
 
 
 @overload
-def compile(module: Network, threads: int = 1) -> "Executable": ...
+def compile(
+    module: Network, threads: int = 1, *, cpu: str | None = None, features: str | None = None
+) -> "Executable": ...
 
 
 @overload
 def compile(module: Network, threads: int = 1, *, target: str | Path) -> "Simulated": ...
 
 
-def compile(module: Network, threads: int = 1, *, target: str | Path | None = None) -> "Executable | Simulated":
+def compile(
+    module: Network, threads: int = 1, *, target: str | Path | None = None, cpu: str | None = None,
+    features: str | None = None,
+) -> "Executable | Simulated":  # fmt: skip
     """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
 
     Args:
         module: A network, or its path; it stays unchanged.
         threads: Processors that one call may use; only 1 for now.
         target: A device, by its name or its file. This processor computes the operations that the device cannot.
+        cpu: The processor to generate code for: `native`, this one, by default; or one of this architecture by LLVM's
+            name, such as `x86-64-v3` or `znver3`. Code for features that this processor lacks can be written to files
+            but not run here.
+        features: Features to switch on and off in addition: `+avx2,-avx512f`.
     """
     if threads != 1:
         raise OptionError("threads", "must be 1: parallel kernels are not there yet", got=str(threads))
+    machine = machine_given(cpu, features, target)
     source = loaded(module)
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
     lowered = to_integers(source, target)
     if target is None:
-        return to_machine_code(lowered)
+        return to_machine_code(lowered, machine)
     from qmlir.backends.simulated import simulated
     from qmlir.policies.ledger import decisions
 
@@ -311,6 +322,21 @@ def compile(module: Network, threads: int = 1, *, target: str | Path | None = No
     entries = decisions(lowered)
     Pipeline(*TO_COMMANDS).apply(lowered, make_context(), verify_each=VERIFY_LOOPS)
     return simulated(lowered, lambda routine: to_machine_code(routine).run_in_order, entries)
+
+
+def machine_given(cpu: object, features: object, target: object = None) -> "Machine":
+    """Returns the processor that a user names.
+
+    Raises:
+        OptionError: There is no such processor or feature, or a device is named, whose host is this processor.
+    """
+    from qmlir.backends.cpu import Machine
+
+    given = {"cpu": cpu, "features": features}
+    texts = {key: None if value is None else arguments.text_given(key, value) for key, value in given.items()}
+    if target is not None and (named := [key for key, text in texts.items() if text is not None]):
+        raise OptionError(named[0], "must not be given for a device: its host is this processor")
+    return Machine.of(texts["cpu"], texts["features"])
 
 
 def load_program(path: str | Path, target: str | Path) -> "Simulated":
@@ -325,15 +351,16 @@ def load_program(path: str | Path, target: str | Path) -> "Simulated":
     return load_simulated(path_of(path), load_device(target), lambda routine: to_machine_code(routine).run_in_order)
 
 
-def to_machine_code(module: ModuleOp, counter: str | None = None) -> "Executable":
+def to_machine_code(module: ModuleOp, machine: "Machine | None" = None, *, counter: str | None = None) -> "Executable":
     """Compiles a network on the qint level to machine code; its passes change `module` in place.
 
     Args:
         module: The network.
+        machine: The processor to generate code for; by default this one.
         counter: The counter that the code reads around each call of a kernel, an option of `time-calls`; the readings
             are one more output, behind the others. None for code without.
     """
-    from qmlir.backends.cpu import build, host_features
+    from qmlir.backends.cpu import Machine, build, enabled
     from qmlir.ir.signature import Signature, signature_of
 
     function = main_function(module)
@@ -345,9 +372,10 @@ def to_machine_code(module: ModuleOp, counter: str | None = None) -> "Executable
         readings = signature_of(function).inputs[-1]  # results are arguments on this level, the readings the last
         signature = Signature(signature.inputs, (*signature.outputs, readings))
     *plan, to_llvm = TO_LLVM
-    emission = Pipeline(*plan, (to_llvm, {"features": host_features()}))
-    emission.apply(module, make_context(), verify_each=VERIFY_LOOPS)
-    return build(module, signature, entry=entry)
+    machine = machine or Machine.host()
+    features = ",".join(f"+{name}" for name in sorted(enabled(machine)))
+    Pipeline(*plan, (to_llvm, {"features": features})).apply(module, make_context(), verify_each=VERIFY_LOOPS)
+    return build(module, signature, entry=entry, machine=machine)
 
 
 def save(module: ModuleOp, path: str | Path, *, weights: str = "file", generic: bool = False) -> None:

@@ -89,14 +89,15 @@ def run_bench(arguments: argparse.Namespace) -> None:
 
 def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     """Compiles the network of a command line, and returns its figures."""
-    import qmlir.backends.cpu.machine as machines
-    from qmlir.compiler import to_integers, to_machine_code
+    from qmlir.backends.cpu.machine import measure_peak
+    from qmlir.compiler import machine_given, to_integers, to_machine_code
     from qmlir.dialects.loops import TIMED
 
+    machine = machine_given(arguments.cpu, arguments.features)
     lowered = to_integers(load_simplified(arguments))
     described = number_layers(lowered)
-    plain = to_machine_code(lowered.clone())
-    timed = to_machine_code(lowered, counter="cycle" if platform.machine().lower() in X86 else "steady")
+    plain = to_machine_code(lowered.clone(), machine)
+    timed = to_machine_code(lowered, machine, counter="cycle" if platform.machine().lower() in X86 else "steady")
     numbers: Any = lowered.attributes[TIMED]
     inputs = [plain.signature.arrays(x) for x in _inputs(arguments, plain.signature)]
     latency = _latency(_caller(plain, inputs), arguments.seconds, arguments.runs)
@@ -104,11 +105,11 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     _latency(_caller(timed, inputs, ticks.add), arguments.seconds, arguments.runs, LEAST_TIMED)
     calls, whole = ticks.seconds()
     layers = _layers(described, numbers.get_values(), calls)
-    peak = machines.measure_peak(plain.machine, frozenset(machines.enabled(plain.machine)))
+    peak = measure_peak(machine)
     return {
         "format": FORMAT,
         "model": arguments.model.name,
-        "processor": plain.machine.cpu,
+        "processor": machine.cpu,
         "latency": latency,
         "timed_seconds": whole,
         "layers": layers,

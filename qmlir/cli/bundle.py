@@ -255,6 +255,7 @@ def header(executable: "Executable", stem: str) -> str:
         f"#define {prefix}_ALIGNMENT {CACHE_LINE}",
         f"#define {prefix}_WEIGHTS_SIZE {sizes.weights}  /* bytes of {comment(stem)}.weights.bin */",
         f"#define {prefix}_ARENA_SIZE {sizes.arena}  /* bytes of scratch memory; one arena for each call in flight */",
+        *_requirements(executable, prefix),
         "",
     ]
     for kind, specs in (("inputs", signature.inputs), ("outputs", signature.outputs)):
@@ -268,6 +269,36 @@ def header(executable: "Executable", stem: str) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+ASKABLE = (
+    *("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "avx2", "fma", "bmi", "bmi2"),
+    *("avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl", "avx512ifma", "avx512vbmi", "avx512vbmi2"),
+    *("avx512vnni", "avx512bitalg", "avx512vpopcntdq"),
+)
+"""Features that `__builtin_cpu_supports` of GCC 8 and of Clang knows; no code is generated for a lone other one."""
+
+
+def _requirements(executable: "Executable", prefix: str) -> list[str]:
+    """The lines that say which features the code needs beyond those of every processor; none if it needs none."""
+    from qmlir.backends.cpu import beyond_baseline
+
+    needed = beyond_baseline(executable.machine)
+    if not needed:
+        return []
+    asked = " && ".join(f'__builtin_cpu_supports("{name}")' for name in ASKABLE if name in needed)
+    lines = [
+        f"/* The code needs a processor like {comment(executable.machine.cpu)}, with these features (LLVM's names). */",
+        f'#define {prefix}_CPU_FEATURES "{",".join(needed)}"',
+    ]
+    if asked:
+        lines += [
+            "#if defined(__x86_64__) && defined(__GNUC__)",
+            f"/* Whether this processor has those of them that compilers know; else never call {executable.entry}. */",
+            f"static inline int {executable.entry}_runs_here(void) {{ __builtin_cpu_init(); return {asked}; }}",
+            "#endif",
+        ]
+    return lines
 
 
 def _declared(spec: TensorSpec) -> str:

@@ -181,6 +181,14 @@ def require_target(arguments: argparse.Namespace) -> None:
         raise OptionError("--reference", "evaluates networks, not programs", remedy="leave it out")
 
 
+def refuse_code_options(arguments: argparse.Namespace) -> None:
+    """Refuses options that choose the code's processor, where a device is named or nothing is compiled."""
+    chosen = [f"--{name}" for name in ("cpu", "features") if getattr(arguments, name) is not None]
+    if chosen and (arguments.target is not None or getattr(arguments, "reference", False)):
+        other = "--target" if arguments.target is not None else "--reference"
+        raise OptionError(chosen[0], f"must not be given with {other}")
+
+
 def program_of(arguments: argparse.Namespace) -> "Simulated":
     """Returns the program of a file, or compiles a network to one; with --serial, no commands overlap."""
     from qmlir.backends.simulated import serial

@@ -18,7 +18,7 @@ from qmlir.cli import bench, device, ledger, quantizing
 from qmlir.cli.data import add_data_options, samples_of
 from qmlir.cli.diagnostics import diagnose, report, reported_warnings
 from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of
-from qmlir.cli.models import add_loading_options, load_known, load_simplified
+from qmlir.cli.models import add_code_options, add_loading_options, compiled, load_known, load_simplified
 from qmlir.cli.terminal import progress, say
 from qmlir.errors import OptionError, near_misses
 
@@ -145,11 +145,12 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     device.add_target_option(
         sub, "write the program of an accelerator instead, or with --emit asm its commands as text"
     )
+    add_code_options(sub)
     sub.add_argument("-o", "--output", type=Path, required=True, help="the .o, .ll, .s or .npu file to write")
 
-    bench.add_bench_options(
-        command("bench", bench.run_bench, "measure how long a call of a network takes, layer by layer")
-    )
+    sub = command("bench", bench.run_bench, "measure how long a call of a network takes, layer by layer")
+    add_code_options(sub)
+    bench.add_bench_options(sub)
 
     sub = command("export", _export, "write a network, float or quantized, for another runtime")
     sub.add_argument(
@@ -166,6 +167,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     sub.add_argument("--reference", action="store_true", help="evaluate in numpy instead of compiling")
     device.add_target_option(sub, "simulate an accelerator; the model may be a program compiled for it")
     sub.add_argument("--serial", action="store_true", help="let nothing on the accelerator overlap")
+    add_code_options(sub)
     sub.add_argument("-o", "--output", type=file_of(".npz"), help="write the outputs of all samples to this .npz file")
     return parser, commands
 
@@ -194,6 +196,7 @@ def _census(module: "ModuleOp") -> str:
 
 
 def _compile(arguments: argparse.Namespace) -> None:
+    device.refuse_code_options(arguments)
     if arguments.target is not None:
         device.write_program(arguments)
         return
@@ -207,7 +210,7 @@ def _compile(arguments: argparse.Namespace) -> None:
         raise OptionError("--output", f"must end in {suffix} with --emit {arguments.emit}", got=str(arguments.output))
     module = load_simplified(arguments)
     main_function(module).sym_name = StringAttr(entry_name(arguments.output.stem))  # no clash with a program's `main`
-    executable = compile(module)
+    executable = compile(module, cpu=arguments.cpu, features=arguments.features)
     for path in write_bundle(executable, arguments.output, arguments.emit):
         say(f"{path}: written")
     sizes = executable.sizes
@@ -229,14 +232,16 @@ def _run(arguments: argparse.Namespace) -> None:
 
     from qmlir.backends.simulated import Simulated
     from qmlir.cli.samples import write_arrays
-    from qmlir.compiler import compile, reference
+    from qmlir.compiler import reference
 
     device.require_target(arguments)
+    device.refuse_code_options(arguments)
     if arguments.target is not None and not arguments.reference:
         network = device.program_of(arguments)
     else:
-        module = load_simplified(arguments)
-        network = reference(module, arguments.target) if arguments.reference else compile(module)
+        network = (
+            reference(load_simplified(arguments), arguments.target) if arguments.reference else compiled(arguments)
+        )
     samples = samples_of(arguments, network.signature)
     outputs: list[list[np.ndarray]] = []
     seconds = 0.0

@@ -1,4 +1,4 @@
-"""Loads the model that a command works on, and declares the options that say how to read it."""
+"""Loads the model that a command works on, and declares the options that say how to read and how to compile it."""
 
 import argparse
 from pathlib import Path
@@ -10,6 +10,8 @@ from qmlir.ir.budget import BUDGET
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
+
+    from qmlir.backends.cpu.jit import Executable
 
 
 def add_loading_options(parser: ArgumentParser) -> None:
@@ -102,3 +104,25 @@ def load_simplified(arguments: argparse.Namespace) -> "ModuleOp":
 
     module = load_known(arguments)
     return Pipeline(*IMPORTED)(module) if arguments.model.suffix in (".onnx", ".tflite") else module
+
+
+def add_code_options(parser: ArgumentParser) -> None:
+    """Adds the options of every command that generates code for a processor."""
+    parser.add_argument(
+        "--cpu",
+        metavar="NAME",
+        help="the processor to generate code for: native (this one, the default), or LLVM's name of another of this "
+        "architecture, such as x86-64-v3 or znver3",
+    )
+    parser.add_argument(
+        "--features",
+        metavar="LIST",
+        help="processor features to switch on or off in addition: --features=+avx2,-avx512f",
+    )
+
+
+def compiled(arguments: argparse.Namespace) -> "Executable":
+    """Loads a command's model, and compiles it for the processor that its options name."""
+    from qmlir.compiler import compile
+
+    return compile(load_simplified(arguments), cpu=arguments.cpu, features=arguments.features)

@@ -1,6 +1,7 @@
 """`qmlir`: each command on a small network, end to end in this process, and the C bundle in a C program."""
 
 import json
+import platform
 import re
 import shutil
 import subprocess
@@ -338,6 +339,9 @@ static void *load(const char *path, size_t size) {{
 }}
 
 int main(int argc, char **argv) {{
+#ifdef {prefix}_CPU_FEATURES
+  if (!{entry}_runs_here()) return 3;
+#endif
   const uint8_t *weights = load(argv[1], {prefix}_WEIGHTS_SIZE);
   size_t rounded = ({prefix}_ARENA_SIZE / {prefix}_ALIGNMENT + 1) * {prefix}_ALIGNMENT;
   uint8_t *arena = aligned_alloc({prefix}_ALIGNMENT, rounded);
@@ -385,6 +389,49 @@ def test_the_header_says_what_the_tensors_are(small: Small, quantized: Path) -> 
     assert "/* outputs[0]: float [1][3]  scores */" in header
     size = (small / "net.weights.bin").stat().st_size
     assert f"#define NET_WEIGHTS_SIZE {size} " in header
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="processors of x86")
+def test_the_header_says_what_the_code_needs_of_a_processor(
+    small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for cpu in ("x86-64", "x86-64-v3", "sapphirerapids"):
+        assert run("compile", quantized, "--cpu", cpu, "-o", small / f"{cpu}.o") == 0
+    texts = {cpu: (small / f"{cpu}.h").read_text() for cpu in ("x86-64", "x86-64-v3", "sapphirerapids")}
+    assert "FEATURES" not in texts["x86-64"]
+    assert "a processor like x86-64-v3, with these features" in texts["x86-64-v3"]
+    assert re.search(r'^#define X86_64_V3_CPU_FEATURES "avx,avx2,bmi,', texts["x86-64-v3"], re.MULTILINE)
+    assert '__builtin_cpu_supports("avx2")' in texts["x86-64-v3"]
+    assert "avx512" not in texts["x86-64-v3"]
+    assert "int sapphirerapids_runs_here(void)" in texts["sapphirerapids"]
+    for name in ("cc", "c++"):
+        if (compiler := shutil.which(name)) is not None:
+            (small / "p.c").write_text(
+                "".join(f'#include "{cpu}.h"\n' for cpu in texts) + "int main(void) { return 0; }"
+            )
+            command = [compiler, "-Wall", "-Wextra", "-Werror", "-o", str(small / "p"), str(small / "p.c")]
+            subprocess.run(command, check=True)
+    capsys.readouterr()
+    assert run("compile", quantized, "--features=+avx2,-fma", "--cpu", "x86-64-v2", "-o", small / "net.o") == 0
+    assert re.search(r'"avx,avx2,[^"]*"', (small / "net.h").read_text())
+    assert run("compile", quantized, "--cpu", "haswel", "-o", small / "net.o") == 1
+    assert "got haswel; did you mean haswell" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="processors of x86")
+def test_code_runs_here_only_if_this_processor_has_its_features(
+    small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("run", quantized, "--cpu", "x86-64", "--data", small.data, "-o", small / "y.npz") == 0
+    assert run("run", quantized, "--reference", "--data", small.data, "-o", small / "r.npz") == 0
+    np.testing.assert_array_equal(np.load(small / "y.npz")["scores"], np.load(small / "r.npz")["scores"])
+    capsys.readouterr()
+    for command in (("run", quantized, "--data", small.data), ("bench", quantized, "--runs", 1)):
+        assert run(*command, "--features=+amx-tile,+sm4,+xop") == 1
+        assert re.search(r"error: code for \S+: runs on .*, got .* without .*xop", capsys.readouterr().err)
+    for other in (("--reference",), ("--target", "vta")):
+        assert run("run", quantized, "--data", small.data, "--cpu", "native", *other) == 1
+        assert f"--cpu: must not be given with {other[0]}" in capsys.readouterr().err
 
 
 def test_numerics(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:

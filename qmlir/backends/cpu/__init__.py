@@ -11,13 +11,13 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, ModuleO
 
 from qmlir.backends.cpu.emit import emit_llvm_ir
 from qmlir.backends.cpu.jit import Executable
-from qmlir.backends.cpu.machine import Machine, host_features
+from qmlir.backends.cpu.machine import Machine, beyond_baseline, enabled, host_features
 from qmlir.dialects.loops import arena_size_symbol, weights_symbol
 from qmlir.errors import PipelineError
 from qmlir.ir.signature import Signature
 from qmlir.ir.upstream.dense import Dense, held_bytes
 
-__all__ = ["Executable", "Machine", "build", "emit_llvm_ir", "host_features"]
+__all__ = ["Executable", "Machine", "beyond_baseline", "build", "emit_llvm_ir", "enabled", "host_features"]
 
 
 def build(module: ModuleOp, signature: Signature, *, entry: str = "main", machine: Machine | None = None) -> Executable:

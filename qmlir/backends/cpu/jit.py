@@ -10,7 +10,7 @@ An executable may therefore be called from many threads at once; ctypes releases
 """
 
 import ctypes
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
@@ -18,9 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from qmlir.backends.cpu.machine import LoadedObject, Machine, compile_assembly, compile_object
+from qmlir.backends.cpu.machine import (
+    LoadedObject,
+    Machine,
+    code_bytes,
+    compile_assembly,
+    compile_object,
+    missing_here,
+)
 from qmlir.dialects.loops import CACHE_LINE
-from qmlir.errors import QmlirError
+from qmlir.errors import QmlirError, UnsupportedError
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import Signature
 
@@ -35,7 +42,7 @@ class Sizes:
 
 
 class Executable:
-    """A network compiled for one processor.
+    """A network compiled for one processor; only a processor with its features can run it.
 
     signature  inputs and outputs by name
     llvm_ir    the module's text before optimization
@@ -74,10 +81,19 @@ class Executable:
         self._free: list[Array] = []
         self._lock = Lock()
         self.object = compile_object(llvm_ir, self.machine)
-        self._loaded = LoadedObject(self.object, entry)
+        self.sizes = Sizes(code_bytes(self.object), weights.nbytes, arena_size)
+        self._missing = missing_here(self.machine)
+        self._function = self._refuse if self._missing else self._load()
+
+    def _load(self) -> Callable[..., None]:
+        self._loaded = LoadedObject(self.object, self.entry)
         prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-        self._function = prototype(self._loaded.address)
-        self.sizes = Sizes(self._loaded.code_bytes, weights.nbytes, arena_size)
+        return prototype(self._loaded.address)
+
+    def _refuse(self, *arguments: object) -> None:
+        got = f"{Machine.host().cpu} without {', '.join(self._missing)}"
+        where = f"code for {self.machine.cpu}"
+        raise UnsupportedError("runs on processors with all its features only", got, where=where)
 
     def __call__(self, inputs: Array | Mapping[str, Array]) -> Any:
         """Runs the network.
@@ -90,6 +106,7 @@ class Executable:
 
         Raises:
             InputError: An input is missing or unknown, or has another shape or dtype than the network's input.
+            UnsupportedError: The code is for a processor with features that this one lacks.
         """
         return self.signature.result(self.run(inputs))
 

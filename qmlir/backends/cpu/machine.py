@@ -7,13 +7,18 @@ only if the IR or the target options allow it, and neither does). llvmlite is im
 """
 
 import ctypes
+import os
 import re
+import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from itertools import count
 from typing import Any, TypeAlias
+
+from qmlir.errors import OptionError, near_misses
 
 TargetMachine: TypeAlias = Any
 ModuleRef: TypeAlias = Any
@@ -37,6 +42,10 @@ def _llvm() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm
+
+
+NATIVE = "native"
+"""The name of the processor of this machine."""
 
 
 def host_cpu() -> str:
@@ -66,22 +75,114 @@ class Machine:
         return Machine(host_cpu(), host_features())
 
     @staticmethod
-    def named(cpu: str | None) -> "Machine":
-        """The processor called `cpu`; the host's if it is None or "host"."""
-        return Machine.host() if cpu in (None, "host") else Machine(str(cpu), "")
+    def of(cpu: str | None = None, features: str | None = None) -> "Machine":
+        """The processor that a user names.
+
+        Args:
+            cpu: `native` or None, the processor of this machine with its features; or a processor of this architecture
+                by LLVM's name: `x86-64-v3`, `znver3`.
+            features: Features to switch on or off in addition: `+avx2,-avx512f`.
+
+        Raises:
+            OptionError: LLVM knows no such processor or feature for this architecture, or a feature is switched off
+                that all processors of this architecture have.
+        """
+        if cpu in (None, NATIVE) and not features:
+            return Machine.host()
+        known = known_to_llvm()
+        if cpu not in (None, NATIVE) and cpu not in known.processors:
+            need = f"must be {NATIVE} or a processor that LLVM knows"
+            raise OptionError("cpu", need, got=str(cpu), remedy=near_misses(str(cpu), [NATIVE, *known.processors]))
+        items = [item.strip() for item in (features or "").split(",") if item.strip()]
+        for item in items:
+            if item[0] not in "+-":
+                raise OptionError("features", "must be a list of +name and -name", got=item, remedy=f"write +{item}")
+            if item[1:] not in known.features:
+                remedy = near_misses(item[1:], known.features, prefix=item[0])
+                raise OptionError("features", "must be features that LLVM knows", got=item, remedy=remedy)
+            if item[0] == "-" and item[1:] in enabled(baseline()):
+                need = f"must leave on what every processor of this architecture has ({baseline().cpu})"
+                raise OptionError("features", need, got=item)
+        named = Machine.host() if cpu in (None, NATIVE) else Machine(str(cpu), "")
+        return Machine(named.cpu, ",".join(filter(None, [named.features, *items]))) if items else named
 
     def target_machine(self) -> TargetMachine:
-        """LLVM's target machine for this processor, set to position-independent code.
-
-        If LLVM does not know the name, it takes the generic processor and says so on standard error.
-        """
+        """LLVM's target machine for this processor, set to position-independent code."""
         target = _llvm().Target.from_default_triple()
         return target.create_target_machine(cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="small")
 
 
+@dataclass(frozen=True)
+class Known:
+    """What LLVM knows of this architecture: names of processors, and of features that processors have or lack."""
+
+    processors: tuple[str, ...]
+    features: tuple[str, ...]
+
+
+@cache
+def known_to_llvm() -> Known:
+    """The names that LLVM knows for this architecture.
+
+    LLVM tells the names of processors only as text on the standard error of the process, which is therefore a file for
+    that moment.
+    """
+    target = _llvm().Target.from_default_triple()
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+        try:
+            target.create_target_machine(cpu="help")
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+        file.seek(0)
+        text = file.read().decode(errors="replace")
+    processors, _, _ = text.partition("Available features")
+    names = re.findall(r"^  (\S+) +- ", processors, re.MULTILINE)
+    return Known(tuple(names), tuple(sorted(_llvm().get_host_cpu_features())))
+
+
+def baseline() -> Machine:
+    """The processor whose code every processor of this architecture runs."""
+    return Machine("x86-64" if "x86-64" in known_to_llvm().processors else "generic", "")
+
+
+@cache
 def enabled(machine: Machine) -> frozenset[str]:
-    """The features that a machine's list turns on."""
-    return frozenset(f[1:] for f in machine.features.split(",") if f.startswith("+"))
+    """The features that code for a machine may use, those that its name implies among them.
+
+    LLVM tells the features of this machine only. Of others it shows them by what it inlines: never a function into one
+    with fewer features. So a function that has one feature more than the machine is inlined if the machine has it, too.
+    """
+    if machine == Machine.host():
+        return frozenset(f[1:] for f in machine.features.split(",") if f.startswith("+"))
+    llvm, names = _llvm(), known_to_llvm().features
+    lines: list[str] = []
+    for n, name in enumerate(names):
+        features = f"{machine.features},+{name}".removeprefix(",")
+        lines.append(f'define internal void @f{n}(ptr %p) "target-features"="{features}" {{')
+        lines.append(f"  store volatile i32 {n}, ptr %p\n  ret void\n}}")
+    calls = [f"  call void @f{n}(ptr %p)" for n in range(len(names))]
+    target = machine.target_machine()
+    text = "\n".join([*lines, "define void @main(ptr %p) {", *calls, "  ret void\n}\n"])
+    module = llvm.parse_assembly(text, llvm.create_context())
+    module.triple, module.data_layout = target.triple, str(target.target_data)
+    builder = llvm.create_pass_builder(target, llvm.PipelineTuningOptions(speed_level=1))
+    builder.getModulePassManager().run(module, builder)
+    left = {int(n) for n in re.findall(r"\bcall .*@f(\d+)\(", str(module))}
+    return frozenset(name for n, name in enumerate(names) if n not in left)
+
+
+def beyond_baseline(machine: Machine) -> list[str]:
+    """The features of a machine that not every processor of this architecture has."""
+    return sorted(enabled(machine) - enabled(baseline()))
+
+
+def missing_here(machine: Machine) -> list[str]:
+    """The features that code for a machine may use and the processor of this machine lacks."""
+    return sorted(enabled(machine) - enabled(Machine.host()))
 
 
 def optimize(llvm_ir: str, machine: TargetMachine) -> ModuleRef:
@@ -121,6 +222,12 @@ def _linker() -> Any:
     return _llvm().create_lljit_compiler(Machine("", "").target_machine(), use_jit_link=True)
 
 
+def code_bytes(data: bytes) -> int:
+    """The bytes of machine code in an object file."""
+    file = _llvm().ObjectFileRef.from_data(data)
+    return sum(section.size() for section in file.sections() if section.is_text())
+
+
 _library_numbers = count()
 
 
@@ -134,8 +241,6 @@ class LoadedObject:
             RuntimeError: LLVM finds no external function `entry`, or no definition of a function that the code calls.
         """
         llvm = _llvm()
-        file = llvm.ObjectFileRef.from_data(data)
-        self.code_bytes = sum(section.size() for section in file.sections() if section.is_text())
         library = llvm.JITLibraryBuilder().add_object_img(data).add_current_process().export_symbol(entry)
         self._code = library.link(_linker(), f"executable{next(_library_numbers)}")
         self._linker = _linker()  # keeps the linker alive until the code is freed, also at the interpreter's exit
@@ -255,14 +360,13 @@ def peak_code(form: DotForm) -> str:
     )
 
 
-def measure_peak(machine: Machine, features: frozenset[str]) -> Peak:
+def measure_peak(machine: Machine) -> Peak:
     """Measures the peak of this processor with the widest form that code for `machine` may use: the best of some runs.
 
     Args:
-        machine: The processor to generate code for, which this processor can run.
-        features: The features of `machine` that are on.
+        machine: The processor to generate code for; this processor has its features.
     """
-    form = dot_form(features)
+    form = dot_form(enabled(machine))
     loaded = LoadedObject(compile_object(peak_code(form), machine), "peak")
     function = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(loaded.address)
     memory = ctypes.create_string_buffer(CHAINS * form.lanes * 4)

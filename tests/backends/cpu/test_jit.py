@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.backends.cpu import build
 from qmlir.backends.cpu.jit import Executable
-from qmlir.backends.cpu.machine import Machine, host_cpu, host_features
 from qmlir.errors import InputError, PipelineError, QmlirError
 from qmlir.ir.signature import Signature, TensorSpec
 
@@ -177,10 +176,6 @@ def test_inputs_of_the_other_byte_order_are_taken_by_their_values() -> None:
 def test_build_wants_a_planned_module() -> None:
     with pytest.raises(PipelineError, match="cpu: needs a module whose memory is planned"):
         build(ModuleOp([]), Signature((), ()))
-
-
-def test_machines() -> None:
-    assert Machine.named(None) == Machine.named("host") == Machine(host_cpu(), host_features())
 
 
 def test_products_and_sums_are_never_fused() -> None:

@@ -1,4 +1,4 @@
-"""What LLVM makes of our loops: no masked stores, which LLVM 22.1 compiles wrongly for AVX-512. And the peak."""
+"""What LLVM makes of our loops: no masked stores, which LLVM 22.1 compiles wrongly. Processors by name; the peak."""
 
 import platform
 import re
@@ -11,12 +11,19 @@ from qmlir.backends.cpu.machine import (
     CHAINS,
     DOT_FORMS,
     Machine,
+    baseline,
     compile_assembly,
     dot_form,
+    enabled,
+    host_cpu,
+    host_features,
+    known_to_llvm,
     measure_peak,
+    missing_here,
     optimize,
     peak_code,
 )
+from qmlir.errors import OptionError, UnsupportedError
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
 
@@ -69,6 +76,105 @@ def test_the_peak_is_that_of_the_widest_dot_product(cpu: str, form: str) -> None
 
 
 def test_the_peak_is_measured() -> None:
-    portable = measure_peak(Machine.host(), frozenset())
-    assert portable.what == "32-bit products on 128 bits"
-    assert portable.products > 0
+    found = measure_peak(baseline())
+    assert found.what == dot_form(enabled(baseline())).what
+    assert found.products > 0
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Processors and features by name
+
+x86 = pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="features of x86")
+
+
+def test_native_is_this_processor() -> None:
+    assert Machine.of() == Machine.of("native") == Machine.of(None, "") == Machine.host()
+    assert missing_here(Machine.host()) == []
+    assert {f"+{name}" for name in enabled(Machine.host())} == {f for f in host_features().split(",") if f[0] == "+"}
+
+
+def test_the_probe_finds_what_llvm_tells_of_this_machine() -> None:
+    """`enabled` reads the host's list; here it has to find the same by what LLVM inlines."""
+    again = Machine(host_cpu(), host_features() + ",")
+    assert again != Machine.host()
+    assert enabled(again) == enabled(Machine.host())
+
+
+@x86
+@pytest.mark.parametrize(
+    ("cpu", "features", "has", "lacks"),
+    [
+        ("x86-64", None, "sse2", "ssse3 sse4.1 avx"),
+        ("x86-64-v2", None, "ssse3 sse4.1 popcnt", "avx avx2"),
+        ("x86-64-v3", None, "avx avx2 fma f16c bmi2", "avx512f avxvnni"),
+        ("x86-64-v4", None, "avx2 avx512f avx512bw avx512vl", "avx512vnni"),
+        ("alderlake", None, "avx2 avxvnni", "avx512f"),
+        ("x86-64-v2", "+avx2", "avx avx2", "fma"),
+        ("x86-64-v4", "-avx512f", "avx2", "avx512f avx512bw avx512vl"),
+        ("x86-64-v3", "+avx512vnni, -bmi2", "avx512vnni avx512f fma", "bmi2"),
+        ("native", "-sse4.1", "sse2", "sse4.1 avx avx2"),
+    ],
+)
+def test_features_of_names_and_lists(cpu: str, features: str | None, has: str, lacks: str) -> None:
+    """Those that a name or a feature implies are among them."""
+    on = enabled(Machine.of(cpu, features))
+    assert on >= set(has.split())
+    assert not on & set(lacks.split())
+
+
+@x86
+@pytest.mark.parametrize(
+    ("cpu", "features", "message"),
+    [
+        ("znver33", None, r"cpu: must be native or a processor that LLVM knows, got znver33; did you mean znver3"),
+        ("help", None, r"cpu: must be native or a processor that LLVM knows, got help"),
+        ("", None, r"cpu: must be native or a processor that LLVM knows, got"),
+        (None, "avx2", r"features: must be a list of \+name and -name, got avx2; write \+avx2"),
+        ("x86-64-v3", "+avx22", r"features: must be features that LLVM knows, got \+avx22; did you mean \+avx2"),
+        (None, "-avx512", r"features: must be features that LLVM knows, got -avx512; did you mean -avx512f"),
+        ("native", "-sse2", r"features: must leave on what every processor of this architecture has \(x86-64\)"),
+    ],
+)
+def test_names_that_are_refused(
+    cpu: str | None, features: str | None, message: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        Machine.of(cpu, features)
+    assert capfd.readouterr().err == ""
+
+
+@x86
+def test_code_is_generated_for_the_features() -> None:
+    """The instructions that loops-to-llvm chooses are those of the processor, and so is what LLVM makes of the rest."""
+    text = """func.func @main(%x: tensor<1x64xi8>) -> tensor<1x32xi32> {
+      %w = nn.constant <tensor<32x64xi8>, dense> : tensor<32x64xi8>
+      %y = qint.fully_connected %x, %w {zero_point = 3 : i32} : tensor<1x64xi8>, tensor<32x64xi8> -> tensor<1x32xi32>
+      func.return %y : tensor<1x32xi32>
+    }""".replace("dense", f'"0x{bytes(range(256)).hex() * 8}"')
+    module = parse_text(make_context(), text, "test")
+    narrow, wide = (qmlir.compile(module, cpu=cpu) for cpu in ("x86-64", "x86-64-v4"))
+    assert "llvm.x86.sse2.pmadd.wd" in narrow.llvm_ir
+    assert "llvm.x86.avx512.pmaddw.d.512" in wide.llvm_ir
+    assert "zmm" in wide.assembly()
+    assert "ymm" not in narrow.assembly()
+    x = np.arange(64, dtype=np.int8)[None]
+    assert np.array_equal(narrow(x), qmlir.reference(module)(x))
+
+
+@x86
+def test_code_for_another_processor_does_not_run_here() -> None:
+    lacking = sorted(set(known_to_llvm().features) - enabled(Machine.host()) - {"x87"})
+    name = next(n for n in lacking if n in ("avx512f", "amx-tile", "avxvnni", "sm4", "xop", "fma4"))
+    module = parse_text(
+        make_context(),
+        "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+        "%y = nn.relu %x : tensor<4xf32> -> tensor<4xf32>\nfunc.return %y : tensor<4xf32>\n}",
+        "test",
+    )
+    executable = qmlir.compile(module, features=f"+{name}")
+    assert executable.object
+    assert executable.sizes.code > 0
+    with pytest.raises(
+        UnsupportedError, match=rf"runs on processors with all its features only, got .* without .*{name}"
+    ):
+        executable(np.zeros(4, np.float32))
