@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from qmlir.analysis.tensors import analyze
+    from qmlir.cached import compile
     from qmlir.compiler import (
         Pipeline,
-        compile,
         export,
         load,
         load_program,
@@ -61,6 +61,7 @@ _HOMES = {
     "QmlirError": "qmlir.errors",
     "Rule": "qmlir.policies.policy",
     "analyze": "qmlir.analysis.tensors",
+    "compile": "qmlir.cached",
     "choose_quantization": "qmlir.numerics.calibration",
     "decisions": "qmlir.policies.ledger",
 }

@@ -1,4 +1,4 @@
-"""Writes files whole or not at all.
+"""Writes files whole or not at all; notes which files are read.
 
 Everything qmlir writes goes to a temporary file in the same folder, which is renamed when complete. An error or an
 interrupt leaves the previous file. Files that belong together are renamed together, after all of them are complete.
@@ -7,6 +7,7 @@ interrupt leaves the previous file. Files that belong together are renamed toget
 import os
 from collections.abc import Callable, Generator, Mapping
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from qmlir.errors import FileError, OptionError
@@ -54,6 +55,30 @@ def write_together(writers: Mapping[Path, Callable[[Path], object]]) -> None:
     with ExitStack() as stack:
         for path, write in writers.items():
             write(stack.enter_context(replacing(path)))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Notes which files are read while a network is compiled, besides the model itself: side files, devices.
+
+
+_NOTED: ContextVar[set[Path] | None] = ContextVar("noted", default=None)
+
+
+@contextmanager
+def noted_files() -> Generator[set[Path]]:
+    """Yields the set of the files that are read inside the block and whose content decides about the result."""
+    noted: set[Path] = set()
+    token = _NOTED.set(noted)
+    try:
+        yield noted
+    finally:
+        _NOTED.reset(token)
+
+
+def note_file(path: Path) -> None:
+    """Adds a file to the set of `noted_files`, if somebody asked for it."""
+    if (noted := _NOTED.get()) is not None:
+        noted.add(path)
 
 
 def path_of(given: object, what: str = "path") -> Path:

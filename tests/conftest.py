@@ -10,6 +10,8 @@ import hypothesis
 import numpy as np
 import pytest
 
+os.environ["QMLIR_CACHE"] = "off"  # tests neither read nor write the user's cache, nor do the commands that they run
+
 ROOT = Path(__file__).resolve().parent.parent
 
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, database=None)

@@ -200,17 +200,12 @@ def _compile(arguments: argparse.Namespace) -> None:
     if arguments.target is not None:
         device.write_program(arguments)
         return
-    from xdsl.dialects.builtin import StringAttr
-
     from qmlir.cli.bundle import entry_name, write_bundle
-    from qmlir.compiler import compile, main_function
 
     suffix = CODE_SUFFIXES[arguments.emit]
     if arguments.output.suffix != suffix:
         raise OptionError("--output", f"must end in {suffix} with --emit {arguments.emit}", got=str(arguments.output))
-    module = load_simplified(arguments)
-    main_function(module).sym_name = StringAttr(entry_name(arguments.output.stem))  # no clash with a program's `main`
-    executable = compile(module, cpu=arguments.cpu, features=arguments.features)
+    executable = compiled(arguments, entry_name(arguments.output.stem))  # no clash with a program's `main`
     for path in write_bundle(executable, arguments.output, arguments.emit):
         say(f"{path}: written")
     sizes = executable.sizes
@@ -230,25 +225,26 @@ def _run(arguments: argparse.Namespace) -> None:
 
     import numpy as np
 
-    from qmlir.backends.simulated import Simulated
     from qmlir.cli.samples import write_arrays
-    from qmlir.compiler import reference
 
     device.require_target(arguments)
     device.refuse_code_options(arguments)
-    if arguments.target is not None and not arguments.reference:
-        network = device.program_of(arguments)
+    simulated = None
+    if arguments.reference:
+        from qmlir.compiler import reference
+
+        network = reference(load_simplified(arguments), arguments.target)
+    elif arguments.target is not None:
+        network = simulated = device.program_of(arguments)
     else:
-        network = (
-            reference(load_simplified(arguments), arguments.target) if arguments.reference else compiled(arguments)
-        )
+        network = compiled(arguments)
     samples = samples_of(arguments, network.signature)
     outputs: list[list[np.ndarray]] = []
     seconds = 0.0
-    together = device.AT_ONCE if isinstance(network, Simulated) else 1
+    together = device.AT_ONCE if simulated is not None else 1
     for some in device.chunks(progress(samples, len(samples), "running"), together):
         start = time.perf_counter()
-        outputs += network.run_all(some) if isinstance(network, Simulated) else [network.run(some[0])]
+        outputs += simulated.run_all(some) if simulated is not None else [network.run(some[0])]
         seconds += time.perf_counter() - start
     stacked = {
         spec.name: np.stack([arrays[i] for arrays in outputs]) for i, spec in enumerate(network.signature.outputs)
@@ -257,8 +253,8 @@ def _run(arguments: argparse.Namespace) -> None:
         write_arrays(arguments.output, stacked)
     for name, array in stacked.items():
         say(f"{name}: {array.dtype.name}{list(array.shape)}")
-    if isinstance(network, Simulated) and network.report is not None:
-        device.print_report(network.report, network.device)
+    if simulated is not None and simulated.report is not None:
+        device.print_report(simulated.report, simulated.device)
     say(f"{len(outputs)} samples, {1000 * seconds / len(outputs):.3f} ms each")
 
 

@@ -1,6 +1,7 @@
 """Loads the model that a command works on, and declares the options that say how to read and how to compile it."""
 
 import argparse
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from qmlir.backends.cpu.jit import Executable
+    from qmlir.numerics import Array
 
 
 def add_loading_options(parser: ArgumentParser) -> None:
@@ -68,10 +70,11 @@ def _constant(text: str) -> tuple[str, Path]:
     return name, Path(file)
 
 
-def load_model(arguments: argparse.Namespace) -> "ModuleOp":
-    """Loads a command's model with the options that all commands share."""
+def _constants(arguments: argparse.Namespace) -> "dict[str, Array]":
+    """The arrays that become constants, by the names of the inputs."""
+    if not arguments.constant:
+        return {}
     from qmlir.cli.samples import read_arrays
-    from qmlir.compiler import load
 
     constants: dict[str, Any] = {}
     for name, file in arguments.constant:
@@ -79,10 +82,17 @@ def load_model(arguments: argparse.Namespace) -> "ModuleOp":
         if len(arrays) != 1:
             raise FileError(file, "must hold one array", got=f"{len(arrays)}", remedy=f"name one: {file}:ARRAY")
         (constants[name],) = arrays.values()
+    return constants
+
+
+def load_model(arguments: argparse.Namespace) -> "ModuleOp":
+    """Loads a command's model with the options that all commands share."""
+    from qmlir.compiler import load
+
     return load(
         arguments.model,
         bind=dict(arguments.bind),
-        constants=constants,
+        constants=_constants(arguments),
         numerics=arguments.numerics,
         signature=arguments.signature,
         fold_budget=arguments.fold_budget,
@@ -119,10 +129,39 @@ def add_code_options(parser: ArgumentParser) -> None:
         metavar="LIST",
         help="processor features to switch on or off in addition: --features=+avx2,-avx512f",
     )
+    parser.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="compile, even if the same code is on disk (in $QMLIR_CACHE, by default ~/.cache/qmlir), and keep nothing",
+    )
 
 
-def compiled(arguments: argparse.Namespace) -> "Executable":
-    """Loads a command's model, and compiles it for the processor that its options name."""
-    from qmlir.compiler import compile
+def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
+    """Loads a command's model and compiles it for the processor that its options name, or takes the code from disk.
 
-    return compile(load_simplified(arguments), cpu=arguments.cpu, features=arguments.features)
+    Args:
+        arguments: The command line.
+        entry: The name of the network's function in the code; by default the name in the model.
+    """
+    from qmlir.backends.cpu.machine import Machine
+    from qmlir.cached import kept
+
+    machine = Machine.of(arguments.cpu, arguments.features)
+
+    def make() -> "Executable":
+        from xdsl.dialects.builtin import StringAttr
+
+        from qmlir.compiler import compile, main_function
+
+        module = load_simplified(arguments)
+        if entry:
+            main_function(module).sym_name = StringAttr(entry)
+        return compile(module, cpu=arguments.cpu, features=arguments.features)
+
+    if arguments.no_cache:
+        return make()
+    constants = {
+        n: [a.dtype.str, list(a.shape), sha256(a.tobytes()).hexdigest()] for n, a in _constants(arguments).items()
+    }
+    read = {key: getattr(arguments, key) for key in ("bind", "numerics", "signature", "fold_budget")}
+    return kept(arguments.model, {"route": "command", "entry": entry, "constants": constants, **read}, machine, make)

@@ -19,8 +19,7 @@ from qmlir.errors import FileError, InputError, OptionError, near_misses
 from qmlir.files import replacing
 from qmlir.ir.passes import option
 from qmlir.ir.signature import Signature, TensorSpec
-from qmlir.ir.types import native
-from qmlir.numerics import Array
+from qmlir.numerics import Array, native
 
 # ---------------------------------------------------------------------------------------------------------------
 # Converts pictures to inputs of a network; the user says how pixels become numbers, and qmlir never guesses.

@@ -14,7 +14,7 @@ from pydantic_core import ErrorDetails
 from qmlir.devices.description import Device
 from qmlir.devices.schema import keys_of, table_of, unit_of
 from qmlir.errors import FileError, OptionError, near_misses
-from qmlir.files import path_of
+from qmlir.files import note_file, path_of
 from qmlir.yaml_files import check_data
 
 DEVICE_KEY = "schema"
@@ -53,6 +53,7 @@ def load_device(device: str | Path) -> Device:
         text = (resources.files("qmlir") / "targets" / f"{device}.toml").read_text("utf-8")
         return parse_device(text, f"{device}.toml")
     path = path_of(device, "target")
+    note_file(path)
     try:
         return parse_device(path.read_text("utf-8"), str(path))
     except OSError as error:

@@ -7,6 +7,8 @@ definitions of this module: names of attributes and globals, and the operations 
 from xdsl.dialects import memref
 from xdsl.ir import SSAValue
 
+from qmlir.ir.arena import CACHE_LINE as CACHE_LINE
+
 INPUTS = "qmlir.inputs"
 """Attribute of the entry function: the number of inputs; after weights and arena, its other arguments are outputs."""
 
@@ -32,9 +34,6 @@ def arena_size_symbol(entry: str) -> str:
     """Returns the name of the i64 global that holds the scratch memory size in bytes on the llvm level."""
     return f"{entry}_arena_size"
 
-
-CACHE_LINE = 64
-"""The size of a cache line in bytes, to which the arena, the weights and every buffer in them are aligned."""
 
 VIEWS = (
     memref.ViewOp,

@@ -21,6 +21,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+CACHE_LINE = 64
+"""The size of a cache line in bytes, to which a program's arena, its weights and every buffer in them are aligned."""
+
 # ---------------------------------------------------------------------------------------------------------------
 # Items, gaps, and the greedy plan
 

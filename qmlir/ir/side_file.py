@@ -19,6 +19,7 @@ from typing import Any, cast
 import numpy as np
 
 from qmlir.errors import FileError
+from qmlir.files import note_file
 from qmlir.ir.types import bits_dtype, is_numpys_own
 from qmlir.numerics import Array
 
@@ -64,6 +65,7 @@ def map_side_file(path: Path) -> dict[str, Array]:
     Raises:
         FileError: The file does not exist, cannot be read, is not a safetensors file, or is truncated.
     """
+    note_file(path)
     try:
         size = path.stat().st_size
         with path.open("rb") as file:

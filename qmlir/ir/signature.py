@@ -1,22 +1,22 @@
 """The signature of a network as numpy sees it: names, shapes and dtypes of its inputs and outputs.
 
 Every back end calls a network in the same way. A single input or output is an array; several are a dict of arrays by
-tensor name.
+tensor name. Signatures need numpy only; what reads them from a function imports the IR when it is called.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, MemRefType, ModuleOp, TensorType
-from xdsl.ir import Attribute
 
 from qmlir.errors import InputError, QmlirError
-from qmlir.ir.names import NAME, NameAttr
-from qmlir.ir.types import IntegerElement, QuantizedElement, dtype_of, native
-from qmlir.numerics import Array
+from qmlir.numerics import Array, native
+
+if TYPE_CHECKING:
+    from xdsl.dialects import func
+    from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, TensorType
+    from xdsl.ir import Attribute
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def _checked(spec: TensorSpec, array: object) -> Array:
     return np.require(given, requirements=("C", "A"))
 
 
-def signature_of(function: func.FuncOp) -> Signature:
+def signature_of(function: "func.FuncOp") -> Signature:
     """Returns the signature of a function on tensors; unnamed values are called `input0`, …, `output0`, …"""
     return Signature(
         _specs(function.function_type.inputs.data, function.arg_attrs, "input"),
@@ -86,8 +86,10 @@ def signature_of(function: func.FuncOp) -> Signature:
 
 
 def _specs(
-    types: Sequence[Attribute], attributes: ArrayAttr[DictionaryAttr] | None, fallback: str
+    types: "Sequence[Attribute]", attributes: "ArrayAttr[DictionaryAttr] | None", fallback: str
 ) -> tuple[TensorSpec, ...]:
+    from xdsl.dialects.builtin import MemRefType, TensorType
+
     specs: list[TensorSpec] = []
     taken: set[str] = set()
     for i, type in enumerate(types):
@@ -98,17 +100,21 @@ def _specs(
             name, n = f"{wanted}.{n}", n + 1
         taken.add(name)
         assert isinstance(type, TensorType | MemRefType)
-        shaped = cast(TensorType[Attribute], type)
+        shaped = cast("TensorType[Attribute]", type)
         specs.append(TensorSpec(name, shaped.get_shape(), _dtype(shaped.element_type, name)))
     return tuple(specs)
 
 
-def _tensor_named(attributes: DictionaryAttr) -> str:
+def _tensor_named(attributes: "DictionaryAttr") -> str:
+    from qmlir.ir.names import NAME, NameAttr
+
     name = attributes.data.get(NAME)
     return name.tensors[0] if isinstance(name, NameAttr) and name.tensors else ""
 
 
-def _dtype(element: Attribute, name: str) -> np.dtype[Any]:
+def _dtype(element: "Attribute", name: str) -> np.dtype[Any]:
+    from qmlir.ir.types import IntegerElement, QuantizedElement, dtype_of
+
     if isinstance(element, IntegerElement):
         return element.numpy_dtype
     if isinstance(element, QuantizedElement):
@@ -121,13 +127,17 @@ def _dtype(element: Attribute, name: str) -> np.dtype[Any]:
     return dtype_of(element)
 
 
-def defined_functions(module: ModuleOp) -> list[func.FuncOp]:
+def defined_functions(module: "ModuleOp") -> "list[func.FuncOp]":
     """Returns the functions of a module that have a body."""
+    from xdsl.dialects import func
+
     return [op for op in module.walk() if isinstance(op, func.FuncOp) and not op.is_declaration]
 
 
-def main_function(module: ModuleOp) -> func.FuncOp:
+def main_function(module: "ModuleOp") -> "func.FuncOp":
     """Returns the function that is the network: `main`, or the only one that is not private."""
+    from xdsl.dialects import func
+
     functions = [o for o in module.body.block.ops if isinstance(o, func.FuncOp) and not o.is_declaration]
     public = [f for f in functions if f.sym_visibility is None]
     named = [f for f in functions if f.sym_name.data == "main"] or (public if len(public) == 1 else [])

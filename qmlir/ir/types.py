@@ -27,6 +27,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 
+from qmlir.numerics import native
+
 # ---------------------------------------------------------------------------------------------------------------
 # Predicates of types, which narrow them for the type checker.
 
@@ -93,11 +95,6 @@ def dtype_of(element: Attribute) -> np.dtype[Any]:
     if element not in _DTYPES:
         raise KeyError(f"no numpy dtype for {element}")
     return _DTYPES[element]
-
-
-def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Returns the dtype in this machine's byte order: numpy's built-in dtype object if numpy has the type."""
-    return np.dtype(dtype.type) if dtype.isbuiltin == 0 and dtype.kind in "biuf" else dtype
 
 
 def bits_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:

@@ -32,8 +32,9 @@ from xdsl.printer import Printer
 
 from qmlir.ir.resources import Resource, resources_text
 from qmlir.ir.side_file import side_array
-from qmlir.ir.types import bits_dtype, dtype_of, element_type_of, is_numpys_own, native
+from qmlir.ir.types import bits_dtype, dtype_of, element_type_of, is_numpys_own
 from qmlir.ir.upstream.dense import LISTED, Array, Dense, print_dense, wants_care
+from qmlir.numerics import native
 
 INLINE_LIMIT = LISTED
 """Arrays with at most this many elements are printed inline in every mode."""

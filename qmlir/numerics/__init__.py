@@ -12,3 +12,8 @@ Array = npt.NDArray[Any]
 Int64s = npt.NDArray[np.int64]
 Float32s = npt.NDArray[np.float32]
 Float64s = npt.NDArray[np.float64]
+
+
+def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Returns the dtype in this machine's byte order: numpy's built-in dtype object if numpy has the type."""
+    return np.dtype(dtype.type) if dtype.isbuiltin == 0 and dtype.kind in "biuf" else dtype

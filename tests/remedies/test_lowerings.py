@@ -12,7 +12,8 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from qmlir.backends.cpu import build, emit_llvm_ir
+from qmlir.backends.cpu import build
+from qmlir.backends.cpu.emit import emit_llvm_ir
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import main_function, to_integers
 from qmlir.ir.signature import Signature

@@ -1,26 +1,29 @@
 """The CPU backend: compiles the llvm dialect to machine code in memory.
 
+A cached network is loaded without the IR: `build` imports it when it is called.
+
 emit.py      the llvm dialect as LLVM IR text           machine.py   text to optimized machine code
 jit.py       machine code as a Python callable
 """
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from xdsl.dialects import llvm
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, ModuleOp
-
-from qmlir.backends.cpu.emit import emit_llvm_ir
 from qmlir.backends.cpu.jit import Executable
 from qmlir.backends.cpu.machine import Machine, beyond_baseline, enabled, host_features
-from qmlir.dialects.loops import arena_size_symbol, weights_symbol
 from qmlir.errors import PipelineError
 from qmlir.ir.signature import Signature
-from qmlir.ir.upstream.dense import Dense, held_bytes
 
-__all__ = ["Executable", "Machine", "beyond_baseline", "build", "emit_llvm_ir", "enabled", "host_features"]
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from qmlir.ir.upstream.dense import Dense
+
+__all__ = ["Executable", "Machine", "beyond_baseline", "build", "enabled", "host_features"]
 
 
-def build(module: ModuleOp, signature: Signature, *, entry: str = "main", machine: Machine | None = None) -> Executable:
+def build(
+    module: "ModuleOp", signature: Signature, *, entry: str = "main", machine: Machine | None = None
+) -> Executable:
     """Compiles and loads a module that plan-memory and loops-to-llvm have lowered.
 
     Args:
@@ -29,13 +32,20 @@ def build(module: ModuleOp, signature: Signature, *, entry: str = "main", machin
         entry: The name of the function to call.
         machine: The processor; by default the processor of this machine.
     """
+    from xdsl.dialects import llvm
+    from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr
+
+    from qmlir.backends.cpu.emit import emit_llvm_ir
+    from qmlir.dialects.loops import arena_size_symbol, weights_symbol
+    from qmlir.ir.upstream.dense import held_bytes
+
     held = {o.sym_name.data: o.value for o in module.ops if isinstance(o, llvm.GlobalOp)}
     size, blob = held.get(arena_size_symbol(entry)), held.get(weights_symbol(entry))
     if not isinstance(size, IntegerAttr) or not isinstance(blob, DenseIntOrFPElementsAttr):
         raise PipelineError("cpu", "needs a module whose memory is planned", remedy="run plan-memory and loops-to-llvm")
     return Executable(
         emit_llvm_ir(module),
-        weights=held_bytes(cast(Dense, blob)),
+        weights=held_bytes(cast("Dense", blob)),
         arena_size=size.value.data,
         signature=signature,
         entry=entry,

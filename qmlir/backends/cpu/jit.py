@@ -26,10 +26,10 @@ from qmlir.backends.cpu.machine import (
     compile_object,
     missing_here,
 )
-from qmlir.dialects.loops import CACHE_LINE
 from qmlir.errors import QmlirError, UnsupportedError
-from qmlir.ir.interfaces import Array
+from qmlir.ir.arena import CACHE_LINE
 from qmlir.ir.signature import Signature
+from qmlir.numerics import Array
 
 
 @dataclass(frozen=True)
@@ -54,25 +54,27 @@ class Executable:
 
     def __init__(
         self,
-        llvm_ir: str,
+        llvm_ir: str | Callable[[], str],
         *,
         weights: Array,
         arena_size: int,
         signature: Signature,
         entry: str = "main",
         machine: Machine | None = None,
+        compiled: bytes | None = None,
     ):
         """Optimizes and loads the code.
 
         Args:
-            llvm_ir: Text of a module with the external function `entry` of the ABI above.
+            llvm_ir: Text of a module with the external function `entry` of the ABI above, or a function that reads it.
             weights: The weights blob, of any dtype; kept as it is if it is aligned, copied otherwise.
             arena_size: Bytes of scratch memory that the code needs.
             signature: The inputs and outputs that the two tables of the ABI point to, in order.
             entry: The function's name.
             machine: The processor; by default the processor of this machine.
+            compiled: The object file, if the text was compiled for this processor before.
         """
-        self.llvm_ir = llvm_ir
+        self._llvm_ir = llvm_ir
         self.signature = signature
         self.entry = entry
         self.machine = machine or Machine.host()
@@ -80,7 +82,7 @@ class Executable:
         self._arena_size = arena_size
         self._free: list[Array] = []
         self._lock = Lock()
-        self.object = compile_object(llvm_ir, self.machine)
+        self.object = compile_object(self.llvm_ir, self.machine) if compiled is None else compiled
         self.sizes = Sizes(code_bytes(self.object), weights.nbytes, arena_size)
         self._missing = missing_here(self.machine)
         self._function = self._refuse if self._missing else self._load()
@@ -123,6 +125,13 @@ class Executable:
         with self._arena() as arena:
             self._function(self.weights.ctypes.data, arena.ctypes.data, _table(arrays), _table(results))
         return results
+
+    @property
+    def llvm_ir(self) -> str:
+        """The module's text before optimization."""
+        if not isinstance(self._llvm_ir, str):
+            self._llvm_ir = self._llvm_ir()
+        return self._llvm_ir
 
     def assembly(self) -> str:
         """The optimized code as assembly text for readers; it is generated anew on each call."""

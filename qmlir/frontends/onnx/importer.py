@@ -19,7 +19,7 @@ from qmlir.frontends.onnx.walk import Walk
 from qmlir.ir.budget import BUDGET, Budget
 from qmlir.ir.interfaces import Array, Shape
 from qmlir.ir.rewriting import name_hint
-from qmlir.ir.types import native
+from qmlir.numerics import native
 
 # ---------------------------------------------------------------------------------------------------------------
 # Binds the symbolic dimensions of the model's inputs to numbers, so that all shapes in the IR are static.

@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError, Message
 from onnx import numpy_helper, shape_inference, version_converter
 
 from qmlir.errors import FileError
+from qmlir.files import note_file
 from qmlir.frontends.onnx.types import element_dtype, element_name
 from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array
@@ -306,6 +307,7 @@ def external_array(tensor: onnx.TensorProto, model: Path) -> Array:
     """
     entries = {e.key: e.value for e in tensor.external_data}
     path = _inside(model.parent, entries.get("location", ""))
+    note_file(path)
     if path == model.resolve():
         raise ExternalError(f'the location "{entries["location"]}", which is the model itself')
     dtype, shape = element_dtype(tensor.data_type), tuple(int(d) for d in tensor.dims)

@@ -1,0 +1,359 @@
+"""Compiled networks kept on disk: `qmlir.compile` of a network that was compiled before reads its machine code.
+
+An entry is one file: machine code, weights, LLVM IR and the signature. Its name is a hash of all that the code depends
+on: the content of the model, the options, the processor, the sources of qmlir, and the versions of the libraries that
+take part. What the model refers to (external data) is listed in the entry with its hash. An entry is used only if its
+checksum holds; a damaged one is compiled anew and replaced.
+
+    $QMLIR_CACHE          the folder of the entries, `off` for none (default: $XDG_CACHE_HOME/qmlir or ~/.cache/qmlir)
+    $QMLIR_CACHE_BYTES    the most bytes that they take; the least recently used are removed (default: 2 GiB)
+
+This module imports neither xDSL nor a frontend until something has to be compiled.
+"""
+
+import hashlib
+import json
+import mmap
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import cache as once
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast, overload
+
+import numpy as np
+
+from qmlir.backends.cpu.jit import Executable
+from qmlir.backends.cpu.machine import Machine
+from qmlir.errors import OptionError, QmlirWarning
+from qmlir.files import noted_files
+from qmlir.ir.signature import Signature, TensorSpec
+
+if TYPE_CHECKING:
+    from qmlir.arguments import Network
+    from qmlir.backends.simulated import Simulated
+
+VARIABLE, BYTES_VARIABLE = "QMLIR_CACHE", "QMLIR_CACHE_BYTES"
+
+MOST_BYTES = 2 * 1024**3
+"""The most bytes of all entries by default."""
+
+LIBRARIES = ("llvmlite", "xdsl", "numpy", "ml_dtypes", "onnx", "tflite", "flatbuffers")
+"""Distributions whose versions are part of an entry's name."""
+
+MAGIC = b"qmlir-compiled-1"
+SUFFIX = ".qmlir"
+ALIGNMENT = 4096
+"""Bytes of a page, on which the weights start in an entry: they are used where they are mapped."""
+
+ABANDONED = 3600.0
+"""Seconds after which a temporary file is that of a process that has ended."""
+
+
+@overload
+def compile(
+    module: "Network", threads: int = 1, *, cpu: str | None = None, features: str | None = None, cache: bool = True
+) -> Executable: ...
+
+
+@overload
+def compile(module: "Network", threads: int = 1, *, target: str | Path, cache: bool = True) -> "Simulated": ...
+
+
+def compile(
+    module: "Network", threads: int = 1, *, target: str | Path | None = None, cpu: str | None = None,
+    features: str | None = None, cache: bool = True,
+) -> "Executable | Simulated":  # fmt: skip
+    """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
+
+    Machine code of a network that was compiled before is read from disk; see qmlir/cached.py.
+
+    Args:
+        module: A network, or its path; it stays unchanged.
+        threads: Processors that one call may use; only 1 for now.
+        target: A device, by its name or its file. This processor computes the operations that the device cannot.
+        cpu: The processor to generate code for: `native`, this one, by default; or one of this architecture by LLVM's
+            name, such as `x86-64-v3` or `znver3`. Code for features that this processor lacks can be written to files
+            but not run here.
+        features: Features to switch on and off in addition: `+avx2,-avx512f`.
+        cache: Whether to read and to keep the code on disk; programs of devices never are.
+    """
+
+    def make() -> "Executable | Simulated":
+        from qmlir import compiler
+
+        options: dict[str, Any] = {} if target is None else {"target": target}
+        return compiler.compile(module, threads, cpu=cpu, features=features, **options)
+
+    if not isinstance(cast(object, cache), bool):
+        raise OptionError("cache", "must be True or False", got=repr(cache))
+    known = isinstance(module, str | Path) or type(module).__name__ == "ModuleOp"
+    if target is not None or not cache or not known:
+        return make()
+    options = {"route": "compile", "threads": repr(threads)}
+    texts = [given for given in (cpu, features) if given is not None]
+    machine = Machine.of(cpu, features) if all(isinstance(cast(object, t), str) for t in texts) else None
+    if machine is None:
+        return make()
+    return kept(module, options, machine, cast(Callable[[], Executable], make))
+
+
+def kept(model: Any, options: Mapping[str, object], machine: Machine, make: Callable[[], Executable]) -> Executable:
+    """Returns the compiled network of an entry, or makes it and keeps it.
+
+    Args:
+        model: The path of a model, or a module.
+        options: All other settings that the code depends on, as plain data.
+        machine: The processor that the code is for.
+        make: Compiles the network.
+    """
+    folder = place()
+    path = Path(model) if isinstance(model, str | Path) else None
+    content = None if folder is None else _file_hash(path) if path is not None else _module_hash(model)
+    if folder is None or content is None:
+        return make()
+    facts = {
+        "options": dict(options),
+        "model": [content, "" if path is None else path.suffix],
+        "machine": [machine.cpu, machine.features, sys.platform],
+        "sources": _sources_hash(),
+        "libraries": _versions(),
+    }
+    entry = folder / (_hash(json.dumps(facts, sort_keys=True).encode()) + SUFFIX)
+    base = Path() if path is None else path.parent
+    if (found := _read(entry, base, machine)) is not None:
+        return found
+    with noted_files() as noted, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        executable = make()
+    said = [str(w.message) for w in caught if issubclass(w.category, QmlirWarning)]
+    for warning in caught:
+        warnings.warn(warning.message, warning.category, stacklevel=3)
+    with suppress(OSError):
+        _write(entry, executable, {_name(p, base): _file_hash(p) for p in sorted(noted)}, said)
+    return executable
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What an entry depends on
+
+
+def place() -> Path | None:
+    """The folder of the entries; None if nothing is kept, or if the folder belongs to another user."""
+    given = os.environ.get(VARIABLE)
+    if given in ("", "off", "0"):
+        return None
+    if given is not None:
+        folder = Path(given)
+    else:
+        base = os.environ.get("XDG_CACHE_HOME", "")
+        home = Path(base) if Path(base).is_absolute() else Path(os.path.expanduser("~")) / ".cache"
+        folder = home / "qmlir"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        mine = not hasattr(os, "getuid") or folder.stat().st_uid == os.getuid()  # code of others is not executed
+    except OSError:
+        return None
+    return folder if mine else None
+
+
+def most_bytes() -> int:
+    """The most bytes that all entries take together.
+
+    Raises:
+        OptionError: The environment gives something else than a number.
+    """
+    given = os.environ.get(BYTES_VARIABLE, str(MOST_BYTES))
+    if not given.isdecimal():
+        raise OptionError(BYTES_VARIABLE, "must be a number of bytes", got=given)
+    return int(given)
+
+
+def _hash(data: "bytes | memoryview") -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _file_hash(path: Path) -> str | None:
+    """The hash of a file's content; None if it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _module_hash(module: Any) -> str:
+    """The hash of a module's text with all of its weights."""
+    from qmlir.ir.weights import WeightsMode, module_text
+
+    return _hash(module_text(module, WeightsMode.INLINE).encode())
+
+
+@once
+def _sources_hash() -> str:
+    """The hash of all files of this package that code depends on."""
+    root = Path(__file__).parent
+    total = hashlib.sha256()
+    for folder, folders, names in os.walk(root):
+        folders.sort()
+        for name in sorted(names):
+            if name.endswith((".py", ".toml")):
+                path = os.path.join(folder, name)
+                with open(path, "rb") as file:
+                    content = file.read()
+                total.update(f"{os.path.relpath(path, root)} {len(content)}\n".encode())
+                total.update(content)
+    return total.hexdigest()
+
+
+@once
+def _versions() -> list[str]:
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = [sys.version]
+    for name in LIBRARIES:
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            found.append(name)
+    return found
+
+
+def _name(path: Path, base: Path) -> str:
+    """The path of a file that a model refers to: relative to the model's folder if it lies there."""
+    whole, folder = path.resolve(), base.resolve()
+    return str(whole.relative_to(folder)) if whole.is_relative_to(folder) else str(whole)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Entries
+#
+#     magic, 16 bytes | SHA-256 of what follows, 32 bytes | length of the facts, 8 bytes | facts as JSON
+#     | the sections that the facts name with their offsets in the file and their sizes
+
+
+START = len(MAGIC) + 32
+
+
+def _write(entry: Path, executable: Executable, files: Mapping[str, str | None], said: list[str]) -> None:
+    """Writes an entry, whole or not at all, and removes others if they take too much.
+
+    Raises:
+        OSError: The entry cannot be written.
+    """
+    import tempfile
+
+    sections = {
+        "object": memoryview(executable.object),
+        "llvm_ir": memoryview(executable.llvm_ir.encode()),
+        "weights": executable.weights.data if executable.weights.size else memoryview(b""),
+    }
+    facts: dict[str, Any] = {
+        "files": dict(files),
+        "warnings": said,
+        "entry": executable.entry,
+        "arena": executable.sizes.arena,
+        "inputs": [[s.name, list(s.shape), s.dtype.name] for s in executable.signature.inputs],
+        "outputs": [[s.name, list(s.shape), s.dtype.name] for s in executable.signature.outputs],
+        "sections": {name: [0, data.nbytes] for name, data in sections.items()},
+    }
+    room = len(json.dumps(facts)) + 64 * len(sections)  # for the offsets
+    offset = START + 8 + room
+    for name, data in sections.items():
+        offset = -(-offset // ALIGNMENT) * ALIGNMENT
+        facts["sections"][name][0] = offset
+        offset += data.nbytes
+    if offset > most_bytes():
+        return
+    handle, temporary = tempfile.mkstemp(prefix=".", dir=entry.parent)
+    try:
+        with open(handle, "w+b") as file:
+            total = hashlib.sha256()
+
+            def write(data: "bytes | memoryview") -> None:
+                file.write(data)
+                total.update(data)
+
+            file.write(MAGIC + bytes(32))
+            text = json.dumps(facts).encode().ljust(room)
+            write(len(text).to_bytes(8, "little") + text)
+            for name, data in sections.items():
+                write(bytes(facts["sections"][name][0] - file.tell()))
+                write(data)
+            file.seek(len(MAGIC))
+            file.write(total.digest())
+        os.replace(temporary, entry)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    _shrink(entry)
+
+
+def _shrink(newest: Path) -> None:
+    """Removes the least recently used entries while all of them take too much; never the newest."""
+    found: list[tuple[float, int, str]] = []
+    with os.scandir(newest.parent) as files:
+        for file in files:
+            with suppress(OSError):  # another process may have removed it
+                state = file.stat(follow_symlinks=False)
+                if file.name.startswith(".") and time.time() - state.st_mtime > ABANDONED:
+                    os.unlink(file.path)
+                elif file.name.endswith(SUFFIX):
+                    found.append((state.st_mtime, state.st_size, file.path))
+    total, most = sum(size for _, size, _ in found), most_bytes()
+    for _, size, path in sorted(found):
+        if total <= most:
+            break
+        if path != str(newest):
+            with suppress(OSError):
+                os.unlink(path)
+            total -= size
+
+
+def _read(entry: Path, base: Path, machine: Machine) -> Executable | None:
+    """Returns the compiled network of an entry; None if there is none, if it is damaged, or if a file has changed."""
+    try:
+        with entry.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        view = memoryview(mapped)
+        if bytes(view[:START]) != MAGIC + hashlib.sha256(view[START:]).digest():
+            return None
+        length = int.from_bytes(view[START : START + 8], "little")
+        facts = json.loads(bytes(view[START + 8 : START + 8 + length]))
+        if any(_file_hash(base / name) != digest for name, digest in facts["files"].items()):
+            return None
+        parts = {name: view[start : start + size] for name, (start, size) in facts["sections"].items()}
+        executable = Executable(
+            lambda: bytes(parts["llvm_ir"]).decode(),
+            weights=np.frombuffer(parts["weights"], np.uint8),
+            arena_size=facts["arena"],
+            signature=Signature(_specs(facts["inputs"]), _specs(facts["outputs"])),
+            entry=facts["entry"],
+            machine=machine,
+            compiled=bytes(parts["object"]),
+        )
+        said = [str(text) for text in facts["warnings"]]
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError, RuntimeError):
+        return None
+    with suppress(OSError):
+        os.utime(entry)  # the time of the last use
+    for text in said:
+        warnings.warn(text, QmlirWarning, stacklevel=4)
+    return executable
+
+
+def _specs(rows: list[Any]) -> tuple[TensorSpec, ...]:
+    return tuple(TensorSpec(name, tuple(shape), _dtype(dtype)) for name, shape, dtype in rows)
+
+
+def _dtype(name: str) -> np.dtype[Any]:
+    try:
+        return np.dtype(name)
+    except TypeError:  # numpy knows types such as bfloat16 only by their class
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, name))
