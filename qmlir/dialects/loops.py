@@ -24,6 +24,15 @@ LAYER = "qmlir.layer"
 TIMED = "qmlir.timed"
 """Attribute of a module whose calls are timed: the number of the operation that each call computes, −1 if unknown."""
 
+THREADS = "qmlir.threads"
+"""Attribute of a kernel call in the entry: how many threads share the items; a call without it is one thread's."""
+
+MOST_THREADS = 256
+"""The most threads that may share the items of a call."""
+
+RUN_SHARES = "qmlir.pool1.run"
+"""The external function that runs a loop in several threads, which the CPU back end provides (see its pool.py)."""
+
 
 def weights_symbol(entry: str) -> str:
     """Returns the name of the global that holds all constants on the llvm level, unique to an entry function."""

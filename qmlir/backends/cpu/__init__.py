@@ -3,7 +3,7 @@
 A cached network is loaded without the IR: `build` imports it when it is called.
 
 emit.py      the llvm dialect as LLVM IR text           machine.py   text to optimized machine code
-jit.py       machine code as a Python callable
+jit.py       machine code as a Python callable          pool.py      the threads that share loops
 """
 
 from typing import TYPE_CHECKING, cast

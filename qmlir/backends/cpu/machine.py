@@ -12,10 +12,12 @@ import re
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from itertools import count
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from qmlir.errors import OptionError, near_misses
@@ -234,14 +236,21 @@ _library_numbers = count()
 class LoadedObject:
     """An object file in memory, linked and executable; the code lives as long as this Python object."""
 
-    def __init__(self, data: bytes, entry: str):
-        """Links `data`, which may call the C library (memcpy and the like) and nothing else.
+    def __init__(self, data: bytes, entry: str, symbols: Mapping[str, int] = MappingProxyType({})):
+        """Links `data`, which may call the C library (memcpy and the like) and functions at given addresses.
+
+        Args:
+            data: The object file.
+            entry: The external function whose address is wanted.
+            symbols: Addresses of functions by name; they count instead of weak definitions in the object file.
 
         Raises:
             RuntimeError: LLVM finds no external function `entry`, or no definition of a function that the code calls.
         """
         llvm = _llvm()
         library = llvm.JITLibraryBuilder().add_object_img(data).add_current_process().export_symbol(entry)
+        for name, address in symbols.items():
+            library.import_symbol(name, address)
         self._code = library.link(_linker(), f"executable{next(_library_numbers)}")
         self._linker = _linker()  # keeps the linker alive until the code is freed, also at the interpreter's exit
         self.address = int(self._code[entry])
