@@ -73,7 +73,8 @@ def compile(
 
     Args:
         module: A network, or its path; it stays unchanged.
-        threads: Processors that one call may use; only 1 for now.
+        threads: Threads that one call may use, from 1 to 256: the caller's and those of a pool, one a process. The
+            results are the same bits for any number.
         target: A device, by its name or its file. This processor computes the operations that the device cannot.
         cpu: The processor to generate code for: `native`, this one, by default; or one of this architecture by LLVM's
             name, such as `x86-64-v3` or `znver3`. Code for features that this processor lacks can be written to files

@@ -15,6 +15,7 @@ from qmlir.arguments import Network
 from qmlir.devices import load_device
 from qmlir.devices.module import context_of
 from qmlir.devices.requirements import required_options
+from qmlir.dialects.loops import MOST_THREADS
 from qmlir.dialects.npu.layers import DEVICE
 from qmlir.errors import FileError, OptionError, ProfileError
 from qmlir.files import path_of
@@ -72,8 +73,8 @@ TO_INTEGERS = ("nn-to-qint",)
 TO_LOOPS = ("nn-to-loops", "qint-to-loops", "finish-loops")
 """nn and qint → scf, memref, vector, arith and simd: one kernel function for each fused operation."""
 
-TO_LLVM = ("plan-memory", "loops-to-llvm")
-"""One arena from liveness, then the llvm dialect; `compile` tells loops-to-llvm the processor's features."""
+TO_LLVM = ("plan-memory", "share-items", "loops-to-llvm")
+"""One arena from liveness, calls for several threads, the llvm dialect; `compile` gives the last two their options."""
 
 TO_LAYERS = ("qint-to-npu", "npu-fuse")
 """qint → npu: layers of a device, and calls of its host; `compile` tells qint-to-npu the device."""
@@ -299,21 +300,27 @@ def compile(
 
     Args:
         module: A network, or its path; it stays unchanged.
-        threads: Processors that one call may use; only 1 for now.
+        threads: Threads that one call may use, from 1 to 256: the caller's and those of a pool, one a process. The
+            results are the same bits for any number. More threads than there are processors take turns, and only cost
+            time. A call that finds the pool taken by another call computes in its own thread.
         target: A device, by its name or its file. This processor computes the operations that the device cannot.
         cpu: The processor to generate code for: `native`, this one, by default; or one of this architecture by LLVM's
             name, such as `x86-64-v3` or `znver3`. Code for features that this processor lacks can be written to files
             but not run here.
         features: Features to switch on and off in addition: `+avx2,-avx512f`.
+
+    Raises:
+        OptionError: The number of threads is not from 1 to 256.
     """
-    if threads != 1:
-        raise OptionError("threads", "must be 1: parallel kernels are not there yet", got=str(threads))
+    sharers = arguments.integer_given("threads", threads)
+    if not 1 <= sharers <= MOST_THREADS:
+        raise OptionError("threads", f"must be from 1 to {MOST_THREADS}", got=str(sharers))
     machine = machine_given(cpu, features, target)
     source = loaded(module)
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
     lowered = to_integers(source, target)
     if target is None:
-        return to_machine_code(lowered, machine)
+        return to_machine_code(lowered, sharers, machine)
     from qmlir.backends.simulated import simulated
     from qmlir.policies.ledger import decisions
 
@@ -321,7 +328,7 @@ def compile(
     Pipeline((to_npu, {"device": str(target)}), fuse).apply(lowered, make_context(), verify_each=VERIFY_LOOPS)
     entries = decisions(lowered)
     Pipeline(*TO_COMMANDS).apply(lowered, make_context(), verify_each=VERIFY_LOOPS)
-    return simulated(lowered, lambda routine: to_machine_code(routine).run_in_order, entries)
+    return simulated(lowered, lambda routine: to_machine_code(routine, sharers).run_in_order, entries)
 
 
 def machine_given(cpu: object, features: object, target: object = None) -> "Machine":
@@ -351,11 +358,14 @@ def load_program(path: str | Path, target: str | Path) -> "Simulated":
     return load_simulated(path_of(path), load_device(target), lambda routine: to_machine_code(routine).run_in_order)
 
 
-def to_machine_code(module: ModuleOp, machine: "Machine | None" = None, *, counter: str | None = None) -> "Executable":
+def to_machine_code(
+    module: ModuleOp, threads: int = 1, machine: "Machine | None" = None, *, counter: str | None = None
+) -> "Executable":
     """Compiles a network on the qint level to machine code; its passes change `module` in place.
 
     Args:
         module: The network.
+        threads: Threads that one call may use.
         machine: The processor to generate code for; by default this one.
         counter: The counter that the code reads around each call of a kernel, an option of `time-calls`; the readings
             are one more output, behind the others. None for code without.
@@ -371,10 +381,11 @@ def to_machine_code(module: ModuleOp, machine: "Machine | None" = None, *, count
     if timing:
         readings = signature_of(function).inputs[-1]  # results are arguments on this level, the readings the last
         signature = Signature(signature.inputs, (*signature.outputs, readings))
-    *plan, to_llvm = TO_LLVM
+    plan, share, to_llvm = TO_LLVM
     machine = machine or Machine.host()
     features = ",".join(f"+{name}" for name in sorted(enabled(machine)))
-    Pipeline(*plan, (to_llvm, {"features": features})).apply(module, make_context(), verify_each=VERIFY_LOOPS)
+    emission = Pipeline(plan, (share, {"threads": threads}), (to_llvm, {"features": features}))
+    emission.apply(module, make_context(), verify_each=VERIFY_LOOPS)
     return build(module, signature, entry=entry, machine=machine)
 
 

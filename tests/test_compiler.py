@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import onnx
@@ -69,7 +69,13 @@ def test_wrong_options_name_near_misses(digits: Path) -> None:
     assert "did you mean quantize" in refused(lambda: qmlir.Pipeline("quantise"))
     assert "did you mean schema" in refused(lambda: qmlir.Pipeline(("quantize", {"shema": "symmetric"})))
     assert "type bool" in refused(lambda: qmlir.Pipeline(("quantize", {"per-channel": 1})))
-    assert "threads: must be 1" in refused(lambda: qmlir.compile(module, threads=2))
+    for threads in (0, -1, 257):
+        message = f"threads: must be from 1 to 256, got {threads}"
+        assert message in refused(lambda threads=threads: qmlir.compile(module, threads=threads))
+    for wrong in (True, 2.0, "2", None):
+        assert "threads: must be an integer" in refused(
+            lambda wrong=wrong: qmlir.compile(module, threads=cast(Any, wrong))
+        )
     with pytest.raises(OptionError):
         qmlir.Pipeline("no-such-pass-at-all")
 

@@ -8,6 +8,8 @@ from xdsl.dialects import memref
 from xdsl.ir import SSAValue
 
 from qmlir.ir.arena import CACHE_LINE as CACHE_LINE
+from qmlir.ir.signature import MOST_THREADS as MOST_THREADS
+from qmlir.ir.signature import RUN_SHARES as RUN_SHARES
 
 INPUTS = "qmlir.inputs"
 """Attribute of the entry function: the number of inputs; after weights and arena, its other arguments are outputs."""
@@ -26,12 +28,6 @@ TIMED = "qmlir.timed"
 
 THREADS = "qmlir.threads"
 """Attribute of a kernel call in the entry: how many threads share the items; a call without it is one thread's."""
-
-MOST_THREADS = 256
-"""The most threads that may share the items of a call."""
-
-RUN_SHARES = "qmlir.pool1.run"
-"""The external function that runs a loop in several threads, which the CPU back end provides (see its pool.py)."""
 
 
 def weights_symbol(entry: str) -> str:

@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute
 
 
+MOST_THREADS = 256
+"""The most threads that may share the items of a kernel's call."""
+
+RUN_SHARES = "qmlir.pool1.run"
+"""The function by which compiled code runs a loop in several threads; the CPU back end provides it (its pool.py)."""
+
+
 @dataclass(frozen=True)
 class TensorSpec:
     """One input or output: its tensor's name, its shape and its dtype."""

@@ -12,7 +12,7 @@ import qmlir
 from qmlir.backends.cpu import host_features
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import SIMPLIFY, TO_INTEGERS, TO_LLVM, TO_LOOPS, Pipeline, main_function
-from qmlir.dialects.loops import CACHE_LINE, arena_size_symbol, weights_symbol
+from qmlir.dialects.loops import CACHE_LINE, RUN_SHARES, arena_size_symbol, weights_symbol
 from qmlir.ir.signature import Signature, signature_of
 from qmlir.ir.weights import WeightsMode, module_text
 from tests.conftest import ROOT
@@ -22,10 +22,11 @@ from tests.ops.samples import SAMPLES, Sample
 from tests.ops.test_lowerings import NOT_RUN
 
 
-def llvm_level(module: ModuleOp, features: str = "") -> ModuleOp:
-    """A network in the llvm dialect."""
-    *plan, to_llvm = TO_LLVM
-    return Pipeline(*TO_INTEGERS, *TO_LOOPS, *plan, (to_llvm, {"features": features}))(module)
+def llvm_level(module: ModuleOp, features: str = "", threads: int = 1) -> ModuleOp:
+    """A network in the llvm dialect; for several threads, they share every loop."""
+    plan, share, to_llvm = TO_LLVM
+    options = (share, {"threads": threads, "least_work": 1}), (to_llvm, {"features": features})
+    return Pipeline(*TO_INTEGERS, *TO_LOOPS, plan, *options)(module)
 
 
 def translated(module: ModuleOp) -> str:
@@ -92,6 +93,23 @@ def example() -> ModuleOp:
 
 def test_example() -> None:
     check(example(), strokes())
+
+
+def test_loops_that_threads_share() -> None:
+    """The pool is an external function; here it is one that has a single share."""
+    declaration = f"declare void @{RUN_SHARES}(ptr, ptr, i64, i64)"
+    text = translated(llvm_level(example(), threads=2))
+    assert text.count(declaration) == 1
+    pool = f"""
+define void @{RUN_SHARES}(ptr %body, ptr %args, i64 %items, i64 %threads) {{
+  call void %body(ptr %args, i64 0, i64 %items)
+  ret void
+}}"""
+    reference = qmlir.reference(example())
+    program = Program(text.replace(declaration, pool), reference.signature)
+    for sample in strokes():
+        (got,) = program.run([sample])
+        assert_same_bits(got, reference(sample))
 
 
 def test_younger_tools_read_the_generic_form() -> None:

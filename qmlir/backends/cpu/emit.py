@@ -23,7 +23,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from qmlir.dialects.loops import arena_size_symbol, weights_symbol
+from qmlir.backends.cpu.pool import pool_text
+from qmlir.dialects.loops import RUN_SHARES, arena_size_symbol, weights_symbol
 from qmlir.errors import UnsupportedError
 from qmlir.ir.types import is_integer, is_vector
 from qmlir.ir.upstream.llvm import (
@@ -157,6 +158,7 @@ def emit_llvm_ir(module: ModuleOp) -> str:
     """The LLVM IR text of a module's functions.
 
     The globals that hold an entry's weights and the size of its arena are left out, because the caller provides both.
+    Where the module declares the pool's function, the pool's text is there in its place.
 
     Raises:
         UnsupportedError: The module has an operation, attribute or type that has no text here.
@@ -172,7 +174,10 @@ def emit_llvm_ir(module: ModuleOp) -> str:
             raise UnsupportedError.at(
                 op.name, "module", "must be lowered to llvm functions", remedy="run loops-to-llvm first"
             )
-        parts.append(_FunctionWriter(op, declarations).text())
+        if op.sym_name.data == RUN_SHARES and not op.body.blocks:
+            declarations[RUN_SHARES] = pool_text()
+        else:
+            parts.append(_FunctionWriter(op, declarations).text())
     return "\n".join([*parts, *declarations.values(), ""])
 
 
@@ -237,6 +242,8 @@ class _FunctionWriter:
                 for result in op.results:
                     if isinstance(op, llvm.ConstantOp):
                         names[result] = constant_text(op.value)
+                    elif isinstance(op, llvm.AddressOfOp):
+                        names[result] = f"@{symbol(op.global_name.string_value())}"
                     elif isinstance(op, llvm.UndefOp):
                         names[result] = "poison"  # undefined lanes are never read; poison optimizes better than undef
                     else:
@@ -439,7 +446,7 @@ def _return(w: _FunctionWriter, op: llvm.ReturnOp) -> str:
     return f"ret {w.typed(op.operands[0])}" if op.operands else "ret void"
 
 
-SPELLED_IN_PLACE = (llvm.ConstantOp, llvm.UndefOp)
+SPELLED_IN_PLACE = (llvm.ConstantOp, llvm.UndefOp, llvm.AddressOfOp)
 
 INSTRUCTIONS: Mapping[type[Operation], Instruction] = {
     **{

@@ -7,6 +7,7 @@
 The code has the ABI `void net(const u8* weights, u8* arena, const void* const* inputs, void* const* outputs)`. It
 keeps no state: weights are read-only, and each running call has its own arena (scratch memory), taken from a free list.
 An executable may therefore be called from many threads at once; ctypes releases the interpreter's lock during a call.
+Executables compiled for several threads share the pool of the process (pool.py), which a call has for a loop at a time.
 """
 
 import ctypes
@@ -26,9 +27,10 @@ from qmlir.backends.cpu.machine import (
     compile_object,
     missing_here,
 )
+from qmlir.backends.cpu.pool import run_address
 from qmlir.errors import QmlirError, UnsupportedError
 from qmlir.ir.arena import CACHE_LINE
-from qmlir.ir.signature import Signature
+from qmlir.ir.signature import RUN_SHARES, Signature
 from qmlir.numerics import Array
 
 
@@ -50,6 +52,7 @@ class Executable:
     weights    the weights blob, uint8
     entry      the name of the function to call
     sizes      bytes of code, weights and arena
+    uses_pool  whether a call shares loops with the threads of the process's pool (pool.py)
     """
 
     def __init__(
@@ -84,11 +87,12 @@ class Executable:
         self._lock = Lock()
         self.object = compile_object(self.llvm_ir, self.machine) if compiled is None else compiled
         self.sizes = Sizes(code_bytes(self.object), weights.nbytes, arena_size)
+        self.uses_pool = RUN_SHARES.encode() in self.object
         self._missing = missing_here(self.machine)
         self._function = self._refuse if self._missing else self._load()
 
     def _load(self) -> Callable[..., None]:
-        self._loaded = LoadedObject(self.object, self.entry)
+        self._loaded = LoadedObject(self.object, self.entry, {RUN_SHARES: run_address()} if self.uses_pool else {})
         prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
         return prototype(self._loaded.address)
 

@@ -51,8 +51,8 @@ from functools import cache
 from threading import Lock
 
 from qmlir.backends.cpu.machine import LoadedObject, Machine, compile_object
-from qmlir.dialects.loops import MOST_THREADS, RUN_SHARES
 from qmlir.errors import UnsupportedError
+from qmlir.ir.signature import MOST_THREADS, RUN_SHARES
 
 SPINS = 2000
 """Rounds that a thread looks for work, or for the end of it, before it sleeps: some 70 µs on a processor of 2021."""

@@ -6,7 +6,6 @@ from typing import NoReturn
 from xdsl.dialects import cf, func, llvm, scf
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    DenseArrayBase,
     DictionaryAttr,
     IntegerAttr,
     IntegerType,
@@ -14,13 +13,20 @@ from xdsl.dialects.builtin import (
     TensorType,
     UnitAttr,
     i8,
-    i32,
     i64,
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.hints import isa
 
-from qmlir.dialects.loops import ARENA_SIZE, CACHE_LINE, WEIGHTS_BLOB, arena_size_symbol, root_of, weights_symbol
+from qmlir.dialects.loops import (
+    ARENA_SIZE,
+    CACHE_LINE,
+    THREADS,
+    WEIGHTS_BLOB,
+    arena_size_symbol,
+    root_of,
+    weights_symbol,
+)
 from qmlir.dialects.qmlir import ClockOp
 from qmlir.errors import UnsupportedError
 from qmlir.ir.types import is_memref
@@ -28,8 +34,9 @@ from qmlir.ir.upstream.dense import dense_of
 from qmlir.ir.upstream.llvm import AddOp
 from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.loops_to_llvm.aliasing import ArgumentFacts
-from qmlir.lowering.loops_to_llvm.lowering import NO_WRAP, POINTER, FunctionLowering, Rule, lowered_type, operand_sizes
+from qmlir.lowering.loops_to_llvm.lowering import NO_WRAP, POINTER, FunctionLowering, Rule, lowered_type
 from qmlir.lowering.loops_to_llvm.memory import element_pointer, load
+from qmlir.lowering.loops_to_llvm.sharing import call_shared
 
 # ---------------------------------------------------------------------------------------------------------------
 # scf and cf → blocks and branches.
@@ -225,23 +232,13 @@ def _call(f: FunctionLowering, op: func.CallOp) -> None:
     for argument in op.arguments:
         if is_memref(argument.type):
             f.written.add(root_of(argument))  # the callee may store to it
-    arguments = f.values(op.arguments)
-    call = llvm.CallOp.create(
-        operands=arguments,
-        result_types=[f.lowered_type(result.type) for result in op.results],
-        properties={**_CALL_PROPERTIES, "callee": op.callee, "operandSegmentSizes": operand_sizes(len(arguments), 0)},
-    )
-    f.add(call)
+    if THREADS in op.attributes:
+        call_shared(f, op)
+        return
+    results = [f.lowered_type(result.type) for result in op.results]
+    call = f.call(op.callee.string_value(), f.values(op.arguments), results)
     for result, lowered in zip(op.results, call.results, strict=True):
         f.define(result, lowered)
-
-
-_CALL_PROPERTIES: Mapping[str, Attribute] = {
-    "fastmathFlags": llvm.FastMathAttr(None),
-    "CConv": llvm.CallingConventionAttr("ccc"),
-    "op_bundle_sizes": DenseArrayBase.from_list(i32, ()),
-    "TailCallKind": llvm.TailCallKindAttr(llvm.TailCallKind.NONE),
-}
 
 
 def _return(f: FunctionLowering, op: func.ReturnOp) -> None:

@@ -18,6 +18,7 @@ from qmlir.ir.verify import SCALES
 from qmlir.lowering.loops_to_llvm import arith, control, memory, vector
 from qmlir.lowering.loops_to_llvm.aliasing import argument_facts
 from qmlir.lowering.loops_to_llvm.lowering import FunctionLowering, Rule
+from qmlir.lowering.loops_to_llvm.sharing import pool_declaration, share_function, shared_kernels
 
 RULES: Registry[Rule] = Registry(arith.RULES, memory.RULES, vector.RULES, control.RULES)
 """Operation class → rule; operations of other classes are refused."""
@@ -82,6 +83,7 @@ def lower_module(module: ModuleOp, features: frozenset[str]) -> None:
     if strangers:
         raise UnsupportedError.at(strangers[0].name, "module", "must not stand beside functions")
 
+    shared = shared_kernels(functions)
     lowered: dict[func.FuncOp, llvm.FuncOp] = {}
     states: dict[func.FuncOp, FunctionLowering] = {}
     calls: dict[str, list[func.CallOp]] = defaultdict(list)
@@ -111,6 +113,8 @@ def lower_module(module: ModuleOp, features: frozenset[str]) -> None:
             control.set_argument_facts(target, argument_facts(source, states[source].written, known_calls, aligned))
 
     _replace(module, lowered)
+    if shared:
+        module.body.block.add_ops([*(share_function(kernel) for kernel in shared), pool_declaration()])
 
 
 def _replace(module: ModuleOp, lowered: Mapping[func.FuncOp, llvm.FuncOp]) -> None:

@@ -19,8 +19,10 @@ from xdsl.dialects.builtin import (
     Signedness,
     StridedLayoutAttr,
     StringAttr,
+    SymbolRefAttr,
     VectorType,
     i1,
+    i8,
     i32,
     i64,
 )
@@ -152,6 +154,13 @@ NO_FASTMATH = {"fastmathFlags": llvm.FastMathAttr(None)}
 
 _NO_BUNDLES = DenseArrayBase.from_list(i32, ())
 
+_CALL_PROPERTIES: Mapping[str, Attribute] = {
+    "fastmathFlags": llvm.FastMathAttr(None),
+    "CConv": llvm.CallingConventionAttr("ccc"),
+    "op_bundle_sizes": _NO_BUNDLES,
+    "TailCallKind": llvm.TailCallKindAttr(llvm.TailCallKind.NONE),
+}
+
 
 @cache
 def operand_sizes(*sizes: int) -> DenseArrayBase:
@@ -192,6 +201,7 @@ class FunctionLowering:
         self._integers: dict[tuple[int, int], SSAValue] = {}
         self._known: dict[SSAValue, int] = {}
         self._at_entry: list[Operation] = []
+        self._frame: SSAValue | None = None
         self._block = Block()
 
     # -- the walk ----------------------------------------------------------------------------------------------
@@ -281,6 +291,21 @@ class FunctionLowering:
         self._at_entry.append(op)
         return op.results[0]
 
+    def stack_slot(self, size: int, alignment: int) -> SSAValue:
+        """Emits a slot of `size` bytes on the stack, at the top of the function."""
+        slot = llvm.AllocaOp.create(
+            operands=[self.integer(size)],
+            result_types=[POINTER],
+            properties={"alignment": IntegerAttr(alignment, i64), "elem_type": i8},
+        )
+        return self.emit_at_entry(slot)
+
+    def frame(self, size: int) -> SSAValue:
+        """The slot for arguments of shared calls (sharing.py), one a function; each caller asks for the same size."""
+        if self._frame is None:
+            self._frame = self.stack_slot(size, 8)
+        return self._frame
+
     def lowered_type(self, source: Attribute) -> Attribute:
         """The LLVM type of a loops-level type."""
         return lowered_type(source)
@@ -346,6 +371,20 @@ class FunctionLowering:
                 operands=[lhs, rhs], result_types=[result], properties={"predicate": _PREDICATES[predicate]}
             )
         )
+
+    def call(self, symbol: str, arguments: Sequence[SSAValue], results: Sequence[Attribute] = ()) -> Operation:
+        """Calls a function by its name; `results` are the lowered types of what it returns."""
+        call = llvm.CallOp.create(
+            operands=arguments,
+            result_types=results,
+            properties={
+                **_CALL_PROPERTIES,
+                "callee": SymbolRefAttr(symbol),
+                "operandSegmentSizes": operand_sizes(len(arguments), 0),
+            },
+        )
+        self._block.add_op(call)
+        return call
 
     def shuffle(self, a: SSAValue, b: SSAValue, lanes: Sequence[int]) -> SSAValue:
         """A vector of lanes of `a` and `b`, which have equal lengths; the lane number −1 means an undefined lane."""

@@ -139,12 +139,7 @@ def _alloca(f: FunctionLowering, op: memref.AllocaOp) -> None:
             remedy="take the buffer as an argument, allocated in the entry function",
         )
     alignment = op.alignment.value.data if op.alignment else CACHE_LINE
-    slot = llvm.AllocaOp.create(
-        operands=[f.integer(size)],
-        result_types=[POINTER],
-        properties={"alignment": IntegerAttr(alignment, i64), "elem_type": i8},
-    )
-    f.define(op.memref, f.emit_at_entry(slot))
+    f.define(op.memref, f.stack_slot(size, alignment))
 
 
 def _unplanned(f: FunctionLowering, op: Operation) -> None:

@@ -1,0 +1,123 @@
+"""Calls whose items several threads share: calls of the pool, which calls back on ranges of items.
+
+    func.call @k(%x, %y, %c0, %items) {qmlir.threads = 2 : i64}
+    ⇒  store %x and %y to a frame on the stack
+       llvm.call @qmlir.pool1.run(@k.share, %frame, %items, 2)
+
+    llvm.func internal @k.share(%frame: !llvm.ptr, %begin: i64, %end: i64) {
+      %x, %y = llvm.load … of the frame
+      llvm.call @k(%x, %y, %begin, %end)
+    }
+
+The pool is an external function of the back end (backends/cpu/pool.py). It returns when all items are computed, so all
+calls of an entry use one frame.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from xdsl.dialects import func, llvm
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
+from xdsl.ir import Block
+
+from qmlir.codegen.kernel import PARALLEL
+from qmlir.dialects.loops import INPUTS, MOST_THREADS, RUN_SHARES, THREADS
+from qmlir.errors import UnsupportedError
+from qmlir.ir.types import is_memref
+from qmlir.lowering.loops_to_llvm.lowering import POINTER, FunctionLowering
+from qmlir.lowering.loops_to_llvm.memory import element_pointer, load, store
+
+POINTER_BYTES = 8
+
+POOL = RUN_SHARES.removesuffix("run")
+"""What the names of the pool's functions and variables begin with."""
+
+
+def share_symbol(kernel: str) -> str:
+    """The name of the function that computes a share of a kernel's items."""
+    return f"{kernel}.share"
+
+
+def shared_kernels(functions: Sequence[func.FuncOp]) -> list[func.FuncOp]:
+    """The kernels with calls that several threads share.
+
+    Raises:
+        UnsupportedError: Such a call is not in the entry, or not of a kernel on a range of items; or a function has a
+            name that the pool uses, or a function that this file writes.
+    """
+    kernels = {f.sym_name.data: f for f in functions if PARALLEL in f.attributes}
+    shared: dict[str, func.FuncOp] = {}
+    for caller in functions:
+        for call in caller.walk():
+            if isinstance(call, func.CallOp) and THREADS in call.attributes:
+                name = call.callee.string_value()
+                _check(call, caller, kernels.get(name))
+                shared[name] = kernels[name]
+    for function in functions if shared else ():
+        _check_name(function, shared)
+    return list(shared.values())
+
+
+def _check_name(op: func.FuncOp, shared: Iterable[str]) -> None:
+    """Refuses a function whose name is wanted for the pool or for the shares of a kernel."""
+    name = op.sym_name.data
+    if name.startswith(POOL) or any(name == share_symbol(kernel) for kernel in shared):
+        raise UnsupportedError.at(op.name, name, "must have another name: the pool of threads uses it")
+
+
+def _check(op: func.CallOp, caller: func.FuncOp, kernel: func.FuncOp | None) -> None:
+    """Refuses a call that cannot be shared."""
+
+    def refuse(need: str, got: str | None = None) -> UnsupportedError:
+        return UnsupportedError.at(op.name, caller.sym_name.data, need, got=got)
+
+    threads, given = op.attributes[THREADS], str(op.attributes[THREADS])
+    if not isinstance(threads, IntegerAttr) or not 1 <= threads.value.data <= MOST_THREADS:
+        raise refuse(f"must have 1 to {MOST_THREADS} threads in {THREADS}", given)
+    if INPUTS not in caller.attributes:
+        raise refuse(f"must be in the function with the attribute {INPUTS} to be shared by threads")
+    if kernel is None:
+        raise refuse(f"must call a function with the attribute {PARALLEL} to be shared by threads")
+    *buffers, _, _ = kernel.function_type.inputs
+    if op.results or not all(is_memref(type) for type in buffers):
+        raise refuse("must take memrefs and a range of items, and return nothing, to be shared by threads")
+
+
+def call_shared(f: FunctionLowering, call: func.CallOp) -> None:
+    """Lowers a call that `shared_kernels` has checked."""
+    *buffers, begin, items = f.values(call.arguments)
+    if f.known(begin) != 0:
+        f.refuse(call, "must begin at item 0 to be shared by threads")
+    threads = call.attributes[THREADS]
+    assert isinstance(threads, IntegerAttr)
+    frame = f.frame(POINTER_BYTES * max(len(other.operands) for other in _calls_beside(call)))
+    for i, buffer in enumerate(buffers):
+        store(f, buffer, element_pointer(f, frame, POINTER, None, i), POINTER_BYTES)
+    share = f.emit(llvm.AddressOfOp(share_symbol(call.callee.string_value()), POINTER))
+    f.call(RUN_SHARES, (share, frame, items, f.integer(threads.value.data)))
+
+
+def _calls_beside(call: func.CallOp) -> Iterable[func.CallOp]:
+    assert call.parent is not None
+    return (op for op in call.parent.ops if isinstance(op, func.CallOp))
+
+
+def share_function(kernel: func.FuncOp) -> llvm.FuncOp:
+    """The function that computes a share of the items of `kernel`: `(frame, begin, end)`, as the pool calls it."""
+    name = kernel.sym_name.data
+    f = FunctionLowering(share_symbol(name), {})
+    block = f.place(Block(arg_types=(POINTER, i64, i64)))
+    frame, begin, end = block.args
+    frame.name_hint, begin.name_hint, end.name_hint = "frame", "begin", "end"
+    count = len(kernel.function_type.inputs) - 2
+    buffers = [load(f, element_pointer(f, frame, POINTER, None, i), POINTER, POINTER_BYTES) for i in range(count)]
+    f.call(name, (*buffers, begin, end))
+    f.add(llvm.ReturnOp.create(operands=()))
+    type = llvm.LLVMFunctionType([POINTER, i64, i64])
+    return llvm.FuncOp(
+        f.name, type, llvm.LinkageAttr("internal"), body=f.finish(), other_props={"no_unwind": UnitAttr()}
+    )
+
+
+def pool_declaration() -> llvm.FuncOp:
+    """The declaration of the external function that runs shares: `(share, frame, items, threads)`."""
+    return llvm.FuncOp(RUN_SHARES, llvm.LLVMFunctionType([POINTER, POINTER, i64, i64]), llvm.LinkageAttr("external"))

@@ -1,0 +1,28 @@
+"""Trained networks compute the same bits in any number of threads, as integers and as floats."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import qmlir
+from tests.models.networks import NETWORKS, split
+
+pytestmark = pytest.mark.models
+
+
+@pytest.mark.parametrize("name", ["mnist-8", "kws", "resnet8", "mobilenet"])
+def test_the_number_of_threads_changes_no_bit(name: str, shared: Callable[[str], Path]) -> None:
+    network = NETWORKS[name]
+    data = split(network, shared, 0.001)
+    module = qmlir.load(shared(network.file))
+    quantized = qmlir.quantize(module, qmlir.profile(module, data.profile[:4]))
+    for level in (quantized, module):
+        executables = [qmlir.compile(level, threads=threads) for threads in (1, 2, 3, 4)]
+        assert [executable.uses_pool for executable in executables] == [False, True, True, True]
+        for x in data.score[:3]:
+            expected, *others = (executable.run(x) for executable in executables)
+            for other in others:
+                for a, b in zip(expected, other, strict=True):
+                    np.testing.assert_array_equal(a.view(np.uint8), b.view(np.uint8))

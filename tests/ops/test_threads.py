@@ -1,0 +1,87 @@
+"""Items of a kernel depend on no other item: any division of them among threads computes the same bits."""
+
+import ctypes
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import SSAValue
+
+from qmlir.backends.cpu import build, jit
+from qmlir.backends.cpu.jit import Executable
+from qmlir.dialects import nn
+from qmlir.ir.context import make_context
+from qmlir.ir.signature import main_function, signature_of
+from qmlir.ir.types import element_type_of
+from qmlir.lowering.loops_to_llvm.convert import LoopsToLLVMPass
+from qmlir.transforms.loops.plan_memory import PlanMemoryPass
+from qmlir.transforms.loops.share_items.share_items import ShareItemsPass
+from tests.lowering.both import Array, network, to_loops
+from tests.ops.samples import SAMPLES, Sample
+from tests.ops.test_lowerings import NOT_RUN
+
+RUN = [sample for sample in SAMPLES if str(sample) not in NOT_RUN]
+
+Body = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+
+
+ORDERS = ("whole", "backwards")
+_order = ""
+
+
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+def _in_order(body: int, args: int, items: int, _threads: int) -> None:
+    """In place of the pool: all items at once; or each by itself, the last one first, as far from that as can be."""
+    if _order == "whole":
+        Body(body)(args, 0, items)
+        return
+    for item in reversed(range(items)):
+        Body(body)(args, item, item + 1)
+
+
+def compiled(sample: Sample, threads: int) -> tuple[Executable, list[Array]]:
+    """A network of one operation, all of whose loops are shared, and its inputs."""
+    arrays = sample.arrays(3)
+    inputs, constants = arrays[: sample.inputs], arrays[sample.inputs :]
+
+    def graph(*values: SSAValue) -> SSAValue:
+        return sample.build([*values, *(nn.ConstantOp(c).y for c in constants)]).results[0]
+
+    module = network(graph, *(TensorType(element_type_of(x.dtype), x.shape) for x in inputs))
+    signature = signature_of(main_function(module))
+    lowered = to_loops(module)
+    for step in (PlanMemoryPass(), ShareItemsPass(threads=threads, least_work=1), LoopsToLLVMPass()):
+        step.apply(make_context(), lowered)
+        lowered.verify()
+    return build(lowered, signature), list(inputs)
+
+
+def bits(results: list[Array]) -> list[bytes]:
+    return [np.ascontiguousarray(result).tobytes() for result in results]
+
+
+@pytest.mark.parametrize("sample", RUN, ids=str)
+def test_items_in_any_order(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit, "run_address", lambda: ctypes.cast(_in_order, ctypes.c_void_p).value)
+    executable, inputs = compiled(sample, 4)
+    results: list[list[bytes]] = []
+    for order in ORDERS:
+        monkeypatch.setitem(globals(), "_order", order)
+        results.append(bits(executable.run_in_order(inputs)))
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("sample", RUN[::24], ids=str)
+def test_any_number_of_threads(sample: Sample) -> None:
+    plain, inputs = compiled(sample, 1)
+    assert not plain.uses_pool
+    expected = bits(plain.run_in_order(inputs))
+    for threads in (2, 3, 4):
+        shared, _ = compiled(sample, threads)
+        for _ in range(20):
+            assert bits(shared.run_in_order(inputs)) == expected, threads
+
+
+def test_samples_share_loops() -> None:
+    """The tests above test something: many samples have a loop of several items."""
+    assert sum(compiled(sample, 4)[0].uses_pool for sample in RUN[::24]) >= 8

@@ -1,0 +1,89 @@
+"""share-items: the work that it estimates is what loops do, and the shares are as many as are worth it."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.dialects import func
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.parser import Parser
+
+from qmlir.dialects.loops import THREADS
+from qmlir.ir.context import make_context
+from qmlir.transforms.loops.share_items.share_items import ShareItemsPass
+from qmlir.transforms.loops.share_items.work import work_of
+
+
+def kernel(body: str) -> func.FuncOp:
+    """A kernel on %x, whose outermost loop runs over %i, with this body; a load and a store are 2 operations."""
+    return next(f for f in functions(_module(body, 1)) if f.sym_name.data == "k")
+
+
+def _module(body: str, items: int) -> ModuleOp:
+    source = f"""
+func.func @main(%x: memref<1000xi8>, %y: memref<1000xi8>) attributes {{qmlir.inputs = 1 : i64}} {{
+  %zero = arith.constant 0 : index
+  %items = arith.constant {items} : index
+  func.call @k(%x, %y, %zero, %items) : (memref<1000xi8>, memref<1000xi8>, index, index) -> ()
+  func.return
+}}
+func.func private @k(%x: memref<1000xi8>, %y: memref<1000xi8>, %begin: index, %end: index)
+    attributes {{qmlir.parallel}} {{
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  %4 = arith.constant 4 : index
+  %10 = arith.constant 10 : index
+  scf.for %i = %begin to %end step %1 {{
+{body}
+  }}
+  func.return
+}}
+"""
+    module = Parser(make_context(), source).parse_module()
+    module.verify()
+    return module
+
+
+def functions(module: ModuleOp) -> list[func.FuncOp]:
+    return [f for f in module.body.block.ops if isinstance(f, func.FuncOp)]
+
+
+COPY = "%v = memref.load %x[%i] : memref<1000xi8>\nmemref.store %v, %y[%i] : memref<1000xi8>"
+
+
+@pytest.mark.parametrize(
+    ("body", "work"),
+    [
+        (COPY, 2),
+        (f"scf.for %j = %0 to %10 step %4 {{\n{COPY}\n}}", 3 * 2),  # trips are rounded up
+        (f"%n = arith.minsi %10, %4 : index\nscf.for %j = %0 to %n step %1 {{\n{COPY}\n}}", 4 * 2),
+        (f"scf.for %j = %10 to %4 step %1 {{\n{COPY}\n}}", 0),
+        # as many as i: 5 of 10, in the middle
+        (f"scf.for %j = %0 to %i step %1 {{\n{COPY}\n}}", 5 * 2),
+        # the place decides: in the middle, i is not below 4; the comparison is an operation
+        (f"%c = arith.cmpi ult, %i, %4 : index\n%n = arith.select %c, %10, %1 : index\n"
+         f"scf.for %j = %0 to %n step %1 {{\n{COPY}\n}}", 1 + 2),
+        # bounds that depend on data: one trip, and the load of the bound
+        ("%b = memref.load %x[%i] : memref<1000xi8>\n%n = arith.index_cast %b : i8 to index\n"
+         f"scf.for %j = %0 to %n step %1 {{\n{COPY}\n}}", 1 + 2),
+        # vectors are as many operations as they fill registers of 32 bytes
+        ("%v = vector.load %x[%i] : memref<1000xi8>, vector<64xi8>\n"
+         "vector.store %v, %y[%i] : memref<1000xi8>, vector<64xi8>", 2 + 2),
+    ],
+)  # fmt: skip
+def test_work_is_what_the_loops_do(body: str, work: int) -> None:
+    assert work_of(kernel(body), 10) == 10 * work
+
+
+@settings(deadline=None, max_examples=50)
+@given(items=st.integers(1, 1000), threads=st.integers(1, 256), least=st.integers(1, 500))
+def test_each_share_has_an_item_and_the_least_work(items: int, threads: int, least: int) -> None:
+    module = _module(COPY, items)
+    ShareItemsPass(threads=threads, least_work=least).apply(make_context(), module)
+    (call,) = (op for op in functions(module)[0].walk() if isinstance(op, func.CallOp))
+    given = call.attributes.get(THREADS, IntegerAttr(1, 64))
+    assert isinstance(given, IntegerAttr)
+    sharers = given.value.data
+    assert (THREADS in call.attributes) == (sharers > 1)
+    assert 1 <= sharers <= min(threads, items)
+    assert sharers == 1 or 2 * items >= sharers * least
+    assert sharers == min(threads, items) or 2 * items < (sharers + 1) * least
