@@ -97,7 +97,8 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     lowered = to_integers(load_simplified(arguments))
     described = number_layers(lowered)
     plain = to_machine_code(lowered.clone(), machine=machine)
-    timed = to_machine_code(lowered, machine=machine, counter="cycle" if platform.machine().lower() in X86 else "steady")
+    counter = "cycle" if platform.machine().lower() in X86 else "steady"
+    timed = to_machine_code(lowered, machine=machine, counter=counter)
     numbers: Any = lowered.attributes[TIMED]
     inputs = [plain.signature.arrays(x) for x in _inputs(arguments, plain.signature)]
     latency = _latency(_caller(plain, inputs), arguments.seconds, arguments.runs)

@@ -249,6 +249,7 @@ def header(executable: "Executable", stem: str) -> str:
     sizes, signature = executable.sizes, executable.signature
     lines = [
         f"/* {name}: a compiled network. Weights and arena start on a multiple of {prefix}_ALIGNMENT bytes. */",
+        *(_THREADS_NOTE if executable.uses_pool else ()),
         "#pragma once",
         "#include <stdint.h>",
         "",
@@ -299,6 +300,12 @@ def _requirements(executable: "Executable", prefix: str) -> list[str]:
             "#endif",
         ]
     return lines
+
+
+_THREADS_NOTE = (
+    "/* Its loops run in several threads: link with -pthread. They stay until the process ends, so a shared library",
+    "   that holds this object must stay loaded, too (-z nodelete). */",
+)
 
 
 def _declared(spec: TensorSpec) -> str:

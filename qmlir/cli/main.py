@@ -142,6 +142,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
 
     sub = command("compile", _compile, "compile a network to an object file, its weights and a C header")
     sub.add_argument("--emit", **one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")
+    _add_threads_option(sub)
     device.add_target_option(
         sub, "write the program of an accelerator instead, or with --emit asm its commands as text"
     )
@@ -165,11 +166,24 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     sub = command("run", _run, "run a network on samples")
     add_data_options(sub, "inputs")
     sub.add_argument("--reference", action="store_true", help="evaluate in numpy instead of compiling")
+    _add_threads_option(sub)
     device.add_target_option(sub, "simulate an accelerator; the model may be a program compiled for it")
     sub.add_argument("--serial", action="store_true", help="let nothing on the accelerator overlap")
     add_code_options(sub)
     sub.add_argument("-o", "--output", type=file_of(".npz"), help="write the outputs of all samples to this .npz file")
     return parser, commands
+
+
+def _add_threads_option(parser: ArgumentParser) -> None:
+    help = "threads that one call may use; the results are the same bits for any number (default: 1)"
+    parser.add_argument("--threads", type=count, default=1, metavar="N", help=help)
+
+
+def _refuse_threads(arguments: argparse.Namespace, elsewhere: bool) -> None:
+    """Refuses several threads for a network that this processor's machine code does not compute."""
+    if elsewhere and arguments.threads != 1:
+        got, remedy = str(arguments.threads), "leave it out"
+        raise OptionError("--threads", "is for networks compiled for this processor", got=got, remedy=remedy)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -197,6 +211,7 @@ def _census(module: "ModuleOp") -> str:
 
 def _compile(arguments: argparse.Namespace) -> None:
     device.refuse_code_options(arguments)
+    _refuse_threads(arguments, arguments.target is not None)
     if arguments.target is not None:
         device.write_program(arguments)
         return
@@ -229,6 +244,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
     device.require_target(arguments)
     device.refuse_code_options(arguments)
+    _refuse_threads(arguments, arguments.reference or arguments.target is not None)
     simulated = None
     if arguments.reference:
         from qmlir.compiler import reference

@@ -156,12 +156,12 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
         module = load_simplified(arguments)
         if entry:
             main_function(module).sym_name = StringAttr(entry)
-        return compile(module, cpu=arguments.cpu, features=arguments.features)
+        return compile(module, arguments.threads, cpu=arguments.cpu, features=arguments.features)
 
     if arguments.no_cache:
         return make()
     constants = {
         n: [a.dtype.str, list(a.shape), sha256(a.tobytes()).hexdigest()] for n, a in _constants(arguments).items()
     }
-    read = {key: getattr(arguments, key) for key in ("bind", "numerics", "signature", "fold_budget")}
+    read = {key: getattr(arguments, key) for key in ("bind", "numerics", "signature", "fold_budget", "threads")}
     return kept(arguments.model, {"route": "command", "entry": entry, "constants": constants, **read}, machine, make)
