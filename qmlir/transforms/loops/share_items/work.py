@@ -14,7 +14,7 @@ from xdsl.dialects import arith, func, math, scf, vector
 from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from qmlir.dialects.simd import DotI16PairsOp, MulShiftRoundOp
+from qmlir.dialects.simd import DotI16PairsOp, MulAddShiftRoundOp, MulShiftRoundOp
 from qmlir.ir.types import is_vector
 
 REGISTER = 32
@@ -24,6 +24,7 @@ COSTS: Mapping[type[Operation], int] = {
     **dict.fromkeys((arith.ConstantOp, scf.YieldOp, vector.BitcastOp, vector.BroadcastOp, vector.ExtractOp), 0),
     DotI16PairsOp: 2,
     MulShiftRoundOp: 8,
+    MulAddShiftRoundOp: 13,
     **dict.fromkeys((arith.DivfOp, arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, math.SqrtOp), 8),
 }
 """Instructions that an operation takes for each register of its result, if it is not one."""
