@@ -307,6 +307,15 @@ class Value:
         place = DenseArrayBase.from_list(i64, [position])
         return self.code.emit(vector.ExtractOp, [self.ssa], self.element, {"static_position": place})
 
+    def interleave(self, other: "Value", first: int = 0, count: int | None = None) -> "Value":
+        """`count` lanes of two vectors of one type in turn, from lane `first` on: self[0], other[0], self[1], …"""
+        assert self.lanes is not None
+        assert self.type == other.type
+        count = self.lanes - first if count is None else count
+        order = [lane for i in range(first, first + count) for lane in (i, self.lanes + i)]
+        type, mask = VectorType(self.element, [2 * count]), DenseArrayBase.from_list(i64, order)
+        return self.code.emit(vector.ShuffleOp, [self.ssa, other.ssa], type, {"mask": mask})
+
     def spread(self, lanes: int | None) -> "Value":
         """Broadcasts a scalar to a vector of `lanes` lanes; returns self if lanes is None or self is a vector."""
         if lanes is None or self.lanes is not None:

@@ -65,8 +65,10 @@ def to_loops(module: ModuleOp) -> ModuleOp:
     return lowered
 
 
-def run(module: ModuleOp, inputs: Sequence[Array]) -> tuple[list[Array], list[Array]]:
-    """(expected, got): the results of the reference and of the machine code."""
+def run(
+    module: ModuleOp, inputs: Sequence[Array], rewrite: Callable[[ModuleOp], None] | None = None
+) -> tuple[list[Array], list[Array]]:
+    """(expected, got): the results of the reference and of the machine code, whose loops `rewrite` may change."""
     main = module.body.block.first_op
     assert isinstance(main, func.FuncOp)
     reference = Reference(main)
@@ -74,6 +76,8 @@ def run(module: ModuleOp, inputs: Sequence[Array]) -> tuple[list[Array], list[Ar
     with np.errstate(all="ignore"):
         expected = reference.run(named)
     lowered = to_loops(module)
+    if rewrite is not None:
+        rewrite(lowered)
     PlanMemoryPass().apply(make_context(), lowered)
     LoopsToLLVMPass().apply(make_context(), lowered)
     lowered.verify()

@@ -23,7 +23,7 @@ func.func @main(%x: tensor<1x2x5x2xf32>) -> tensor<1x2x5x3xf32> {
 
 // -----
 
-// Padding: the rows a window needs are copied to the stack, zeros around them.
+// The rows that a window reads are copied to a ring on the stack, zeros around them; sums start at the first tap.
 // CHECK-LABEL: func.func @main
 func.func @main(%x: tensor<1x4x4x16xf32>) -> tensor<1x4x4x16xf32> {
   %w = nn.constant <tensor<1x1x3x16xf32>, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]> : tensor<1x1x3x16xf32>
@@ -31,9 +31,19 @@ func.func @main(%x: tensor<1x4x4x16xf32>) -> tensor<1x4x4x16xf32> {
   func.return %y : tensor<1x4x4x16xf32>
 }
 // CHECK: func.func private @nn_depthwise_conv2d_0
-// CHECK: %tile = memref.alloca() {alignment = 64 : i64} : memref<1x96xf32>
-// CHECK: vector.store %{{.*}}, %tile
+// CHECK: %ring = memref.alloca() {alignment = 64 : i64} : memref<1x96xf32>
+// CHECK: %totals = memref.alloca() {alignment = 64 : i64} : memref<4x16xf32>
+// CHECK: scf.for %item = {{.*}} iter_args
+// CHECK: scf.for %band
+// CHECK: vector.store %{{.*}}, %ring
+// CHECK: scf.for %output = {{.*}} {
 // CHECK: scf.for %kw
+// CHECK: arith.mulf {{.*}} : vector<16xf32>
+// CHECK-NEXT: arith.addf {{.*}} : vector<16xf32>
+// CHECK: vector.store %{{.*}}, %totals
+// CHECK: scf.for %output
+// CHECK: vector.load %totals
+// CHECK: vector.store %{{.*}}, %y
 
 // -----
 

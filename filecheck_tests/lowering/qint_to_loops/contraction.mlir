@@ -75,3 +75,55 @@ func.func @main(%x: tensor<1x4xi16>, %y: tensor<1x4xi16>, %m: tensor<4x2xi16>) -
 // CHECK: func.func private @qint_matmul_0
 // CHECK-NOT: simd
 // CHECK: arith.muli {{.*}} : vector<4xi64>
+
+// -----
+
+// Depthwise: two rows of taps are multiplied at once. A window of three rows that moves down by one begins at the first
+// or at the second row of a band of two: the weights are packed for both, with zeros for the fourth row.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<1x4x1x4xi8>) -> tensor<1x4x1x4xi8> {
+  // CHECK: qmlir.constant_buffer <tensor<4x1x8xi8>, [1, 5, 2, 6, 3, 7, 4, 8, 9, 0, 10, 0, 11, 0, 12, 0, 0, 1, 0, 2, 0, 3, 0, 4, 5, 9, 6, 10, 7, 11, 8, 12]>
+  // The zero point is in the bias, 100 + 3 · (1 + 5 + 9), and around the image.
+  // CHECK: qmlir.constant_buffer <tensor<4xi32>, [145, 254, 363, 472]>
+  // CHECK: func.call @qint_depthwise_conv2d_0
+  // CHECK-NOT: qint.requantize
+  %w = nn.constant <tensor<1x3x1x4xi8>, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]> : tensor<1x3x1x4xi8>
+  %b = nn.constant <tensor<4xi32>, [100, 200, 300, 400]> : tensor<4xi32>
+  %acc = qint.depthwise_conv2d %x, %w, %b {padding = array<i64: 1, 1, 0, 0>, zero_point = -3 : i32} : tensor<1x4x1x4xi8>, tensor<1x3x1x4xi8>, tensor<4xi32> -> tensor<1x4x1x4xi32>
+  %y = qint.requantize %acc {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", zero_point = 5 : i32, min = -128 : i32, max = 127 : i32} : tensor<1x4x1x4xi32> -> tensor<1x4x1x4xi8>
+  func.return %y : tensor<1x4x1x4xi8>
+}
+// CHECK: func.func private @qint_depthwise_conv2d_0(%x: memref<4x1x4xi8>, %w: memref<4x1x8xi8>, %bias: memref<4xi32>, %p0: memref<4xi32>, %p1: memref<4xi32>, %y: memref<4x1x4xi8>, %begin: index, %end: index) attributes {qmlir.parallel}
+// CHECK: %ring = memref.alloca() {alignment = 64 : i64} : memref<2x8xi16>
+// CHECK: scf.for %item = {{.*}} iter_args
+// CHECK: scf.for %band
+// CHECK: scf.if
+// CHECK: %[[PAIRS:.*]] = vector.shuffle {{.*}} [0, 4, 1, 5, 2, 6, 3, 7] : vector<4xi8>, vector<4xi8>
+// CHECK-NEXT: arith.extsi %[[PAIRS]] : vector<8xi8> to vector<8xi16>
+// CHECK: } else {
+// CHECK: arith.andi {{.*}} : vector<8xi16>
+// CHECK: arith.ori {{.*}} : vector<8xi16>
+// CHECK: scf.for %kh = {{.*}} iter_args
+// CHECK: simd.dot_i16_pairs {{.*}} : vector<4xi32>, vector<8xi16>
+// CHECK: simd.mul_shift_round {{.*}} : vector<4xi32>
+
+// -----
+
+// One row of taps at a time: a zero point beyond i16, sums of 64 bits, fewer than four channels.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<1x4x1x4xi8>, %y: tensor<1x4x1x4xi16>, %z: tensor<1x4x1x3xi8>) -> (tensor<1x2x1x4xi32>, tensor<1x2x1x4xi64>, tensor<1x2x1x3xi32>) {
+  %v = nn.constant <tensor<1x3x1x4xi8>, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]> : tensor<1x3x1x4xi8>
+  %w = nn.constant <tensor<1x3x1x4xi16>, [32767, 2, 3, 4, 32767, 6, 7, 8, 9, 10, 11, 12]> : tensor<1x3x1x4xi16>
+  %u = nn.constant <tensor<1x3x1x3xi8>, [1, 2, 3, 4, 5, 6, 7, 8, 9]> : tensor<1x3x1x3xi8>
+  %0 = qint.depthwise_conv2d %x, %v {zero_point = 40000 : i32} : tensor<1x4x1x4xi8>, tensor<1x3x1x4xi8> -> tensor<1x2x1x4xi32>
+  %1 = qint.depthwise_conv2d %y, %w : tensor<1x4x1x4xi16>, tensor<1x3x1x4xi16> -> tensor<1x2x1x4xi64>
+  %2 = qint.depthwise_conv2d %z, %u : tensor<1x4x1x3xi8>, tensor<1x3x1x3xi8> -> tensor<1x2x1x3xi32>
+  func.return %0, %1, %2 : tensor<1x2x1x4xi32>, tensor<1x2x1x4xi64>, tensor<1x2x1x3xi32>
+}
+// CHECK-NOT: simd
+// CHECK: memref<3x4xi32>
+// CHECK: arith.muli {{.*}} : vector<4xi32>
+// CHECK: memref<3x4xi16>
+// CHECK: arith.muli {{.*}} : vector<4xi64>
+// CHECK: memref<3x3xi16>
+// CHECK: arith.muli {{.*}} : i32

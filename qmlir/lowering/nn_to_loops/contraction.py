@@ -14,8 +14,8 @@ from xdsl.ir import Attribute, SSAValue
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, MainLowering, Rules, constant_array
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
+from qmlir.codegen.kernels.depthwise import DepthwiseTask, TapArithmetic, lower_depthwise
 from qmlir.codegen.kernels.packing import Window, pack_columns, window_of
-from qmlir.codegen.kernels.windows import DepthwiseTask, TapArithmetic, lower_depthwise
 from qmlir.codegen.value import Value
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp, WeightedOp
 from qmlir.ir.interfaces import Shape, shape_of
@@ -53,9 +53,15 @@ class PlainTaps(TapArithmetic):
     """Depthwise arithmetic in the type of the elements."""
 
     element: Attribute = f32
+    sums: Attribute = f32
+    group: int = 1
+    outside: int = 0
 
     def prepare(self, x: Value) -> Value:
         return x
+
+    def weights(self, w: Value) -> Value:
+        return w
 
     def start(self, code: Code, bias: Buffer | None, channel: Value, lanes: int | None) -> Value:
         return code.zeros(self.element, lanes) if bias is None else bias.load(channel, lanes=lanes)
@@ -137,7 +143,7 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
         "nn_depthwise_conv2d",
         window_of(op, shape_of(op.x), shape_of(op.y), window),
         outputs,
-        PlainTaps(element=_element(state, op.x)),
+        PlainTaps(_element(state, op.x), _element(state, op.x)),
         clamp_of(op.bounds()),
         state.buffer(op.x),
         state.view(state.buffer(op.w), (*window, outputs)) if weights is None else weights[0],

@@ -18,8 +18,8 @@ from xdsl.ir import Attribute, SSAValue
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, MainLowering, Rules
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
+from qmlir.codegen.kernels.depthwise import LANES, DepthwiseTask, TapArithmetic, lower_depthwise
 from qmlir.codegen.kernels.packing import Window, pack_columns, window_of
-from qmlir.codegen.kernels.windows import DepthwiseTask, TapArithmetic, lower_depthwise
 from qmlir.codegen.kernels.winograd import lower_winograd, suits
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.contraction import (
@@ -100,20 +100,47 @@ class Singles(Integers):
 
 @dataclass(frozen=True)
 class IntegerTaps(TapArithmetic):
-    """Depthwise arithmetic: data minus zero point as `element`, products and sums in the type `sums`."""
+    """Depthwise arithmetic of integers: data minus zero point as `element`, products and sums in the type `sums`."""
 
     zero_point: int
-    element: Attribute
+    element: Attribute = i32
     sums: Attribute = i32
+    group: int = 1
+    outside: int = 0
 
     def prepare(self, x: Value) -> Value:
         return centred(x, self.zero_point, dtype_of(self.element))
+
+    def weights(self, w: Value) -> Value:
+        return w.to(self.sums)
 
     def start(self, code: Code, bias: Buffer | None, channel: Value, lanes: int | None) -> Value:
         return code.zeros(self.sums, lanes) if bias is None else bias.load(channel, lanes=lanes)
 
     def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
-        return accumulator + x.to(self.sums) * w.to(self.sums)
+        return accumulator + x.to(self.sums) * w
+
+
+@dataclass(frozen=True)
+class PairTaps(IntegerTaps):
+    """Depthwise arithmetic of two taps a step, on data and weights that fit i16, with sums in i32.
+
+    The data keep their zero point z. Because Σ (x − z)·w = Σ x·w − z·Σ w, `_taps` subtracts z·Σ w from the bias,
+    and positions outside the image hold z. This is exact: products, the sum of a pair and the accumulators are exact
+    modulo 2^32, and the result fits i32. (A pair overflows i32 in one case, (−2^15)² + (−2^15)² = 2^31, and wraps.)
+    """
+
+    element: Attribute = i16
+    group: int = 2
+
+    def prepare(self, x: Value) -> Value:
+        return x.to(i16)
+
+    def weights(self, w: Value) -> Value:
+        return w.to(i16)
+
+    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
+        return accumulator.code.dot_pairs(accumulator, x, w)
 
 
 @dataclass(frozen=True)
@@ -253,18 +280,18 @@ def _fully_connected(state: MainLowering, op: FullyConnectedOp | SaturatingFully
 
 def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
     weights = state.require_constant(op, op.w, "weights")
-    channels, zero_point, wide = weights.shape[3], op.zero_point.value.data, element_of(op.acc) == i64
+    channels, wide = weights.shape[3], element_of(op.acc) == i64
     widens = wide and _sums_fit_i32(op, weights, 3)
     result, epilogue, parameters = ending(state, op.acc, channels)
     bias = _bias(state, op)
     if widens:
         epilogue, bias, parameters = widened(epilogue, bias, parameters)
-    sums = i64 if wide and not widens else i32
+    taps, bias = _taps(op, weights, bias, i64 if wide and not widens else i32)
     task = DepthwiseTask(
         "qint_depthwise_conv2d",
         window_of(op, shape_of(op.x), shape_of(op.acc), weights.shape[1:3]),
         channels,
-        IntegerTaps(zero_point, i16 if fits_i16(element_of(op.x), zero_point) else i32, sums),
+        taps,
         epilogue,
         state.buffer(op.x),
         weights[0],
@@ -272,6 +299,19 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
         parameters,
     )
     lower_depthwise(state, op, task, result)
+
+
+def _taps(
+    op: DepthwiseConv2DOp, weights: Array, bias: Array | None, sums: Attribute
+) -> tuple[TapArithmetic, Array | None]:
+    """The fastest exact arithmetic of a depthwise convolution, and the bias of its kernel."""
+    zero_point = op.zero_point.value.data
+    if sums != i32 or weights.shape[3] < LANES[-1] or not -(1 << 15) <= zero_point < 1 << 15:
+        return IntegerTaps(zero_point, i16 if fits_i16(element_of(op.x), zero_point) else i32, sums), bias
+    if zero_point:
+        share = -zero_point * weights.sum((0, 1, 2), np.int64)
+        bias = (share if bias is None else bias + share).astype(np.int32)  # modulo 2^32
+    return PairTaps(zero_point, outside=zero_point), bias
 
 
 def _matmul(state: MainLowering, op: MatMulOp) -> None:

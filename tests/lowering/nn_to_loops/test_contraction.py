@@ -151,11 +151,18 @@ def test_an_input_too_large_for_the_stack_is_prepared_in_the_arena() -> None:
     check(lambda x: Conv2DOp.make([x, ConstantOp(w).y, []], properties).y, floats(2, 2, 3, 4, 1500))
 
 
+@pytest.mark.parametrize("extent", [26, 39, 54])
+def test_large_depthwise_windows(extent: int) -> None:
+    """A ring of 16, 8 or 4 channels."""
+    x, w = floats(1, 1, extent, extent + 1, 20), floats(2, 1, extent, extent, 20)
+    check(lambda x: DepthwiseConv2DOp.make([x, ConstantOp(w).y, []]).y, x)
+
+
 def test_refuses_a_depthwise_window_too_large_for_the_stack() -> None:
-    w = np.zeros((1, 40, 40, 16), np.float32)
+    w = np.zeros((1, 60, 60, 16), np.float32)
     module = network(
         lambda x: DepthwiseConv2DOp.make([x, ConstantOp(w).y, []]).y,
-        ConstantOp(np.zeros((1, 40, 40, 16), np.float32)).y.type,
+        ConstantOp(np.zeros((1, 60, 60, 16), np.float32)).y.type,
     )
     with pytest.raises(UnsupportedError, match="needs the input of one output within"):
         to_loops(module)
