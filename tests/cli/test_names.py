@@ -12,6 +12,7 @@ import onnx
 import pytest
 from xdsl.dialects.builtin import StringAttr
 
+from qmlir.backends.cpu import Machine
 from qmlir.cli import main as driver
 from qmlir.cli.bundle import FUNCTIONS, KEYWORDS, MACROS, comment, entry_name, header
 from qmlir.errors import QmlirError, printable
@@ -64,7 +65,10 @@ def headers(folder: Path, names: dict[str, str]) -> list[Path]:
     for stem, name in names.items():
         specs = (TensorSpec(name, (1, 3), np.dtype(np.float32)),)
         sizes = SimpleNamespace(weights=1, arena=1)
-        compiled = SimpleNamespace(entry=entry_name(stem), sizes=sizes, signature=Signature(specs, specs))
+        machine = Machine("", "")
+        compiled = SimpleNamespace(
+            entry=entry_name(stem), sizes=sizes, signature=Signature(specs, specs), uses_pool=False, machine=machine
+        )
         written.append(folder / f"{stem}.h")
         written[-1].write_text(header(cast(Any, compiled), stem))
     return written

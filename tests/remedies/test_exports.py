@@ -92,6 +92,10 @@ EMPTY = function(
     "%y = nn.reduce_max %x {axes = array<i64: 0>} : tensor<0x4xf32> -> tensor<1x4xf32>",
     x="tensor<0x4xf32>", y="tensor<1x4xf32>",
 )  # fmt: skip
+OF_NONE = function(
+    "%y = nn.dilate %x {dilations = array<i64: 1, 2>, value = 0.0 : f32} : tensor<0x4xf32> -> tensor<0x7xf32>",
+    x="tensor<0x4xf32>", y="tensor<0x7xf32>",
+)  # fmt: skip
 GELU = unary("nn.gelu %x", "f32")
 PASSED = "func.func @main(%x: tensor<2x3x{0}>) -> tensor<2x3x{0}> {{ func.return %x : tensor<2x3x{0}> }}"
 
@@ -208,6 +212,7 @@ TO_TFLITE = {
     "look for the least of floats": edited(top_k("i32"), ("i32", "f32")),
     "broadcast instead": Case(export(DEPTHLESS), export(BROADCAST)),
     "concatenate slices instead": Case(export(SCATTER), export(SLICED)),
+    "leave the empty tensor out": edited(OF_NONE, ("<0x4x", "<2x4x"), ("<0x7x", "<2x7x")),
     "leave the reduction of an empty tensor out": edited(EMPTY, ("0x4", "2x4")),
     "multiply or divide by a power of two": Case(
         export(pair("nn.shift_left", "i32", "[1, 2, 3, 4]")),

@@ -1,4 +1,5 @@
 // RUN: qmlir-opt --time-calls --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --time-calls=counter=cycle --split-input-file %s | filecheck %s
 // RUN: qmlir-opt --time-calls=counter=steady --plan-memory --loops-to-llvm --split-input-file %s | filecheck %s --check-prefix=LLVM
 
 // A reading before the first call and one after each; the readings are one more output, behind all others.

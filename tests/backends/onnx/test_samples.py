@@ -18,6 +18,7 @@ from qmlir.backends.reference import evaluate
 from qmlir.compiler import main_function
 from qmlir.dialects import nn
 from qmlir.errors import UnsupportedError
+from qmlir.ir.interfaces import ComposedOp
 from qmlir.ir.types import is_numpys_own
 from tests.backends.onnx.runtime import Array, exported, of_sample, run
 from tests.ops.samples import SAMPLES, Sample
@@ -94,5 +95,5 @@ def test_open_samples_exist() -> None:
 
 
 def test_every_operation_has_a_form() -> None:
-    missing = [op.name for op in nn.NN.operations if op not in EXPORTS.entries]
+    missing = [op.name for op in nn.NN.operations if op not in EXPORTS.entries and not issubclass(op, ComposedOp)]
     assert not missing, "enter them in a file of qmlir/backends/onnx"
