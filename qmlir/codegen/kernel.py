@@ -21,7 +21,7 @@ import abc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, ClassVar, NoReturn, TypeAlias
 
 import numpy as np
 from typing_extensions import TypeIs
@@ -364,3 +364,32 @@ class Epilogue(abc.ABC):
     @abc.abstractmethod
     def finish(self, accumulator: Value, parameters: Sequence[Value]) -> Value:
         """The result's elements, computed from accumulators and the parameters of their channels, lane by lane."""
+
+
+class FinishedKernel(Kernel):
+    """A kernel that sums products with weights, starts with a bias if there is one, and finishes by an epilogue.
+
+    Buffers: the data, the weights, the bias if `has_bias`, the epilogue's parameters, the result.
+    """
+
+    DATA: ClassVar[Sequence[str]] = ("x", "w")
+    """Name hints of data and weights."""
+
+    name: str
+    epilogue: Epilogue
+    has_bias: bool
+
+    @property
+    def symbol(self) -> str:
+        return self.name
+
+    def arguments(self, count: int) -> Sequence[str]:
+        names = [*self.DATA, *(["bias"] if self.has_bias else [])]
+        return [*names, *(f"p{i}" for i in range(self.epilogue.parameters)), "y"]
+
+    def roles(self, buffers: Sequence[Buffer]) -> tuple[Buffer, Buffer, Buffer | None, Sequence[Buffer], Buffer]:
+        """Returns the buffers as data, weights, bias, parameters and result."""
+        x, w, *rest = buffers
+        bias = rest.pop(0) if self.has_bias else None
+        *parameters, y = rest
+        return x, w, bias, parameters, y

@@ -145,7 +145,7 @@ def dequantize(q: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, dtype:
 
 
 BLOCK = 1 << 16
-"""Elements that are computed at a time, at most where rows are shorter: their intermediate values stay in the cache."""
+"""The most elements that are computed at a time, or one row if a row has more: they stay in the cache."""
 
 
 def _blockwise(formula: Quantize | Dequantize, x: Array, *parameters: Array) -> Array:

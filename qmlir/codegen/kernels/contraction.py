@@ -22,7 +22,7 @@ import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, Kernel, MainLowering, memref_shape
+from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, FinishedKernel, MainLowering, memref_shape
 from qmlir.codegen.kernels.packing import (
     Tile,
     Window,
@@ -75,7 +75,7 @@ class Broadcast:
 
 
 @dataclass(frozen=True)
-class Contraction(Kernel):
+class Contraction(FinishedKernel):
     """y[n, oh, ow, o] = finish(start[o] + Σ_{kh,kw,c} x[…] · w[o, kh, kw, c]).
 
     Buffers: x [N·H, W·C], w [blocks · steps · lanes · group], the bias [blocks · lanes] if `has_bias`, the epilogue's
@@ -104,14 +104,6 @@ class Contraction(Kernel):
     x_batch: Broadcast | None = None
     w_batch: Broadcast | None = None
     groups: int = 1
-
-    @property
-    def symbol(self) -> str:
-        return self.name
-
-    def arguments(self, count: int) -> Sequence[str]:
-        names = ["x", "w", *(["bias"] if self.has_bias else [])]
-        return [*names, *(f"p{i}" for i in range(self.epilogue.parameters)), "y"]
 
     @property
     def group_blocks(self) -> int:
@@ -166,9 +158,7 @@ class _Body:
 
     def __init__(self, kernel: Contraction, code: Code, buffers: Sequence[Buffer]):
         self.kernel, self.code = kernel, code
-        self.x, self.w, *rest = buffers
-        self.bias = rest.pop(0) if kernel.has_bias else None
-        *self.parameters, self.y = rest
+        self.x, self.w, self.bias, self.parameters, self.y = kernel.roles(buffers)
         self.memory = kernel.tile.allocate(code) if kernel.tile else None
         full = kernel.outputs // kernel.groups % kernel.lanes == 0
         self.spill = None if full else code.stack((kernel.lanes,), self.y.element, "spill")

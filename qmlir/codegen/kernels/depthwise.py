@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import AnyFloat, i16, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import STACK_LIMIT, Array, Epilogue, Kernel, MainLowering
+from qmlir.codegen.kernel import STACK_LIMIT, Array, Epilogue, FinishedKernel, MainLowering
 from qmlir.codegen.kernels.packing import Window
 from qmlir.codegen.value import Value
 from qmlir.ir.types import is_integer
@@ -202,7 +202,7 @@ class _Place:
 
 
 @dataclass(frozen=True)
-class Depthwise(Kernel):
+class Depthwise(FinishedKernel):
     """y[n, oh, ow, o] = finish(start[o] + Σ_{kh,kw} x[…, o div m] · w[kh, kw, o]).
 
     Here m is the channel multiplier. Buffers: x [N·H, W, C], w [phases · bands, KW, O · group], the bias [O] if
@@ -219,14 +219,6 @@ class Depthwise(Kernel):
     arithmetic: TapArithmetic
     epilogue: Epilogue
     has_bias: bool
-
-    @property
-    def symbol(self) -> str:
-        return self.name
-
-    def arguments(self, count: int) -> Sequence[str]:
-        names = ["x", "w", *(["bias"] if self.has_bias else [])]
-        return [*names, *(f"p{i}" for i in range(self.epilogue.parameters)), "y"]
 
     @property
     def window(self) -> Window:
@@ -249,9 +241,7 @@ class Depthwise(Kernel):
         return -(-self.window.output[1] // self.strip.outputs) * self.chunks * self.rows
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
-        x, w, *rest = buffers
-        bias = rest.pop(0) if self.has_bias else None
-        *parameters, y = rest
+        x, w, bias, parameters, y = self.roles(buffers)
         window, strip, bands, lanes = self.window, self.strip, self.bands, self.lanes
         size = strip.columns(window) * strip.channels * bands.group
         ring = code.stack((bands.count, size), self.arithmetic.element, "ring")

@@ -36,13 +36,13 @@ from xdsl.dialects.builtin import MemRefType, i16, i32
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import STACK_LIMIT, Arithmetic, Array, Epilogue, Kernel, MainLowering
+from qmlir.codegen.kernel import STACK_LIMIT, Arithmetic, Array, Epilogue, FinishedKernel, Kernel, MainLowering
 from qmlir.codegen.kernels.contraction import Task, lower_contraction
 from qmlir.codegen.kernels.packing import Tile, Window, choose_tile, copy_pixels, pack_weights, pad_channels
 from qmlir.codegen.value import Value
 
 OUTPUTS, INPUTS = 4, 6
-"""Rows, and columns, of outputs that one tile computes, and of inputs that it reads."""
+"""A tile computes OUTPUTS x OUTPUTS outputs from INPUTS x INPUTS inputs."""
 
 PLANES = INPUTS * INPUTS
 """The places of a transformed tile."""
@@ -171,7 +171,7 @@ class TransformInput(Kernel):
 
 
 @dataclass(frozen=True)
-class Winograd(Kernel):
+class Winograd(FinishedKernel):
     """y = finish(bias + the convolution), from the transformed input and weights; an item is a block of tiles.
 
     Buffers: V [36, tiles · C + PADDING], U [36 · blocks · C · lanes], the bias [blocks · lanes] if `has_bias`, the
@@ -182,6 +182,8 @@ class Winograd(Kernel):
     per_item tiles of a block
     """
 
+    DATA = ("v", "u")
+
     name: str
     batch: int
     tiles: tuple[int, int]
@@ -190,14 +192,6 @@ class Winograd(Kernel):
     per_item: int
     epilogue: Epilogue
     has_bias: bool
-
-    @property
-    def symbol(self) -> str:
-        return self.name
-
-    def arguments(self, count: int) -> Sequence[str]:
-        names = ["v", "u", *(["bias"] if self.has_bias else [])]
-        return [*names, *(f"p{i}" for i in range(self.epilogue.parameters)), "y"]
 
     @property
     def count(self) -> int:
@@ -210,9 +204,7 @@ class Winograd(Kernel):
         return -(-self.count // self.per_item)
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
-        v, u, *rest = buffers
-        bias = rest.pop(0) if self.has_bias else None
-        *parameters, y = rest
+        v, u, bias, parameters, y = self.roles(buffers)
         sums = code.stack((PLANES, self.per_item * LANES), i32, "sums")
         with code.loop(begin, end, name="item") as item:
             first = item * self.per_item

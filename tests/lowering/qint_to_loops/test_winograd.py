@@ -59,7 +59,7 @@ def test_random_layers(seed: int) -> None:
 
 
 def test_largest_sums() -> None:
-    """Each product at its end: the sums of 512 channels are just below the bound, those of 16 more are not."""
+    """Each product at its end: the sums of 896 channels are below the bound, those of 1024 are not."""
     for channels, fits in ((896, True), (1024, False)):
         x = np.full((1, 20, 20, channels), 127, np.int8)
         w = np.full((16, 3, 3, channels), -16, np.int8)
