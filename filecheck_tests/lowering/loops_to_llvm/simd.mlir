@@ -22,3 +22,31 @@ func.func private @dot(%acc: vector<16xi32>, %a: vector<32xi16>, %b: vector<32xi
 
 // AVX512: [[P:%.*]] = llvm.call_intrinsic "llvm.x86.avx512.pmaddw.d.512"(%{{.*}}, %{{.*}}) : (vector<32xi16>, vector<32xi16>) -> vector<16xi32>
 // AVX512-NEXT: llvm.add %{{.*}}, [[P]] : vector<16xi32>
+
+// What is computed from factors and shifts alone stands behind them, once, and not in the loop.
+func.func private @rescale(%x: memref<64xi32>, %m: memref<4xi32>, %s: memref<4xi32>, %y: memref<64xi32>) {
+  %0 = arith.constant 0 : index
+  %4 = arith.constant 4 : index
+  %64 = arith.constant 64 : index
+  %multiplier = vector.load %m[%0] : memref<4xi32>, vector<4xi32>
+  %shift = vector.load %s[%0] : memref<4xi32>, vector<4xi32>
+  scf.for %i = %0 to %64 step %4 {
+    %a = vector.load %x[%i] : memref<64xi32>, vector<4xi32>
+    %b = simd.mul_shift_round %a, %multiplier, %shift : vector<4xi32>
+    %c = simd.mul_shift_round %b, %multiplier, %shift : vector<4xi32>
+    vector.store %c, %y[%i] : memref<64xi32>, vector<4xi32>
+  }
+  func.return
+}
+
+// CHECK-LABEL: llvm.func internal @rescale
+// CHECK: [[M:%.*]] = llvm.load {{.*}} -> vector<4xi32>
+// CHECK: llvm.shufflevector [[M]], [[M]] [1, 1, 3, 3] : vector<4xi32>
+// CHECK: [[S:%.*]] = llvm.load {{.*}} -> vector<4xi32>
+// CHECK: [[DROP:%.*]] = llvm.sub {{.*}}, [[S]] : vector<4xi32>
+// CHECK: llvm.shufflevector [[DROP]], [[DROP]] [1, 1, 3, 3] : vector<4xi32>
+// CHECK: llvm.icmp
+// CHECK-NOT: llvm.shufflevector
+// CHECK-COUNT-4: llvm.mul {{.*}} : vector<2xi64>
+// CHECK-NOT: llvm.mul {{.*}} : vector<2xi64>
+// CHECK: llvm.return

@@ -98,11 +98,11 @@ def static_strides(type: MemRefType[Attribute]) -> tuple[int, ...]:
     """The strides of a memref: the distance in elements between neighbours along each dimension.
 
     Raises:
-        UnsupportedError: A size or a stride is dynamic, or the layout is an affine map.
+        UnsupportedError: A size other than the first or a stride is dynamic, or the layout is an affine map.
     """
     shape = type.get_shape()
-    if any(size < 0 for size in shape):
-        raise UnsupportedError(f"memrefs must have static shapes, got {type}")
+    if any(size < 0 for size in shape[1:]):
+        raise UnsupportedError(f"memrefs must have static shapes, the first size excepted, got {type}")
     if isinstance(type.layout, NoneAttr):
         return tuple(prod(shape[i + 1 :]) for i in range(len(shape)))
     strides = type.layout.get_strides() if isinstance(type.layout, StridedLayoutAttr) else None
@@ -122,7 +122,13 @@ def is_contiguous(type: MemRefType[Attribute]) -> bool:
 
 
 def byte_size(type: MemRefType[Attribute]) -> int:
-    """The bytes that a contiguous memref spans."""
+    """The bytes that a contiguous memref spans.
+
+    Raises:
+        UnsupportedError: The memref's size is not known.
+    """
+    if any(size < 0 for size in type.get_shape()):
+        raise UnsupportedError(f"memrefs must have static shapes, got {type}")
     return prod(type.get_shape()) * element_bytes(type.element_type)
 
 
@@ -200,6 +206,7 @@ class FunctionLowering:
         self._constants: dict[tuple[object, ...], SSAValue] = {}
         self._integers: dict[tuple[int, int], SSAValue] = {}
         self._known: dict[SSAValue, int] = {}
+        self._derived: dict[tuple[str, SSAValue], SSAValue] = {}
         self._at_entry: list[Operation] = []
         self._frame: SSAValue | None = None
         self._block = Block()
@@ -285,6 +292,29 @@ class FunctionLowering:
         """Emits an operation and returns its first result."""
         self._block.add_op(op)
         return op.results[0]
+
+    def derived(self, name: str, source: SSAValue, build: Callable[[], SSAValue]) -> SSAValue:
+        """A value that is computed from the lowered value `source` alone: right behind it, once for each name."""
+        made = self._derived.get((name, source))
+        if made is not None:
+            return made
+        outer, self._block = self._block, Block()
+        made = build()
+        emitted, self._block = list(self._block.ops), outer
+        for op in emitted:
+            op.detach()
+        owner = source.owner
+        if isinstance(owner, Block):
+            if owner.first_op is None:
+                owner.add_ops(emitted)
+            else:
+                owner.insert_ops_before(emitted, owner.first_op)
+        elif owner.parent is None:  # a constant, which is still to be placed at the top of the function
+            self._at_entry.extend(emitted)
+        else:
+            owner.parent.insert_ops_after(emitted, owner)
+        self._derived[name, source] = made
+        return made
 
     def emit_at_entry(self, op: Operation) -> SSAValue:
         """Emits an operation at the top of the function and returns its first result."""

@@ -250,9 +250,15 @@ def _joined(f: FunctionLowering, parts: list[SSAValue]) -> SSAValue:
 # of the sums only carry: the high halves are the lanes of the result, and what is left is a shift of 32-bit lanes.
 
 
+#
+# Factors and shifts are often the same for many data. What is computed from them alone stands right behind their
+# definition, once.
+
+
 def _mul_shift_round(f: FunctionLowering, op: simd.MulShiftRoundOp) -> None:
     a, multiplier, shift = f.values(op.operands)
-    _products_shifted(f, op, [(a, multiplier)], f.binary(SubOp, f.splat(31, shift.type), shift, WRAP))
+    drop = f.derived("drop", shift, lambda: f.binary(SubOp, f.splat(31, shift.type), shift, WRAP))
+    _products_shifted(f, op, [(a, multiplier)], drop)
 
 
 def _mul_add_shift_round(f: FunctionLowering, op: simd.MulAddShiftRoundOp) -> None:
@@ -266,26 +272,34 @@ def _products_shifted(
     products: Sequence[tuple[SSAValue, SSAValue]],
     drop: SSAValue,
 ) -> None:
-    """Defines the result as (Σ products + 2^(drop − 1)) >> drop, for data times loop-invariant factors."""
-    lanes = lanes_of(drop)
-    wide = VectorType(i64, [lanes // 2])
+    """Defines the result as (Σ products + 2^(drop − 1)) >> drop, for data times factors."""
+    wide = VectorType(i64, [lanes_of(drop) // 2])
     word = f.splat(32, wide)
+
+    def extended(value: SSAValue) -> SSAValue:
+        """The low halves of 64-bit lanes, sign-extended: the form of a factor in which LLVM knows vpmuldq."""
+        doubled = f.cast(llvm.BitcastOp, value, wide)
+        return f.binary(llvm.AShrOp, f.binary(ShlOp, doubled, word, WRAP), word)
+
+    def lanes(value: SSAValue, first: int) -> SSAValue:
+        """The even (first = 0) or odd lanes of i32 factors, each as an i64."""
+        return extended(f.shuffle(value, value, [lane | 1 for lane in range(lanes_of(value))]) if first else value)
+
+    def half(first: int) -> SSAValue:
+        one = f.splat(1, wide)
+        return f.binary(ShlOp, one, f.binary(SubOp, lanes(drop, first), one, WRAP), WRAP)
+
     sums: list[SSAValue] = []
     for first in (0, 1):
-        own = range(first, lanes, 2)
-        bits = f.cast(llvm.SExtOp, f.shuffle(drop, drop, own), wide)
-        total = f.binary(ShlOp, f.splat(1, wide), f.binary(SubOp, bits, f.splat(1, wide), WRAP), WRAP)
+        total = f.derived(f"half{first}", drop, lambda first=first: half(first))
         for data, factor in products:
-            lane = f.cast(llvm.BitcastOp, data, wide)
-            if first == 0:
-                lane = f.binary(ShlOp, lane, word, WRAP)
-            lane = f.binary(llvm.AShrOp, lane, word)
-            other = f.cast(llvm.SExtOp, f.shuffle(factor, factor, own), wide)
-            total = f.binary(AddOp, f.binary(MulOp, lane, other, WRAP), total, WRAP)
+            own = f.derived(f"lanes{first}", factor, lambda first=first, factor=factor: lanes(factor, first))
+            lane = f.binary(llvm.AShrOp, f.cast(llvm.BitcastOp, data, wide), word) if first else extended(data)
+            total = f.binary(AddOp, f.binary(MulOp, lane, own, WRAP), total, WRAP)
         sums.append(total)
     even, odd = f.binary(llvm.LShrOp, sums[0], word), f.binary(llvm.AndOp, sums[1], f.splat(-1 << 32, wide))
     high = f.cast(llvm.BitcastOp, f.binary(llvm.OrOp, even, odd), drop.type)
-    rest = f.binary(SubOp, drop, f.splat(32, drop.type), WRAP)
+    rest = f.derived("rest", drop, lambda: f.binary(SubOp, drop, f.splat(32, drop.type), WRAP))
     f.define(op.result, f.binary(llvm.AShrOp, high, rest))
 
 
