@@ -34,15 +34,11 @@ def rewrite(module: ModuleOp, patterns: Sequence[RewritePattern]) -> bool:
     Operations that are dead beforehand are dropped with their names: the model never needed them. If a pattern leaves
     an operation unused, the owner of its first operand takes over its names.
     """
-    before = _count(module)
-    region_dce(module.body)
-    changed = _count(module) != before
+    changed = any(op.results and is_trivially_dead(op) for op in module.walk())
+    if changed:
+        region_dce(module.body)
     applier = GreedyRewritePatternApplier([ReleaseUnusedOperation(), *patterns], dce_enabled=False)
     return PatternRewriteWalker(applier).rewrite_module(module) or changed
-
-
-def _count(module: ModuleOp) -> int:
-    return sum(1 for _ in module.walk())
 
 
 class PatternPass(ModulePass):
