@@ -11,12 +11,15 @@ Python numbers become constants of the other operand's type, scalars are broadca
 arithmetic on known numbers emits no operations. Integers are signed. Floats are IEEE: every operator rounds its result.
 """
 
+import abc
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from math import prod
+from typing import Any, TypeAlias
 
-from xdsl.dialects import arith, memref, scf, vector
+from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     AnyFloat,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -41,7 +44,7 @@ _CACHE_LINE = IntegerAttr(64, i64)
 
 
 class Buffer:
-    """A memref of static shape."""
+    """A memref: of static shape, or a row of elements whose number is not known."""
 
     __slots__ = ("code", "element", "shape", "ssa")
 
@@ -69,17 +72,45 @@ class Buffer:
         return [self.code.index(i).ssa if isinstance(i, int) else i.ssa for i in indices]
 
 
+class Microkernel(abc.ABC):
+    """A function for the inner loops of kernels; subclasses are frozen dataclasses whose fields determine its code.
+
+    What differs between layers of one kind (sizes, strides, positions) is passed to it, so that the kernels of many
+    layers call one function, which is compiled once.
+    """
+
+    @property
+    @abc.abstractmethod
+    def symbol(self) -> str:
+        """The name of the function without its number."""
+
+    @property
+    @abc.abstractmethod
+    def arguments(self) -> Sequence[str]:
+        """Name hints of the function's arguments."""
+
+    @abc.abstractmethod
+    def write(self, code: "Code", buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
+        """Writes the function body; each buffer is a row of elements (`memref<?xT>`), the numbers are indices."""
+
+
+Functions: TypeAlias = Callable[[Microkernel, Sequence[Attribute]], str]
+"""The symbol of a microkernel's function for argument types; the function is written if it does not exist yet."""
+
+
 class Code:
     """A function body under construction: new operations go to the innermost open loop or branch.
 
     Constants and stack buffers go to the top of the function; equal constants are created once.
     """
 
-    def __init__(self, entry: Block):
+    def __init__(self, entry: Block, functions: Functions | None = None):
         self._block = entry
         self._entry = entry
+        self._functions = functions
         self._top: list[Operation] = []
         self._constants: dict[tuple[int | float | str, Attribute], SSAValue] = {}
+        self._flat: dict[SSAValue, SSAValue] = {}
 
     def finish(self) -> None:
         """Inserts the constants and stack buffers at the top of the function; must be the last call."""
@@ -117,6 +148,27 @@ class Code:
     def multiply_add_shift_round(self, a: Value, p: Value, b: Value, q: Value, shift: Value) -> Value:
         """(a·p + b·q + 2^(shift−1)) >> shift on vectors of i32, for results that fit i32 and shifts of at least 32."""
         return self.emit(simd.MulAddShiftRoundOp, [x.ssa for x in (a, p, b, q, shift)], a.type)
+
+    def call(self, function: Microkernel, buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
+        """Calls a microkernel, which gets each buffer as the row of its elements in row-major order."""
+        assert self._functions is not None
+        operands = [*(self._row(buffer) for buffer in buffers), *(number.ssa for number in numbers)]
+        self.add(func.CallOp(self._functions(function, [operand.type for operand in operands]), operands, []))
+
+    def _row(self, buffer: Buffer) -> SSAValue:
+        """A buffer, an argument of this function or on its stack, as a row of elements whose number is not known."""
+        if (made := self._flat.get(buffer.ssa)) is not None:
+            return made
+        size, row = prod(buffer.shape), buffer.ssa
+        if len(buffer.shape) != 1:
+            type = MemRefType(buffer.element, [size])
+            view = memref.ReinterpretCastOp(row, [], [], [], [0], [size], [1], type)
+            self._top.append(view)
+            row = view.results[0]
+        cast = memref.CastOp.get(row, MemRefType(buffer.element, [DYNAMIC_INDEX]))
+        self._top.append(cast)
+        self._flat[buffer.ssa] = cast.results[0]
+        return cast.results[0]
 
     # -- constants and memory --------------------------------------------------------------------------------------
 

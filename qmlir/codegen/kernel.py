@@ -44,7 +44,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.code import Buffer, Code, Microkernel
 from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.loops import LAYER
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
@@ -60,6 +60,9 @@ from qmlir.ir.weights import WeightsAttr
 
 PARALLEL = "qmlir.parallel"
 """Attribute of a kernel function whose last two arguments are the range [begin, end) of its outermost loop."""
+
+INNER = "qmlir.inner"
+"""Attribute of a microkernel's function, which kernels call."""
 
 ALIGNMENT = IntegerAttr(64, i64)
 """Alignment of allocated buffers in bytes: a cache line."""
@@ -96,7 +99,7 @@ class MainLowering:
     at: Operation | None = None
 
     def __post_init__(self) -> None:
-        self._kernels: dict[tuple[object, ...], str] = {}
+        self._functions: dict[tuple[object, ...], str] = {}
         self._symbols = {f.sym_name.data for f in self.module.body.block.ops if isinstance(f, func.FuncOp)}
         self._constants: dict[tuple[Block, WeightsAttr], SSAValue] = {}
 
@@ -193,31 +196,61 @@ class MainLowering:
     def call(self, kernel: Kernel, arguments: Sequence[SSAValue], items: int) -> None:
         """Calls a kernel's function on the items [0, items); writes the function first if it does not exist yet."""
         types = tuple(argument.type for argument in arguments)
-        key = (kernel, types)
-        if key not in self._kernels:
-            self._kernels[key] = self._write(kernel, types)
+        symbol = self._functions.get((kernel, types)) or self._write(kernel, types)
         bounds = [self.insert(arith.ConstantOp(IntegerAttr(i, INDEX))).results[0] for i in (0, items)]
-        call = self.insert(func.CallOp(self._kernels[key], [*arguments, *bounds], []))
+        call = self.insert(func.CallOp(symbol, [*arguments, *bounds], []))
         if self.at is not None and (layer := self.at.attributes.get(LAYER)) is not None:
             call.attributes[LAYER] = layer
 
-    def _write(self, kernel: Kernel, types: Sequence[Attribute]) -> str:
+    def _write(self, kernel: Kernel, types: tuple[Attribute, ...]) -> str:
         assert self.at is not None
-        name, number = kernel.symbol or self.at.name.replace(".", "_"), 0
+
+        def body(code: Code, arguments: Sequence[SSAValue]) -> None:
+            *buffers, begin, end = arguments
+            kernel.write(code, [Buffer(code, b) for b in buffers], Value(code, INDEX, begin), Value(code, INDEX, end))
+
+        names = [*kernel.arguments(len(types)), "begin", "end"]
+        symbol = self._function(
+            kernel.symbol or self.at.name.replace(".", "_"), [*types, INDEX, INDEX], names, PARALLEL, body
+        )
+        self._functions[kernel, types] = symbol
+        return symbol
+
+    def _microkernel(self, function: Microkernel, types: Sequence[Attribute]) -> str:
+        """The symbol of a microkernel's function, which is written if it does not exist yet."""
+        key = (function, tuple(types))
+        if key not in self._functions:
+
+            def body(code: Code, arguments: Sequence[SSAValue]) -> None:
+                buffers = [Buffer(code, argument) for argument in arguments if is_memref(argument.type)]
+                numbers = [Value(code, INDEX, argument) for argument in arguments[len(buffers) :]]
+                function.write(code, buffers, numbers)
+
+            self._functions[key] = self._function(function.symbol, types, function.arguments, INNER, body)
+        return self._functions[key]
+
+    def _function(
+        self,
+        name: str,
+        types: Sequence[Attribute],
+        names: Sequence[str],
+        kind: str,
+        body: Callable[[Code, Sequence[SSAValue]], None],
+    ) -> str:
+        """Adds a private function with the attribute `kind`, and returns its symbol, a name with a number."""
+        number = 0
         while (symbol := f"{name}_{number}") in self._symbols:
             number += 1
         self._symbols.add(symbol)
-        entry = Block(arg_types=[*types, INDEX, INDEX])
-        code = Code(entry)
-        *buffers, begin, end = entry.args
-        begin.name_hint, end.name_hint = "begin", "end"
-        for buffer, hint in zip(buffers, kernel.arguments(len(buffers)), strict=True):
-            buffer.name_hint = hint
-        kernel.write(code, [Buffer(code, b) for b in buffers], Value(code, INDEX, begin), Value(code, INDEX, end))
+        entry = Block(arg_types=types)
+        for argument, hint in zip(entry.args, names, strict=True):
+            argument.name_hint = hint
+        code = Code(entry, self._microkernel)
+        body(code, entry.args)
         code.add(func.ReturnOp())
         code.finish()
-        function = func.FuncOp(symbol, ([*types, INDEX, INDEX], []), Region(entry), StringAttr("private"))
-        function.attributes[PARALLEL] = UnitAttr()
+        function = func.FuncOp(symbol, (types, []), Region(entry), StringAttr("private"))
+        function.attributes[kind] = UnitAttr()
         self.module.body.block.add_op(function)
         return symbol
 
@@ -245,7 +278,7 @@ def lower_tensor_ops(module: ModuleOp, rules: Rules) -> None:
     """Lowers the operations that have a rule in all main functions of `module`, in program order."""
     state = MainLowering(module)
     for function in list(module.body.block.ops):
-        if not isinstance(function, func.FuncOp) or function.is_declaration or PARALLEL in function.attributes:
+        if not isinstance(function, func.FuncOp) or function.is_declaration or is_kernel(function):
             continue
         for op in list(function.body.block.ops):
             if (rule := rules.get(type(op))) is None or op.parent is None:
@@ -253,6 +286,11 @@ def lower_tensor_ops(module: ModuleOp, rules: Rules) -> None:
             state.at = op
             rule(state, op)
         erase_dead(function, (*rules, *LEFTOVERS))
+
+
+def is_kernel(function: func.FuncOp) -> bool:
+    """Whether a function is a kernel or a microkernel, and has no tensors left to lower."""
+    return PARALLEL in function.attributes or INNER in function.attributes
 
 
 LEFTOVERS = (ConstantBufferOp, UnrealizedConversionCastOp, memref.ReinterpretCastOp, arith.ConstantOp)
@@ -322,23 +360,33 @@ def constant_array(tensor: SSAValue) -> Array | None:
 class Arithmetic(abc.ABC):
     """How a contraction multiplies and adds; implementations are frozen dataclasses.
 
-    group    channels that one step multiplies; weights are [blocks, KH, KW, C' / group, lanes, group]
-    element  element type of the input that `step` reads, and so of a tile (packing.py)
-    sums     element type of the accumulators
+    group        channels that one step multiplies; weights are [blocks, KH, KW, C' / group, lanes, group]
+    element      element type of the input that `step` reads, and so of a tile (packing.py)
+    sums         element type of the accumulators
+    zero_point   what `prepare` subtracts
     """
 
     group: int
     element: Attribute
     sums: Attribute
+    zero_point: int
 
     @property
     def keeps(self) -> bool:
         """Whether `prepare` only converts the type and keeps the number."""
         return True
 
+    @property
+    def prepared(self) -> "Arithmetic":
+        """The arithmetic of the steps alone, on prepared elements: what differs in `prepare` only is equal."""
+        return self
+
     @abc.abstractmethod
-    def prepare(self, x: Value) -> Value:
-        """Converts an input element to the form that a tile holds."""
+    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
+        """Converts an input element to the form that a tile holds.
+
+        `zero_point` is subtracted instead of the arithmetic's own; it is of the type `element`.
+        """
 
     @abc.abstractmethod
     def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
@@ -349,8 +397,8 @@ class Arithmetic(abc.ABC):
         """Loads the weights of one step; `at` is the number of steps whose weights lie before."""
 
     @abc.abstractmethod
-    def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
-        """Adds the products of one group of inputs, at `place` in `x`, to the accumulators."""
+    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
+        """Adds the products of one group of inputs, from element `place` of `x` on, to the accumulators."""
 
 
 class Epilogue(abc.ABC):
@@ -366,8 +414,8 @@ class Epilogue(abc.ABC):
         """The result's elements, computed from accumulators and the parameters of their channels, lane by lane."""
 
 
-class FinishedKernel(Kernel):
-    """A kernel that sums products with weights, starts with a bias if there is one, and finishes by an epilogue.
+class Finished:
+    """What sums products with weights, starts with a bias if there is one, and finishes by an epilogue.
 
     Buffers: the data, the weights, the bias if `has_bias`, the epilogue's parameters, the result.
     """
@@ -381,9 +429,12 @@ class FinishedKernel(Kernel):
 
     @property
     def symbol(self) -> str:
+        """The name of the function without its number."""
         return self.name
 
-    def arguments(self, count: int) -> Sequence[str]:
+    @property
+    def buffers(self) -> Sequence[str]:
+        """Name hints of the buffers."""
         names = [*self.DATA, *(["bias"] if self.has_bias else [])]
         return [*names, *(f"p{i}" for i in range(self.epilogue.parameters)), "y"]
 
@@ -393,3 +444,10 @@ class FinishedKernel(Kernel):
         bias = rest.pop(0) if self.has_bias else None
         *parameters, y = rest
         return x, w, bias, parameters, y
+
+
+class FinishedKernel(Finished, Kernel):
+    """A kernel that sums products with weights and finishes the sums."""
+
+    def arguments(self, count: int) -> Sequence[str]:
+        return self.buffers

@@ -31,3 +31,24 @@ func.func private @row_sum(%x: memref<8x16xf32>, %y: memref<8xf32>, %begin: inde
 // CHECK-NEXT: [[T:%.*]] = llvm.fadd [[S]], [[V]] : f32
 // CHECK: llvm.store [[S]], %{{.*}} {alignment = 4 : i64} : f32, !llvm.ptr
 // CHECK: llvm.return
+
+// A function that kernels call takes rows of elements whose number it does not know.
+
+func.func private @fill(%row: memref<?xf32>, %at: index) attributes {qmlir.inner} {
+  %zero = arith.constant 0.0 : f32
+  memref.store %zero, %row[%at] : memref<?xf32>
+  func.return
+}
+
+func.func private @fill_all(%x: memref<8x16xf32>, %begin: index, %end: index) attributes {qmlir.parallel} {
+  %flat = memref.reinterpret_cast %x to offset: [0], sizes: [128], strides: [1] : memref<8x16xf32> to memref<128xf32>
+  %row = "memref.cast"(%flat) : (memref<128xf32>) -> memref<?xf32>
+  func.call @fill(%row, %begin) : (memref<?xf32>, index) -> ()
+  func.return
+}
+
+// CHECK: llvm.func internal @fill([[ROW:%.*]]: !llvm.ptr {llvm.align = 4 : i64}, [[AT:%.*]]: i64) attributes {no_unwind, no_inline} {
+// CHECK: [[P:%.*]] = llvm.getelementptr inbounds [[ROW]][[[AT]]] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+// CHECK-NEXT: llvm.store %{{.*}}, [[P]] {alignment = 4 : i64} : f32, !llvm.ptr
+// CHECK: llvm.func internal @fill_all([[X:%.*]]: !llvm.ptr {llvm.align = 4 : i64}, [[BEGIN:%.*]]: i64, %{{.*}}: i64)
+// CHECK: llvm.call @fill([[X]], [[BEGIN]]) : (!llvm.ptr, i64) -> ()

@@ -12,14 +12,16 @@ func.func @main(%x: tensor<1x2x5x2xf32>) -> tensor<1x2x5x3xf32> {
   %y = nn.conv2d %x, %w, %b {min = 0.0 : f32} : tensor<1x2x5x2xf32>, tensor<3x1x1x2xf32>, tensor<3xf32> -> tensor<1x2x5x3xf32>
   func.return %y : tensor<1x2x5x3xf32>
 }
-// A product and a sum for each of four outputs, never fused; the clamp at the end.
-// CHECK: func.func private @nn_conv2d_0(%x: memref<1x20xf32>, %w: memref<8xf32>, %bias: memref<4xf32>, %y: memref<1x10x3xf32>, %begin: index, %end: index)
+// A product and a sum for each of the outputs, never fused; the clamp at the end.
+// CHECK: func.func private @nn_tile_times_block_0(%x: memref<?xf32>, %w: memref<?xf32>, %bias: memref<?xf32>, %y: memref<?xf32>, %x_at: index
 // CHECK: scf.for %k = {{.*}} iter_args
 // CHECK: vector.load %w
 // CHECK-COUNT-4: arith.mulf {{.*}} : vector<4xf32>
 // CHECK: scf.yield
 // CHECK: arith.maximumf
 // CHECK-NOT: fma
+// CHECK: func.func private @nn_conv2d_0(%x: memref<1x20xf32>, %w: memref<8xf32>, %bias: memref<4xf32>, %y: memref<1x10x3xf32>, %begin: index, %end: index)
+// CHECK: func.call @nn_tile_times_block_0
 
 // -----
 
@@ -30,12 +32,14 @@ func.func @main(%x: tensor<1x4x4x16xf32>) -> tensor<1x4x4x16xf32> {
   %y = nn.depthwise_conv2d %x, %w {padding = array<i64: 0, 0, 1, 1>} : tensor<1x4x4x16xf32>, tensor<1x1x3x16xf32> -> tensor<1x4x4x16xf32>
   func.return %y : tensor<1x4x4x16xf32>
 }
-// CHECK: func.func private @nn_depthwise_conv2d_0
-// CHECK: %ring = memref.alloca() {alignment = 64 : i64} : memref<1x96xf32>
-// CHECK: %totals = memref.alloca() {alignment = 64 : i64} : memref<4x16xf32>
+// CHECK: func.func private @prepared_band_0(%x: memref<?xf32>, %ring: memref<?xf32>, {{.*}}) attributes {qmlir.inner}
+// CHECK: vector.store %{{.*}}, %ring
+// CHECK: func.func private @nn_depthwise_conv2d_strips_0(%ring: memref<?xf32>, %totals: memref<?xf32>, %x: memref<?xf32>, {{.*}}) attributes {qmlir.inner}
 // CHECK: scf.for %item = {{.*}} iter_args
 // CHECK: scf.for %band
-// CHECK: vector.store %{{.*}}, %ring
+// CHECK: func.call @filled_run_0
+// CHECK: func.call @filled_run_0
+// CHECK: func.call @prepared_band_0
 // CHECK: scf.for %output = {{.*}} {
 // CHECK: scf.for %kw
 // CHECK: arith.mulf {{.*}} : vector<16xf32>
@@ -44,6 +48,10 @@ func.func @main(%x: tensor<1x4x4x16xf32>) -> tensor<1x4x4x16xf32> {
 // CHECK: scf.for %output
 // CHECK: vector.load %totals
 // CHECK: vector.store %{{.*}}, %y
+// CHECK: func.func private @nn_depthwise_conv2d_0
+// CHECK: %ring = memref.alloca() {alignment = 64 : i64} : memref<1x96xf32>
+// CHECK: %totals = memref.alloca() {alignment = 64 : i64} : memref<4x16xf32>
+// CHECK: func.call @nn_depthwise_conv2d_strips_0
 
 // -----
 

@@ -1,6 +1,6 @@
 // RUN: qmlir-opt --qint-to-loops --split-input-file %s | filecheck %s
 
-// A contraction and its requantization are one kernel; multipliers and shifts are data.
+// A contraction and its requantization are one kernel; multipliers, shifts and the zero point of the result are data.
 // CHECK-LABEL: func.func @main
 func.func @main(%x: tensor<1x4xi8>) -> tensor<1x3xi8> {
   // Two channels of 8 outputs side by side, zeros where there is no output.
@@ -8,6 +8,7 @@ func.func @main(%x: tensor<1x4xi8>) -> tensor<1x3xi8> {
   // CHECK: qmlir.constant_buffer <tensor<4xi32>, [100, 200, 300, 0]>
   // CHECK: qmlir.constant_buffer <tensor<4xi32>, [1073741824, 1073741825, 1073741826, 0]>
   // CHECK: qmlir.constant_buffer <tensor<4xi32>, [-4, -5, -6, 0]>
+  // CHECK: qmlir.constant_buffer <tensor<4xi32>, [5, 5, 5, 0]>
   // CHECK: memref.alloc() {alignment = 64 : i64} : memref<1x3xi8>
   // CHECK: func.call @qint_fully_connected_0
   // CHECK-NOT: qint.requantize
@@ -17,15 +18,22 @@ func.func @main(%x: tensor<1x4xi8>) -> tensor<1x3xi8> {
   %y = qint.requantize %acc {multiplier = array<i32: 1073741824, 1073741825, 1073741826>, shift = array<i32: -4, -5, -6>, contract = "single", zero_point = 5 : i32, min = -128 : i32, max = 127 : i32} : tensor<1x3xi32> -> tensor<1x3xi8>
   func.return %y : tensor<1x3xi8>
 }
-// CHECK: func.func private @qint_fully_connected_0(%x: memref<1x4xi8>, %w: memref<16xi8>, %bias: memref<4xi32>, %p0: memref<4xi32>, %p1: memref<4xi32>, %y: memref<1x1x3xi8>, %begin: index, %end: index) attributes {qmlir.parallel}
-// The zero point goes while the input is widened.
-// CHECK: %tile = memref.alloca() {alignment = 64 : i64} : memref<1x4xi16>
-// CHECK: arith.subi %{{.*}} : i16
-// CHECK: scf.for %k = {{.*}} iter_args
+// The input is copied by a function that layers share. The zero point goes while it is widened.
+// CHECK: func.func private @prepared_run_0(%x: memref<?xi8>, %to: memref<?xi16>, %k: index, %j: index, %n: index, %zero_point: index) attributes {qmlir.inner}
+// CHECK: arith.subi %{{.*}} : vector<16xi16>
+// The inner loops are another such function: the sizes are its arguments.
+// CHECK: func.func private @qint_tile_times_block_0(%x: memref<?xi16>, %w: memref<?xi8>, %bias: memref<?xi32>, %p0: memref<?xi32>, %p1: memref<?xi32>, %p2: memref<?xi32>, %y: memref<?xi8>, %x_at: index, {{.*}}) attributes {qmlir.inner}
+// CHECK-COUNT-3: vector.load %p
+// CHECK: scf.for %output
+// CHECK: scf.for %k = {{.*}} to %steps {{.*}} iter_args
 // CHECK: arith.extsi {{.*}} : vector<8xi8> to vector<8xi16>
 // CHECK: simd.dot_i16_pairs {{.*}} : vector<4xi32>, vector<8xi16>
 // CHECK: simd.mul_shift_round {{.*}} : vector<4xi32>
 // CHECK: arith.trunci {{.*}} : vector<4xi32> to vector<4xi8>
+// CHECK: func.func private @qint_fully_connected_0(%x: memref<1x4xi8>, %w: memref<16xi8>, %bias: memref<4xi32>, %p0: memref<4xi32>, %p1: memref<4xi32>, %p2: memref<4xi32>, %y: memref<1x1x3xi8>, %begin: index, %end: index) attributes {qmlir.parallel}
+// CHECK: %tile = memref.alloca() {alignment = 64 : i64} : memref<1x4xi16>
+// CHECK: func.call @prepared_run_0
+// CHECK: func.call @qint_tile_times_block_0
 
 // -----
 
@@ -39,7 +47,7 @@ func.func @main(%x: tensor<1x4xi8>) -> (tensor<1x3xi32>, tensor<1x3xi8>) {
   %y = qint.requantize %acc {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<1x3xi32> -> tensor<1x3xi8>
   func.return %acc, %y : tensor<1x3xi32>, tensor<1x3xi8>
 }
-// CHECK: func.func private @qint_fully_connected_0
+// CHECK: func.func private @qint_tile_times_block_0
 // CHECK-NOT: simd
 // CHECK: arith.muli {{.*}} : vector<4xi32>
 // CHECK: func.func private @qint_requantize_0
@@ -54,7 +62,7 @@ func.func @main(%x: tensor<1x4xi16>) -> tensor<1x2xi64> {
   %acc = qint.fully_connected %x, %w, %b : tensor<1x4xi16>, tensor<2x4xi8>, tensor<2xi64> -> tensor<1x2xi64>
   func.return %acc : tensor<1x2xi64>
 }
-// CHECK: func.func private @qint_fully_connected_0(%x: memref<1x4xi16>, %w: memref<16xi8>, %p0: memref<4xi64>, %y: memref<1x1x2xi64>
+// CHECK: func.func private @qint_tile_times_block_0(%x: memref<?xi16>, %w: memref<?xi8>, %p0: memref<?xi64>, %y: memref<?xi64>
 // CHECK: simd.dot_i16_pairs {{.*}} : vector<4xi32>, vector<8xi16>
 // CHECK: %[[WIDE:.*]] = arith.extsi {{.*}} : vector<4xi32> to vector<4xi64>
 // CHECK: arith.addi %[[WIDE]], {{.*}} : vector<4xi64>
@@ -69,10 +77,10 @@ func.func @main(%x: tensor<1x4xi16>, %y: tensor<1x4xi16>, %m: tensor<4x2xi16>) -
   %1 = qint.matmul %y, %m : tensor<1x4xi16>, tensor<4x2xi16> -> tensor<1x2xi64>
   func.return %0, %1 : tensor<1x2xi64>, tensor<1x2xi64>
 }
-// CHECK: func.func private @qint_fully_connected_0
+// CHECK: func.func private @qint_tile_times_block_0
 // CHECK: simd.dot_i16_pairs {{.*}} : vector<4xi32>, vector<8xi16>
 // CHECK-NEXT: arith.extsi {{.*}} : vector<4xi32> to vector<4xi64>
-// CHECK: func.func private @qint_matmul_0
+// CHECK: func.func private @qint_tile_times_block_1
 // CHECK-NOT: simd
 // CHECK: arith.muli {{.*}} : vector<4xi64>
 
@@ -93,19 +101,23 @@ func.func @main(%x: tensor<1x4x1x4xi8>) -> tensor<1x4x1x4xi8> {
   %y = qint.requantize %acc {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", zero_point = 5 : i32, min = -128 : i32, max = 127 : i32} : tensor<1x4x1x4xi32> -> tensor<1x4x1x4xi8>
   func.return %y : tensor<1x4x1x4xi8>
 }
-// CHECK: func.func private @qint_depthwise_conv2d_0(%x: memref<4x1x4xi8>, %w: memref<4x1x8xi8>, %bias: memref<4xi32>, %p0: memref<4xi32>, %p1: memref<4xi32>, %y: memref<4x1x4xi8>, %begin: index, %end: index) attributes {qmlir.parallel}
-// CHECK: %ring = memref.alloca() {alignment = 64 : i64} : memref<2x8xi16>
-// CHECK: scf.for %item = {{.*}} iter_args
-// CHECK: scf.for %band
+// CHECK: func.func private @prepared_band_0(%x: memref<?xi8>, %ring: memref<?xi16>, {{.*}}, %line0: index, %line1: index, %outside: index, %inside0: index, %inside1: index) attributes {qmlir.inner}
 // CHECK: scf.if
 // CHECK: %[[PAIRS:.*]] = vector.shuffle {{.*}} [0, 4, 1, 5, 2, 6, 3, 7] : vector<4xi8>, vector<4xi8>
 // CHECK-NEXT: arith.extsi %[[PAIRS]] : vector<8xi8> to vector<8xi16>
 // CHECK: } else {
 // CHECK: arith.andi {{.*}} : vector<8xi16>
 // CHECK: arith.ori {{.*}} : vector<8xi16>
+// CHECK: func.func private @qint_depthwise_conv2d_strips_0(%ring: memref<?xi16>, %totals: memref<?xi32>, %x: memref<?xi8>, {{.*}}) attributes {qmlir.inner}
+// CHECK: scf.for %item = {{.*}} iter_args
+// CHECK: scf.for %band
+// CHECK: func.call @prepared_band_0
 // CHECK: scf.for %kh = {{.*}} iter_args
 // CHECK: simd.dot_i16_pairs {{.*}} : vector<4xi32>, vector<8xi16>
 // CHECK: simd.mul_shift_round {{.*}} : vector<4xi32>
+// CHECK: func.func private @qint_depthwise_conv2d_0(%x: memref<4x1x4xi8>, %w: memref<4x1x8xi8>, %bias: memref<4xi32>, %p0: memref<4xi32>, %p1: memref<4xi32>, %p2: memref<4xi32>, %y: memref<4x1x4xi8>, %begin: index, %end: index) attributes {qmlir.parallel}
+// CHECK: %ring = memref.alloca() {alignment = 64 : i64} : memref<2x8xi16>
+// CHECK: func.call @qint_depthwise_conv2d_strips_0
 
 // -----
 
@@ -121,9 +133,9 @@ func.func @main(%x: tensor<1x4x1x4xi8>, %y: tensor<1x4x1x4xi16>, %z: tensor<1x4x
   func.return %0, %1, %2 : tensor<1x2x1x4xi32>, tensor<1x2x1x4xi64>, tensor<1x2x1x3xi32>
 }
 // CHECK-NOT: simd
-// CHECK: memref<3x4xi32>
 // CHECK: arith.muli {{.*}} : vector<4xi32>
-// CHECK: memref<3x4xi16>
+// CHECK: memref<3x4xi32>
 // CHECK: arith.muli {{.*}} : vector<4xi64>
-// CHECK: memref<3x3xi16>
+// CHECK: memref<3x4xi16>
 // CHECK: arith.muli {{.*}} : i32
+// CHECK: memref<3x3xi16>

@@ -6,7 +6,7 @@ the weights of one block, for a few neighbouring outputs:
 
     for a tile of an output row                          see packing.py; or straight from the input if that is dense
       for each block of output channels
-        for a few outputs p of the tile
+        for a few outputs p of the tile                  from here on: a function that layers share, `TileTimesBlock`
           acc[p] = start                                 vectors of output channels, in registers
           for kh, kw, c:  acc[p] = step(acc[p], x[p, kh, kw, c], w[kh, kw, c])
           y[p] = finish(acc[p])
@@ -14,16 +14,18 @@ the weights of one block, for a few neighbouring outputs:
 The order of kh, kw, c is that of the reference. An exact arithmetic may take several c in one step.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, FinishedKernel, MainLowering, memref_shape
+from qmlir.codegen.code import Buffer, Code, Microkernel
+from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, Finished, FinishedKernel, MainLowering, memref_shape
 from qmlir.codegen.kernels.packing import (
+    Rows,
     Tile,
     Window,
     choose_lanes,
@@ -72,6 +74,175 @@ class Broadcast:
         for divisor, modulus, stride in self.digits:
             total = total + (batch // divisor) % modulus * stride
         return total
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one call of `TileTimesBlock` computes; places and distances are numbers of elements.
+
+    x                 the first element that output 0 reads
+    rows, row         rows of the window, and their distance
+    runs, run         runs of consecutive elements in a row of the window, and the distance of their beginnings
+    steps             steps that a run takes
+    w                 steps whose weights lie before those of the block
+    block             the block of output channels, for bias and parameters
+    y, apart          the first element of output 0, and the distance between outputs
+    outputs           the number of outputs
+    valid             lanes of the block that are output channels; the others are not stored
+    strides           1, 3, 5, … times the distance between the windows of outputs, up to the number of outputs that are
+                      computed together: an address adds one of these to a place, as it is or doubled a few times
+    """
+
+    x: Value
+    rows: Value
+    row: Value
+    runs: Value
+    run: Value
+    steps: Value
+    w: Value
+    block: Value
+    y: Value
+    apart: Value
+    outputs: Value
+    valid: Value
+    strides: Sequence[Value]
+
+    NAMES: ClassVar[Sequence[str]] = (
+        "x_at",
+        "rows",
+        "row",
+        "runs",
+        "run",
+        "steps",
+        "w_at",
+        "block",
+        "y_at",
+        "apart",
+        "outputs",
+        "valid",
+    )
+    """Name hints of the numbers before the strides."""
+
+    @staticmethod
+    def of(numbers: Sequence[Value]) -> "Job":
+        """The job of a call's numbers."""
+        single = len(Job.NAMES)
+        return Job(*numbers[:single], strides=numbers[single:])
+
+    @property
+    def numbers(self) -> Sequence[Value]:
+        """All numbers, in the order of the fields."""
+        *single, strides = (getattr(self, field.name) for field in fields(self))
+        return [*single, *strides]
+
+    def window(self, output: int) -> Value | int:
+        """The distance of an output's window from that of the first of the outputs that are computed together."""
+        if output == 0:
+            return 0
+        power = output & -output
+        return self.strides[output // power // 2] * power
+
+
+@dataclass(frozen=True)
+class TileTimesBlock(Finished, Microkernel):
+    """The outputs of a tile for one block of output channels; a `Job` says where they are.
+
+    Buffers: see `Contraction`; each is a row of elements.
+
+    together   outputs computed at a time: they share each load of weights, and their accumulators stay in registers
+    rest       outputs computed at a time of those that `together` leaves over; 0 if it leaves none
+    rows,
+    runs       whether windows have several rows, and rows several runs
+    partial    whether some block has lanes that are no output channels
+    """
+
+    name: str
+    lanes: int
+    arithmetic: Arithmetic
+    epilogue: Epilogue
+    has_bias: bool
+    together: int
+    rest: int
+    rows: bool
+    runs: bool
+    partial: bool
+
+    @property
+    def arguments(self) -> Sequence[str]:
+        return [*self.buffers, *Job.NAMES, *(f"stride{i}" for i in range(1, max(self.together, 2), 2))]
+
+    def write(self, code: Code, buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
+        job = Job.of(numbers)
+        *_, parameters, y = self.roles(buffers)
+        # Loaded before all loops, so that what the epilogue computes from them alone is computed once.
+        own = [p.load(job.block * self.lanes, lanes=self.lanes) for p in parameters]
+        store = self._store_valid(code, y, job.valid) if self.partial else y.store
+
+        def finish(accumulator: Value, at: Value) -> None:
+            store(self.epilogue.finish(accumulator, own), at)
+
+        most = job.outputs - job.outputs % self.together if self.rest else job.outputs
+        with code.loop(0, most, self.together, name="output") as output:
+            self.write_outputs(code, buffers, job, output, self.together, finish)
+        if self.rest:
+            with code.loop(most, job.outputs, self.rest, name="output") as output:
+                self.write_outputs(code, buffers, job, output, self.rest, finish)
+
+    def _store_valid(self, code: Code, y: Buffer, valid: Value) -> Callable[[Value, Value], None]:
+        """A function that stores the first `valid` lanes of a vector."""
+        spill = code.stack((self.lanes,), y.element, "spill")
+
+        def store(value: Value, at: Value) -> None:
+            def some() -> None:
+                spill.store(value, 0)
+                with code.loop(0, valid) as lane:
+                    y.store(spill.load(lane), at + lane)
+
+            code.branch(valid < self.lanes, some, lambda: y.store(value, at))
+
+        return store
+
+    def write_outputs(
+        self,
+        code: Code,
+        buffers: Sequence[Buffer],
+        job: Job,
+        output: Value,
+        together: int,
+        finish: Callable[[Value, Value], None],
+    ) -> None:
+        """Writes `together` neighbouring outputs, from `output` on; `finish` finishes and stores accumulators."""
+        x, w, bias, *_ = self.roles(buffers)
+        start = self.arithmetic.start(code, bias, job.block, self.lanes)
+        sums = self.accumulate(code, x, w, job, output, [start] * together)
+        first = job.y + output * job.apart
+        for p, accumulator in enumerate(sums):
+            finish(accumulator, first + job.apart * p)
+
+    def accumulate(
+        self, code: Code, x: Buffer, w: Buffer, job: Job, output: Value, start: Sequence[Value]
+    ) -> list[Value]:
+        """Sums the products over kh, kw and c, from the accumulators `start` of neighbouring outputs."""
+        arithmetic, one = self.arithmetic, code.index(1)
+        first = job.x + output * job.strides[0]
+
+        def over_rows(i: Value, sums: list[Value]) -> Sequence[Value]:
+            row = first + i * job.row
+
+            def over_runs(j: Value, sums: list[Value]) -> Sequence[Value]:
+                left = row + j * job.run
+                before = job.w + (i * job.runs + j) * job.steps
+
+                def over_run(k: Value, sums: list[Value]) -> Sequence[Value]:
+                    weights = arithmetic.weights(w, before + k, self.lanes)
+                    at = left + k * arithmetic.group
+                    return [arithmetic.step(acc, x, at + job.window(p), weights) for p, acc in enumerate(sums)]
+
+                return code.fold(0, job.steps, sums, over_run, "k")
+
+            return code.fold(0, job.runs if self.runs else one, sums, over_runs, "kw")
+
+        return code.fold(0, job.rows if self.rows else one, start, over_rows, "kh")
 
 
 @dataclass(frozen=True)
@@ -152,16 +323,43 @@ class Contraction(FinishedKernel):
             with code.loop(0, self.blocks, name="block") as block:
                 body.write_block(block)
 
+    @property
+    def inner(self) -> TileTimesBlock:
+        """The function that computes a tile's outputs for a block."""
+        sizes = {self.per_tile % self.together, self.window.output[1] % self.per_tile % self.together} - {0}
+        return TileTimesBlock(
+            f"{self.name.split('_')[0]}_tile_times_block",
+            self.lanes,
+            self.arithmetic.prepared,
+            self.epilogue,
+            self.has_bias,
+            self.together,
+            sizes.pop() if len(sizes) == 1 else min(1, len(sizes)),
+            self.window.extent[0] > 1,
+            self.runs > 1,
+            self.outputs // self.groups % self.lanes != 0,
+        )
+
+    @property
+    def run(self) -> int:
+        """The elements of a run: neighbouring taps are neighbours in memory, unless something lies between them."""
+        together = self.window.dilations[1] == 1 and self.groups == 1
+        return self.channels // self.groups * (self.window.extent[1] if together else 1)
+
+    @property
+    def runs(self) -> int:
+        """The number of runs that a row of the window takes."""
+        return self.window.extent[1] * self.channels // self.groups // self.run
+
 
 class _Body:
     """Writes the body of one kernel; holds its buffers and the position of the current tile."""
 
     def __init__(self, kernel: Contraction, code: Code, buffers: Sequence[Buffer]):
         self.kernel, self.code = kernel, code
-        self.x, self.w, self.bias, self.parameters, self.y = kernel.roles(buffers)
+        x, *rest = buffers
         self.memory = kernel.tile.allocate(code) if kernel.tile else None
-        full = kernel.outputs // kernel.groups % kernel.lanes == 0
-        self.spill = None if full else code.stack((kernel.lanes,), self.y.element, "spill")
+        self.x, self.source, self.others = x, self.memory or x, rest
 
     def open_tile(self, item: Value) -> None:
         """Computes the position of tile `item`, and copies its input if the kernel has a tile buffer."""
@@ -171,100 +369,49 @@ class _Body:
         batch, row = line // rows, line % rows
         if window.batch == 1:
             batch, row = code.index(0), line
-        self.line = line  # the row of y
-        self.first = part * kernel.per_tile
-        self.count = (window.output[1] - self.first).minimum(kernel.per_tile)
+        first = part * kernel.per_tile
+        self.count = (window.output[1] - first).minimum(kernel.per_tile)
+        self.y = (line * window.output[1] + first) * kernel.outputs
         image = kernel.x_batch.apply(code, batch) if kernel.x_batch else batch
         self.weights_from = kernel.w_batch.apply(code, batch) * kernel.blocks if kernel.w_batch else code.index(0)
-        self.base = (image * window.height + row * window.strides[0], code.index(0))  # row and column of x, if no tile
         if kernel.tile and self.memory:
-            self.base = (code.index(0), code.index(0))
-            copy = copy_pixels(code, self.x, kernel.tile, self.memory, kernel.arithmetic.prepare)
-            kernel.tile.fill(code, self.memory, image, row, self.first, copy)
+            self.first = code.index(0)
+            copy = copy_pixels(code, self.x, kernel.tile, Rows(self.memory), kernel.arithmetic)
+            kernel.tile.fill(code, Rows(self.memory), image, row, first, copy)
+        else:
+            line = image * window.height + row * window.strides[0]
+            self.first = line * self.x.shape[1] + first * (window.strides[1] * kernel.channels)
 
     def write_block(self, block: Value) -> None:
         """Writes all outputs of the tile for one block of output channels."""
-        kernel, code, count = self.kernel, self.code, self.count
-        most = count - count % kernel.together
-        with code.loop(0, most, kernel.together, name="output") as output:
-            self.write_outputs(block, output, kernel.together)
-        left = {size % kernel.together for size in (kernel.per_tile, kernel.window.output[1] % kernel.per_tile)} - {0}
-        if left:  # of whole tiles, and of the last tile of a row
-            step = left.pop() if len(left) == 1 else 1
-            with code.loop(most, count, step, name="output") as output:
-                self.write_outputs(block, output, step)
-
-    def write_outputs(self, block: Value, output: Value, together: int) -> None:
-        """Writes `together` neighbouring outputs, from `output` on, for one block of output channels."""
-        kernel, code, arithmetic = self.kernel, self.code, self.kernel.arithmetic
-        lanes = kernel.lanes
-        start = arithmetic.start(code, self.bias, block, lanes)
-        sums = self.accumulate(block, output, [start] * together)
-        parameters = [p.load(block * lanes, lanes=lanes) for p in self.parameters]
-        for p, accumulator in enumerate(sums):
-            y = kernel.epilogue.finish(accumulator, parameters)
-            self.store(y, self.first + output + p, block)
-
-    def accumulate(self, block: Value, output: Value, start: Sequence[Value]) -> list[Value]:
-        """Sums the products over kh, kw and c, from the accumulators `start` of neighbouring outputs."""
-        kernel, code, arithmetic, window = self.kernel, self.code, self.kernel.arithmetic, self.kernel.window
-        source = self.memory or self.x
-        rows, columns = window.extent
-        run, taps = kernel.channels // kernel.groups, columns
-        if window.dilations[1] == 1 and kernel.groups == 1:  # neighbouring taps are neighbours in memory
-            run, taps = run * columns, 1
-        steps = run // arithmetic.group
-        stride = window.strides[1] * kernel.channels  # between the windows of neighbouring outputs
+        kernel, code, window = self.kernel, self.code, self.kernel.window
+        x, channel, lanes = self.first, block * kernel.lanes, kernel.lanes
+        per_group = kernel.outputs // kernel.groups
+        part = block
+        if kernel.groups > 1:
+            group, part = block // kernel.group_blocks, block % kernel.group_blocks
+            x = x + group * (kernel.channels // kernel.groups)
+            channel = group * per_group + part * lanes
+        valid = code.index(lanes) if per_group % lanes == 0 else (per_group - part * lanes).minimum(lanes)
         # Rows of the window are consecutive in a tile, and a dilation apart in the input.
-        row_step = 1 if kernel.tile else window.dilations[0]
-        first = self.base[1] + (output if kernel.tile else self.first + output) * stride
-        if kernel.groups > 1:
-            first = first + block // kernel.group_blocks * run
-        weights = (self.weights_from + block) * kernel.steps
-
-        def over_rows(i: Value, sums: list[Value]) -> Sequence[Value]:
-            row = self.base[0] + i * row_step
-
-            def over_taps(j: Value, sums: list[Value]) -> Sequence[Value]:
-                left = first + j * (window.dilations[1] * kernel.channels)
-                before = weights + (i * taps + j) * steps
-
-                def over_run(k: Value, sums: list[Value]) -> Sequence[Value]:
-                    w = arithmetic.weights(self.w, before + k, kernel.lanes)
-                    at = left + k * arithmetic.group
-                    return [arithmetic.step(acc, source, (row, at + p * stride), w) for p, acc in enumerate(sums)]
-
-                return code.fold(0, steps, sums, over_run, "k")
-
-            return code.fold(0, taps, sums, over_taps, "kw")
-
-        return code.fold(0, rows, start, over_rows, "kh")
-
-    def store(self, value: Value, output: Value, block: Value) -> None:
-        """Stores the lanes of a block that are real output channels; the padded lanes are dropped."""
-        kernel, code, lanes = self.kernel, self.code, self.kernel.lanes
-        part_of_group = block % kernel.group_blocks
-        channel = block * lanes
-        if kernel.groups > 1:
-            channel = block // kernel.group_blocks * (kernel.outputs // kernel.groups) + part_of_group * lanes
-
-        def whole() -> None:
-            self.y.store(value, self.line, output, channel)
-
-        if self.spill is None:
-            whole()
-            return
-        spill, rest = self.spill, kernel.outputs // kernel.groups % lanes
-
-        def part() -> None:
-            spill.store(value, 0)
-            with code.loop(0, rest) as j:
-                self.y.store(spill.load(j), self.line, output, channel + j)
-
-        if kernel.group_blocks == 1:
-            part()
-        else:
-            code.branch((part_of_group if kernel.groups > 1 else block) < kernel.group_blocks - 1, whole, part)
+        row = self.source.shape[1] * (1 if kernel.tile else window.dilations[0])
+        stride = window.strides[1] * kernel.channels
+        job = Job(
+            x=x,
+            rows=code.index(window.extent[0]),
+            row=code.index(row),
+            runs=code.index(kernel.runs),
+            run=code.index(window.dilations[1] * kernel.channels),
+            steps=code.index(kernel.run // kernel.arithmetic.group),
+            w=(self.weights_from + block) * kernel.steps,
+            block=block,
+            y=self.y + channel,
+            apart=code.index(kernel.outputs),
+            outputs=self.count,
+            valid=valid,
+            strides=[code.index(i * stride) for i in range(1, max(kernel.together, 2), 2)],
+        )
+        code.call(kernel.inner, [self.source, *self.others], job.numbers)
 
 
 @dataclass(frozen=True)

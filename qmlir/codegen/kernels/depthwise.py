@@ -11,6 +11,8 @@ The next output row overwrites the oldest rows of the ring only, so that each in
           total[p] = start;  for kh, kw:  total[p] = total[p] + ring[kh, p + kw, channels] · w[kh, kw, channels]
         for each output p of the strip:  y[p] = finish(total[p])
 
+All of that is a function whose sizes are arguments, `DepthwiseStrips`, so that layers of one kind share it.
+
 The totals of a row go through memory, so that the loop of sums keeps accumulators in registers, and the loop of
 `finish` its parameters.
 
@@ -21,15 +23,15 @@ of bands, each of which holds two rows, interleaved: the two elements of a chann
 import abc
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, i16, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import STACK_LIMIT, Array, Epilogue, FinishedKernel, MainLowering
-from qmlir.codegen.kernels.packing import Window
+from qmlir.codegen.code import Buffer, Code, Microkernel
+from qmlir.codegen.kernel import STACK_LIMIT, Array, Epilogue, Finished, FinishedKernel, MainLowering
+from qmlir.codegen.kernels.packing import FilledRun, Window
 from qmlir.codegen.value import Value
 from qmlir.ir.types import is_integer
 
@@ -64,6 +66,11 @@ class TapArithmetic(abc.ABC):
     sums: Attribute
     outside: int
 
+    @property
+    def prepared(self) -> "TapArithmetic":
+        """The arithmetic without `outside`: what differs in that number only is equal."""
+        return self
+
     @abc.abstractmethod
     def prepare(self, x: Value) -> Value:
         """Converts input elements to the form that the ring holds."""
@@ -96,60 +103,67 @@ class TapArithmetic(abc.ABC):
 
 @dataclass(frozen=True)
 class Bands:
-    """How the rows of a window's input are grouped. Bands are numbered down an image, from its top padding on."""
+    """How the rows of a window's input are grouped. Bands are numbered down an image, from its top padding on.
 
-    window: Window
+    extent, stride, dilation, origin   those of the window's rows (see `Window`)
+    """
+
+    extent: int
+    stride: int
+    dilation: int
+    origin: int
     group: int
+
+    @staticmethod
+    def of(window: Window, group: int) -> "Bands":
+        """The bands of a window's rows."""
+        return Bands(window.extent[0], window.strides[0], window.dilations[0], window.origin[0], group)
 
     @property
     def shared(self) -> bool:
         """Whether output rows share bands."""
-        return self.window.dilations[0] == 1
+        return self.dilation == 1
 
     @property
     def phases(self) -> int:
         """The number of places in a band at which a window may begin."""
-        return self.group if self.shared and self.window.strides[0] % self.group else 1
+        return self.group if self.shared and self.stride % self.group else 1
 
     @property
     def count(self) -> int:
         """The number of bands that an output row reads."""
-        return -(-(self.phases - 1 + self.window.extent[0]) // self.group)
+        return -(-(self.phases - 1 + self.extent) // self.group)
 
-    @property
-    def per_image(self) -> int:
-        """The number of bands of an image."""
-        last = self.window.output[0] - 1
-        return (last * self.window.strides[0] // self.group if self.shared else last * self.count) + self.count
+    def per_image(self, rows: int) -> int:
+        """The number of bands of an image with so many output rows."""
+        last = rows - 1
+        return (last * self.stride // self.group if self.shared else last * self.count) + self.count
 
-    @property
-    def leaves(self) -> bool:
-        """Whether some band has a row outside the image."""
-        window = self.window
+    def leave(self, rows: int, height: int) -> bool:
+        """Whether some band has a row outside the image, which has `height` rows and so many output rows."""
         if self.shared:
-            bottom = self.per_image * self.group - 1
+            bottom = self.per_image(rows) * self.group - 1
         else:
             steps = self.count * self.group - 1
-            bottom = (window.output[0] - 1) * window.strides[0] + steps * window.dilations[0]
-        return window.origin[0] > 0 or bottom - window.origin[0] >= window.height
+            bottom = (rows - 1) * self.stride + steps * self.dilation
+        return self.origin > 0 or bottom - self.origin >= height
 
     def first(self, row: Value) -> Value:
         """The first of the bands that an output row reads."""
-        return row * self.window.strides[0] // self.group if self.shared else row * self.count
+        return row * self.stride // self.group if self.shared else row * self.count
 
     def phase(self, row: Value) -> Value:
         """The place in its first band at which the window of an output row begins."""
-        return row * self.window.strides[0] % self.phases
+        return row * self.stride % self.phases
 
     def rows(self, band: Value) -> list[Value]:
         """The rows of a band, counted in the image; some may lie outside."""
-        window = self.window
         if self.shared:
             rows = [band * self.group + i for i in range(self.group)]
         else:
-            top, step = band // self.count * window.strides[0], band % self.count * self.group
-            rows = [top + (step + i) * window.dilations[0] for i in range(self.group)]
-        return [row - window.origin[0] for row in rows]
+            top, step = band // self.count * self.stride, band % self.count * self.group
+            rows = [top + (step + i) * self.dilation for i in range(self.group)]
+        return [row - self.origin for row in rows]
 
     def pack(self, weights: Array) -> Array:
         """Packs weights [KH, KW, O] to [phases · count, KW, O · group]."""
@@ -182,10 +196,48 @@ class Strip:
 
 
 @contextmanager
-def _covering(code: Code, size: int, step: int, name: str) -> Generator[Value]:
+def _covering(code: Code, size: Value, step: int, name: str) -> Generator[Value]:
     """Opens a loop over ranges of `step` that cover [0, size); the last range may overlap the range before."""
     with code.loop(0, size, step, name) as i:
-        yield i if size % step == 0 else i.minimum(size - step)
+        yield i if step == 1 else i.minimum(size - step)
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of one depthwise convolution, and the items that one call computes.
+
+    height, width, channels   the size of an image of x, [N, H, W, C]
+    images                    N
+    rows, columns, outputs    the size of an image of y, [N, OH, OW, O]
+    strip_outputs,
+    strip_channels            the size of a strip
+    chunks                    strips beside each other in the channels
+    bands                     the bands of an image
+    slot                      elements of a band in the ring
+    outside                   the number in the ring at positions outside the image
+    begin, end                the items
+    """
+
+    height: Value
+    width: Value
+    channels: Value
+    images: Value
+    rows: Value
+    columns: Value
+    outputs: Value
+    strip_outputs: Value
+    strip_channels: Value
+    chunks: Value
+    bands: Value
+    slot: Value
+    outside: Value
+    begin: Value
+    end: Value
+
+    @property
+    def numbers(self) -> Sequence[Value]:
+        """All numbers, in the order of the fields."""
+        return [getattr(self, field.name) for field in fields(self)]
 
 
 @dataclass(frozen=True)
@@ -202,6 +254,230 @@ class _Place:
 
 
 @dataclass(frozen=True)
+class DepthwiseStrips(Finished, Microkernel):
+    """Items of a depthwise convolution whose sizes are arguments, `Sizes`.
+
+    Buffers: the ring [bands of a window, slot], totals [strip's outputs, lanes], and those of `Depthwise`.
+
+    columns   the extent, stride, dilation and origin of the window's columns
+    leaves    whether some row of a window lies outside the image
+    padded    whether some column of a window does
+    dense     whether each input channel has one output channel
+    """
+
+    name: str
+    bands: Bands
+    columns: tuple[int, int, int, int]
+    leaves: bool
+    padded: bool
+    dense: bool
+    block: int
+    lanes: int | None
+    arithmetic: TapArithmetic
+    epilogue: Epilogue
+    has_bias: bool
+
+    @property
+    def arguments(self) -> Sequence[str]:
+        return ["ring", "totals", *self.buffers, *(field.name for field in fields(Sizes))]
+
+    def write(self, code: Code, buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
+        ring, totals, *others = buffers
+        _, _, bias, parameters, y = self.roles(others)
+        sizes, bands, lanes = Sizes(*numbers), self.bands, self.lanes
+        items = sizes.images * sizes.rows  # of a strip
+
+        def item(i: Value, carried: list[Value]) -> Sequence[Value]:
+            number, line = i // items, i % items
+            image, row = line // sizes.rows, line % sizes.rows
+            channel = (number % sizes.chunks * sizes.strip_channels).minimum(sizes.outputs - sizes.strip_channels)
+            column = (number // sizes.chunks * sizes.strip_outputs).minimum(sizes.columns - sizes.strip_outputs)
+            place = _Place(image, row, column, channel)
+            first = bands.first(row)
+            # Bands of all strips and images, in the order of the items: `at` is the number of this row's first band.
+            at = (number * sizes.images + image) * sizes.bands + first
+            with code.loop(carried[0].maximum(at), at + bands.count, name="band") as band:
+                self._prepare(code, others[0], ring, band % bands.count, band - at + first, place, sizes)
+            with _covering(code, sizes.strip_channels, lanes or 1, "channel") as c:
+                start = self.arithmetic.start(code, bias, channel + c, lanes)
+                self._sum(code, ring, others[1], start, at % bands.count, place, c, totals, sizes)
+                own = [p.load(channel + c, lanes=lanes) for p in parameters]
+                to = (line * sizes.columns + column) * sizes.outputs + (channel + c)
+                with code.loop(0, sizes.strip_outputs, name="output") as output:
+                    result = self.epilogue.finish(totals.load(output * (lanes or 1), lanes=lanes), own)
+                    y.store(result, to + output * sizes.outputs)
+            return [at + bands.count]
+
+        code.fold(sizes.begin, sizes.end, [code.index(0)], item, "item")
+
+    def _sum(
+        self,
+        code: Code,
+        ring: Buffer,
+        w: Buffer,
+        start: Value,
+        slot: Value,
+        at: _Place,
+        c: Value,
+        totals: Buffer,
+        sizes: Sizes,
+    ) -> None:
+        """Writes the sums of a row of outputs to `totals`, for the strip's channels from c on.
+
+        `slot` is the place in the ring of the first band that the row reads.
+        """
+        bands, arithmetic, lanes = self.bands, self.arithmetic, self.lanes
+        extent, stride, dilation, _ = self.columns
+        wide = None if lanes is None else lanes * bands.group
+        phase = bands.phase(at.row) * bands.count
+        column, tap = sizes.strip_channels * bands.group, sizes.outputs * bands.group  # elements of each
+        weights = phase * extent * tap + (at.channel + c) * bands.group
+        with _covering(code, sizes.strip_outputs, self.block, "output") as output:
+            data = output * stride * column + c * bands.group
+
+            def over_bands(b: Value, sums: list[Value]) -> Sequence[Value]:
+                place = slot + b
+                if bands.count > 1:
+                    place = (place >= bands.count).choose(place - bands.count, place)
+                left = place * sizes.slot + data
+
+                def over_columns(j: Value, sums: list[Value]) -> Sequence[Value]:
+                    taps = arithmetic.weights(w.load(weights + (b * extent + j) * tap, lanes=wide))
+                    x = left + j * dilation * column
+
+                    def add(p: int, total: Value) -> Value:
+                        return arithmetic.multiply_add(total, ring.load(x + column * (p * stride), lanes=wide), taps)
+
+                    return [add(p, total) for p, total in enumerate(sums)]
+
+                return code.fold(0, extent, sums, over_columns, "kw")
+
+            for p, total in enumerate(code.fold(0, bands.count, [start] * self.block, over_bands, "kh")):
+                totals.store(total, (output + p) * (lanes or 1))
+
+    def _prepare(self, code: Code, x: Buffer, ring: Buffer, slot: Value, band: Value, at: _Place, sizes: Sizes) -> None:
+        """Writes a band of the image to a slot of the ring."""
+        _, stride, _, origin = self.columns
+        size, group = sizes.strip_channels * self.bands.group, self.bands.group
+        columns = sizes.slot // size
+        to = slot * sizes.slot
+        left = at.column * stride - origin  # the input column of the ring's column 0
+        low, high = code.index(0), columns
+        if self.padded:
+            low = (0 - left).maximum(0).minimum(columns)
+            high = (sizes.width - left).minimum(columns).maximum(0)
+        rows, inside = self.bands.rows(band), list[Value]()
+        if self.leaves:
+            inside = [row.below(sizes.height) for row in rows]
+            rows = [within.choose(row, code.index(0)) for within, row in zip(inside, rows, strict=True)]
+            if group == 1:  # a row outside the image has no columns inside
+                low, high = (inside[0].choose(bound, columns) for bound in (low, high))
+        if self.padded or inside:
+            code.call(FilledRun(), [ring], [to, low * size, sizes.outside])
+            code.call(FilledRun(), [ring], [to + high * size, (columns - high) * size, sizes.outside])
+        column = (left + low) * sizes.channels + (at.channel if self.dense else code.index(0))
+        lines = [(at.image * sizes.height + row) * sizes.width * sizes.channels + column for row in rows]
+        function = PreparedBand(self.arithmetic.prepared, self.lanes, self.dense, bool(inside) and group == 2)
+        ones = [within.choose(code.index(1), code.index(0)) for within in inside]
+        numbers = [
+            to + low * size,
+            high - low,
+            sizes.channels,
+            sizes.strip_channels,
+            *([] if self.dense else [at.channel, sizes.outputs // sizes.channels]),
+            *lines,
+            *([sizes.outside, *ones] if function.leaves else []),
+        ]
+        code.call(function, [x, ring], numbers)
+
+
+@dataclass(frozen=True)
+class PreparedBand(Microkernel):
+    """ring[to + t, c, i] = prepare(x[lines[i] + t, c]) for the columns t of a band, the channels c, and its rows i.
+
+    dense    whether each input channel has one output channel; otherwise `multiplier` have the same input channel, and
+             `lines` are the places of the input's channel 0, of which `first` is the first output channel
+    leaves   whether a row may lie outside the image: it is replaced by the number `outside` unless `inside` is 1
+    """
+
+    arithmetic: TapArithmetic
+    lanes: int | None
+    dense: bool
+    leaves: bool
+
+    @property
+    def symbol(self) -> str:
+        return "prepared_band"
+
+    @property
+    def arguments(self) -> Sequence[str]:
+        group = range(self.arithmetic.group)
+        multiple = [] if self.dense else ["first", "multiplier"]
+        leaving = ["outside", *(f"inside{i}" for i in group)] if self.leaves else []
+        return ["x", "ring", "to", "columns", "channels", "size", *multiple, *(f"line{i}" for i in group), *leaving]
+
+    def write(self, code: Code, buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
+        x, ring = buffers
+        to, columns, channels, size, *rest = numbers
+        group = self.arithmetic.group
+        first, multiplier = (rest.pop(0), rest.pop(0)) if not self.dense else (code.index(0), code.index(1))
+        lines, leaving = rest[:group], rest[group:]
+
+        def copy(outside: Value | None, inside: Sequence[Value]) -> None:
+            replace = None if outside is None or self.lanes is None else _replacement(code, outside, inside)
+            with code.loop(0, columns, name="column") as t:
+                if self.lanes is not None and self.dense:
+                    with _covering(code, size, self.lanes, "channel") as c:
+                        data = [x.load(line + t * channels + c, lanes=self.lanes) for line in lines]
+                        self._store(ring, to + (t * size + c) * group, data, replace)
+                else:
+                    with code.loop(0, size, name="channel") as c:
+                        source = t * channels + (first + c) // multiplier
+                        for i, line in enumerate(lines):
+                            value = self.arithmetic.prepare(x.load(line + source))
+                            if outside is not None:
+                                value = inside[i].choose(value, outside.to(self.arithmetic.element))
+                            ring.store(value, to + (t * size + c) * group + i)
+
+        if leaving:
+            outside, *ones = leaving
+            inside = [one.equals(1) for one in ones]
+            code.branch(inside[0] & inside[1], lambda: copy(None, ()), lambda: copy(outside, inside))
+        else:
+            copy(None, ())
+
+    def _store(self, ring: Buffer, place: Value, data: list[Value], replace: "_Replace | None") -> None:
+        """Stores a vector of channels of the rows of a band."""
+        if len(data) == 1:
+            ring.store(self.arithmetic.prepare(data[0]), place)
+            return
+        assert self.lanes is not None
+        part = min(8, self.lanes)  # a register of AVX2 holds 8 pairs
+        for first in range(0, self.lanes, part):
+            pairs = self.arithmetic.prepare(data[0].interleave(data[1], first, part))
+            ring.store(pairs if replace is None else replace(pairs), place + 2 * first)
+
+
+_Replace = Callable[[Value], Value]
+
+
+def _replacement(code: Code, number: Value, inside: Sequence[Value]) -> _Replace:
+    """What replaces the rows of a band outside the image by a number, in a vector of pairs of i16."""
+    outside, none = number.to(i32), code.constant(0, i32)
+    kept, both = none, (outside << 16) | (outside & 0xFFFF)
+    for within, half in zip(inside, (0xFFFF, -0x10000), strict=True):  # the bits of a pair's elements, as i32
+        kept = kept | within.choose(half, none)
+    given = (kept ^ -1) & both
+
+    def replace(pairs: Value) -> Value:
+        assert pairs.lanes is not None
+        lanes = pairs.lanes // 2
+        return (pairs & kept.spread(lanes).bits(i16)) | given.spread(lanes).bits(i16)
+
+    return replace
+
+
+@dataclass(frozen=True)
 class Depthwise(FinishedKernel):
     """y[n, oh, ow, o] = finish(start[o] + Σ_{kh,kw} x[…, o div m] · w[kh, kw, o]).
 
@@ -212,7 +488,7 @@ class Depthwise(FinishedKernel):
     """
 
     name: str
-    bands: Bands
+    window: Window
     outputs: int
     strip: Strip
     lanes: int | None
@@ -221,9 +497,9 @@ class Depthwise(FinishedKernel):
     has_bias: bool
 
     @property
-    def window(self) -> Window:
-        """The geometry of the window."""
-        return self.bands.window
+    def bands(self) -> Bands:
+        """The bands of the window's rows."""
+        return Bands.of(self.window, self.arithmetic.group)
 
     @property
     def chunks(self) -> int:
@@ -231,153 +507,56 @@ class Depthwise(FinishedKernel):
         return -(-self.outputs // self.strip.channels)
 
     @property
-    def rows(self) -> int:
-        """The number of items of a strip: the output rows of all images."""
-        return self.window.batch * self.window.output[0]
+    def items(self) -> int:
+        """The number of items, over which the parallel loop runs: strip by strip, the output rows of all images."""
+        strips = -(-self.window.output[1] // self.strip.outputs) * self.chunks
+        return strips * self.window.batch * self.window.output[0]
 
     @property
-    def items(self) -> int:
-        """The number of items, over which the parallel loop runs, one strip after the other."""
-        return -(-self.window.output[1] // self.strip.outputs) * self.chunks * self.rows
+    def inner(self) -> DepthwiseStrips:
+        """The function that computes items."""
+        window, bands = self.window, self.bands
+        return DepthwiseStrips(
+            f"{self.name}_strips",
+            bands,
+            (window.extent[1], window.strides[1], window.dilations[1], window.origin[1]),
+            bands.leave(window.output[0], window.height),
+            window.padded_columns,
+            self.outputs == window.channels,
+            min(BLOCK, self.strip.outputs),
+            self.lanes,
+            self.arithmetic.prepared,
+            self.epilogue,
+            self.has_bias,
+        )
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
-        x, w, bias, parameters, y = self.roles(buffers)
-        window, strip, bands, lanes = self.window, self.strip, self.bands, self.lanes
-        size = strip.columns(window) * strip.channels * bands.group
-        ring = code.stack((bands.count, size), self.arithmetic.element, "ring")
-        totals = code.stack((strip.outputs, lanes or 1), self.arithmetic.sums, "totals")
-
-        def item(i: Value, carried: list[Value]) -> Sequence[Value]:
-            number, line = i // self.rows, i % self.rows
-            image, row = line // window.output[0], line % window.output[0]
-            channel = (number % self.chunks * strip.channels).minimum(self.outputs - strip.channels)
-            column = (number // self.chunks * strip.outputs).minimum(window.output[1] - strip.outputs)
-            place = _Place(image, row, column, channel)
-            first = bands.first(row)
-            # Bands of all strips and images, in the order of the items: `at` is the number of this row's first band.
-            at = (number * window.batch + image) * bands.per_image + first
-            with code.loop(carried[0].maximum(at), at + bands.count, name="band") as band:
-                self._prepare(code, x, ring, band % bands.count, band - at + first, place)
-            with _covering(code, strip.channels, lanes or 1, "channel") as c:
-                start = self.arithmetic.start(code, bias, channel + c, lanes)
-                self._sum(code, ring, w, start, at % bands.count, place, c, totals)
-                own = [p.load(channel + c, lanes=lanes) for p in parameters]
-                with code.loop(0, strip.outputs, name="output") as output:
-                    result = self.epilogue.finish(totals.load(output, 0, lanes=lanes), own)
-                    y.store(result, line, column + output, channel + c)
-            return [at + bands.count]
-
-        code.fold(begin, end, [code.index(0)], item, "item")
-
-    def _sum(
-        self, code: Code, ring: Buffer, w: Buffer, start: Value, slot: Value, at: _Place, c: Value, totals: Buffer
-    ) -> None:
-        """Writes the sums of a row of outputs to `totals`, for the strip's channels from c on.
-
-        `slot` is the place in the ring of the first band that the row reads.
-        """
-        window, strip, bands, arithmetic = self.window, self.strip, self.bands, self.arithmetic
-        wide = None if self.lanes is None else self.lanes * bands.group
-        phase, block = bands.phase(at.row) * bands.count, min(BLOCK, strip.outputs)
-        channel = (at.channel + c) * bands.group
-        with _covering(code, strip.outputs, block, "output") as output:
-
-            def over_bands(b: Value, sums: list[Value]) -> Sequence[Value]:
-                place = slot + b
-                if bands.count > 1:
-                    place = (place >= bands.count).choose(place - bands.count, place)
-
-                def over_columns(j: Value, sums: list[Value]) -> Sequence[Value]:
-                    taps = arithmetic.weights(w.load(phase + b, j, channel, lanes=wide))
-
-                    def add(p: int, total: Value) -> Value:
-                        column = (output + p) * window.strides[1] + j * window.dilations[1]
-                        data = ring.load(place, (column * strip.channels + c) * bands.group, lanes=wide)
-                        return arithmetic.multiply_add(total, data, taps)
-
-                    return [add(p, total) for p, total in enumerate(sums)]
-
-                return code.fold(0, window.extent[1], sums, over_columns, "kw")
-
-            for p, total in enumerate(code.fold(0, bands.count, [start] * block, over_bands, "kh")):
-                totals.store(total, output + p, code.index(0))
-
-    def _prepare(self, code: Code, x: Buffer, ring: Buffer, slot: Value, band: Value, at: _Place) -> None:
-        """Writes a band of the image to a slot of the ring."""
-        window, size = self.window, self.strip.channels * self.bands.group
-        columns = self.strip.columns(window)
-        left = at.column * window.strides[1] - window.origin[1]  # the input column of the ring's column 0
-        low, high = code.index(0), code.index(columns)
-        if window.padded_columns:
-            low = (0 - left).maximum(0).minimum(columns)
-            high = (window.width - left).minimum(columns).maximum(0)
-        rows, inside = self.bands.rows(band), list[Value]()
-        if self.bands.leaves:
-            inside = [row.below(window.height) for row in rows]
-            rows = [within.choose(row, code.index(0)) for within, row in zip(inside, rows, strict=True)]
-            if self.bands.group == 1:  # a row outside the image has no columns inside
-                low, high = (inside[0].choose(bound, code.index(columns)) for bound in (low, high))
-        if window.padded_columns or inside:
-
-            def outside(i: Value, lanes: int | None) -> None:
-                ring.store(self._outside(code).spread(lanes), slot, i)
-
-            code.spans(0, low * size, outside)
-            code.spans(high * size, columns * size, outside)
-        lines = [at.image * window.height + row for row in rows]
-
-        def copy(replace: _Replace | None) -> None:
-            with code.loop(low, high, name="column") as t:
-                if self.lanes is not None and self.outputs == window.channels:
-                    with _covering(code, self.strip.channels, self.lanes, "channel") as c:
-                        data = [x.load(line, left + t, at.channel + c, lanes=self.lanes) for line in lines]
-                        self._store(ring, slot, t * size + c * self.bands.group, data, replace)
-                else:
-                    with code.loop(0, self.strip.channels, name="channel") as c:
-                        source = (at.channel + c) // (self.outputs // window.channels)
-                        for i, line in enumerate(lines):
-                            value = self.arithmetic.prepare(x.load(line, left + t, source))
-                            if replace is not None:
-                                value = inside[i].choose(value, self._outside(code))
-                            ring.store(value, slot, t * size + c * self.bands.group + i)
-
-        if self.bands.group == 2 and inside:
-            code.branch(inside[0] & inside[1], lambda: copy(None), lambda: copy(self._replacement(code, inside)))
-        else:
-            copy(None)
-
-    def _store(self, ring: Buffer, slot: Value, place: Value, data: list[Value], replace: "_Replace | None") -> None:
-        """Stores a vector of channels of the rows of a band."""
-        if len(data) == 1:
-            ring.store(self.arithmetic.prepare(data[0]), slot, place)
-            return
-        assert self.lanes is not None
-        part = min(8, self.lanes)  # a register of AVX2 holds 8 pairs
-        for first in range(0, self.lanes, part):
-            pairs = self.arithmetic.prepare(data[0].interleave(data[1], first, part))
-            ring.store(pairs if replace is None else replace(pairs), slot, place + 2 * first)
-
-    def _outside(self, code: Code) -> Value:
-        return code.constant(self.arithmetic.outside, self.arithmetic.element)
-
-    def _replacement(self, code: Code, inside: list[Value]) -> "_Replace":
-        """What replaces the rows of a band outside the image, in a vector of pairs of i16."""
-        assert self.arithmetic.element == i16
-        outside, none = self.arithmetic.outside, code.constant(0, i32)
-        kept, number = none, code.constant((outside << 16) | (outside & 0xFFFF), i32)
-        for within, half in zip(inside, (0xFFFF, -0x10000), strict=True):  # the bits of a pair's elements, as i32
-            kept = kept | within.choose(half, none)
-        given = (kept ^ -1) & number
-
-        def replace(pairs: Value) -> Value:
-            assert pairs.lanes is not None
-            lanes = pairs.lanes // 2
-            return (pairs & kept.spread(lanes).bits(i16)) | given.spread(lanes).bits(i16)
-
-        return replace
-
-
-_Replace = Callable[[Value], Value]
+        window, strip, bands = self.window, self.strip, self.bands
+        slot = strip.columns(window) * strip.channels * bands.group
+        ring = code.stack((bands.count, slot), self.arithmetic.element, "ring")
+        totals = code.stack((strip.outputs, self.lanes or 1), self.arithmetic.sums, "totals")
+        sizes = Sizes(
+            *map(
+                code.index,
+                (
+                    window.height,
+                    window.width,
+                    window.channels,
+                    window.batch,
+                    *window.output,
+                    self.outputs,
+                    strip.outputs,
+                    strip.channels,
+                    self.chunks,
+                    bands.per_image(window.output[0]),
+                    slot,
+                    self.arithmetic.outside,
+                ),
+            ),
+            begin=begin,
+            end=end,
+        )
+        code.call(self.inner, [ring, totals, *buffers], sizes.numbers)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -414,21 +593,22 @@ def _bytes(element: Attribute) -> int:
     return (element.width.data if is_integer(element) else element.bitwidth) // 8
 
 
-def _stack(bands: Bands, strip: Strip, lanes: int, arithmetic: TapArithmetic) -> int:
+def _stack(window: Window, strip: Strip, lanes: int, arithmetic: TapArithmetic) -> int:
     """The bytes of stack that the kernel takes for strips of a size."""
-    columns, totals = strip.columns(bands.window), strip.outputs * lanes * _bytes(arithmetic.sums)
+    columns, totals = strip.columns(window), strip.outputs * lanes * _bytes(arithmetic.sums)
+    bands = Bands.of(window, arithmetic.group)
     return bands.count * bands.group * columns * strip.channels * _bytes(arithmetic.element) + totals
 
 
-def _choose_strip(bands: Bands, outputs: int, lanes: int, arithmetic: TapArithmetic, limit: int) -> Strip | None:
+def _choose_strip(window: Window, outputs: int, lanes: int, arithmetic: TapArithmetic, limit: int) -> Strip | None:
     """The size of strips whose kernel takes at most `limit` bytes of stack; None if a strip of one output takes more.
 
     The channels, and then the outputs of a row, are divided evenly.
     """
-    width = bands.window.output[1]
+    width = window.output[1]
     chunk = min(outputs, -(-outputs // -(-outputs // CHUNK) // lanes) * lanes)
     while True:
-        one, two = (_stack(bands, Strip(n, chunk), lanes, arithmetic) for n in (1, 2))
+        one, two = (_stack(window, Strip(n, chunk), lanes, arithmetic) for n in (1, 2))
         most = 1 + (limit - one) // (two - one)
         if most >= min(FEW, width) or chunk <= lanes:
             break
@@ -443,18 +623,18 @@ def lower_depthwise(state: MainLowering, op: Operation, task: DepthwiseTask, res
         UnsupportedError: The input of one output does not fit the stack, even for the smallest chunk of channels.
     """
     window, arithmetic = task.window, task.arithmetic
-    bands, outputs = Bands(window, arithmetic.group), task.outputs
+    outputs = task.outputs
     lanes, strip = _choose_lanes(outputs), None
     narrower = [n for n in LANES if lanes is not None and n < lanes]
     for lanes, limit in ((lanes, RING), *((n, STACK_LIMIT) for n in (lanes, *narrower))):
-        strip = _choose_strip(bands, outputs, lanes or 1, arithmetic, limit)
+        strip = _choose_strip(window, outputs, lanes or 1, arithmetic, limit)
         if strip is not None:
             break
     else:
-        size = _stack(bands, Strip(1, lanes or 1), lanes or 1, arithmetic)
+        size = _stack(window, Strip(1, lanes or 1), lanes or 1, arithmetic)
         state.refuse(op, f"needs the input of one output within {STACK_LIMIT} bytes", got=f"{size}")
-    kernel = Depthwise(task.name, bands, task.outputs, strip, lanes, arithmetic, task.epilogue, task.bias is not None)
-    weights = task.weights if isinstance(task.weights, SSAValue) else bands.pack(task.weights)
+    kernel = Depthwise(task.name, window, task.outputs, strip, lanes, arithmetic, task.epilogue, task.bias is not None)
+    weights = task.weights if isinstance(task.weights, SSAValue) else kernel.bands.pack(task.weights)
     given = [weights, *([task.bias] if task.bias is not None else []), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(g) for g in given]
     y = state.allocate_result(result)

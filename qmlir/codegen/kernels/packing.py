@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat, MemRefType
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.code import Buffer, Code, Microkernel
 from qmlir.codegen.kernel import STACK_LIMIT, Arithmetic, Array, Kernel, MainLowering, memref_shape
 from qmlir.codegen.value import Value
 from qmlir.dialects.windows import WindowOp
@@ -88,13 +88,61 @@ def window_of(op: WindowOp, x: Shape, y: Shape, extent: Sequence[int]) -> Window
 class Rows:
     """A view of a buffer [rows, columns] that starts at row `first`."""
 
-    def __init__(self, buffer: Buffer, first: Value):
+    def __init__(self, buffer: Buffer, first: Value | int = 0):
         self.buffer = buffer
         self.first = first
 
     def store(self, value: Value, row: Value, column: Value) -> None:
         """Stores a value at a row, counted from `first`, and a column, like `Buffer.store`."""
-        self.buffer.store(value, self.first + row, column)
+        self.buffer.store(value, row + self.first, column)
+
+    def place(self, row: Value, column: Value) -> Value:
+        """The number of elements of the buffer before a row, counted from `first`, and a column."""
+        return (row + self.first) * self.buffer.shape[1] + column
+
+
+@dataclass(frozen=True)
+class FilledRun(Microkernel):
+    """to[j + i] = number for 0 ≤ i < n; rows of floats are filled with zeros."""
+
+    @property
+    def symbol(self) -> str:
+        return "filled_run"
+
+    @property
+    def arguments(self) -> Sequence[str]:
+        return ["to", "j", "n", "number"]
+
+    def write(self, code: Code, buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
+        (to,), (first, count, number) = buffers, numbers
+        element = number.to(to.element) if is_integer(to.element) else code.zeros(to.element, None)
+        code.spans(0, count, lambda i, lanes: to.store(element.spread(lanes), first + i))
+
+
+@dataclass(frozen=True)
+class PreparedRun(Microkernel):
+    """to[j + i] = prepare(x[k + i]) for 0 ≤ i < n: elements that are neighbours in x and where they go."""
+
+    arithmetic: Arithmetic
+
+    @property
+    def symbol(self) -> str:
+        return "prepared_run"
+
+    @property
+    def arguments(self) -> Sequence[str]:
+        return ["x", "to", "k", "j", "n", "zero_point"]
+
+    def write(self, code: Code, buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
+        x, to = buffers
+        source, target, count, given = numbers
+        element = self.arithmetic.element
+        zero_point = given.to(element) if is_integer(element) else None
+
+        def copy(i: Value, lanes: int | None) -> None:
+            to.store(self.arithmetic.prepare(x.load(source + i, lanes=lanes), zero_point), target + i)
+
+        code.spans(0, count, copy)
 
 
 @dataclass(frozen=True)
@@ -138,7 +186,7 @@ class Tile:
         """Allocates the tile's memory on the stack, [KH, columns · C']."""
         return code.stack((self.window.extent[0], self.columns * self.channels), self.element, "tile")
 
-    def fill(self, code: Code, tile: Buffer | Rows, image: Value, row: Value, first: Value, copy: "Copy") -> None:
+    def fill(self, code: Code, tile: Rows, image: Value, row: Value, first: Value, copy: "Copy") -> None:
         """Fills the tile for outputs `first`, `first` + 1, … of output row `row` of an image.
 
         `copy` writes the columns that lie inside the image; this function writes zeros to the other columns.
@@ -157,12 +205,9 @@ class Tile:
                 inside = line.below(window.height)
                 begin, end = inside.choose(low, code.index(columns)), inside.choose(high, code.index(columns))
             if window.padded_rows or window.padded_columns:
-
-                def zeros(at: Value, lanes: int | None) -> None:
-                    tile.store(code.zeros(self.element, lanes), i, at)
-
-                code.spans(0, begin * channels, zeros)
-                code.spans(end * channels, columns * channels, zeros)
+                zero, before, after = code.index(0), begin * channels, (columns - end) * channels
+                code.call(FilledRun(), [tile.buffer], [tile.place(i, zero), before, zero])
+                code.call(FilledRun(), [tile.buffer], [tile.place(i, end * channels), after, zero])
             copy(i, image * window.height + line, left, begin, end)
 
 
@@ -171,23 +216,22 @@ Copy: TypeAlias = Callable[[Value, Value, Value, Value, Value], None]
 0, and the range [begin, end) of the tile's columns to write."""
 
 
-def copy_pixels(code: Code, x: Buffer, tile: Tile, memory: Buffer | Rows, prepare: Callable[[Value], Value]) -> Copy:
+def copy_pixels(code: Code, x: Buffer, tile: Tile, memory: Rows, arithmetic: Arithmetic) -> Copy:
     """A `Copy` of all channels of x [N·H, W · C]; adds zero channels if the tile has more channels than x."""
     channels, padded = tile.window.channels, tile.channels
 
     def run(i: Value, line: Value, left: Value, begin: Value, end: Value) -> None:
-        offset = left * channels
-
-        def copy(at: Value, lanes: int | None) -> None:
-            memory.store(prepare(x.load(line, offset + at, lanes=lanes)), i, at)
-
-        code.spans(begin * channels, end * channels, copy)
+        source = line * x.shape[1] + (left + begin) * channels
+        target, count = memory.place(i, begin * channels), (end - begin) * channels
+        numbers = [source, target, count, code.index(arithmetic.zero_point)]
+        code.call(PreparedRun(arithmetic.prepared), [x, memory.buffer], numbers)
 
     def pixel_by_pixel(i: Value, line: Value, left: Value, begin: Value, end: Value) -> None:
         with code.loop(begin, end, name="column") as t:
 
             def copy(c: Value, lanes: int | None) -> None:
-                memory.store(prepare(x.load(line, (left + t) * channels + c, lanes=lanes)), i, t * padded + c)
+                element = x.load(line, (left + t) * channels + c, lanes=lanes)
+                memory.store(arithmetic.prepare(element), i, t * padded + c)
 
             def zero(c: Value, lanes: int | None) -> None:
                 memory.store(code.zeros(tile.element, lanes), i, t * padded + c)
@@ -323,7 +367,7 @@ class PrepareImage(Kernel):
         x, out = buffers
         rows = self.tile.window.output[0]
         with code.loop(begin, end, name="row") as item:
-            copy = copy_pixels(code, x, self.tile, Rows(out, item), self.arithmetic.prepare)
+            copy = copy_pixels(code, x, self.tile, Rows(out, item), self.arithmetic)
             self.tile.fill(code, Rows(out, item), item // rows, item % rows, code.index(0), copy)
 
 

@@ -38,7 +38,7 @@ from xdsl.ir import SSAValue
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.kernel import STACK_LIMIT, Arithmetic, Array, Epilogue, FinishedKernel, Kernel, MainLowering
 from qmlir.codegen.kernels.contraction import Task, lower_contraction
-from qmlir.codegen.kernels.packing import Tile, Window, choose_tile, copy_pixels, pack_weights, pad_channels
+from qmlir.codegen.kernels.packing import Rows, Tile, Window, choose_tile, copy_pixels, pack_weights, pad_channels
 from qmlir.codegen.value import Value
 
 OUTPUTS, INPUTS = 4, 6
@@ -153,10 +153,10 @@ class TransformInput(Kernel):
         x, v = buffers
         tile, channels, (rows, columns) = self.tile, self.tile.channels, self.tile.window.output
         memory = tile.allocate(code)
-        copy = copy_pixels(code, x, tile, memory, self.arithmetic.prepare)
+        copy = copy_pixels(code, x, tile, Rows(memory), self.arithmetic)
         with code.loop(begin, end, name="item") as item:
             line, first = item // tile.per_row, item % tile.per_row * tile.outputs
-            tile.fill(code, memory, line // rows, line % rows, first, copy)
+            tile.fill(code, Rows(memory), line // rows, line % rows, first, copy)
             count = (columns - first).minimum(tile.outputs)
             with code.loop(0, count, name="tile") as t, code.loop(0, channels, LANES, name="c") as c:
                 left = t * (OUTPUTS * channels) + c

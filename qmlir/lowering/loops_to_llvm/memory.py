@@ -10,7 +10,6 @@ through integers would hide both.
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from math import prod
 
 from xdsl.dialects import llvm, memref
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, NoneAttr, UnitAttr, i1, i8, i32, i64
@@ -169,7 +168,7 @@ def _dim(f: FunctionLowering, op: memref.DimOp) -> None:
 
 
 def _view(f: FunctionLowering, op: memref.ViewOp) -> None:
-    static_strides(op.result.type)  # refuses dynamic shapes
+    byte_size(op.result.type)  # refuses dynamic shapes
     shift = f.value(op.byte_shift)
     known = f.known(shift)
     index, constant = (shift, 0) if known is None else (None, known)
@@ -201,7 +200,7 @@ def _reinterpret_cast(f: FunctionLowering, op: memref.ReinterpretCastOp) -> None
 
 def _reshape(f: FunctionLowering, op: memref.CollapseShapeOp | memref.ExpandShapeOp) -> None:
     source, result = memref_type(op.operands[0]), memref_type(op.results[0])
-    same_size = prod(source.get_shape()) == prod(result.get_shape())
+    same_size = byte_size(source) == byte_size(result)
     if not (is_contiguous(source) and is_contiguous(result) and same_size):
         f.refuse(op, "must look at contiguous memory of one size", got=f"{source} to {result}")
     f.define(op.results[0], f.value(op.operands[0]))

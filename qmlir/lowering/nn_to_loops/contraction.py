@@ -27,13 +27,14 @@ class PlainArithmetic(Arithmetic):
 
     group: int = 1
     element: Attribute = f32
+    zero_point: int = 0
 
     @property
     def sums(self) -> Attribute:  # pyright: ignore[reportIncompatibleVariableOverride]
         """The type of the elements."""
         return self.element
 
-    def prepare(self, x: Value) -> Value:
+    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
         return x
 
     def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
@@ -44,8 +45,8 @@ class PlainArithmetic(Arithmetic):
     def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
         return w.load(at * lanes, lanes=lanes)
 
-    def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
-        return accumulator + x.load(*place) * w
+    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
+        return accumulator + x.load(place) * w
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,13 @@ class Integers(Arithmetic):
     def keeps(self) -> bool:
         return self.zero_point == 0
 
-    def prepare(self, x: Value) -> Value:
+    @property
+    def prepared(self) -> "Integers":
+        return replace(self, zero_point=0)
+
+    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
+        if zero_point is not None:
+            return x.to(self.element) - zero_point
         return centred(x, self.zero_point, dtype_of(self.element))
 
     def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
@@ -64,14 +70,14 @@ class Pairs(Integers):
     def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
         return w.load(at * (2 * lanes), lanes=2 * lanes).to(i16)
 
-    def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
+    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
         if self.sums == i32:
             return self.add_pair(accumulator, x, place, w)
         return accumulator + self.add_pair(accumulator.code.zeros(i32, accumulator.lanes), x, place, w).to(i64)
 
-    def add_pair(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
+    def add_pair(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
         """Adds the sum of a pair's products to i32 accumulators."""
-        pair = x.load(*place, lanes=2).bits(i32).lane(0)
+        pair = x.load(place, lanes=2).bits(i32).lane(0)
         return accumulator.code.dot_pairs(accumulator, pair.spread(accumulator.lanes).bits(i16), w)
 
 
@@ -79,7 +85,7 @@ class Pairs(Integers):
 class SaturatingPairs(Pairs):
     """Multiplies pairs of i16; the sum of a pair's products saturates at 16 bits before it is accumulated in i32."""
 
-    def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
+    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
         pair = self.add_pair(accumulator.code.zeros(i32, accumulator.lanes), x, place, w)
         return accumulator + pair.maximum(-(1 << 15)).minimum((1 << 15) - 1)
 
@@ -94,8 +100,8 @@ class Singles(Integers):
     def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
         return w.load(at * lanes, lanes=lanes).to(self.sums)
 
-    def step(self, accumulator: Value, x: Buffer, place: tuple[Value, Value], w: Value) -> Value:
-        return accumulator + x.load(*place).to(self.sums) * w
+    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
+        return accumulator + x.load(place).to(self.sums) * w
 
 
 @dataclass(frozen=True)
@@ -132,6 +138,10 @@ class PairTaps(IntegerTaps):
 
     element: Attribute = i16
     group: int = 2
+
+    @property
+    def prepared(self) -> "PairTaps":
+        return replace(self, zero_point=0, outside=0)
 
     def prepare(self, x: Value) -> Value:
         return x.to(i16)
@@ -207,6 +217,7 @@ def ending(state: MainLowering, accumulators: SSAValue, channels: int) -> tuple[
     if fused is None:
         return accumulators, Accumulators(), []
     epilogue, parameters = requantization(state, fused)
+    epilogue, parameters = epilogue.with_offset(parameters)
     return fused.y, epilogue, per_channel(parameters, channels)
 
 

@@ -46,7 +46,7 @@ class NarrowAdd:
         total = a.code.multiply_add_shift_round(
             a, m_lhs.spread(a.lanes), b, m_rhs.spread(a.lanes), shift.to(i32).spread(a.lanes)
         )
-        return packed(total, self.formula.narrow)
+        return packed(total, self.formula.narrow, self.formula.narrow.zero_point)
 
 
 def faster_add(op: AddOp) -> tuple[NarrowAdd, Sequence[Array]] | None:

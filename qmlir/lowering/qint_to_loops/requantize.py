@@ -5,10 +5,10 @@ replace parts of it: one instruction for i32 lanes under `single` and `shift`, a
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.kernel import Array, Epilogue, MainLowering
@@ -22,10 +22,14 @@ def float_sum(a: Value, factor: Value, constant: Value) -> Value:
     return (a.to(f32) * factor + constant).round_even()
 
 
-def packed(value: Value, narrow: Narrow) -> Value:
-    """`narrow` for i32 lanes of at most 31 bits and storage of 8 or 16 bits: processors saturate while they pack."""
+def packed(value: Value, narrow: Narrow, zero_point: Value | int) -> Value:
+    """Adds a zero point to i64, or i32 of at most 31 bits, and clamps to the bounds of `narrow`, of 8 or 16 bits.
+
+    The clamp to all of the storage comes first, because processors saturate while they pack lanes.
+    """
     most = 1 << 8 * narrow.storage.itemsize - 1
-    y = (value + narrow.zero_point).maximum(-most).minimum(most - 1).to(narrow.storage)
+    offset = zero_point.to(value.element) if isinstance(zero_point, Value) else zero_point
+    y = (value + offset).maximum(-most).minimum(most - 1).to(narrow.storage)
     y = y if narrow.low == -most else y.maximum(narrow.low)
     return y if narrow.high == most - 1 else y.minimum(narrow.high)
 
@@ -39,24 +43,49 @@ class Requantize(Epilogue):
     """The requantization of accumulators; the parameters are those of its contract.
 
     halves    whether every shift is below 0, so that the rescaled value of an i32 has at most 31 bits
+    offset    whether the output zero point is one more parameter, the last, and not a part of the formula
     """
 
     formula: Requantization
     halves: bool
     parameters: int
+    offset: bool = False
 
     def __call__(self, x: Value, *parameters: Value) -> Value:
         return self.finish(x, parameters)
+
+    def with_offset(self, parameters: Sequence[Array]) -> tuple["Requantize", Sequence[Array]]:
+        """The same requantization with the zero point as a parameter, so that layers that differ in it share code.
+
+        A requantization for which that would need more instructions stays as it is.
+        """
+        narrow = self.formula.narrow
+        if self.formula.contract in FASTER or not self.rescales or narrow.storage.itemsize == 4:
+            return self, parameters
+        formula = replace(self.formula, narrow=replace(narrow, zero_point=0))
+        zero_point = np.array([narrow.zero_point], np.int32)
+        return replace(self, formula=formula, parameters=self.parameters + 1, offset=True), [*parameters, zero_point]
+
+    @property
+    def rescales(self) -> bool:
+        """Whether one instruction rescales vectors of i32 (`multiply_shift_round`)."""
+        return self.halves and self.formula.contract in ("single", "shift") and self.formula.narrow.fits_i32
 
     def finish(self, accumulator: Value, parameters: Sequence[Value]) -> Value:
         a, contract, narrow = self.formula.difference(accumulator), self.formula.contract, self.formula.narrow
         if contract in FASTER:
             return narrow(FASTER[contract](a, *parameters))
-        halved = contract in ("single", "shift") and self.halves and a.dtype.itemsize == 4
-        if halved and a.lanes is not None and narrow.fits_i32:
-            rescaled = a.code.multiply_shift_round(a, *(p.spread(a.lanes) for p in parameters))
-            return packed(rescaled, narrow) if narrow.storage.itemsize < 4 else narrow(rescaled)
-        return self.formula(accumulator, *parameters)
+        in_one = self.rescales and a.dtype.itemsize == 4 and a.lanes is not None
+        if not in_one and not self.offset:
+            return self.formula(accumulator, *parameters)
+        *factors, zero_point = parameters if self.offset else (*parameters, narrow.zero_point)
+        if in_one:
+            rescaled = a.code.multiply_shift_round(a, *(p.spread(a.lanes) for p in factors))
+        else:
+            rescaled = CONTRACTS[contract](a.to(i64), *(p.to(i64) for p in factors))
+        if narrow.storage.itemsize == 4:
+            return narrow(rescaled)
+        return packed(rescaled, narrow, zero_point)
 
 
 def requantization(state: MainLowering, op: RequantizeOp) -> tuple[Requantize, Sequence[Array]]:

@@ -23,7 +23,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from qmlir.codegen.kernel import LEFTOVERS, PARALLEL, erase_dead, storage_memref
+from qmlir.codegen.kernel import LEFTOVERS, erase_dead, is_kernel, storage_memref
 from qmlir.dialects.loops import INPUTS
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.errors import PipelineError, UnsupportedError
@@ -55,7 +55,7 @@ class FinishLoopsPass(ModulePass):
     name = "finish-loops"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        functions = [f for f in op.body.block.ops if isinstance(f, func.FuncOp) and PARALLEL not in f.attributes]
+        functions = [f for f in op.body.block.ops if isinstance(f, func.FuncOp) and not is_kernel(f)]
         mains = [f for f in functions if not f.is_declaration and INPUTS not in f.attributes]
         for function in mains:
             _refuse_leftovers(function)

@@ -24,7 +24,7 @@ PLANNED = "qmlir.arena_size = 0 : i64, qmlir.weights_blob = #qmlir.weights<tenso
 
 ARGUMENTS = (
     "%i: index, %a: i32, %x: f32, %v: vector<4xi32>, %w: vector<4xf32>, %m: memref<4xi32>, %n: memref<4x4xf32>, "
-    "%d: memref<?xf32>, %b: memref<8xi1>, %c: i1"
+    "%d: memref<4x?xf32>, %b: memref<8xi1>, %c: i1"
 )
 
 
@@ -39,7 +39,7 @@ ARGUMENTS = (
         ("%r = arith.addf %x, %x fastmath<fast> : f32", "must not carry fast-math flags"),
         ("%r = memref.alloc() : memref<4xi32>", 'memref.alloc "f": needs an address; run plan-memory first'),
         ("%r = memref.alloca() : memref<100000xi32>", "must stay within 65536 bytes of stack, got 400000"),
-        ("%r = memref.load %d[%i] : memref<?xf32>", "memrefs must have static shapes"),
+        ("%r = memref.load %d[%i, %i] : memref<4x?xf32>", "memrefs must have static shapes, the first size excepted"),
         ("%r = vector.load %b[%i] : memref<8xi1>, vector<8xi1>", "must not pack bits"),
         ("%r = vector.reduction <maxnumf>, %w : vector<4xf32> into f32", "must define the sign of zero"),
         ("%r = arith.constant dense<0> : tensor<4xi32>", "has no LLVM form"),

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, StringAttr, TensorType, i8, i32, i64
 from xdsl.ir import SSAValue
 
@@ -245,8 +246,9 @@ def test_an_accumulator_with_two_uses_is_stored_and_requantized() -> None:
 
 def kernels_of(graph: Callable[..., Any], *types: TensorType[Any]) -> list[str]:
     """The names of the kernels that a graph's main calls, in order."""
-    module = to_loops(network(graph, *types))
-    return [str(op.properties["callee"]).removeprefix("@") for op in module.walk() if op.name == "func.call"]
+    main = to_loops(network(graph, *types)).body.block.first_op
+    assert isinstance(main, func.FuncOp)
+    return [str(op.properties["callee"]).removeprefix("@") for op in main.walk() if op.name == "func.call"]
 
 
 def test_a_contraction_and_its_requantization_are_one_kernel_whose_data_are_arguments() -> None:
@@ -257,6 +259,20 @@ def test_a_contraction_and_its_requantization_are_one_kernel_whose_data_are_argu
         return x
 
     assert kernels_of(graph, TensorType(i8, [1, 4, 4, 6])) == ["qint_conv2d_0"] * 3
+
+
+def test_layers_of_many_sizes_share_the_function_of_their_inner_loops() -> None:
+    def graph(x: SSAValue) -> SSAValue:
+        for seed, (outputs, channels) in enumerate([(16, 24), (48, 16), (32, 48)]):
+            w = integers(seed, outputs, 1, 1, channels)
+            x = requantized(Conv2DOp.make([x, ConstantOp(w).y, []], {"zero_point": int32(seed - 1)}).acc, outputs, seed)
+        return x
+
+    functions = to_loops(network(graph, TensorType(i8, [1, 5, 6, 24]))).body.block.ops
+    names = [f.sym_name.data for f in functions if isinstance(f, func.FuncOp)]
+    inner = [name for name in names if not name.startswith("qint_conv2d")]
+    assert sorted(inner) == ["main", "prepared_run_0", "qint_tile_times_block_0"]
+    assert len(names) == len(inner) + 3
 
 
 def test_refuses_a_bias_that_is_computed() -> None:

@@ -16,7 +16,7 @@ from xdsl.dialects import arith, func
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp, StringAttr, TensorType, i32, i64
 from xdsl.ir import SSAValue
 
-from qmlir.codegen.kernel import PARALLEL
+from qmlir.codegen.kernel import PARALLEL, is_kernel
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import DepthwiseConv2DOp, RequantizeOp
 from qmlir.dialects.qint.requantize import int32, int32s
@@ -108,7 +108,8 @@ class Case:
 
 def split(module: ModuleOp, rng: np.random.Generator) -> None:
     """Replaces each call of a kernel on [0, n) by calls on parts of the range, in any order."""
-    for call in [op for op in module.walk() if isinstance(op, func.CallOp)]:
+    main = next(f for f in module.body.block.ops if isinstance(f, func.FuncOp) and not is_kernel(f))
+    for call in [op for op in main.walk() if isinstance(op, func.CallOp)]:
         *buffers, _, end = call.operands
         assert isinstance(end.owner, arith.ConstantOp)
         assert isinstance(end.owner.value, IntegerAttr)

@@ -18,7 +18,7 @@ def kernel(body: str) -> func.FuncOp:
     return next(f for f in functions(_module(body, 1)) if f.sym_name.data == "k")
 
 
-def _module(body: str, items: int) -> ModuleOp:
+def _module(body: str, items: int, others: str = "") -> ModuleOp:
     source = f"""
 func.func @main(%x: memref<1000xi8>, %y: memref<1000xi8>) attributes {{qmlir.inputs = 1 : i64}} {{
   %zero = arith.constant 0 : index
@@ -37,6 +37,7 @@ func.func private @k(%x: memref<1000xi8>, %y: memref<1000xi8>, %begin: index, %e
   }}
   func.return
 }}
+{others}
 """
     module = Parser(make_context(), source).parse_module()
     module.verify()
@@ -71,7 +72,27 @@ COPY = "%v = memref.load %x[%i] : memref<1000xi8>\nmemref.store %v, %y[%i] : mem
     ],
 )  # fmt: skip
 def test_work_is_what_the_loops_do(body: str, work: int) -> None:
-    assert work_of(kernel(body), 10) == 10 * work
+    assert work_of(kernel(body), 10, {}) == 10 * work
+
+
+INNER = """
+func.func private @inner(%y: memref<?xi8>, %n: index) attributes {qmlir.inner} {
+  %0 = arith.constant 0 : index
+  %1 = arith.constant 1 : index
+  scf.for %j = %0 to %n step %1 {
+    %v = memref.load %y[%j] : memref<?xi8>
+    memref.store %v, %y[%j] : memref<?xi8>
+  }
+  func.call @inner(%y, %n) : (memref<?xi8>, index) -> ()
+  func.return
+}"""
+
+
+def test_the_work_of_a_function_depends_on_the_numbers_that_it_gets() -> None:
+    body = '%r = "memref.cast"(%y) : (memref<1000xi8>) -> memref<?xi8>\n'
+    body += "func.call @inner(%r, %4) : (memref<?xi8>, index) -> ()"
+    defined = {f.sym_name.data: f for f in functions(_module(body, 10, INNER))}
+    assert work_of(defined["k"], 10, defined) == 10 * 4 * 2  # a call of itself counts as nothing
 
 
 @settings(deadline=None, max_examples=50)

@@ -9,6 +9,7 @@ work; where one sleeps, the caller spends some 5 µs in the system to wake it; a
 cache to another's.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -56,19 +57,19 @@ class ShareItemsPass(ModulePass):
         entries = [f for f in functions if INPUTS in f.attributes]
         if len(entries) != 1:
             raise PipelineError(self.name, f"needs one function with the attribute {INPUTS}", got=f"{len(entries)}")
-        kernels = {f.sym_name.data: f for f in functions if PARALLEL in f.attributes and not f.is_declaration}
+        defined = {f.sym_name.data: f for f in functions if not f.is_declaration}
         for call in entries[0].walk():
-            if isinstance(call, func.CallOp) and (kernel := kernels.get(call.callee.string_value())) is not None:
-                sharers = self._sharers(kernel, call)
+            if isinstance(call, func.CallOp) and (kernel := defined.get(call.callee.string_value())) is not None:
+                sharers = self._sharers(kernel, call, defined) if PARALLEL in kernel.attributes else 1
                 if sharers > 1:
                     call.attributes[THREADS] = IntegerAttr(sharers, i64)
 
-    def _sharers(self, kernel: func.FuncOp, call: func.CallOp) -> int:
+    def _sharers(self, kernel: func.FuncOp, call: func.CallOp, functions: Mapping[str, func.FuncOp]) -> int:
         """How many threads are to share the items of a call."""
         begin, items = (_number(value) for value in call.arguments[-2:])
         if begin != 0 or items is None or min(self.threads, items) < 2:
             return 1
-        return min(self.threads, items, work_of(kernel, items) // self.least_work)
+        return min(self.threads, items, work_of(kernel, items, functions) // self.least_work)
 
 
 def _number(value: SSAValue) -> int | None:

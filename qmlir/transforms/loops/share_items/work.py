@@ -30,17 +30,21 @@ COSTS: Mapping[type[Operation], int] = {
 """Instructions that an operation takes for each register of its result, if it is not one."""
 
 
-def work_of(kernel: func.FuncOp, items: int) -> int:
-    """The work of a call of `kernel`, whose last two arguments are a range of items, on all of [0, items)."""
+def work_of(kernel: func.FuncOp, items: int, functions: Mapping[str, func.FuncOp]) -> int:
+    """The work of a call of `kernel`, whose last two arguments are a range of items, on all of [0, items).
+
+    `functions` are the functions that it may call, by their symbols.
+    """
     *_, begin, end = kernel.args
-    return round(_Estimate({begin: 0, end: items}).block(kernel.body.block))
+    return round(_Estimate({begin: 0, end: items}, functions).block(kernel.body.block))
 
 
 class _Estimate:
     """Estimates blocks; `numbers` holds the indices that are known at the place that stands for all others."""
 
-    def __init__(self, numbers: dict[SSAValue, int]):
+    def __init__(self, numbers: dict[SSAValue, int], functions: Mapping[str, func.FuncOp]):
         self.numbers = numbers
+        self.functions = functions
 
     def block(self, block: Block) -> float:
         """The work of running a block once."""
@@ -52,6 +56,13 @@ class _Estimate:
             return self.loop(op)
         if isinstance(op, scf.IfOp):
             return max(self.block(region.block) for region in op.regions if region.blocks)
+        if isinstance(op, func.CallOp) and (callee := self.functions.get(op.callee.string_value())) is not None:
+            known: dict[SSAValue, int] = {}
+            for inside, outside in zip(callee.args, op.arguments, strict=True):
+                if outside in self.numbers:
+                    known[inside] = self.numbers[outside]
+            others = {name: f for name, f in self.functions.items() if f is not callee}  # recursion counts as nothing
+            return _Estimate(known, others).block(callee.body.block)
         if op.results and isinstance(op.results[0].type, IndexType | IntegerType):
             self.evaluate(op)
         touched = [value.type for value in (*op.results, *op.operands[: 0 if op.results else 1])]
