@@ -124,7 +124,7 @@ PASSES: dict[str, str] = {
     "npu-place": "qmlir.transforms.npu.place:NPUPlacePass",
     "npu-order": "qmlir.transforms.npu.order:NPUOrderPass",
     "plan-memory": "qmlir.transforms.loops.plan_memory:PlanMemoryPass",
-    "share-items": "qmlir.transforms.loops.share_items.share_items:ShareItemsPass",
+    "share-items": "qmlir.transforms.loops.share_items:ShareItemsPass",
     "loops-to-llvm": "qmlir.lowering.loops_to_llvm.convert:LoopsToLLVMPass",
     "canonicalize": "xdsl.transforms.canonicalize:CanonicalizePass",
     "cse": "xdsl.transforms.common_subexpression_elimination:CommonSubexpressionElimination",

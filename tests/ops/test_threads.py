@@ -15,7 +15,7 @@ from qmlir.ir.signature import main_function, signature_of
 from qmlir.ir.types import element_type_of
 from qmlir.lowering.loops_to_llvm.convert import LoopsToLLVMPass
 from qmlir.transforms.loops.plan_memory import PlanMemoryPass
-from qmlir.transforms.loops.share_items.share_items import ShareItemsPass
+from qmlir.transforms.loops.share_items import ShareItemsPass
 from tests.lowering.both import Array, network, to_loops
 from tests.ops.samples import SAMPLES, Sample
 from tests.ops.test_lowerings import NOT_RUN

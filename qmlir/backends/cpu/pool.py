@@ -4,7 +4,7 @@ A network that is compiled for several threads calls
 
     qmlir.pool1.run(body, args, items, threads)
 
-for each loop that is worth it (transforms/loops/share_items/). The function returns when `body(args, begin, end)` has
+for each loop that is worth it (transforms/loops/share_items.py). The function returns when `body(args, begin, end)` has
 run on all of the items [0, items). There are as many shares as threads, at most one more than there are workers: share
 s of n is [items * s div n, items * (s + 1) div n). No item depends on another, so neither the results nor their bits
 depend on n, nor on who computes what.

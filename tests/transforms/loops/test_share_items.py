@@ -9,8 +9,7 @@ from xdsl.parser import Parser
 
 from qmlir.dialects.loops import THREADS
 from qmlir.ir.context import make_context
-from qmlir.transforms.loops.share_items.share_items import ShareItemsPass
-from qmlir.transforms.loops.share_items.work import work_of
+from qmlir.transforms.loops.share_items import ShareItemsPass, work_of
 
 
 def kernel(body: str) -> func.FuncOp:
