@@ -401,6 +401,42 @@ class Arithmetic(abc.ABC):
         """Adds the products of one group of inputs, from element `place` of `x` on, to the accumulators."""
 
 
+class TapArithmetic(abc.ABC):
+    """How a depthwise convolution multiplies and adds; implementations are frozen dataclasses.
+
+    group     the taps that a step multiplies, 1 or 2; two taps are neighbouring rows of one column
+    element   the type of the ring's elements; i16 if `group` is 2
+    sums      the type of the accumulators
+    outside   the number in the ring at positions outside the image
+    """
+
+    group: int
+    element: Attribute
+    sums: Attribute
+    outside: int
+
+    @property
+    def prepared(self) -> "TapArithmetic":
+        """The arithmetic without `outside`: what differs in that number only is equal."""
+        return self
+
+    @abc.abstractmethod
+    def prepare(self, x: Value) -> Value:
+        """Converts input elements to the form that the ring holds."""
+
+    @abc.abstractmethod
+    def weights(self, w: Value) -> Value:
+        """Converts weights to the form that a step multiplies."""
+
+    @abc.abstractmethod
+    def start(self, code: Code, bias: Buffer | None, channel: Value, lanes: int | None) -> Value:
+        """The initial accumulators of the channels from `channel` on: the bias or zeros."""
+
+    @abc.abstractmethod
+    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
+        """Adds the products of one step; x and w hold the `group` taps of a channel as neighbours."""
+
+
 class Epilogue(abc.ABC):
     """The computation on accumulators before they are stored; implementations are frozen dataclasses.
 

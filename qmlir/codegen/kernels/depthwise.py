@@ -20,17 +20,15 @@ An arithmetic may multiply a `group` of two taps in one step: the taps of two ne
 of bands, each of which holds two rows, interleaved: the two elements of a channel and a column are neighbours.
 """
 
-import abc
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
-import numpy as np
-from xdsl.dialects.builtin import AnyFloat, i16, i32
+from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
-from qmlir.codegen.kernel import STACK_LIMIT, Array, Epilogue, Finished, FinishedKernel, MainLowering
+from qmlir.codegen.kernel import STACK_LIMIT, Array, Epilogue, Finished, FinishedKernel, MainLowering, TapArithmetic
+from qmlir.codegen.kernels.bands import Bands, PreparedBand, covering
 from qmlir.codegen.kernels.packing import FilledRun, Window
 from qmlir.codegen.value import Value
 from qmlir.ir.types import is_integer
@@ -52,129 +50,6 @@ FEW = 4
 """The least number of outputs of a strip's row, because neighbouring windows overlap."""
 
 
-class TapArithmetic(abc.ABC):
-    """How a depthwise convolution multiplies and adds; implementations are frozen dataclasses.
-
-    group     the taps that a step multiplies, 1 or 2; two taps are neighbouring rows of one column
-    element   the type of the ring's elements; i16 if `group` is 2
-    sums      the type of the accumulators
-    outside   the number in the ring at positions outside the image
-    """
-
-    group: int
-    element: Attribute
-    sums: Attribute
-    outside: int
-
-    @property
-    def prepared(self) -> "TapArithmetic":
-        """The arithmetic without `outside`: what differs in that number only is equal."""
-        return self
-
-    @abc.abstractmethod
-    def prepare(self, x: Value) -> Value:
-        """Converts input elements to the form that the ring holds."""
-
-    @abc.abstractmethod
-    def weights(self, w: Value) -> Value:
-        """Converts weights to the form that a step multiplies."""
-
-    @abc.abstractmethod
-    def start(self, code: Code, bias: Buffer | None, channel: Value, lanes: int | None) -> Value:
-        """The initial accumulators of the channels from `channel` on: the bias or zeros."""
-
-    @abc.abstractmethod
-    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
-        """Adds the products of one step; x and w hold the `group` taps of a channel as neighbours."""
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Bands: the input rows that a window reads, `group` rows each.
-#
-# A group of one: output row r reads the rows r·stride, r·stride + 1, …, counted from the first row of padding, and band
-# b is row b. A group of two: band b has the rows 2b and 2b + 1. If r·stride is odd, the window begins at the second row
-# of a band, and the first row of that band gets the weight zero. So the weights exist in two phases:
-#
-#     r·stride even:  (w0, w1) (w2, 0)        odd:  (0, w0) (w1, w2)
-#
-# Rows that are `dilation` apart are never neighbours. If the dilation is not 1, an output row has bands of its own,
-# which start at its first tap, and which no other output row reads.
-
-
-@dataclass(frozen=True)
-class Bands:
-    """How the rows of a window's input are grouped. Bands are numbered down an image, from its top padding on.
-
-    extent, stride, dilation, origin   those of the window's rows (see `Window`)
-    """
-
-    extent: int
-    stride: int
-    dilation: int
-    origin: int
-    group: int
-
-    @staticmethod
-    def of(window: Window, group: int) -> "Bands":
-        """The bands of a window's rows."""
-        return Bands(window.extent[0], window.strides[0], window.dilations[0], window.origin[0], group)
-
-    @property
-    def shared(self) -> bool:
-        """Whether output rows share bands."""
-        return self.dilation == 1
-
-    @property
-    def phases(self) -> int:
-        """The number of places in a band at which a window may begin."""
-        return self.group if self.shared and self.stride % self.group else 1
-
-    @property
-    def count(self) -> int:
-        """The number of bands that an output row reads."""
-        return -(-(self.phases - 1 + self.extent) // self.group)
-
-    def per_image(self, rows: int) -> int:
-        """The number of bands of an image with so many output rows."""
-        last = rows - 1
-        return (last * self.stride // self.group if self.shared else last * self.count) + self.count
-
-    def leave(self, rows: int, height: int) -> bool:
-        """Whether some band has a row outside the image, which has `height` rows and so many output rows."""
-        if self.shared:
-            bottom = self.per_image(rows) * self.group - 1
-        else:
-            steps = self.count * self.group - 1
-            bottom = (rows - 1) * self.stride + steps * self.dilation
-        return self.origin > 0 or bottom - self.origin >= height
-
-    def first(self, row: Value) -> Value:
-        """The first of the bands that an output row reads."""
-        return row * self.stride // self.group if self.shared else row * self.count
-
-    def phase(self, row: Value) -> Value:
-        """The place in its first band at which the window of an output row begins."""
-        return row * self.stride % self.phases
-
-    def rows(self, band: Value) -> list[Value]:
-        """The rows of a band, counted in the image; some may lie outside."""
-        if self.shared:
-            rows = [band * self.group + i for i in range(self.group)]
-        else:
-            top, step = band // self.count * self.stride, band % self.count * self.group
-            rows = [top + (step + i) * self.dilation for i in range(self.group)]
-        return [row - self.origin for row in rows]
-
-    def pack(self, weights: Array) -> Array:
-        """Packs weights [KH, KW, O] to [phases · count, KW, O · group]."""
-        rows, columns, outputs = weights.shape
-        packed = np.zeros((self.phases, self.count * self.group, columns, outputs), weights.dtype)
-        for phase in range(self.phases):
-            packed[phase, phase : phase + rows] = weights
-        grouped = packed.reshape(-1, self.group, columns, outputs).transpose(0, 2, 3, 1)
-        return np.ascontiguousarray(grouped).reshape(-1, columns, outputs * self.group)
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # The kernel
 
@@ -193,13 +68,6 @@ class Strip:
     def columns(self, window: Window) -> int:
         """The number of input columns that a row of the strip reads."""
         return (self.outputs - 1) * window.strides[1] + (window.extent[1] - 1) * window.dilations[1] + 1
-
-
-@contextmanager
-def _covering(code: Code, size: Value, step: int, name: str) -> Generator[Value]:
-    """Opens a loop over ranges of `step` that cover [0, size); the last range may overlap the range before."""
-    with code.loop(0, size, step, name) as i:
-        yield i if step == 1 else i.minimum(size - step)
 
 
 @dataclass(frozen=True)
@@ -298,7 +166,7 @@ class DepthwiseStrips(Finished, Microkernel):
             at = (number * sizes.images + image) * sizes.bands + first
             with code.loop(carried[0].maximum(at), at + bands.count, name="band") as band:
                 self._prepare(code, others[0], ring, band % bands.count, band - at + first, place, sizes)
-            with _covering(code, sizes.strip_channels, lanes or 1, "channel") as c:
+            with covering(code, sizes.strip_channels, lanes or 1, "channel") as c:
                 start = self.arithmetic.start(code, bias, channel + c, lanes)
                 self._sum(code, ring, others[1], start, at % bands.count, place, c, totals, sizes)
                 own = [p.load(channel + c, lanes=lanes) for p in parameters]
@@ -332,7 +200,7 @@ class DepthwiseStrips(Finished, Microkernel):
         phase = bands.phase(at.row) * bands.count
         column, tap = sizes.strip_channels * bands.group, sizes.outputs * bands.group  # elements of each
         weights = phase * extent * tap + (at.channel + c) * bands.group
-        with _covering(code, sizes.strip_outputs, self.block, "output") as output:
+        with covering(code, sizes.strip_outputs, self.block, "output") as output:
             data = output * stride * column + c * bands.group
 
             def over_bands(b: Value, sums: list[Value]) -> Sequence[Value]:
@@ -389,92 +257,6 @@ class DepthwiseStrips(Finished, Microkernel):
             *([sizes.outside, *ones] if function.leaves else []),
         ]
         code.call(function, [x, ring], numbers)
-
-
-@dataclass(frozen=True)
-class PreparedBand(Microkernel):
-    """ring[to + t, c, i] = prepare(x[lines[i] + t, c]) for the columns t of a band, the channels c, and its rows i.
-
-    dense    whether each input channel has one output channel; otherwise `multiplier` have the same input channel, and
-             `lines` are the places of the input's channel 0, of which `first` is the first output channel
-    leaves   whether a row may lie outside the image: it is replaced by the number `outside` unless `inside` is 1
-    """
-
-    arithmetic: TapArithmetic
-    lanes: int | None
-    dense: bool
-    leaves: bool
-
-    @property
-    def symbol(self) -> str:
-        return "prepared_band"
-
-    @property
-    def arguments(self) -> Sequence[str]:
-        group = range(self.arithmetic.group)
-        multiple = [] if self.dense else ["first", "multiplier"]
-        leaving = ["outside", *(f"inside{i}" for i in group)] if self.leaves else []
-        return ["x", "ring", "to", "columns", "channels", "size", *multiple, *(f"line{i}" for i in group), *leaving]
-
-    def write(self, code: Code, buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
-        x, ring = buffers
-        to, columns, channels, size, *rest = numbers
-        group = self.arithmetic.group
-        first, multiplier = (rest.pop(0), rest.pop(0)) if not self.dense else (code.index(0), code.index(1))
-        lines, leaving = rest[:group], rest[group:]
-
-        def copy(outside: Value | None, inside: Sequence[Value]) -> None:
-            replace = None if outside is None or self.lanes is None else _replacement(code, outside, inside)
-            with code.loop(0, columns, name="column") as t:
-                if self.lanes is not None and self.dense:
-                    with _covering(code, size, self.lanes, "channel") as c:
-                        data = [x.load(line + t * channels + c, lanes=self.lanes) for line in lines]
-                        self._store(ring, to + (t * size + c) * group, data, replace)
-                else:
-                    with code.loop(0, size, name="channel") as c:
-                        source = t * channels + (first + c) // multiplier
-                        for i, line in enumerate(lines):
-                            value = self.arithmetic.prepare(x.load(line + source))
-                            if outside is not None:
-                                value = inside[i].choose(value, outside.to(self.arithmetic.element))
-                            ring.store(value, to + (t * size + c) * group + i)
-
-        if leaving:
-            outside, *ones = leaving
-            inside = [one.equals(1) for one in ones]
-            code.branch(inside[0] & inside[1], lambda: copy(None, ()), lambda: copy(outside, inside))
-        else:
-            copy(None, ())
-
-    def _store(self, ring: Buffer, place: Value, data: list[Value], replace: "_Replace | None") -> None:
-        """Stores a vector of channels of the rows of a band."""
-        if len(data) == 1:
-            ring.store(self.arithmetic.prepare(data[0]), place)
-            return
-        assert self.lanes is not None
-        part = min(8, self.lanes)  # a register of AVX2 holds 8 pairs
-        for first in range(0, self.lanes, part):
-            pairs = self.arithmetic.prepare(data[0].interleave(data[1], first, part))
-            ring.store(pairs if replace is None else replace(pairs), place + 2 * first)
-
-
-_Replace = Callable[[Value], Value]
-
-
-def _replacement(code: Code, number: Value, inside: Sequence[Value]) -> _Replace:
-    """What replaces the rows of a band outside the image by a number, in a vector of pairs of i16."""
-    outside, none = number.to(i32), code.constant(0, i32)
-    kept, both = none, (outside << 16) | (outside & 0xFFFF)
-    for within, half in zip(inside, (0xFFFF, -0x10000), strict=True):  # the bits of a pair's elements, as i32
-        kept = kept | within.choose(half, none)
-    given = (kept ^ -1) & both
-
-    def replace(pairs: Value) -> Value:
-        assert pairs.lanes is not None
-        lanes = pairs.lanes // 2
-        return (pairs & kept.spread(lanes).bits(i16)) | given.spread(lanes).bits(i16)
-
-    return replace
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, MainLowering, Rules, constant_array
+from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, MainLowering, Rules, TapArithmetic, constant_array
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
-from qmlir.codegen.kernels.depthwise import DepthwiseTask, TapArithmetic, lower_depthwise
+from qmlir.codegen.kernels.depthwise import DepthwiseTask, lower_depthwise
 from qmlir.codegen.kernels.packing import Window, pack_columns, window_of
 from qmlir.codegen.value import Value
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp, WeightedOp

@@ -16,9 +16,9 @@ from xdsl.dialects.builtin import i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, MainLowering, Rules
+from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, MainLowering, Rules, TapArithmetic
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
-from qmlir.codegen.kernels.depthwise import LANES, DepthwiseTask, TapArithmetic, lower_depthwise
+from qmlir.codegen.kernels.depthwise import LANES, DepthwiseTask, lower_depthwise
 from qmlir.codegen.kernels.packing import Window, pack_columns, window_of
 from qmlir.codegen.kernels.winograd import lower_winograd, suits
 from qmlir.codegen.value import Value
