@@ -101,7 +101,7 @@ class Bands:
 def covering(code: Code, size: Value, step: int, name: str) -> Generator[Value]:
     """Opens a loop over ranges of `step` that cover [0, size); the last range may overlap the range before."""
     with code.loop(0, size, step, name) as i:
-        yield i if step == 1 else i.minimum(size - step)
+        yield i if size.known is not None and size.known % step == 0 else i.minimum(size - step)
 
 
 @dataclass(frozen=True)
