@@ -175,5 +175,6 @@ def _source(module: str) -> str:
     assert spec is not None
     assert spec.submodule_search_locations
     file = Path(spec.submodule_search_locations[0], *path)
-    file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
+    folder = file / "__init__.py"  # a folder without it is what an older version left, with Python's cache in it
+    file = folder if folder.exists() else file.with_suffix(".py")
     return file.read_text(encoding="utf-8")
