@@ -17,7 +17,6 @@ The order of kh, kw, c is that of the reference. An exact arithmetic may take se
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from math import prod
-from typing import ClassVar
 
 import numpy as np
 from xdsl.ir import Attribute, SSAValue
@@ -80,53 +79,37 @@ class Broadcast:
 class Job:
     """What one call of `TileTimesBlock` computes; places and distances are numbers of elements.
 
-    x                 the first element that output 0 reads
+    x_at              the first element that output 0 reads
     rows, row         rows of the window, and their distance
     runs, run         runs of consecutive elements in a row of the window, and the distance of their beginnings
     steps             steps that a run takes
-    w                 steps whose weights lie before those of the block
+    w_at              steps whose weights lie before those of the block
     block             the block of output channels, for bias and parameters
-    y, apart          the first element of output 0, and the distance between outputs
+    y_at, apart       the first element of output 0, and the distance between outputs
     outputs           the number of outputs
     valid             lanes of the block that are output channels; the others are not stored
     strides           1, 3, 5, … times the distance between the windows of outputs, up to the number of outputs that are
                       computed together: an address adds one of these to a place, as it is or doubled a few times
     """
 
-    x: Value
+    x_at: Value
     rows: Value
     row: Value
     runs: Value
     run: Value
     steps: Value
-    w: Value
+    w_at: Value
     block: Value
-    y: Value
+    y_at: Value
     apart: Value
     outputs: Value
     valid: Value
     strides: Sequence[Value]
 
-    NAMES: ClassVar[Sequence[str]] = (
-        "x_at",
-        "rows",
-        "row",
-        "runs",
-        "run",
-        "steps",
-        "w_at",
-        "block",
-        "y_at",
-        "apart",
-        "outputs",
-        "valid",
-    )
-    """Name hints of the numbers before the strides."""
-
     @staticmethod
     def of(numbers: Sequence[Value]) -> "Job":
-        """The job of a call's numbers."""
-        single = len(Job.NAMES)
+        """The job of a call's numbers: those of the single fields, then the strides."""
+        single = len(fields(Job)) - 1
         return Job(*numbers[:single], strides=numbers[single:])
 
     @property
@@ -169,7 +152,8 @@ class TileTimesBlock(Finished, Microkernel):
 
     @property
     def arguments(self) -> Sequence[str]:
-        return [*self.buffers, *Job.NAMES, *(f"stride{i}" for i in range(1, max(self.together, 2), 2))]
+        *names, _ = (field.name for field in fields(Job))
+        return [*self.buffers, *names, *(f"stride{i}" for i in range(1, max(self.together, 2), 2))]
 
     def write(self, code: Code, buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
         job = Job.of(numbers)
@@ -215,7 +199,7 @@ class TileTimesBlock(Finished, Microkernel):
         x, w, bias, *_ = self.roles(buffers)
         start = self.arithmetic.start(code, bias, job.block, self.lanes)
         sums = self.accumulate(code, x, w, job, output, [start] * together)
-        first = job.y + output * job.apart
+        first = job.y_at + output * job.apart
         for p, accumulator in enumerate(sums):
             finish(accumulator, first + job.apart * p)
 
@@ -224,14 +208,14 @@ class TileTimesBlock(Finished, Microkernel):
     ) -> list[Value]:
         """Sums the products over kh, kw and c, from the accumulators `start` of neighbouring outputs."""
         arithmetic, one = self.arithmetic, code.index(1)
-        first = job.x + output * job.strides[0]
+        first = job.x_at + output * job.strides[0]
 
         def over_rows(i: Value, sums: list[Value]) -> Sequence[Value]:
             row = first + i * job.row
 
             def over_runs(j: Value, sums: list[Value]) -> Sequence[Value]:
                 left = row + j * job.run
-                before = job.w + (i * job.runs + j) * job.steps
+                before = job.w_at + (i * job.runs + j) * job.steps
 
                 def over_run(k: Value, sums: list[Value]) -> Sequence[Value]:
                     weights = arithmetic.weights(w, before + k, self.lanes)
@@ -397,15 +381,15 @@ class _Body:
         row = self.source.shape[1] * (1 if kernel.tile else window.dilations[0])
         stride = window.strides[1] * kernel.channels
         job = Job(
-            x=x,
+            x_at=x,
             rows=code.index(window.extent[0]),
             row=code.index(row),
             runs=code.index(kernel.runs),
             run=code.index(window.dilations[1] * kernel.channels),
             steps=code.index(kernel.run // kernel.arithmetic.group),
-            w=(self.weights_from + block) * kernel.steps,
+            w_at=(self.weights_from + block) * kernel.steps,
             block=block,
-            y=self.y + channel,
+            y_at=self.y + channel,
             apart=code.index(kernel.outputs),
             outputs=self.count,
             valid=valid,
