@@ -51,3 +51,39 @@ func.func @mul_add_shift_round_c1(%a: vector<3xi32>) {
   %0 = simd.mul_add_shift_round %a, %a, %a, %a, %a : vector<3xi32>
   func.return
 }
+
+// -----
+
+// C1: the accumulator is a 1-D vector
+func.func @quads_c1(%acc: vector<2x4xi32>, %a: vector<32xi8>) {
+  // expected-error@+1 {{acc must be a 1-D vector, got vector<2x4xi32>}}
+  %0 = simd.dot_u8_i8_quads %acc, %a, %a : vector<2x4xi32>, vector<32xi8>
+  func.return
+}
+
+// -----
+
+// C2: the quads are 1-D vectors
+func.func @quads_c2(%acc: vector<8xi32>, %a: vector<2x16xi8>) {
+  // expected-error@+1 {{a and b must be 1-D vectors, got vector<2x16xi8>}}
+  %0 = simd.dot_u8_i8_quads %acc, %a, %a : vector<8xi32>, vector<2x16xi8>
+  func.return
+}
+
+// -----
+
+// C3: four lanes of the factors for each of the accumulator
+func.func @quads_c3(%acc: vector<8xi32>, %a: vector<16xi8>) {
+  // expected-error@+1 {{a must have four times the 8 lanes of acc, got 16}}
+  %0 = simd.dot_u8_i8_quads %acc, %a, %a : vector<8xi32>, vector<16xi8>
+  func.return
+}
+
+// -----
+
+// C1: bytes are permuted in groups of 16, or of 8
+func.func @permute_c1(%x: vector<24xi8>) {
+  // expected-error@+1 {{operands must be 1-D vectors with 8 or 16k lanes, got vector<24xi8>}}
+  %0 = simd.permute_bytes %x, %x : vector<24xi8>
+  func.return
+}

@@ -1,6 +1,7 @@
 // RUN: qmlir-opt --loops-to-llvm %s | filecheck %s
 // RUN: qmlir-opt --loops-to-llvm="features=+avx2,+sse2" %s | filecheck --check-prefix=AVX2 %s
 // RUN: qmlir-opt --loops-to-llvm="features=+avx512bw,+avx2,+sse2" %s | filecheck --check-prefix=AVX512 %s
+// RUN: qmlir-opt --loops-to-llvm="features=+avx512vnni,+avx512bw,+avx2,+sse2" %s | filecheck --check-prefix=VNNI %s
 
 func.func private @dot(%acc: vector<16xi32>, %a: vector<32xi16>, %b: vector<32xi16>) -> vector<16xi32> {
   %0 = simd.dot_i16_pairs %acc, %a, %b : vector<16xi32>, vector<32xi16>
@@ -50,3 +51,42 @@ func.func private @rescale(%x: memref<64xi32>, %m: memref<4xi32>, %s: memref<4xi
 // CHECK-COUNT-4: llvm.mul {{.*}} : vector<2xi64>
 // CHECK-NOT: llvm.mul {{.*}} : vector<2xi64>
 // CHECK: llvm.return
+
+// The bytes of quads: one instruction with VNNI; sums of pairs that do not saturate only where they are said to fit.
+func.func private @quads(%acc: vector<16xi32>, %a: vector<64xi8>, %b: vector<64xi8>) -> vector<16xi32> {
+  %0 = simd.dot_u8_i8_quads %acc, %a, %b pairs_fit : vector<16xi32>, vector<64xi8>
+  func.return %0 : vector<16xi32>
+}
+
+func.func private @any_quads(%acc: vector<16xi32>, %a: vector<64xi8>, %b: vector<64xi8>) -> vector<16xi32> {
+  %0 = simd.dot_u8_i8_quads %acc, %a, %b : vector<16xi32>, vector<64xi8>
+  func.return %0 : vector<16xi32>
+}
+
+// CHECK-LABEL: @quads
+// CHECK-COUNT-4: llvm.zext {{.*}} : vector<16xi8> to vector<16xi32>
+// CHECK: llvm.return
+
+// AVX2-LABEL: @quads
+// AVX2-COUNT-2: "llvm.x86.avx2.pmadd.ub.sw"(%{{.*}}, %{{.*}}) : (vector<32xi8>, vector<32xi8>) -> vector<16xi16>
+// AVX2-COUNT-2: "llvm.x86.avx2.pmadd.wd"
+// AVX2: llvm.return
+
+// AVX2-LABEL: @any_quads
+// AVX2-NOT: pmadd.ub.sw
+// AVX2: llvm.return
+
+// VNNI-LABEL: @quads
+// VNNI: "llvm.x86.avx512.vpdpbusd.512"(%{{.*}}, %{{.*}}, %{{.*}}) : (vector<16xi32>, vector<16xi32>, vector<16xi32>)
+// VNNI-LABEL: @any_quads
+// VNNI: "llvm.x86.avx512.vpdpbusd.512"
+
+func.func private @permute(%x: vector<32xi8>, %places: vector<32xi8>) -> vector<32xi8> {
+  %0 = simd.permute_bytes %x, %places : vector<32xi8>
+  func.return %0 : vector<32xi8>
+}
+
+// CHECK-LABEL: @permute
+// CHECK-COUNT-32: llvm.insertelement
+// AVX2-LABEL: @permute
+// AVX2: llvm.call_intrinsic "llvm.x86.avx2.pshuf.b"

@@ -2,9 +2,18 @@
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import VectorType, i16, i32
+import numpy as np
+from xdsl.dialects.builtin import UnitAttr, VectorType, i8, i16, i32
 from xdsl.ir import Attribute, Dialect, SSAValue
-from xdsl.irdl import IRDLOperation, VarConstraint, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import (
+    IRDLOperation,
+    VarConstraint,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    result_def,
+    traits_def,
+)
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
@@ -67,6 +76,100 @@ class DotI16PairsOp(IRDLOperation):
         """Computes the result: acc int32 [n], a and b int16 [2n] → int32 [n]."""
         products = a.astype("i8") * b.astype("i8")
         return (acc + products[0::2] + products[1::2]).astype("i4")
+
+
+@irdl_op_definition
+class DotU8I8QuadsOp(IRDLOperation):
+    """Adds dot products of four neighbours, unsigned by signed: acc[i] + Σ_{j<4} u8(a[4i+j])·b[4i+j] mod 2^32.
+
+        %r = simd.dot_u8_i8_quads %acc, %a, %b : vector<8xi32>, vector<32xi8>
+
+    The bits of `a` are read as unsigned integers, those of `b` as signed integers.
+
+    (C1) `acc` and the result are one type, a 1-D vector of i32;
+    (C2) `a` and `b` are one type, a 1-D vector of i8;
+    (C3) `a` has four times as many lanes as `acc`.
+
+    The unit property `pairs_fit` promises that b[2k] and b[2k+1] have no positive sum above 128 and no negative sum
+    below −128: then u8(a[2k])·b[2k] + u8(a[2k+1])·b[2k+1] fits i16, whatever `a` is, because 255 · 128 < 2^15. The
+    result is the same with and without the promise; it is undefined if the promise does not hold.
+
+    On x86 the operation is vpdpbusd; without this instruction it is vpmaddubsw + vpmaddwd + vpaddd, whose sums of
+    pairs saturate at 16 bits and therefore need the promise.
+    """
+
+    name = "simd.dot_u8_i8_quads"
+
+    ACC: ClassVar = VarConstraint("ACC", VectorType.constr(i32))
+    QUADS: ClassVar = VarConstraint("QUADS", VectorType.constr(i8))
+
+    acc = operand_def(ACC)  # C1
+    a = operand_def(QUADS)  # C2
+    b = operand_def(QUADS)
+    result = result_def(ACC)
+    pairs_fit = opt_prop_def(UnitAttr)
+
+    traits = traits_def(Pure())
+    assembly_format = "$acc `,` $a `,` $b (`pairs_fit` $pairs_fit^)? attr-dict `:` type($acc) `,` type($a)"
+
+    def __init__(self, acc: SSAValue, a: SSAValue, b: SSAValue, *, pairs_fit: bool = False):
+        properties = {"pairs_fit": UnitAttr()} if pairs_fit else {}
+        super().__init__(operands=[acc, a, b], result_types=[acc.type], properties=properties)
+
+    def verify_(self) -> None:
+        lanes, quads = _lanes(self.acc.type), _lanes(self.a.type)
+        if lanes is None:  # C1
+            raise VerifyException(f"acc must be a 1-D vector, got {self.acc.type}")
+        if quads is None:  # C2
+            raise VerifyException(f"a and b must be 1-D vectors, got {self.a.type}")
+        if quads != 4 * lanes:  # C3
+            raise VerifyException(f"a must have four times the {lanes} lanes of acc, got {quads}")
+
+    @staticmethod
+    def evaluate(acc: Array, a: Array, b: Array) -> Array:
+        """Computes the result: acc int32 [n], a and b int8 [4n], of which a counts as uint8 → int32 [n]."""
+        products = a.view(np.uint8).astype("i8") * b.astype("i8")
+        return (acc + products.reshape(-1, 4).sum(1)).astype("i4")
+
+
+@irdl_op_definition
+class PermuteBytesOp(IRDLOperation):
+    """Permutes bytes within each 16 lanes: result[i] = x[16·(i div 16) + places[i]].
+
+        %r = simd.permute_bytes %x, %places : vector<32xi8>
+
+    (C1) operands and result are one type, a 1-D vector of i8 with 8 lanes or a multiple of 16.
+
+    `places` must lie in [0, 16), and below 8 if the vectors have 8 lanes; the result for others is undefined. A place
+    may occur more than once.
+
+    On x86 the operation is pshufb or vpshufb.
+    """
+
+    name = "simd.permute_bytes"
+
+    BYTES: ClassVar = VarConstraint("BYTES", VectorType.constr(i8))
+
+    x = operand_def(BYTES)  # C1
+    places = operand_def(BYTES)
+    result = result_def(BYTES)
+
+    traits = traits_def(Pure())
+    assembly_format = "$x `,` $places attr-dict `:` type($x)"
+
+    def __init__(self, x: SSAValue, places: SSAValue):
+        super().__init__(operands=[x, places], result_types=[x.type])
+
+    def verify_(self) -> None:
+        lanes = _lanes(self.x.type)
+        if lanes is None or (lanes != 8 and lanes % 16):  # C1
+            raise VerifyException(f"operands must be 1-D vectors with 8 or 16k lanes, got {self.x.type}")
+
+    @staticmethod
+    def evaluate(x: Array, places: Array) -> Array:
+        """Computes the result: operands int8 [n] → int8 [n]."""
+        first = np.arange(x.size) // 16 * 16
+        return x[first + places]
 
 
 @irdl_op_definition
@@ -154,4 +257,4 @@ def _require_even(type: Attribute) -> None:
         raise VerifyException(f"operands must be 1-D vectors with an even number of lanes, got {type}")
 
 
-SIMD = Dialect("simd", [DotI16PairsOp, MulShiftRoundOp, MulAddShiftRoundOp])
+SIMD = Dialect("simd", [DotI16PairsOp, DotU8I8QuadsOp, PermuteBytesOp, MulShiftRoundOp, MulAddShiftRoundOp])

@@ -10,17 +10,18 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
+from qmlir.codegen.features import FEATURES_HELP, parse_features
 from qmlir.dialects.loops import ARENA_SIZE, INPUTS, WEIGHTS_BLOB
-from qmlir.errors import OptionError, UnsupportedError
+from qmlir.errors import UnsupportedError
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
 from qmlir.ir.verify import SCALES
-from qmlir.lowering.loops_to_llvm import arith, control, memory, vector
+from qmlir.lowering.loops_to_llvm import arith, control, memory, simd, vector
 from qmlir.lowering.loops_to_llvm.aliasing import argument_facts
 from qmlir.lowering.loops_to_llvm.lowering import FunctionLowering, Rule
 from qmlir.lowering.loops_to_llvm.sharing import pool_declaration, share_function, shared_kernels
 
-RULES: Registry[Rule] = Registry(arith.RULES, memory.RULES, vector.RULES, control.RULES)
+RULES: Registry[Rule] = Registry(arith.RULES, memory.RULES, vector.RULES, simd.RULES, control.RULES)
 """Operation class → rule; operations of other classes are refused."""
 
 
@@ -53,23 +54,10 @@ class LoopsToLLVMPass(ModulePass):
 
     name = "loops-to-llvm"
 
-    features: str = option("", "processor features to use, as in LLVM: +avx2,+fma; none is portable code")
+    features: str = option("", FEATURES_HELP)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         lower_module(op, parse_features(self.features))
-
-
-def parse_features(text: str) -> frozenset[str]:
-    """The features that a list in LLVM's syntax, `+avx2,-sse4a`, turns on.
-
-    Raises:
-        OptionError: An item has no sign.
-    """
-    items = [item.strip() for item in text.split(",") if item.strip()]
-    for item in items:
-        if item[0] not in "+-":
-            raise OptionError("features", "must be a list of +name and -name", got=item, remedy=f"write +{item}")
-    return frozenset(item[1:] for item in items if item[0] == "+")
 
 
 def lower_module(module: ModuleOp, features: frozenset[str]) -> None:

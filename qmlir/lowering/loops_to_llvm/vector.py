@@ -1,15 +1,14 @@
-"""Lowering of vector and simd."""
+"""Lowering of vector."""
 
 from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import llvm, vector
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType, i1, i32, i64
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qmlir.dialects import simd
 from qmlir.dialects.loops import root_of
 from qmlir.ir.types import is_integer, is_vector
-from qmlir.ir.upstream.llvm import AddOp, ExtractElementOp, MulOp, ShlOp, SubOp
+from qmlir.ir.upstream.llvm import AddOp, ExtractElementOp, MulOp
 from qmlir.lowering.loops_to_llvm.arith import refuse_fastmath
 from qmlir.lowering.loops_to_llvm.lowering import WRAP, FunctionLowering, Rule, mangled, static_strides
 from qmlir.lowering.loops_to_llvm.memory import access_pointer, load, memref_type, store
@@ -189,120 +188,6 @@ def _reduction(f: FunctionLowering, op: vector.ReductionOp) -> None:
     f.define(op.dest, result)
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# simd → the processor's own instructions, or portable vector code if it has no such instruction.
-#
-# Vectors are split into registers and joined again; LLVM optimizes both away. The choice of instructions depends on
-# `features` only, so a module can be lowered for any machine.
-
-
-PAIR_PRODUCTS = (
-    ("avx512bw", 32, "llvm.x86.avx512.pmaddw.d.512"),
-    ("avx2", 16, "llvm.x86.avx2.pmadd.wd"),
-    ("sse2", 8, "llvm.x86.sse2.pmadd.wd"),
-)
-"""Feature, lanes of i16 in a register, and the intrinsic that multiplies and adds pairs; widest first."""
-
-
-def _dot_i16_pairs(f: FunctionLowering, op: simd.DotI16PairsOp) -> None:
-    acc, a, b = f.values(op.operands)
-    total = lanes_of(a)
-    for feature, width, name in PAIR_PRODUCTS:
-        if feature in f.features and total % width == 0:
-            type = VectorType(i32, [width // 2])
-            parts: list[SSAValue] = []
-            for start in range(0, total, width):
-                lanes = range(start, start + width)
-                registers = (a, b) if width == total else (f.shuffle(a, a, lanes), f.shuffle(b, b, lanes))
-                parts.append(f.intrinsic(name, registers, type))
-            break
-    else:
-        parts = [_portable_pair_products(f, a, b)]
-    f.define(op.result, f.binary(AddOp, acc, _joined(f, parts), WRAP))
-
-
-def _portable_pair_products(f: FunctionLowering, a: SSAValue, b: SSAValue) -> SSAValue:
-    total = lanes_of(a)
-    type = VectorType(i32, [total // 2])
-    halves: list[SSAValue] = []
-    for first in (0, 1):
-        lanes = range(first, total, 2)
-        wide_a = f.cast(llvm.SExtOp, f.shuffle(a, a, lanes), type)
-        wide_b = f.cast(llvm.SExtOp, f.shuffle(b, b, lanes), type)
-        halves.append(f.binary(MulOp, wide_a, wide_b, WRAP))
-    return f.binary(AddOp, halves[0], halves[1], WRAP)
-
-
-def _joined(f: FunctionLowering, parts: list[SSAValue]) -> SSAValue:
-    """Concatenates vectors of equal length, in a balanced tree of shuffles."""
-    while len(parts) > 1:
-        lanes = lanes_of(parts[0])
-        if len(parts) % 2:  # an odd count: append the last vector again, and drop its copy at the end
-            parts = [*parts, parts[-1]]
-            joined = _joined(f, parts)
-            return f.shuffle(joined, joined, range((len(parts) - 1) * lanes))
-        parts = [f.shuffle(x, y, range(2 * lanes)) for x, y in zip(parts[0::2], parts[1::2], strict=True)]
-    return parts[0]
-
-
-# Products of 32 by 32 bits, summed, rounded half up and shifted right by at least 32 bits. Processors multiply the low
-# halves of 64-bit lanes (vpmuldq), so even lanes are multiplied in place, and odd lanes behind a shift. The low halves
-# of the sums only carry: the high halves are the lanes of the result, and what is left is a shift of 32-bit lanes.
-
-
-#
-# Factors and shifts are often the same for many data. What is computed from them alone stands right behind their
-# definition, once.
-
-
-def _mul_shift_round(f: FunctionLowering, op: simd.MulShiftRoundOp) -> None:
-    a, multiplier, shift = f.values(op.operands)
-    drop = f.derived("drop", shift, lambda: f.binary(SubOp, f.splat(31, shift.type), shift, WRAP))
-    _products_shifted(f, op, [(a, multiplier)], drop)
-
-
-def _mul_add_shift_round(f: FunctionLowering, op: simd.MulAddShiftRoundOp) -> None:
-    a, p, b, q, shift = f.values(op.operands)
-    _products_shifted(f, op, [(a, p), (b, q)], shift)
-
-
-def _products_shifted(
-    f: FunctionLowering,
-    op: simd.MulShiftRoundOp | simd.MulAddShiftRoundOp,
-    products: Sequence[tuple[SSAValue, SSAValue]],
-    drop: SSAValue,
-) -> None:
-    """Defines the result as (Σ products + 2^(drop − 1)) >> drop, for data times factors."""
-    wide = VectorType(i64, [lanes_of(drop) // 2])
-    word = f.splat(32, wide)
-
-    def extended(value: SSAValue) -> SSAValue:
-        """The low halves of 64-bit lanes, sign-extended: the form of a factor in which LLVM knows vpmuldq."""
-        doubled = f.cast(llvm.BitcastOp, value, wide)
-        return f.binary(llvm.AShrOp, f.binary(ShlOp, doubled, word, WRAP), word)
-
-    def lanes(value: SSAValue, first: int) -> SSAValue:
-        """The even (first = 0) or odd lanes of i32 factors, each as an i64."""
-        return extended(f.shuffle(value, value, [lane | 1 for lane in range(lanes_of(value))]) if first else value)
-
-    def half(first: int) -> SSAValue:
-        one = f.splat(1, wide)
-        return f.binary(ShlOp, one, f.binary(SubOp, lanes(drop, first), one, WRAP), WRAP)
-
-    sums: list[SSAValue] = []
-    for first in (0, 1):
-        total = f.derived(f"half{first}", drop, lambda first=first: half(first))
-        for data, factor in products:
-            own = f.derived(f"lanes{first}", factor, lambda first=first, factor=factor: lanes(factor, first))
-            lane = f.binary(llvm.AShrOp, f.cast(llvm.BitcastOp, data, wide), word) if first else extended(data)
-            total = f.binary(AddOp, f.binary(MulOp, lane, own, WRAP), total, WRAP)
-        sums.append(total)
-    even, odd = f.binary(llvm.LShrOp, sums[0], word), f.binary(llvm.AndOp, sums[1], f.splat(-1 << 32, wide))
-    high = f.cast(llvm.BitcastOp, f.binary(llvm.OrOp, even, odd), drop.type)
-    rest = f.derived("rest", drop, lambda: f.binary(SubOp, drop, f.splat(32, drop.type), WRAP))
-    f.define(op.result, f.binary(llvm.AShrOp, high, rest))
-
-
 RULES: Mapping[type[Operation], Rule] = {
     vector.LoadOp: _load,
     vector.StoreOp: _store,
@@ -315,7 +200,4 @@ RULES: Mapping[type[Operation], Rule] = {
     vector.BitcastOp: _bitcast,
     vector.CreateMaskOp: _create_mask,
     vector.ReductionOp: _reduction,
-    simd.DotI16PairsOp: _dot_i16_pairs,
-    simd.MulShiftRoundOp: _mul_shift_round,
-    simd.MulAddShiftRoundOp: _mul_add_shift_round,
 }

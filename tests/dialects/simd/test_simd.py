@@ -5,7 +5,7 @@ import pytest
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.simd import DotI16PairsOp, MulShiftRoundOp
+from qmlir.dialects.simd import DotI16PairsOp, DotU8I8QuadsOp, MulShiftRoundOp, PermuteBytesOp
 from qmlir.ir.context import make_context
 
 
@@ -16,17 +16,31 @@ from qmlir.ir.context import make_context
         ('"simd.dot_i16_pairs"(%i4, %s8, %s4) : (vector<4xi32>, vector<8xi16>, vector<4xi16>) -> vector<4xi32>', "c2"),
         ("simd.dot_i16_pairs %i4, %s4, %s4 : vector<4xi32>, vector<4xi16>", "c3"),
         ("simd.dot_i16_pairs %i22, %s8, %s8 : vector<2x2xi32>, vector<8xi16>", "c1"),
+        ("simd.dot_u8_i8_quads %i22, %b16, %b16 : vector<2x2xi32>, vector<16xi8>", "c1"),
+        (
+            '"simd.dot_u8_i8_quads"(%i4, %b16, %b8) : (vector<4xi32>, vector<16xi8>, vector<8xi8>) -> vector<4xi32>',
+            "c2",
+        ),
+        ("simd.dot_u8_i8_quads %i4, %b8, %b8 : vector<4xi32>, vector<8xi8>", "quads"),
+        ("simd.permute_bytes %s8, %s8 : vector<8xi16>", "i8"),
+        ("simd.permute_bytes %b12, %b12 : vector<12xi8>", "bytes"),
         ("simd.mul_shift_round %s4, %s4, %s4 : vector<4xi16>", "c1"),
         ("simd.mul_shift_round %i22, %i22, %i22 : vector<2x2xi32>", "c1"),
     ],
 )
 def test_constraints(operation: str, constraint: str) -> None:
     source = f"""
-func.func @f(%i4: vector<4xi32>, %i22: vector<2x2xi32>, %s4: vector<4xi16>, %s8: vector<8xi16>) {{
+func.func @f(%i4: vector<4xi32>, %i22: vector<2x2xi32>, %s4: vector<4xi16>, %s8: vector<8xi16>,
+             %b8: vector<8xi8>, %b12: vector<12xi8>, %b16: vector<16xi8>) {{
   %r = {operation}
   func.return
 }}"""
     messages = {"c1": "i32|1-D|expected|incompatible", "c2": "expected|i16|1-D", "c3": "twice the 4 lanes"}
+    messages |= {
+        "quads": "four times the 4 lanes of acc, got 8",
+        "bytes": "with 8 or 16k lanes",
+        "i8": "attribute i8 but got i16",
+    }
     with pytest.raises(VerifyException, match=messages[constraint]):
         Parser(make_context(), source).parse_module().verify()
 
@@ -36,6 +50,18 @@ def test_dot_wraps() -> None:
     assert DotI16PairsOp.evaluate(np.zeros(1, np.int32), least, least).tolist() == [-(2**31)]
     acc, a, b = np.array([5, 6], np.int32), np.array([1, 2, 3, 4], np.int16), np.array([10, 20, 30, 40], np.int16)
     assert DotI16PairsOp.evaluate(acc, a, b).tolist() == [55, 256]
+
+
+def test_quads_are_unsigned_by_signed_and_wrap() -> None:
+    a, b = np.array([255, 1, 0, 2] * 2, np.uint8).view(np.int8), np.array([-128, 127, 5, -1] * 2, np.int8)
+    acc = np.array([0, -(2**31)], np.int32)
+    total = 255 * -128 + 127 - 2
+    assert DotU8I8QuadsOp.evaluate(acc, a, b).tolist() == [total, 2**31 + total]
+
+
+def test_bytes_stay_in_their_group() -> None:
+    places = np.array([15, 0] * 16, np.int8)
+    assert PermuteBytesOp.evaluate(np.arange(32, dtype=np.int8), places).tolist() == [15, 0] * 8 + [31, 16] * 8
 
 
 def test_requantization_rounds_half_up() -> None:

@@ -9,7 +9,7 @@ from kernels import empty, lowered, run_kernel, vectorwise, with_main
 
 from qmlir.backends.cpu.emit import emit_llvm_ir
 from qmlir.backends.cpu.machine import Machine, compile_assembly, host_features
-from qmlir.dialects.simd import DotI16PairsOp, MulAddShiftRoundOp, MulShiftRoundOp
+from qmlir.dialects.simd import DotI16PairsOp, DotU8I8QuadsOp, MulAddShiftRoundOp, MulShiftRoundOp, PermuteBytesOp
 
 Array = npt.NDArray[Any]
 
@@ -209,3 +209,49 @@ def test_rescaled_sums(native: bool) -> None:
     exact = [(i * j + k * m + 2 ** (s - 1)) >> s for i, j, k, m, s in numbers]
     assert y.tolist() == exact
     assert MulAddShiftRoundOp.evaluate(a, p, b, q, shift).tolist() == exact
+
+
+def weights_whose_pairs_fit(count: int) -> Array:
+    """Pairs of i8 with positive sums up to 128 and negative sums down to −128, the extremes among them."""
+    first = RNG.integers(-128, 128, count // 2)
+    first[:4] = -128, 127, 64, -64
+    low, high = -128 - np.minimum(first, 0), np.minimum(128 - np.maximum(first, 0), 127)
+    second = np.where(RNG.random(count // 2) < 0.5, low, high)
+    return np.stack([first, second], 1).reshape(-1).astype(np.int8)
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 4, 8, 12, 16, 24])
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("fit", [False, True])
+def test_dot_of_quads(lanes: int, native: bool, fit: bool) -> None:
+    promise = "pairs_fit " if fit else ""
+    operation = f"%r = simd.dot_u8_i8_quads %0, %1, %2 {promise}: vector<{lanes}xi32>, vector<{4 * lanes}xi8>"
+    kernel = vectorwise(operation, [("i32", lanes), ("i8", 4 * lanes), ("i8", 4 * lanes)], ("i32", lanes))
+    acc = RNG.integers(-(2**31), 2**31, lanes).astype(np.int32)
+    a = RNG.integers(-128, 128, 4 * lanes).astype(np.int8)
+    a[: 2 * lanes] = -1  # 255 as an unsigned byte
+    b = weights_whose_pairs_fit(max(4 * lanes, 8))[: 4 * lanes]
+    if not fit:
+        b[:4] = 127, 127, -128, -128
+    (y,) = run_kernel(kernel, acc, a, b, out=[acc], features=host_features() if native else "")
+    assert (y == DotU8I8QuadsOp.evaluate(acc, a, b)).all()
+
+
+@pytest.mark.parametrize("lanes", [8, 16, 32, 48])
+@pytest.mark.parametrize("native", [False, True])
+def test_permuted_bytes(lanes: int, native: bool) -> None:
+    operation = f"%r = simd.permute_bytes %0, %1 : vector<{lanes}xi8>"
+    kernel = vectorwise(operation, [("i8", lanes)] * 2, ("i8", lanes))
+    x, places = RNG.integers(-128, 128, lanes).astype(np.int8), RNG.integers(0, min(lanes, 16), lanes).astype(np.int8)
+    (y,) = run_kernel(kernel, x, places, out=[x], features=host_features() if native else "")
+    assert (y == PermuteBytesOp.evaluate(x, places)).all()
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_quads_become_vpdpbusd(lanes: int) -> None:
+    """With VNNI each register of sums takes one instruction; LLVM assembles it, whatever this processor has."""
+    operation = f"%r = simd.dot_u8_i8_quads %0, %1, %2 : vector<{lanes}xi32>, vector<{4 * lanes}xi8>"
+    kernel = vectorwise(operation, [("i32", lanes), ("i8", 4 * lanes), ("i8", 4 * lanes)], ("i32", lanes))
+    module = lowered(with_main(kernel, 3), "+avx512vnni,+avx512vl,+avx512bw,+avx512f,+avx2")
+    assembly = compile_assembly(emit_llvm_ir(module), Machine.of("icelake-server"))
+    assert assembly.count("vpdpbusd") == 1

@@ -1,0 +1,233 @@
+"""Lowering of simd: to the processor's own instructions, or to portable vector code if it has no such instruction.
+
+Vectors are split into registers and joined again; LLVM optimizes both away. The choice of instructions depends on
+`features` only, so a module can be lowered for any machine.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from xdsl.dialects import llvm
+from xdsl.dialects.builtin import VectorType, i8, i16, i32, i64
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.dialects import simd
+from qmlir.ir.upstream.llvm import AddOp, ExtractElementOp, MulOp, ShlOp, SubOp
+from qmlir.lowering.loops_to_llvm.lowering import WRAP, FunctionLowering, Rule
+from qmlir.lowering.loops_to_llvm.vector import lanes_of
+
+PAIR_PRODUCTS = (
+    ("avx512bw", 32, "llvm.x86.avx512.pmaddw.d.512"),
+    ("avx2", 16, "llvm.x86.avx2.pmadd.wd"),
+    ("sse2", 8, "llvm.x86.sse2.pmadd.wd"),
+)
+"""Feature, lanes of i16 in a register, and the intrinsic that multiplies and adds pairs; widest first."""
+
+QUAD_SUMS = (
+    ("avx512vnni", 64, "llvm.x86.avx512.vpdpbusd.512"),
+    ("avx512vnni avx512vl", 32, "llvm.x86.avx512.vpdpbusd.256"),
+    ("avx512vnni avx512vl", 16, "llvm.x86.avx512.vpdpbusd.128"),
+    ("avxvnni", 32, "llvm.x86.avx512.vpdpbusd.256"),
+    ("avxvnni", 16, "llvm.x86.avx512.vpdpbusd.128"),
+)
+"""Features, lanes of i8 in a register, and the intrinsic that adds quads of products to sums; widest first."""
+
+BYTE_PAIR_PRODUCTS = (
+    ("avx512bw", 64, "llvm.x86.avx512.pmaddubs.w.512"),
+    ("avx2", 32, "llvm.x86.avx2.pmadd.ub.sw"),
+    ("ssse3", 16, "llvm.x86.ssse3.pmadd.ub.sw.128"),
+)
+"""Feature, lanes of i8 in a register, and the intrinsic that multiplies pairs of bytes, with saturating sums."""
+
+BYTE_PERMUTATIONS = (
+    ("avx512bw", 64, "llvm.x86.avx512.pshuf.b.512"),
+    ("avx2", 32, "llvm.x86.avx2.pshuf.b"),
+    ("ssse3", 16, "llvm.x86.ssse3.pshuf.b.128"),
+)
+"""Feature, lanes of i8 in a register, and the intrinsic that permutes the bytes of each 16 lanes; widest first."""
+
+Form = tuple[str, int, str]
+"""Features that it takes all of, the lanes of an operand's register, and an intrinsic."""
+
+
+def _form(f: FunctionLowering, forms: Sequence[Form], lanes: int) -> Form | None:
+    """The first form that the processor has and whose registers divide a vector."""
+    return next((form for form in forms if f.features.issuperset(form[0].split()) and lanes % form[1] == 0), None)
+
+
+def _by_register(
+    f: FunctionLowering, width: int, operands: Sequence[SSAValue], compute: Callable[[Sequence[SSAValue]], SSAValue]
+) -> SSAValue:
+    """Splits vectors into registers, the first operand's of `width` lanes, and joins what `compute` makes of them."""
+    registers = lanes_of(operands[0]) // width
+    if registers == 1:
+        return compute(operands)
+    parts: list[SSAValue] = []
+    for i in range(registers):
+        sizes = [lanes_of(x) // registers for x in operands]
+        split = [f.shuffle(x, x, range(i * n, (i + 1) * n)) for x, n in zip(operands, sizes, strict=True)]
+        parts.append(compute(split))
+    return _joined(f, parts)
+
+
+def _joined(f: FunctionLowering, parts: list[SSAValue]) -> SSAValue:
+    """Concatenates vectors of equal length, in a balanced tree of shuffles."""
+    while len(parts) > 1:
+        lanes = lanes_of(parts[0])
+        if len(parts) % 2:  # an odd count: append the last vector again, and drop its copy at the end
+            parts = [*parts, parts[-1]]
+            joined = _joined(f, parts)
+            return f.shuffle(joined, joined, range((len(parts) - 1) * lanes))
+        parts = [f.shuffle(x, y, range(2 * lanes)) for x, y in zip(parts[0::2], parts[1::2], strict=True)]
+    return parts[0]
+
+
+def _dot_i16_pairs(f: FunctionLowering, op: simd.DotI16PairsOp) -> None:
+    acc, a, b = f.values(op.operands)
+    products = _pair_products(f, a, b) or _portable_products(f, a, b, 2)
+    f.define(op.result, f.binary(AddOp, acc, products, WRAP))
+
+
+def _pair_products(f: FunctionLowering, a: SSAValue, b: SSAValue) -> SSAValue | None:
+    """a[2i]·b[2i] + a[2i+1]·b[2i+1] of i16 as i32, by one instruction a register; None if the processor has none."""
+    form = _form(f, PAIR_PRODUCTS, lanes_of(a))
+    if form is None:
+        return None
+    _, width, name = form
+    type = VectorType(i32, [width // 2])
+    return _by_register(f, width, (a, b), lambda registers: f.intrinsic(name, registers, type))
+
+
+def _portable_products(
+    f: FunctionLowering, a: SSAValue, b: SSAValue, group: int, extend: type[Operation] = llvm.SExtOp
+) -> SSAValue:
+    """Sums of products of `group` neighbours, in i32; `extend` extends `a`."""
+    total = lanes_of(a)
+    type = VectorType(i32, [total // group])
+    sums: SSAValue | None = None
+    for first in range(group):
+        lanes = range(first, total, group)
+        wide_a = f.cast(extend, f.shuffle(a, a, lanes), type)
+        wide_b = f.cast(llvm.SExtOp, f.shuffle(b, b, lanes), type)
+        product = f.binary(MulOp, wide_a, wide_b, WRAP)
+        sums = product if sums is None else f.binary(AddOp, sums, product, WRAP)
+    assert sums is not None
+    return sums
+
+
+def _dot_u8_i8_quads(f: FunctionLowering, op: simd.DotU8I8QuadsOp) -> None:
+    acc, a, b = f.values(op.operands)
+    if form := _form(f, QUAD_SUMS, lanes_of(a)):
+        _, width, name = form
+
+        def sums(registers: Sequence[SSAValue]) -> SSAValue:
+            first, *data = registers  # older LLVM takes bytes as words, and newer LLVM still reads this
+            words = [f.cast(llvm.BitcastOp, x, first.type) for x in data]
+            return f.intrinsic(name, (first, *words), first.type)
+
+        f.define(op.result, _by_register(f, width // 4, (acc, a, b), sums))
+        return
+    form = _form(f, BYTE_PAIR_PRODUCTS, lanes_of(a)) if op.pairs_fit else None
+    if form is None:
+        products = _portable_products(f, a, b, 4, llvm.ZExtOp)
+    else:
+        _, width, name = form
+        type = VectorType(i16, [width // 2])
+        pairs = _by_register(f, width, (a, b), lambda registers: f.intrinsic(name, registers, type))
+        ones = f.splat(1, pairs.type)
+        products = _pair_products(f, pairs, ones) or _portable_products(f, pairs, ones, 2)
+    f.define(op.result, f.binary(AddOp, acc, products, WRAP))
+
+
+def _permute_bytes(f: FunctionLowering, op: simd.PermuteBytesOp) -> None:
+    x, places = f.values(op.operands)
+    lanes = lanes_of(x)
+    if lanes == 8:
+        x, places = (f.shuffle(v, v, [*range(8), *[-1] * 8]) for v in (x, places))
+    if form := _form(f, BYTE_PERMUTATIONS, lanes_of(x)):
+        _, width, name = form
+        type = VectorType(i8, [width])
+        result = _by_register(f, width, (x, places), lambda registers: f.intrinsic(name, registers, type))
+    else:
+        result = _portable_permutation(f, x, places)
+    f.define(op.result, f.shuffle(result, result, range(8)) if lanes == 8 else result)
+
+
+def _portable_permutation(f: FunctionLowering, x: SSAValue, places: SSAValue) -> SSAValue:
+    """Takes the bytes one by one."""
+    result = x
+    for lane in range(lanes_of(x)):
+        place = f.emit(ExtractElementOp.create(operands=[places, f.integer(lane, i32)], result_types=[i8]))
+        place = f.binary(llvm.AndOp, place, f.integer(15, i8))  # an undefined lane must not lead out of the vector
+        place = f.binary(AddOp, f.cast(llvm.ZExtOp, place, i32), f.integer(lane // 16 * 16, i32), WRAP)
+        byte = f.emit(ExtractElementOp.create(operands=[x, place], result_types=[i8]))
+        operands = [result, byte, f.integer(lane, i32)]
+        result = f.emit(llvm.InsertElementOp.create(operands=operands, result_types=[x.type]))
+    return result
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Products of 32 by 32 bits, summed, rounded half up and shifted right by at least 32 bits. Processors multiply the low
+# halves of 64-bit lanes (vpmuldq), so even lanes are multiplied in place, and odd lanes behind a shift. The low halves
+# of the sums only carry: the high halves are the lanes of the result, and what is left is a shift of 32-bit lanes.
+
+
+#
+# Factors and shifts are often the same for many data. What is computed from them alone stands right behind their
+# definition, once.
+
+
+def _mul_shift_round(f: FunctionLowering, op: simd.MulShiftRoundOp) -> None:
+    a, multiplier, shift = f.values(op.operands)
+    drop = f.derived("drop", shift, lambda: f.binary(SubOp, f.splat(31, shift.type), shift, WRAP))
+    _products_shifted(f, op, [(a, multiplier)], drop)
+
+
+def _mul_add_shift_round(f: FunctionLowering, op: simd.MulAddShiftRoundOp) -> None:
+    a, p, b, q, shift = f.values(op.operands)
+    _products_shifted(f, op, [(a, p), (b, q)], shift)
+
+
+def _products_shifted(
+    f: FunctionLowering,
+    op: simd.MulShiftRoundOp | simd.MulAddShiftRoundOp,
+    products: Sequence[tuple[SSAValue, SSAValue]],
+    drop: SSAValue,
+) -> None:
+    """Defines the result as (Σ products + 2^(drop − 1)) >> drop, for data times factors."""
+    wide = VectorType(i64, [lanes_of(drop) // 2])
+    word = f.splat(32, wide)
+
+    def extended(value: SSAValue) -> SSAValue:
+        """The low halves of 64-bit lanes, sign-extended: the form of a factor in which LLVM knows vpmuldq."""
+        doubled = f.cast(llvm.BitcastOp, value, wide)
+        return f.binary(llvm.AShrOp, f.binary(ShlOp, doubled, word, WRAP), word)
+
+    def lanes(value: SSAValue, first: int) -> SSAValue:
+        """The even (first = 0) or odd lanes of i32 factors, each as an i64."""
+        return extended(f.shuffle(value, value, [lane | 1 for lane in range(lanes_of(value))]) if first else value)
+
+    def half(first: int) -> SSAValue:
+        one = f.splat(1, wide)
+        return f.binary(ShlOp, one, f.binary(SubOp, lanes(drop, first), one, WRAP), WRAP)
+
+    sums: list[SSAValue] = []
+    for first in (0, 1):
+        total = f.derived(f"half{first}", drop, lambda first=first: half(first))
+        for data, factor in products:
+            own = f.derived(f"lanes{first}", factor, lambda first=first, factor=factor: lanes(factor, first))
+            lane = f.binary(llvm.AShrOp, f.cast(llvm.BitcastOp, data, wide), word) if first else extended(data)
+            total = f.binary(AddOp, f.binary(MulOp, lane, own, WRAP), total, WRAP)
+        sums.append(total)
+    even, odd = f.binary(llvm.LShrOp, sums[0], word), f.binary(llvm.AndOp, sums[1], f.splat(-1 << 32, wide))
+    high = f.cast(llvm.BitcastOp, f.binary(llvm.OrOp, even, odd), drop.type)
+    rest = f.derived("rest", drop, lambda: f.binary(SubOp, drop, f.splat(32, drop.type), WRAP))
+    f.define(op.result, f.binary(llvm.AShrOp, high, rest))
+
+
+RULES: Mapping[type[Operation], Rule] = {
+    simd.DotI16PairsOp: _dot_i16_pairs,
+    simd.DotU8I8QuadsOp: _dot_u8_i8_quads,
+    simd.PermuteBytesOp: _permute_bytes,
+    simd.MulShiftRoundOp: _mul_shift_round,
+    simd.MulAddShiftRoundOp: _mul_add_shift_round,
+}
