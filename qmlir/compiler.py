@@ -377,13 +377,15 @@ def to_machine_code(
     entry, signature = function.sym_name.data, signature_of(function)
     # There are thousands of scalar operations: verifying them takes longer than the passes do. The tests verify them.
     timing = () if counter is None else (("time-calls", {"counter": counter}),)
-    Pipeline(*TO_LOOPS, *timing).apply(module, make_context(), verify_each=VERIFY_LOOPS)
+    machine = machine or Machine.host()
+    features = ",".join(f"+{name}" for name in sorted(enabled(machine)))
+    nn_to_loops, qint_to_loops, finish = TO_LOOPS
+    loops = Pipeline(nn_to_loops, (qint_to_loops, {"features": features}), finish, *timing)
+    loops.apply(module, make_context(), verify_each=VERIFY_LOOPS)
     if timing:
         readings = signature_of(function).inputs[-1]  # results are arguments on this level, the readings the last
         signature = Signature(signature.inputs, (*signature.outputs, readings))
     plan, share, to_llvm = TO_LLVM
-    machine = machine or Machine.host()
-    features = ",".join(f"+{name}" for name in sorted(enabled(machine)))
     emission = Pipeline(plan, (share, {"threads": threads}), (to_llvm, {"features": features}))
     emission.apply(module, make_context(), verify_each=VERIFY_LOOPS)
     return build(module, signature, entry=entry, machine=machine)

@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     MemRefType,
+    UnitAttr,
     VectorType,
     i32,
     i64,
@@ -140,6 +141,16 @@ class Code:
     def dot_pairs(self, accumulator: Value, a: Value, b: Value) -> Value:
         """accumulator[i] + a[2i]·b[2i] + a[2i+1]·b[2i+1]: i16 lanes, i32 accumulators."""
         return self.emit(simd.DotI16PairsOp, [accumulator.ssa, a.ssa, b.ssa], accumulator.type)
+
+    def dot_quads(self, accumulator: Value, a: Value, b: Value, *, pairs_fit: bool) -> Value:
+        """accumulator[i] + Σ_{j<4} a[4i+j]·b[4i+j]: u8 by i8, i32 accumulators; see simd for `pairs_fit`."""
+        properties: dict[str, Attribute] = {"pairs_fit": UnitAttr()} if pairs_fit else {}
+        operands = [accumulator.ssa, a.ssa, b.ssa]
+        return self.emit(simd.DotU8I8QuadsOp, operands, accumulator.type, properties)
+
+    def permute_bytes(self, x: Value, places: Value) -> Value:
+        """x[16·(i div 16) + places[i]]: vectors of i8."""
+        return self.emit(simd.PermuteBytesOp, [x.ssa, places.ssa], x.type)
 
     def multiply_shift_round(self, a: Value, multiplier: Value, shift: Value) -> Value:
         """(a·multiplier + 2^(30−shift)) >> (31−shift) on vectors of i32, for results that fit i32."""

@@ -92,10 +92,12 @@ class Kernel(abc.ABC):
 class MainLowering:
     """The state of lowering the tensor operations of one module: the insertion point and the kernels written so far.
 
-    at   the operation being lowered; new operations of main are inserted before it
+    features   features of the processor, by which kernels are chosen
+    at         the operation being lowered; new operations of main are inserted before it
     """
 
     module: ModuleOp
+    features: frozenset[str] = frozenset()
     at: Operation | None = None
 
     def __post_init__(self) -> None:
@@ -274,9 +276,9 @@ Rule: TypeAlias = Callable[[MainLowering, Any], None]
 Rules: TypeAlias = Mapping[type[Operation], Rule]
 
 
-def lower_tensor_ops(module: ModuleOp, rules: Rules) -> None:
+def lower_tensor_ops(module: ModuleOp, rules: Rules, features: frozenset[str] = frozenset()) -> None:
     """Lowers the operations that have a rule in all main functions of `module`, in program order."""
-    state = MainLowering(module)
+    state = MainLowering(module, features)
     for function in list(module.body.block.ops):
         if not isinstance(function, func.FuncOp) or function.is_declaration or is_kernel(function):
             continue
@@ -364,12 +366,14 @@ class Arithmetic(abc.ABC):
     element      element type of the input that `step` reads, and so of a tile (packing.py)
     sums         element type of the accumulators
     zero_point   what `prepare` subtracts
+    outside      the number in a tile at positions outside the image
     """
 
     group: int
     element: Attribute
     sums: Attribute
     zero_point: int
+    outside: int = 0
 
     @property
     def keeps(self) -> bool:

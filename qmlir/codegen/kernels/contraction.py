@@ -310,7 +310,6 @@ class Contraction(FinishedKernel):
     @property
     def inner(self) -> TileTimesBlock:
         """The function that computes a tile's outputs for a block."""
-        sizes = {self.per_tile % self.together, self.window.output[1] % self.per_tile % self.together} - {0}
         return TileTimesBlock(
             f"{self.name.split('_')[0]}_tile_times_block",
             self.lanes,
@@ -318,7 +317,7 @@ class Contraction(FinishedKernel):
             self.epilogue,
             self.has_bias,
             self.together,
-            sizes.pop() if len(sizes) == 1 else min(1, len(sizes)),
+            left_over(self.window.output[1], self.per_tile, self.together),
             self.window.extent[0] > 1,
             self.runs > 1,
             self.outputs // self.groups % self.lanes != 0,
@@ -437,7 +436,7 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     tile = None
     as_is = arithmetic.keeps and _element(x) == arithmetic.element and channels == window.channels
     if window.padded_rows or window.padded_columns or not as_is:
-        tile = choose_tile(window, channels, arithmetic.element, together)
+        tile = choose_tile(window, channels, arithmetic.element, together, arithmetic.outside)
         if tile is None:  # a tile would exceed the stack: prepare the whole input beforehand, in the arena
             x, window = prepare_image(state, f"{task.name}_input", window, channels, arithmetic, x)
     per_tile = tile.outputs if tile else _dense_outputs(window, together)
@@ -488,6 +487,12 @@ def outputs_together(width: int, lanes: int, sums: Attribute) -> int:
     """The outputs of a row of `width` to compute at a time: as many as registers hold, divided evenly."""
     most = max(1, min(ACCUMULATORS * 256 // (lanes * 8 * dtype_of(sums).itemsize), MOST_TOGETHER))
     return max(1, -(-width // -(-width // most))) if width else 1
+
+
+def left_over(width: int, per_tile: int, together: int) -> int:
+    """How many outputs to compute at a time of those that `together` leaves over in the tiles of a row; 0 if none."""
+    sizes = {per_tile % together, width % per_tile % together} - {0}
+    return sizes.pop() if len(sizes) == 1 else min(1, len(sizes))
 
 
 def _dense_outputs(window: Window, together: int) -> int:

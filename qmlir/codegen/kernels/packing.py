@@ -21,7 +21,7 @@ from qmlir.ir.types import is_integer
 #
 # An output row needs KH input rows. A tile holds the part of these rows that some neighbouring outputs of the row read:
 #
-#     tile[i, t·C' + c] = prepare(x[n, oh·s + i·d − top, ow0·s + t − left, c]), or 0 outside the image
+#     tile[i, t·C' + c] = prepare(x[n, oh·s + i·d − top, ow0·s + t − left, c]), or `outside` beyond the image
 #
 # with C' ≥ C channels (zeros beyond C). Code that reads a tile needs no bounds checks, no zero points and no
 # conversions. Each element is prepared once for each row of the window, instead of once for each window position and
@@ -103,7 +103,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class FilledRun(Microkernel):
-    """to[j + i] = number for 0 ≤ i < n; rows of floats are filled with zeros."""
+    """to[j + i] = number for 0 ≤ i < n, modulo 2^bits; rows of floats are filled with zeros."""
 
     @property
     def symbol(self) -> str:
@@ -152,12 +152,14 @@ class Tile:
     outputs    the outputs of a row that one tile serves
     channels   C', the channels of the tile
     element    the type of the tile's elements
+    outside    the number at positions outside the image
     """
 
     window: Window
     outputs: int
     channels: int
     element: Attribute
+    outside: int = 0
 
     @property
     def columns(self) -> int:
@@ -189,7 +191,7 @@ class Tile:
     def fill(self, code: Code, tile: Rows, image: Value, row: Value, first: Value, copy: "Copy") -> None:
         """Fills the tile for outputs `first`, `first` + 1, … of output row `row` of an image.
 
-        `copy` writes the columns that lie inside the image; this function writes zeros to the other columns.
+        `copy` writes the columns that lie inside the image; this function writes `outside` to the other columns.
         """
         window, columns, channels = self.window, self.columns, self.channels
         left = first * window.strides[1] - window.origin[1]  # the input column of tile column 0
@@ -206,8 +208,9 @@ class Tile:
                 begin, end = inside.choose(low, code.index(columns)), inside.choose(high, code.index(columns))
             if window.padded_rows or window.padded_columns:
                 zero, before, after = code.index(0), begin * channels, (columns - end) * channels
-                code.call(FilledRun(), [tile.buffer], [tile.place(i, zero), before, zero])
-                code.call(FilledRun(), [tile.buffer], [tile.place(i, end * channels), after, zero])
+                outside = code.index(self.outside)
+                code.call(FilledRun(), [tile.buffer], [tile.place(i, zero), before, outside])
+                code.call(FilledRun(), [tile.buffer], [tile.place(i, end * channels), after, outside])
             copy(i, image * window.height + line, left, begin, end)
 
 
@@ -242,25 +245,25 @@ def copy_pixels(code: Code, x: Buffer, tile: Tile, memory: Rows, arithmetic: Ari
     return run if padded == channels else pixel_by_pixel
 
 
-def choose_tile(window: Window, channels: int, element: Attribute, multiple: int) -> Tile | None:
+def choose_tile(window: Window, channels: int, element: Attribute, multiple: int, outside: int = 0) -> Tile | None:
     """The largest tile that fits the stack (`STACK_LIMIT`); None if even a tile of one output does not fit.
 
     The outputs of a row are divided evenly among its tiles, so that the last tile is not a small remainder. The number
     of outputs of a tile is a multiple of `multiple` where possible.
     """
     width = window.output[1]
-    smallest = Tile(window, 1, channels, element)
-    step = Tile(window, 2, channels, element).size - smallest.size
+    smallest = Tile(window, 1, channels, element, outside)
+    step = replace(smallest, outputs=2).size - smallest.size
     most = 1 + (STACK_LIMIT - smallest.size) // step
     if most < 1:
         return None
     if width <= most:
-        return Tile(window, width, channels, element)
+        return replace(smallest, outputs=width)
     tiles = -(-width // most)
     outputs = -(-width // tiles)
     rounded = -(-outputs // multiple) * multiple
     largest = most // multiple * multiple or most
-    return Tile(window, min(rounded, largest), channels, element)
+    return replace(smallest, outputs=min(rounded, largest))
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -390,6 +393,6 @@ def prepare_image(
     pixels = Window(images, window.height, window.width, window.channels, (1, 1), (height, width), origin=window.origin)
     out = state.allocate(MemRefType(arithmetic.element, (images * height, width * channels)))
     source = state.view(x, (images * window.height, window.width * window.channels))
-    kernel = PrepareImage(name, Tile(pixels, width, channels, arithmetic.element), arithmetic)
+    kernel = PrepareImage(name, Tile(pixels, width, channels, arithmetic.element, arithmetic.outside), arithmetic)
     state.call(kernel, [source, out], images * height)
     return out, replace(window, height=height, width=width, channels=channels, origin=(0, 0))

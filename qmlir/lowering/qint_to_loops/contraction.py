@@ -12,14 +12,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from xdsl.dialects.builtin import i16, i32, i64
+from xdsl.dialects.builtin import i8, i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.features import sums_byte_pairs, sums_quads
 from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, MainLowering, Rules, TapArithmetic
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
 from qmlir.codegen.kernels.depthwise import LANES, DepthwiseTask, lower_depthwise
 from qmlir.codegen.kernels.packing import Window, pack_columns, window_of
+from qmlir.codegen.kernels.paired import lower_paired, pairing_for
 from qmlir.codegen.kernels.winograd import lower_winograd, suits
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.contraction import (
@@ -79,6 +81,41 @@ class Pairs(Integers):
         """Adds the sum of a pair's products to i32 accumulators."""
         pair = x.load(place, lanes=2).bits(i32).lane(0)
         return accumulator.code.dot_pairs(accumulator, pair.spread(accumulator.lanes).bits(i16), w)
+
+
+@dataclass(frozen=True)
+class Quads(Integers):
+    """Multiplies quads of bytes, four channels a step: the data as u8, the weights as i8.
+
+    The data keep their zero point z and are read with 128 more, x + 128, as unsigned bytes. Because
+    Σ (x − z)·w = Σ (x + 128)·w − (z + 128)·Σ w, `_with_offset` subtracts (z + 128)·Σ w from the bias, and positions
+    outside the image hold z + 128. This is exact: all sums are exact modulo 2^32, and the result fits i32.
+
+    pairs_fit   whether no sum of two neighbouring products leaves 16 bits (see `simd.dot_u8_i8_quads`)
+    """
+
+    pairs_fit: bool = False
+    group: int = 4
+    element: Attribute = i8
+    outside: int = 0
+
+    @property
+    def keeps(self) -> bool:
+        return False
+
+    @property
+    def prepared(self) -> "Quads":
+        return replace(self, zero_point=0, outside=0)
+
+    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
+        return x ^ -128
+
+    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
+        return w.load(at * (4 * lanes), lanes=4 * lanes)
+
+    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
+        quad = x.load(place, lanes=4).bits(i32).lane(0).spread(accumulator.lanes).bits(i8)
+        return accumulator.code.dot_quads(accumulator, quad, w, pairs_fit=self.pairs_fit)
 
 
 @dataclass(frozen=True)
@@ -257,22 +294,33 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         arithmetic = wide_arithmetic_for(op.x, zero_point, largest, other_fits=pairs)
     else:
         arithmetic = arithmetic_for(op.x, zero_point, other_fits=pairs)
-    task = Task(
-        name,
-        window,
-        weights.shape[0],
-        arithmetic,
-        epilogue,
-        state.buffer(op.x),
-        weights,
-        bias,
-        parameters,
-        groups=groups,
-    )
+    x, outputs = state.buffer(op.x), weights.shape[0]
+    task = Task(name, window, outputs, arithmetic, epilogue, x, weights, bias, parameters, groups=groups)
     if suits(task, largest_difference(op.x, zero_point)):
         lower_winograd(state, replace(task, name="qint_winograd"), result)
+    elif isinstance(arithmetic, SaturatingPairs) or arithmetic.sums != i32 or not _are_bytes(op, weights):
+        lower_contraction(state, task, result)
+    elif sums_quads(state.features) and weights.shape[3] * (groups > 1) % 4 == 0:  # nor must a quad span two groups
+        arithmetic, bias = quads(weights, zero_point, bias, pairs_fit=False)
+        lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
+    elif sums_byte_pairs(state.features) and (pairing := pairing_for(task)):
+        arithmetic, bias = quads(weights, zero_point, bias, pairs_fit=True)
+        lower_paired(state, replace(task, arithmetic=arithmetic, bias=bias), pairing, result)
     else:
         lower_contraction(state, task, result)
+
+
+def _are_bytes(op: WeightedOp, weights: Array) -> bool:
+    """Whether data, weights and the zero point are bytes, and sums have 32 bits."""
+    zero_point = op.zero_point.value.data
+    return element_of(op.x) == i8 and weights.dtype == np.int8 and -128 <= zero_point <= 127
+
+
+def quads(weights: Array, zero_point: int, bias: Array | None, *, pairs_fit: bool) -> tuple[Quads, Array]:
+    """The arithmetic of quads for weights [O, …], and the bias with the zero point's share, modulo 2^32."""
+    share = -(zero_point + 128) * weights.sum(tuple(range(1, weights.ndim)), np.int64)
+    arithmetic = Quads(zero_point, outside=zero_point + 128, pairs_fit=pairs_fit)
+    return arithmetic, (share if bias is None else bias + share).astype(np.int32)
 
 
 def _conv2d(state: MainLowering, op: Conv2DOp) -> None:

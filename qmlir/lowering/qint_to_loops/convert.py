@@ -1,16 +1,21 @@
 """The pass `qint-to-loops`: lowers integer operations to kernels."""
 
+from dataclasses import dataclass
+
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from qmlir.codegen.features import FEATURES_HELP, parse_features
 from qmlir.codegen.kernel import Rule, lower_tensor_ops
+from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
 from qmlir.lowering.qint_to_loops import contraction, elementwise, reduction
 
 RULES: Registry[Rule] = Registry(contraction.RULES, elementwise.RULES, reduction.RULES)
 
 
+@dataclass(frozen=True)
 class QIntToLoopsPass(ModulePass):
     """Replaces each integer operation by a call of a kernel; a contraction and its requantization share a call.
 
@@ -29,5 +34,7 @@ class QIntToLoopsPass(ModulePass):
 
     name = "qint-to-loops"
 
+    features: str = option("", FEATURES_HELP)
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_tensor_ops(op, RULES)
+        lower_tensor_ops(op, RULES, parse_features(self.features))
