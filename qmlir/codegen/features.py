@@ -27,3 +27,16 @@ def sums_quads(features: frozenset[str]) -> bool:
 def sums_byte_pairs(features: frozenset[str]) -> bool:
     """Whether the processor adds two products of bytes at once, in sums that saturate at 16 bits (vpmaddubsw)."""
     return "avx2" in features
+
+
+def accumulators(features: frozenset[str]) -> int:
+    """Registers of 256 bits that sums may take: all but those of a step's weights, data and products.
+
+    AVX-512 has 32 registers of 512 bits, other x86 processors 16 of 256 bits or less.
+    """
+    return 48 if "avx512f" in features else 12
+
+
+def widest_block(features: frozenset[str]) -> int:
+    """The output channels of a block of byte products: with registers of 512 bits, two of them share each datum."""
+    return 32 if "avx512vnni" in features else 16

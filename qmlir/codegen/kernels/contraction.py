@@ -22,6 +22,7 @@ import numpy as np
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
+from qmlir.codegen.features import accumulators, widest_block
 from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, Finished, FinishedKernel, MainLowering, memref_shape
 from qmlir.codegen.kernels.packing import (
     Rows,
@@ -37,9 +38,6 @@ from qmlir.codegen.kernels.packing import (
 from qmlir.codegen.value import Value
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.types import dtype_of, is_memref
-
-ACCUMULATORS = 12
-"""Registers of 256 bits that accumulators take: 16 less those of a step's weights, data and products."""
 
 MOST_TOGETHER = 12
 """The most outputs that are computed together."""
@@ -430,9 +428,9 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     arithmetic, window, x = task.arithmetic, task.window, task.x
     if task.x_batch is None and task.w_batch is None:
         window = window.flattened()
-    lanes = choose_lanes(task.outputs // task.groups)
+    lanes = choose_lanes(task.outputs // task.groups, widest_block(state.features) if arithmetic.group == 4 else 16)
     channels = window.channels + -window.channels % arithmetic.group
-    together = outputs_together(window.output[1], lanes, arithmetic.sums)
+    together = outputs_together(window.output[1], lanes, arithmetic.sums, state.features)
     tile = None
     as_is = arithmetic.keeps and _element(x) == arithmetic.element and channels == window.channels
     if window.padded_rows or window.padded_columns or not as_is:
@@ -483,9 +481,9 @@ def _element(buffer: SSAValue) -> Attribute:
     return buffer.type.element_type
 
 
-def outputs_together(width: int, lanes: int, sums: Attribute) -> int:
+def outputs_together(width: int, lanes: int, sums: Attribute, features: frozenset[str]) -> int:
     """The outputs of a row of `width` to compute at a time: as many as registers hold, divided evenly."""
-    most = max(1, min(ACCUMULATORS * 256 // (lanes * 8 * dtype_of(sums).itemsize), MOST_TOGETHER))
+    most = max(1, min(accumulators(features) * 256 // (lanes * 8 * dtype_of(sums).itemsize), MOST_TOGETHER))
     return max(1, -(-width // -(-width // most))) if width else 1
 
 

@@ -289,9 +289,13 @@ def pad_channels(parameters: Array, lanes: int, groups: int = 1) -> Array:
     return np.pad(split, ((0, 0), (0, -split.shape[1] % lanes))).reshape(-1)
 
 
-def choose_lanes(outputs: int) -> int:
-    """The output channels of a block: the least of 4, 8 and 16 that holds all outputs, else 16."""
-    return next((lanes for lanes in (4, 8) if outputs <= lanes), 16)
+def choose_lanes(outputs: int, most: int = 16) -> int:
+    """The output channels of a block: the least of 4, 8 and 16 that holds all outputs, else 16.
+
+    Blocks of up to `most` are chosen where few of their channels lie beyond the outputs.
+    """
+    wide = outputs % most == 0 or outputs > 6 * most
+    return next((lanes for lanes in (4, 8, 16) if outputs <= lanes), most if wide else 16)
 
 
 @dataclass(frozen=True)
