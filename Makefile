@@ -68,7 +68,9 @@ tables: $(READY) ## write the generated pages anew: OPERATORS.md, DEVICES.md
 	$(BIN)/python -W ignore -m tests.conformance.matrix
 	$(BIN)/python -W ignore -m tests.devices.pages
 
-bench: $(READY) ## speed: latency of the models and of the compiler itself
+bench: $(READY) ## speed: the networks of QMLIR_PEERS and QMLIR_SHARED beside other runtimes, layers, the compiler itself
+	$(BIN)/python -W ignore -m tests.benchmarks.peers
+	$(BIN)/python -W ignore -m tests.benchmarks.depthwise
 	$(BIN)/python -m pytest tests/benchmarks -q -s
 
 clean: ## remove the environment and everything generated
