@@ -61,6 +61,22 @@ def zero_point_of(rng: np.random.Generator, bits: int, beyond: float = 0.05) -> 
     return int(rng.choice([low, 0, high, int(rng.integers(low, high))]))
 
 
+def weighted_data(
+    rng: np.random.Generator, x: tuple[int, tuple[int, ...]], w: tuple[int, tuple[int, ...]], beyond: float = 0.05
+) -> tuple[Array, int, Array]:
+    """Data, their zero point, and weights; each type is given by its bits and its shape.
+
+    In a tenth of the layers every product is the largest that the types permit, all of one sign: sums come as close to
+    their bound as they can.
+    """
+    data, weights, zero_point = extreme(rng, x[0], *x[1]), extreme(rng, w[0], *w[1]), zero_point_of(rng, x[0], beyond)
+    if rng.random() < 0.1:
+        low, high = ends(x[0])
+        zero_point, value = (low, high) if rng.random() < 0.5 else (high, low)
+        data[...], weights[...] = value, ends(w[0])[0]
+    return data, zero_point, weights
+
+
 def up_to(rng: np.random.Generator, most: int) -> int:
     """A size from 1 to `most`; small sizes are as likely as large sizes."""
     return min(most, int(np.exp(rng.uniform(0, np.log(most + 1)))))

@@ -19,12 +19,11 @@ from tests.lowering.qint_to_loops.random_layers import (
     Sums,
     batches,
     computes,
-    extreme,
     largest,
     requantization,
     requantized,
     up_to,
-    zero_point_of,
+    weighted_data,
 )
 
 MOST_WEIGHTS = 200_000
@@ -88,8 +87,7 @@ def draw(rng: np.random.Generator) -> Layer:
     else:
         shapes, beyond = any_window(rng), 0.05
         bits, weight_bits = (int(rng.choice([8, 16], p=[0.8, 0.2])) for _ in range(2))
-    x, w = extreme(rng, bits, *shapes.image), extreme(rng, weight_bits, *shapes.weights)
-    zero_point = zero_point_of(rng, bits, beyond)
+    x, zero_point, w = weighted_data(rng, (bits, shapes.image), (weight_bits, shapes.weights), beyond)
     products = int(np.abs(w.astype(np.int64)).sum((1, 2, 3)).max()) * largest(x, zero_point)
     sums = Sums.drawn(rng, products, w.shape[0])
     properties = {

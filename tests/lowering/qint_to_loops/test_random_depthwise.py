@@ -13,12 +13,11 @@ from tests.lowering.qint_to_loops.random_layers import (
     Sums,
     batches,
     computes,
-    extreme,
     largest,
     requantization,
     requantized,
     up_to,
-    zero_point_of,
+    weighted_data,
 )
 
 
@@ -32,9 +31,9 @@ def draw(rng: np.random.Generator) -> Layer:
     size = np.maximum(needed, 1) + rng.integers(0, 12, 2) + [0, int(rng.choice([0, 50], p=[0.8, 0.2]))]
     multiplier = int(rng.choice([1, 2, 3], p=[0.8, 0.1, 0.1]))
     channels = max(1, up_to(rng, 300) // multiplier)
-    x = extreme(rng, bits, int(rng.integers(1, 3)), *map(int, size), channels)
-    w = extreme(rng, weight_bits, 1, *map(int, extent), channels * multiplier)
-    zero_point = zero_point_of(rng, bits)
+    image = (int(rng.integers(1, 3)), int(size[0]), int(size[1]), channels)
+    kernel = (1, int(extent[0]), int(extent[1]), channels * multiplier)
+    x, zero_point, w = weighted_data(rng, (bits, image), (weight_bits, kernel))
     products = int(np.abs(w.astype(np.int64)).sum((0, 1, 2)).max()) * largest(x, zero_point)
     sums = Sums.drawn(rng, products, w.shape[3])
     properties = {

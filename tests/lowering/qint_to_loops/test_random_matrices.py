@@ -24,6 +24,7 @@ from tests.lowering.qint_to_loops.random_layers import (
     requantization,
     requantized,
     up_to,
+    weighted_data,
     zero_point_of,
 )
 
@@ -37,8 +38,8 @@ def fully_connected(rng: np.random.Generator) -> Layer:
     outputs = up_to(rng, 300)
     inputs = up_to(rng, min(2000, MOST_WEIGHTS // outputs))
     rows = 1 if rng.random() < 0.5 else up_to(rng, 40)
-    x, w = extreme(rng, bits, rows, inputs), extreme(rng, weight_bits, outputs, inputs)
-    zero_point = zero_point_of(rng, bits, beyond=0 if saturating else 0.05)
+    beyond = 0 if saturating else 0.05
+    x, zero_point, w = weighted_data(rng, (bits, (rows, inputs)), (weight_bits, (outputs, inputs)), beyond)
     products = int(np.abs(w.astype(np.int64)).sum(1).max()) * largest(x, zero_point)
     sums = Sums.drawn(rng, (inputs + 1 << 15) if saturating else products, outputs)
     if saturating and sums.wide:
