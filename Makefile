@@ -53,9 +53,9 @@ accuracy: $(READY) ## what each option of the quantizer costs on them: write ACC
 npu: $(READY) ## networks on the devices that come with qmlir, simulated: what differs, cycles, utilization
 	$(BIN)/python -m tests.models.accelerators
 
-conformance: $(READY) ## every test case of ONNX and of others, with a table; all random layers and streams of devices
+conformance: $(READY) ## every test case of ONNX and of others, with a table; all random layers, guarded runs, streams of devices
 	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest -q tests/conformance tests/backends/npu tests/lowering/qint_to_npu \
-	  tests/lowering/qint_to_loops
+	  tests/lowering/qint_to_loops tests/backends/cpu/test_guard_pages.py
 
 fuzz: $(READY) ## N (1000) random networks from SEED (0), for SECONDS at most, on JOBS; what is found goes to OUT
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz --n $(or $(N),1000) --seed $(or $(SEED),0) \
@@ -68,7 +68,9 @@ tables: $(READY) ## write the generated pages anew: OPERATORS.md, DEVICES.md
 	$(BIN)/python -W ignore -m tests.conformance.matrix
 	$(BIN)/python -W ignore -m tests.devices.pages
 
-bench: $(READY) ## speed: latency of the models and of the compiler itself
+bench: $(READY) ## speed: the networks of QMLIR_PEERS and QMLIR_SHARED beside other runtimes, layers, the compiler itself
+	$(BIN)/python -W ignore -m tests.benchmarks.peers
+	$(BIN)/python -W ignore -m tests.benchmarks.depthwise
 	$(BIN)/python -m pytest tests/benchmarks -q -s
 
 clean: ## remove the environment and everything generated

@@ -1,6 +1,9 @@
 """Runs a small graph twice, op by op in numpy and as machine code, and wants the same bits.
 
 check(graph, x, w)    graph(%x, %w) builds operations in main and returns the value that main returns
+
+The machine code is what users get: it uses this processor's features. What has an operation of `simd` is compiled a
+second time, with the operation's portable form.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,11 +15,13 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue
 
-from qmlir.backends.cpu import build
+from qmlir.backends.cpu import Machine, build, enabled
+from qmlir.backends.cpu.jit import Executable
 from qmlir.backends.reference import Reference
 from qmlir.codegen.kernel import PARALLEL
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.context import make_context
+from qmlir.ir.signature import Signature
 from qmlir.ir.types import element_type_of, is_numpys_own
 from qmlir.lowering.loops_to_llvm.convert import LoopsToLLVMPass
 from qmlir.lowering.nn_to_loops.convert import NNToLoopsPass
@@ -54,41 +59,83 @@ LARGEST_KERNEL = 1200
 """Operations; kernels are loops around a few registers' worth of unrolled code, Winograd's the most."""
 
 
-def to_loops(module: ModuleOp) -> ModuleOp:
-    """The module on the loops level; each step verified, no kernel too large."""
+def to_loops(module: ModuleOp, *, verify: bool = True) -> ModuleOp:
+    """The module on the loops level; each step verified if asked to, no kernel too large."""
     lowered = module.clone()
     for step in (NNToLoopsPass(), QIntToLoopsPass(), FinishLoopsPass()):
         step.apply(make_context(), lowered)
-        lowered.verify()
+        if verify:
+            lowered.verify()
     for kernel in lowered.body.block.ops:
         assert PARALLEL not in kernel.attributes or sum(1 for _ in kernel.walk()) <= LARGEST_KERNEL
     return lowered
 
 
-def run(
-    module: ModuleOp, inputs: Sequence[Array], rewrite: Callable[[ModuleOp], None] | None = None
-) -> tuple[list[Array], list[Array]]:
-    """(expected, got): the results of the reference and of the machine code, whose loops `rewrite` may change."""
+def compiled(
+    lowered: ModuleOp,
+    signature: Signature,
+    machine: Machine | None = None,
+    *,
+    portable: bool = False,
+    verify: bool = True,
+) -> Executable:
+    """Compiles a module on the loops level, which its passes change in place.
+
+    Args:
+        lowered: The module.
+        signature: The inputs and outputs of its main.
+        machine: The processor; by default the processor of this machine.
+        portable: Whether to lower the operations of `simd` without the processor's own instructions.
+        verify: Whether to verify the module after its last pass.
+    """
+    machine = machine or Machine.host()
+    features = "" if portable else ",".join(f"+{name}" for name in sorted(enabled(machine)))
+    PlanMemoryPass().apply(make_context(), lowered)
+    LoopsToLLVMPass(features).apply(make_context(), lowered)
+    if verify:
+        lowered.verify()
+    return build(lowered, signature, machine=machine)
+
+
+def referred(module: ModuleOp, inputs: Sequence[Array]) -> tuple[Signature, dict[str, Array], list[Array]]:
+    """The signature of a module's main, its inputs by name, and its results by the reference."""
     main = module.body.block.first_op
     assert isinstance(main, func.FuncOp)
     reference = Reference(main)
     named = {spec.name: x for spec, x in zip(reference.signature.inputs, inputs, strict=True)}
     with np.errstate(all="ignore"):
-        expected = reference.run(named)
-    lowered = to_loops(module)
+        return reference.signature, named, reference.run(named)
+
+
+def run(
+    module: ModuleOp,
+    inputs: Sequence[Array],
+    rewrite: Callable[[ModuleOp], None] | None = None,
+    machine: Machine | None = None,
+    *,
+    portable: bool = False,
+    verify: bool = True,
+) -> tuple[list[Array], list[Array]]:
+    """(expected, got): the results of the reference and of the machine code, whose loops `rewrite` may change."""
+    signature, named, expected = referred(module, inputs)
+    lowered = to_loops(module, verify=verify)
     if rewrite is not None:
         rewrite(lowered)
-    PlanMemoryPass().apply(make_context(), lowered)
-    LoopsToLLVMPass().apply(make_context(), lowered)
-    lowered.verify()
-    executable = build(lowered, reference.signature)
-    return expected, executable.run(named)
+    return expected, compiled(lowered, signature, machine, portable=portable, verify=verify).run(named)
 
 
 def check(graph: Graph, *inputs: Array, types: Sequence[Attribute] | None = None) -> None:
     """Asserts that machine code and reference agree on every bit that `==` sees, NaN equal to NaN."""
     types = types or [TensorType(element_type_of(x.dtype), x.shape) for x in inputs]
-    expected, got = run(network(graph, *types), inputs)
+    signature, named, expected = referred(module := network(graph, *types), inputs)
+    lowered = to_loops(module)
+    forms = [False, True] if any(op.name.startswith("simd.") for op in lowered.walk()) else [False]
+    for portable in forms:
+        got = compiled(lowered.clone(), signature, portable=portable).run(named)
+        _assert_same(expected, got)
+
+
+def _assert_same(expected: Sequence[Array], got: Sequence[Array]) -> None:
     for e, g in zip(expected, got, strict=True):
         assert e.shape == g.shape
         assert e.dtype == g.dtype

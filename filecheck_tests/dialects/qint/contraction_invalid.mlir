@@ -154,6 +154,14 @@ func.func @c3_saturating(%x: tensor<1x3xi16>, %w: tensor<2x3xi8>) {
 
 // -----
 
+func.func @c4_saturating(%x: tensor<1x3xi8>, %w: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.saturating_fully_connected' needs data minus the zero point to fit 16 bits, got zero point 40000}}
+  %0 = qint.saturating_fully_connected %x, %w {zero_point = 40000 : i32} : tensor<1x3xi8>, tensor<2x3xi8> -> tensor<1x2xi32>
+  func.return
+}
+
+// -----
+
 func.func @c1_bias_of_64_bit_sums(%x: tensor<1x3xi16>, %w: tensor<2x3xi8>, %b: tensor<2xi32>) {
   // expected-error@+1 {{'qint.fully_connected' needs a bias of type tensor<2xi64>, got tensor<2xi32>}}
   %0 = qint.fully_connected %x, %w, %b : tensor<1x3xi16>, tensor<2x3xi8>, tensor<2xi32> -> tensor<1x2xi64>

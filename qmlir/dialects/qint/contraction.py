@@ -207,6 +207,7 @@ class SaturatingFullyConnectedOp(MatrixOp):
     (C1) the bias is i32 with one element for each output channel
     (C2) x and w have rank 2 and the same last dimension
     (C3) x and w are i8, so that a pair of products fits 32 bits
+    (C4) x minus zero_point fits 16 bits, as where such sums are from: instructions that multiply bytes
     """
 
     name = "qint.saturating_fully_connected"
@@ -225,6 +226,9 @@ class SaturatingFullyConnectedOp(MatrixOp):
         super().verify_()
         if element_of(self.x) != i8 or element_of(self.w) != i8:  # C3
             raise VerifyException(f"'{self.name}' multiplies i8 by i8, got {self.x.type} and {self.w.type}")
+        if largest_difference(self.x, self.zero_point.value.data) >= 1 << 15:  # C4
+            got = self.zero_point.value.data
+            raise VerifyException(f"'{self.name}' needs data minus the zero point to fit 16 bits, got zero point {got}")
 
 
 @irdl_op_definition
