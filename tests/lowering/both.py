@@ -59,10 +59,19 @@ LARGEST_KERNEL = 1200
 """Operations; kernels are loops around a few registers' worth of unrolled code, Winograd's the most."""
 
 
-def to_loops(module: ModuleOp, *, verify: bool = True) -> ModuleOp:
-    """The module on the loops level; each step verified if asked to, no kernel too large."""
+def features_of(machine: Machine) -> str:
+    """The features of a processor as an option of a pass."""
+    return ",".join(f"+{name}" for name in sorted(enabled(machine)))
+
+
+def to_loops(module: ModuleOp, *, features: str | None = None, verify: bool = True) -> ModuleOp:
+    """The module on the loops level; each step verified if asked to, no kernel too large.
+
+    `features` are those by which kernels are chosen; by default those of this processor.
+    """
     lowered = module.clone()
-    for step in (NNToLoopsPass(), QIntToLoopsPass(), FinishLoopsPass()):
+    features = features_of(Machine.host()) if features is None else features
+    for step in (NNToLoopsPass(), QIntToLoopsPass(features), FinishLoopsPass()):
         step.apply(make_context(), lowered)
         if verify:
             lowered.verify()
@@ -89,7 +98,7 @@ def compiled(
         verify: Whether to verify the module after its last pass.
     """
     machine = machine or Machine.host()
-    features = "" if portable else ",".join(f"+{name}" for name in sorted(enabled(machine)))
+    features = "" if portable else features_of(machine)
     PlanMemoryPass().apply(make_context(), lowered)
     LoopsToLLVMPass(features).apply(make_context(), lowered)
     if verify:
@@ -113,12 +122,17 @@ def run(
     rewrite: Callable[[ModuleOp], None] | None = None,
     machine: Machine | None = None,
     *,
+    features: str | None = None,
     portable: bool = False,
     verify: bool = True,
 ) -> tuple[list[Array], list[Array]]:
-    """(expected, got): the results of the reference and of the machine code, whose loops `rewrite` may change."""
+    """(expected, got): the results of the reference and of the machine code, whose loops `rewrite` may change.
+
+    `features` are those by which kernels are chosen, by default those of the machine.
+    """
     signature, named, expected = referred(module, inputs)
-    lowered = to_loops(module, verify=verify)
+    features = features_of(machine or Machine.host()) if features is None else features
+    lowered = to_loops(module, features=features, verify=verify)
     if rewrite is not None:
         rewrite(lowered)
     return expected, compiled(lowered, signature, machine, portable=portable, verify=verify).run(named)

@@ -32,7 +32,7 @@ from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
 from qmlir.ir.types import element_type_of
 from qmlir.numerics import Array
 from qmlir.numerics.contracts import CONTRACTS, WIDE_LIMIT
-from tests.lowering.both import network, run
+from tests.lowering.both import features_of, network, run
 
 # ---------------------------------------------------------------------------------------------------------------
 # Data: extremes, zero points, sums that fit, requantizations.
@@ -174,13 +174,24 @@ Family: TypeAlias = Callable[[np.random.Generator], Layer]
 
 @dataclass(frozen=True)
 class Form:
-    """What code is generated for: a processor by LLVM's name or `native`, with its instructions or portably."""
+    """What code is generated for: a processor by LLVM's name or `native`, with its instructions or portably.
+
+    kernels   the processor whose kernels are chosen, if they are another's: all but the instruction itself is tested
+    """
 
     cpu: str
     portable: bool = False
+    kernels: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.cpu}, portable" if self.portable else self.cpu
+        return (
+            self.cpu + (", portable" if self.portable else "") + (f", kernels of {self.kernels}" * bool(self.kernels))
+        )
+
+    @property
+    def features(self) -> str | None:
+        """The features by which kernels are chosen; None for those of the processor."""
+        return features_of(Machine.of(self.kernels)) if self.kernels else None
 
     def machine(self) -> Machine:
         """The processor; skips the test if it is of another architecture, or has features that this one lacks."""
@@ -191,6 +202,8 @@ class Form:
             pytest.skip(f"this processor lacks {', '.join(missing)}")
         if self.cpu != "native" and not (enabled(Machine.host()) - enabled(machine)) & set(WIDER):
             pytest.skip(f"the kernels for this processor are those for {self.cpu}")
+        if self.kernels and self.kernels not in known_to_llvm().processors:
+            pytest.skip(f"{self.kernels} is a processor of another architecture")
         return machine
 
 
@@ -200,10 +213,19 @@ WIDER = ("avx2", "avxvnni", "avx512f", "avx512bw", "avx512vnni")
 EACH = 20
 """Layers of a batch."""
 
-FORMS = ((Form("native"), 100), (Form("x86-64-v2"), 8), (Form("x86-64-v3"), 8), (Form("native", portable=True), 4))
-"""What code is generated for, and how many batches: 2,000 layers natively, fewer for processors with fewer features."""
+FORMS = (
+    (Form("native"), 100),
+    (Form("x86-64-v2"), 8),
+    (Form("x86-64-v3"), 8),
+    (Form("native", portable=True), 4),
+    (Form("native", kernels="icelake-server"), 20),
+)
+"""What code is generated for, and how many batches: 2,000 layers natively, fewer for others.
 
-QUICK = {"native": 1, "x86-64-v2": 1}
+Icelake's kernels take products of bytes and the tiles of AVX-512.
+"""
+
+QUICK = {"native": 1, "x86-64-v2": 1, "native, kernels of icelake-server": 1}
 """Batches that `make test` draws."""
 
 THOROUGH = pytest.mark.skipif(not os.environ.get("QMLIR_CONFORMANCE"), reason="make conformance draws them")
@@ -289,7 +311,15 @@ def computes(draw: Family, batch: int, form: Form, kernels: Sequence[str] = ()) 
     inputs = [x for layer in layers for x in layer.inputs]
     # Verifying takes 40 % of the time, and what the passes write does not depend on the form: the first batch will do.
     with without_collection():
-        expected, got = run(network_of(layers), inputs, rewrite, machine, portable=form.portable, verify=batch == 0)
+        expected, got = run(
+            network_of(layers),
+            inputs,
+            rewrite,
+            machine,
+            features=form.features,
+            portable=form.portable,
+            verify=batch == 0,
+        )
     for layer, e, g in zip(layers, expected, got, strict=True):
         assert (g.shape, g.dtype) == (e.shape, e.dtype), layer.drawn
         np.testing.assert_array_equal(g, e, layer.drawn)
