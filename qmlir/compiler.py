@@ -187,7 +187,7 @@ def profile(
         ProfileError: No sample was given, a tensor was not finite on a sample, or there is nothing to profile.
         QmlirError: The network has operations that qmlir does not know.
     """
-    from qmlir.backends.cpu.tally import tally
+    from qmlir.backends.cpu.tally import IN_MACHINE_CODE
     from qmlir.profiles.profile import Profile
     from qmlir.transforms.quantize import observers as observing
 
@@ -202,7 +202,7 @@ def profile(
     found = Profile.empty(shapes, most, keys=observing.observed_keys(network), per_channel=by_channel)
     executable = compile(Pipeline("observers-to-results")(observed))
     for sample in arguments.samples_given(samples):
-        found.update(observing.by_tensor(taps, executable.run(sample)[-len(taps) :]), tally)
+        found.update(observing.by_tensor(taps, executable.run(sample)[-len(taps) :]), IN_MACHINE_CODE)
     if not found.samples:
         raise ProfileError("calibration data", "must hold at least one sample", got="none")
     return found

@@ -61,24 +61,29 @@ class TensorProfile:
     samples: int = 0
     channels: "list[TensorProfile] | None" = None
 
-    def update(self, values: Array, bins: int = BINS, tally: "Tally | None" = None) -> None:
-        """Adds the finite values of one sample; `tally` is a faster way to count them than numpy's, if any."""
-        if values.size == 0:
-            return
-        lo, hi = float(values.min()), float(values.max())
+    def update(self, values: Array, bins: int = BINS, counter: "Counter | None" = None) -> None:
+        """Adds the finite values of one sample; `counter` is a faster way to count them than numpy's, if any."""
+        if values.size:
+            fast = _counter_of(values, counter)
+            flat = np.ascontiguousarray(values).reshape(-1)
+            extent = fast.extent(flat)
+            assert extent is not None, "the values must be finite"
+            self.add(flat, extent, bins, fast)
+
+    def add(self, flat: Array, extent: tuple[float, float], bins: int, counter: "Counter") -> None:
+        """Adds the values of one sample, [n], contiguous, whose smallest and largest value are known."""
+        lo, hi = extent
         self._cover(lo, hi, bins)
-        self.count += values.size
+        self.count += flat.size
         self.samples += 1
         self.extremes = (self.extremes[0] + exact(lo), self.extremes[1] + exact(hi))
-        flat = np.ascontiguousarray(values).reshape(-1)
-        fast = tally if tally is not None and flat.dtype == np.float32 else tally_in_blocks
-        moments = fast(flat, self.exponent, self.first, self.counts)
+        moments = counter.tally(flat, self.exponent, self.first, self.counts)
         if self.moments is not None:
             self.moments.merge(moments)
         if self.channels is not None:
             columns = np.ascontiguousarray(flat.reshape(-1, len(self.channels)).T)
             for channel, column in zip(self.channels, columns, strict=True):
-                channel.update(column, CHANNEL_BINS, tally)
+                channel.update(column, CHANNEL_BINS, counter)
 
     def merge(self, other: "TensorProfile", bins: int = BINS) -> None:
         """Adds the statistics of another profile of the same tensor."""
@@ -130,8 +135,22 @@ class TensorProfile:
             np.add.at(self.counts, index - self.first, counts)
 
 
-Tally = Callable[[Array, int, int, Int64s], Moments]
-"""Adds values to a histogram: (values, exponent, first, counts changed in place) → their exact moments."""
+@dataclass(frozen=True)
+class Counter:
+    """A way to find the range of values and to count them; all of them have the same results.
+
+    extent  [n] contiguous → the smallest and the largest value, None if some value is not finite
+    tally   adds values to a histogram: (values, exponent, first, counts changed in place) → their exact moments
+    """
+
+    extent: Callable[[Array], tuple[float, float] | None]
+    tally: Callable[[Array, int, int, Int64s], Moments]
+
+
+def extent_in_numpy(values: Array) -> tuple[float, float] | None:
+    """Returns the smallest and the largest of the values; None if some value is not finite."""
+    lo, hi = float(values.min()), float(values.max())
+    return (lo, hi) if math.isfinite(lo) and math.isfinite(hi) else None
 
 
 def tally_in_blocks(values: Array, exponent: int, first: int, counts: Int64s) -> Moments:
@@ -152,6 +171,14 @@ def tally_in_blocks(values: Array, exponent: int, first: int, counts: Int64s) ->
         index = np.floor(block * math.ldexp(1.0, -exponent)) - first
         counts += np.bincount(index.astype(np.intp), minlength=len(counts))
     return moments
+
+
+IN_NUMPY = Counter(extent_in_numpy, tally_in_blocks)
+
+
+def _counter_of(values: Array, counter: Counter | None) -> Counter:
+    """The way to count values: the given one is for float32 only."""
+    return counter if counter is not None and values.dtype == np.float32 else IN_NUMPY
 
 
 def _blocks(values: Array, rows: int) -> Iterator[Float64s]:
@@ -218,20 +245,27 @@ class Profile:
             tensor.channels = [TensorProfile(()) for _ in range(shape[-1])] if per_channel and shape else None
         return cls(structure_of(observed), 0, bins, tensors)
 
-    def update(self, values: Mapping[str, Array], tally: Tally | None = None) -> None:
+    def update(self, values: Mapping[str, Array], counter: Counter | None = None, *, number: int | None = None) -> None:
         """Adds one sample: an array for each observed tensor.
 
         Args:
             values: The arrays by tensor name.
-            tally: A faster way to count values than numpy's, if any; it has to give the same result.
+            counter: A faster way to count values than numpy's, if any.
+            number: What errors call the sample; by default the number of samples before it.
 
         Raises:
             ProfileError: An array is not finite; the profile stays unchanged.
         """
-        for name, array in values.items():
-            require_finite(name, array, f" on sample {self.samples} (counted from 0)")
-        for name, array in values.items():
-            self.tensors[name].update(array, self.bins, tally)
+        extents: dict[str, tuple[float, float]] = {}
+        flat = {name: np.ascontiguousarray(array).reshape(-1) for name, array in values.items() if array.size}
+        for name, array in flat.items():
+            extent = _counter_of(array, counter).extent(array)
+            if extent is None:
+                where = f" on sample {self.samples if number is None else number} (counted from 0)"
+                raise not_finite(name, array, where)
+            extents[name] = extent
+        for name, array in flat.items():
+            self.tensors[name].add(array, extents[name], self.bins, _counter_of(array, counter))
         self.samples += 1
 
     def merge(self, other: Self) -> None:
@@ -293,14 +327,19 @@ def require_finite(name: str, values: Array, where: str = "") -> None:
     Raises:
         ProfileError: A value is NaN or infinite; the error names the tensor.
     """
-    if values.size and not (math.isfinite(values.min()) and math.isfinite(values.max())):
-        kind = "NaN" if np.isnan(values).any() else "an infinity"
-        raise ProfileError(
-            f'tensor "{name}"',
-            "must stay finite on calibration data",
-            got=f"{kind}{where}",
-            remedy="remove that sample, or look at the operation that produces the tensor",
-        )
+    if values.size and extent_in_numpy(values) is None:
+        raise not_finite(name, values, where)
+
+
+def not_finite(name: str, values: Array, where: str = "") -> ProfileError:
+    """The error for a tensor with values that are not finite; `where` names the sample."""
+    kind = "NaN" if np.isnan(values).any() else "an infinity"
+    return ProfileError(
+        f'tensor "{name}"',
+        "must stay finite on calibration data",
+        got=f"{kind}{where}",
+        remedy="remove that sample, or look at the operation that produces the tensor",
+    )
 
 
 def structure_of(observed: Mapping[str, tuple[int, ...] | None]) -> str:
