@@ -4,7 +4,9 @@ Stages meet only here. A stage is a tuple of pass names; the way from a model fi
 of the tuples below, and `qmlir-opt --mlir-print-ir-after-all` prints the IR after each pass.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
@@ -188,6 +190,7 @@ def profile(
         QmlirError: The network has operations that qmlir does not know.
     """
     from qmlir.backends.cpu.tally import IN_MACHINE_CODE
+    from qmlir.profiles.collect import collect
     from qmlir.profiles.profile import Profile
     from qmlir.transforms.quantize import observers as observing
 
@@ -199,10 +202,15 @@ def profile(
     taps, shapes = observing.observers(network), observing.observed_shapes(network)
     if not shapes:
         raise observing.nothing_to_observe(network)
-    found = Profile.empty(shapes, most, keys=observing.observed_keys(network), per_channel=by_channel)
+    keys = observing.observed_keys(network)
+    empty = Profile.empty(shapes, most, keys=keys, per_channel=by_channel)
     executable = compile(Pipeline("observers-to-results")(observed))
-    for sample in arguments.samples_given(samples):
-        found.update(observing.by_tensor(taps, executable.run(sample)[-len(taps) :]), IN_MACHINE_CODE)
+    taken = map(executable.signature.arrays, arguments.samples_given(samples))
+
+    def values(inputs: Sequence[Array]) -> Mapping[str, Array]:
+        return observing.by_tensor(taps, executable.run_in_order(inputs)[-len(taps) :])
+
+    found = collect(taken, values, partial(deepcopy, empty), IN_MACHINE_CODE, executable.signature.output_bytes)
     if not found.samples:
         raise ProfileError("calibration data", "must hold at least one sample", got="none")
     return found

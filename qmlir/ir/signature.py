@@ -4,6 +4,7 @@ Every back end calls a network in the same way. A single input or output is an a
 tensor name. Signatures need numpy only; what reads them from a function imports the IR when it is called.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -44,6 +45,11 @@ class Signature:
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+
+    @property
+    def output_bytes(self) -> int:
+        """The bytes of all outputs."""
+        return sum(math.prod(spec.shape) * spec.dtype.itemsize for spec in self.outputs)
 
     def arrays(self, inputs: Array | Mapping[str, Array]) -> list[Array]:
         """Returns the inputs in the signature's order, as C-contiguous arrays.
