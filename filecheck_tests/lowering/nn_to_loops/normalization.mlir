@@ -1,6 +1,6 @@
 // RUN: qmlir-opt --nn-to-loops --split-input-file %s | filecheck %s
 
-// Terms of a row are computed side by side and added one after another.
+// Terms of a row are computed side by side, added one after another, and kept for the quotients.
 // CHECK-LABEL: func.func @main
 func.func @main(%x: tensor<3x8xf32>) -> tensor<3x8xf32> {
   // CHECK: func.call @nn_softmax_0({{.*}}) : (memref<3x8x1xf32>, memref<3x8x1xf32>, index, index) -> ()
@@ -8,8 +8,27 @@ func.func @main(%x: tensor<3x8xf32>) -> tensor<3x8xf32> {
   func.return %y : tensor<3x8xf32>
 }
 // CHECK: func.func private @nn_softmax_0
+// CHECK: memref.alloca() {{.*}}memref<8xf64>
 // CHECK: arith.maximumf
+// CHECK: math.roundeven
 // CHECK-COUNT-8: vector.extract {{.*}} : f64 from vector<8xf64>
+// CHECK-NOT: math.roundeven
+// CHECK: arith.divf {{.*}} : vector<8xf64>
+
+// -----
+
+// A row of too many terms for the stack computes them twice.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<3x2048xf32>) -> tensor<3x2048xf32> {
+  // CHECK: func.call @nn_softmax_0
+  %y = nn.softmax %x {axis = 1 : i64} : tensor<3x2048xf32> -> tensor<3x2048xf32>
+  func.return %y : tensor<3x2048xf32>
+}
+// CHECK: func.func private @nn_softmax_0
+// CHECK-NOT: memref.alloca
+// CHECK: math.roundeven
+// CHECK: vector.extract {{.*}} : f64 from vector<8xf64>
+// CHECK: math.roundeven
 // CHECK: arith.divf {{.*}} : vector<8xf64>
 
 // -----

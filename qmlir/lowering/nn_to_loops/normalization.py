@@ -1,6 +1,7 @@
 """Lowering of softmax and normalizations: computed in f64, sums in index order, results rounded once.
 
-exp is computed twice, for the sum and for the quotient, instead of being stored; both times it gives the same bits.
+The exponentials of a row of neighbours are kept on the stack from the sum to the quotient, if the row is short enough.
+Otherwise exp is computed twice; both times it gives the same bits.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,6 +31,9 @@ from qmlir.numerics.elementary.exponential import exp, log
 LANES = 8
 """Lanes of the f64 vectors."""
 
+MOST_KEPT = 1024
+"""The most exponentials that are kept on the stack, 8 KB: a part of a first-level cache."""
+
 
 @dataclass(frozen=True)
 class Softmax(Kernel):
@@ -39,6 +43,9 @@ class Softmax(Kernel):
 
     COLUMNS: ClassVar[Sequence[int]] = (LANES,)
     """Lanes of vectors of sums, for neighbouring i; empty to compute one sum at a time."""
+
+    OF_EXPONENTIALS: ClassVar[bool] = True
+    """Whether `part` is the exponential of `shifted` divided by `size`."""
 
     def size(self, total: Value) -> Value:
         """The value that `part` needs of a sum of exponentials."""
@@ -82,12 +89,20 @@ class Softmax(Kernel):
         m = self._maximum(code, x, o, zero, None)
         length = self.shape[1]
         whole = length - length % LANES
+        keeps = self.OF_EXPONENTIALS and length <= MOST_KEPT
+        kept = code.stack((length,), f64, "exponentials") if keeps else None
 
         def shifted(a: Value, lanes: int | None) -> Value:
             return x.load(o, a, zero, lanes=lanes).to(f64) - m
 
+        def exponential(a: Value, lanes: int | None) -> Value:
+            found = exp(shifted(a, lanes))
+            if kept is not None:
+                kept.store(found, a)
+            return found
+
         def add_lanes(step: Value, sums: list[Value]) -> Sequence[Value]:
-            terms, total = exp(shifted(step * LANES, LANES)), sums[0]
+            terms, total = exponential(step * LANES, LANES), sums[0]
             for lane in range(LANES):
                 total = total + terms.lane(lane)
             return [total]
@@ -96,11 +111,12 @@ class Softmax(Kernel):
         if whole:
             sums = code.fold(0, whole // LANES, sums, add_lanes)
         if whole < length:
-            sums = code.fold(whole, length, sums, lambda a, s: [s[0] + exp(shifted(a, None))])
+            sums = code.fold(whole, length, sums, lambda a, s: [s[0] + exponential(a, None)])
         size = self.size(sums[0])
 
         def finish(a: Value, lanes: int | None) -> None:
-            y.store(self.part(shifted(a, lanes), size).to(y.element), o, a, zero)
+            part = self.part(shifted(a, lanes), size) if kept is None else kept.load(a, lanes=lanes) / size
+            y.store(part.to(y.element), o, a, zero)
 
         code.spans(0, length, finish, (LANES,))
 
@@ -110,6 +126,7 @@ class LogSoftmax(Softmax):
     """y[o, a, i] = x[o, a, i] − m − log Σ_a exp(x[o, a, i] − m); logarithms are computed one at a time."""
 
     COLUMNS: ClassVar[Sequence[int]] = ()
+    OF_EXPONENTIALS: ClassVar[bool] = False
 
     def size(self, total: Value) -> Value:
         return log(total)

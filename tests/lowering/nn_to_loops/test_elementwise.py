@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr, f32, f64, i64
 from qmlir.codegen.kernels.elementwise import merge_dimensions
 from qmlir.dialects.nn import AddOp, ClampOp, MulOp, ReluOp, RequantizeOp, SigmoidOp, SoftmaxOp, TanhOp
 from qmlir.dialects.nn.base import bound
+from qmlir.lowering.nn_to_loops.normalization import MOST_KEPT
 from tests.lowering.both import check
 
 Array = npt.NDArray[Any]
@@ -79,12 +80,19 @@ def test_an_operand_used_twice() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "axis"),
-    [((1, 10), 1), ((3, 4, 5), 1), ((3, 17), 0), ((2, 1000), 1), ((2, 3, 8), 2), ((4420, 2), 1), ((7,), 0)],
+    [((1, 10), 1), ((3, 4, 5), 1), ((3, 17), 0), ((2, 1000), 1), ((2, 3, 8), 2), ((4420, 2), 1), ((7,), 0)]
+    + [((2, length), 1) for length in (9, 16, MOST_KEPT - 3, MOST_KEPT, MOST_KEPT + 1, MOST_KEPT + 8)],
 )
 def test_softmax(shape: tuple[int, ...], axis: int) -> None:
     rng = np.random.default_rng(1)
     x = (rng.standard_normal(shape) * 6).astype(np.float32)
     check(lambda x: SoftmaxOp.make([x], {"axis": IntegerAttr(axis, i64)}).y, x)
+
+
+def test_softmax_sees_every_place_of_a_row() -> None:
+    greatest = np.where(np.eye(19), 50, np.arange(19)).astype(np.float32)
+    for rows in (greatest, np.where(np.eye(19), np.nan, greatest).astype(np.float32)):
+        check(lambda x: SoftmaxOp.make([x], {"axis": IntegerAttr(1, i64)}).y, rows)
 
 
 def test_softmax_not_finite() -> None:
