@@ -107,18 +107,15 @@ def _symmetric_windows(bins: int) -> tuple[Int64s, Int64s]:
 def _least_loss_windows(counts: Float32s) -> tuple[Int64s, Int64s]:
     """Returns (first, last) bins of Glow's asymmetric windows; each step drops the two bins with the least count."""
     held: list[float] = counts.tolist()
+    pairs: list[float] = (counts[1:] + counts[:-1]).tolist()  # float32, as the sum of both ends is
+    exact = max(held) < 2.0**23  # then a sum of two counts is a float32 as it is
     start, stop = 0, len(held) - 1
     windows: list[tuple[int, int]] = []
     while stop - start + 1 >= LEVELS:
         windows.append((start, stop))
-        both, left, right = (
-            np.float32(a + b)
-            for a, b in (
-                (held[start], held[stop]),
-                (held[start], held[start + 1]),
-                (held[stop], held[stop - 1]),
-            )
-        )
+        both, left, right = held[start] + held[stop], pairs[start], pairs[stop - 1]
+        if not exact:
+            both = float(np.float32(both))
         if both <= left and both <= right:
             start, stop = start + 1, stop - 1
         elif left <= right:
