@@ -18,6 +18,7 @@ import ctypes
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, cached_property
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -134,9 +135,17 @@ def _total(sums: list[tuple[int, int]], unit: int) -> int:
     return sum(s << (k - unit) if k >= unit else s >> (unit - k) for s, k in sums)
 
 
-@cache
+_lock = Lock()
+
+
 def _compiled() -> tuple[Any, ...]:
     """The compiled functions: `extent`, then for each of `SLICES` a function that adds up, the first counts too."""
+    with _lock:  # threads that ask at the same time compile once
+        return _compile()
+
+
+@cache
+def _compile() -> tuple[Any, ...]:
     texts = [_extent(), *(_tally(f"tally{i}", *number, counting=i == 0) for i, number in enumerate(SLICES))]
     code = compile_object("\n".join([*texts, DECLARATIONS]), Machine.host())
     pointer, number, real = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
