@@ -2,9 +2,6 @@
 
 from qmlir.errors import OptionError
 
-FEATURES_HELP = "processor features to use, as in LLVM: +avx2,+fma; none is portable code"
-"""The help line of the option."""
-
 
 def parse_features(text: str) -> frozenset[str]:
     """The features that a list in LLVM's syntax, `+avx2,-sse4a`, turns on.

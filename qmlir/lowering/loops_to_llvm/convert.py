@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
-from qmlir.codegen.features import FEATURES_HELP, parse_features
+from qmlir.codegen.features import parse_features
 from qmlir.dialects.loops import ARENA_SIZE, INPUTS, WEIGHTS_BLOB
 from qmlir.errors import UnsupportedError
 from qmlir.ir.passes import option
@@ -54,7 +54,7 @@ class LoopsToLLVMPass(ModulePass):
 
     name = "loops-to-llvm"
 
-    features: str = option("", FEATURES_HELP)
+    features: str = option("", "processor features to use, as in LLVM: +avx2,+fma; none is portable code")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         lower_module(op, parse_features(self.features))

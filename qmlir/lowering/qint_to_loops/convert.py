@@ -6,7 +6,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from qmlir.codegen.features import FEATURES_HELP, parse_features
+from qmlir.codegen.features import parse_features
 from qmlir.codegen.kernel import Rule, lower_tensor_ops
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
@@ -34,7 +34,7 @@ class QIntToLoopsPass(ModulePass):
 
     name = "qint-to-loops"
 
-    features: str = option("", FEATURES_HELP)
+    features: str = option("", "processor features to use, as in LLVM: +avx2,+fma; none is portable code")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         lower_tensor_ops(op, RULES, parse_features(self.features))
