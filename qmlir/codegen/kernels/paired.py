@@ -21,8 +21,8 @@ from xdsl.dialects.builtin import i8
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
-from qmlir.codegen.kernel import Arithmetic, Epilogue, FinishedKernel, MainLowering
-from qmlir.codegen.kernels.contraction import Job, Task, TileTimesBlock, left_over, outputs_together
+from qmlir.codegen.kernel import STACK_LIMIT, Arithmetic, Epilogue, FinishedKernel, MainLowering
+from qmlir.codegen.kernels.contraction import MOST_TOGETHER, Job, Task, TileTimesBlock, left_over, outputs_together
 from qmlir.codegen.kernels.packing import pack_weights, pad_channels
 from qmlir.codegen.kernels.pairing import GROUP, Pairing, pair_channels
 from qmlir.codegen.value import INDEX, Value
@@ -30,8 +30,9 @@ from qmlir.codegen.value import INDEX, Value
 LANES = 16
 """The output channels of a block."""
 
-WORK = 4 * 1024
-"""Bytes of reordered pixels: half of a first-level cache; the other half holds weights."""
+WORK = 8 * 1024
+"""Bytes of reordered pixels, unless the pixels that are computed together take more: a quarter of a first-level cache,
+which holds the pixels as they were and the weights of a block, too."""
 
 MOST_EXTRA = 40
 """One in MOST_EXTRA channels may appear once more, on average; beyond that, products of i16 are as fast."""
@@ -170,15 +171,18 @@ def pairing_for(task: Task) -> Pairing | None:
     """The pairing of the channels of a task's weights, or None if the kernel does not suit the task.
 
     The kernel suits products of i8 by constants over a whole number of groups of channels, of which few appear twice.
+    The pixels that are computed together fit the stack.
     """
     weights = task.weights
     if isinstance(weights, SSAValue) or task.groups != 1 or not task.window.is_pointwise:
         return None
     channels = weights.shape[3]
-    if channels < LEAST_CHANNELS or channels % GROUP or 0 in weights.shape:
+    if not LEAST_CHANNELS <= channels <= STACK_LIMIT // MOST_TOGETHER or channels % GROUP or 0 in weights.shape:
         return None
     pairing = pair_channels(weights[:, 0, 0, :], LANES)
-    return pairing if sum(map(len, pairing.extra)) * MOST_EXTRA <= pairing.order.size else None
+    counts = [len(own) for own in pairing.extra]
+    fits = MOST_TOGETHER * (channels + max(counts)) <= STACK_LIMIT
+    return pairing if fits and sum(counts) * MOST_EXTRA <= pairing.order.size else None
 
 
 def lower_paired(state: MainLowering, task: Task, pairing: Pairing, result: SSAValue) -> None:
