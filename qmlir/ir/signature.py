@@ -61,10 +61,10 @@ class Signature:
             InputError: An input is missing, unknown, or has another shape or dtype than the network's input.
         """
         if not isinstance(inputs, Mapping):
-            if len(self.inputs) != 1:
-                names = ", ".join(spec.name for spec in self.inputs)
-                raise InputError(names, "must be given by name", got="one array", remedy="pass a dict of arrays")
-            inputs = {self.inputs[0].name: inputs}
+            if len(self.inputs) == 1:
+                return [_checked(self.inputs[0], inputs)]
+            names = ", ".join(spec.name for spec in self.inputs)
+            raise InputError(names, "must be given by name", got="one array", remedy="pass a dict of arrays")
         known = {spec.name for spec in self.inputs}
         for name in inputs:
             if name not in known:
@@ -83,11 +83,13 @@ def _checked(spec: TensorSpec, array: object) -> Array:
         got = "nothing" if array is None else type(array).__name__
         raise InputError(spec.name, f"must be given as an array {spec}", got=got)
     given = cast(Array, array)
-    given = given.astype(native(given.dtype), copy=False)
+    if given.dtype != spec.dtype:  # the same numbers in the other byte order will do
+        given = given.astype(native(given.dtype), copy=False)
     if given.shape != spec.shape or given.dtype != spec.dtype:
         got = f"{given.dtype.name}[{', '.join(map(str, given.shape))}]"
         raise InputError(spec.name, f"must be {spec}", got=got)
-    return np.require(given, requirements=("C", "A"))
+    flags = given.flags
+    return given if flags.c_contiguous and flags.aligned else np.require(given, requirements=("C", "A"))
 
 
 def signature_of(function: "func.FuncOp") -> Signature:

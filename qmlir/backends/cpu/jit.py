@@ -11,10 +11,8 @@ Executables compiled for several threads share the pool of the process (pool.py)
 """
 
 import ctypes
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -83,8 +81,8 @@ class Executable:
         self.machine = machine or Machine.host()
         self.weights = _aligned(weights)
         self._arena_size = arena_size
-        self._free: list[Array] = []
-        self._lock = Lock()
+        self._weights_address = self.weights.ctypes.data
+        self._free: list[_Frame] = []  # a list's pop and append are atomic
         self.object = compile_object(self.llvm_ir, self.machine) if compiled is None else compiled
         self.sizes = Sizes(code_bytes(self.object), weights.nbytes, arena_size)
         self.uses_pool = RUN_SHARES.encode() in self.object
@@ -126,8 +124,19 @@ class Executable:
         The inputs must have the shapes and dtypes of the signature; they are not checked.
         """
         results = [np.empty(spec.shape, spec.dtype) for spec in self.signature.outputs]
-        with self._arena() as arena:
-            self._function(self.weights.ctypes.data, arena.ctypes.data, _table(arrays), _table(results))
+        try:
+            frame = self._free.pop()
+        except IndexError:
+            frame = self._new_frame()
+        inputs, outputs = frame.inputs, frame.outputs
+        for i, array in enumerate(arrays):
+            inputs[i] = array.ctypes.data
+        for i, array in enumerate(results):
+            outputs[i] = array.ctypes.data
+        try:
+            self._function(self._weights_address, frame.arena_address, inputs, outputs)
+        finally:
+            self._free.append(frame)
         return results
 
     @property
@@ -141,33 +150,32 @@ class Executable:
         """The optimized code as assembly text for readers; it is generated anew on each call."""
         return compile_assembly(self.llvm_ir, self.machine)
 
-    @contextmanager
-    def _arena(self) -> Generator[Array]:
-        """Provides an arena that no other call uses, and returns it to the free list afterwards.
+    def _new_frame(self) -> "_Frame":
+        """The memory of one more call at a time.
 
         Raises:
             QmlirError: The process has no memory for another arena.
         """
-        with self._lock:
-            arena = self._free.pop() if self._free else None
-        if arena is None:
-            try:
-                arena = _aligned_empty(self._arena_size)
-            except MemoryError:
-                raise QmlirError(
-                    f"needs {self._arena_size} bytes of scratch memory, more than there is",
-                    where="the network",
-                    remedy="give the process more memory",
-                ) from None
         try:
-            yield arena
-        finally:
-            with self._lock:
-                self._free.append(arena)
+            return _Frame(self._arena_size, len(self.signature.inputs), len(self.signature.outputs))
+        except MemoryError:
+            raise QmlirError(
+                f"needs {self._arena_size} bytes of scratch memory, more than there is",
+                where="the network",
+                remedy="give the process more memory",
+            ) from None
 
 
-def _table(arrays: Sequence[Array]) -> Any:
-    return (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+class _Frame:
+    """What a call needs besides its arrays: an arena, and the tables of the ABI; calls one after another share it."""
+
+    __slots__ = ("arena", "arena_address", "inputs", "outputs")
+
+    def __init__(self, arena_size: int, inputs: int, outputs: int):
+        self.arena = _aligned_empty(arena_size)
+        self.arena_address = self.arena.ctypes.data
+        self.inputs = (ctypes.c_void_p * inputs)()
+        self.outputs = (ctypes.c_void_p * outputs)()
 
 
 def _aligned_empty(size: int) -> Array:

@@ -126,8 +126,8 @@ def test_many_threads() -> None:
             for x, y in zip(inputs, results, strict=True):
                 assert (y == x + WEIGHTS.reshape(64, 64)).all()
     assert 1 <= len(exe._free) <= 8
-    assert len({a.ctypes.data for a in exe._free}) == len(exe._free)
-    assert all(a.ctypes.data % 64 == 0 for a in exe._free)
+    assert len({f.arena_address for f in exe._free}) == len(exe._free)
+    assert all(f.arena_address % 64 == 0 for f in exe._free)
 
 
 def test_code_outlives_what_it_was_made_from() -> None:
