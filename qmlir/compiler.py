@@ -75,8 +75,8 @@ TO_INTEGERS = ("nn-to-qint",)
 TO_LOOPS = ("nn-to-loops", "qint-to-loops", "finish-loops")
 """nn and qint → scf, memref, vector, arith and simd: one kernel function for each fused operation."""
 
-TO_LLVM = ("plan-memory", "share-items", "loops-to-llvm")
-"""One arena from liveness, calls for several threads, the llvm dialect; `compile` gives the last two their options."""
+TO_LLVM = ("share-items", "hoist-scratch", "plan-memory", "loops-to-llvm")
+"""Calls for several threads, one arena from liveness, the llvm dialect; `compile` gives two of them their options."""
 
 TO_LAYERS = ("qint-to-npu", "npu-fuse")
 """qint → npu: layers of a device, and calls of its host; `compile` tells qint-to-npu the device."""
@@ -393,8 +393,8 @@ def to_machine_code(
     if timing:
         readings = signature_of(function).inputs[-1]  # results are arguments on this level, the readings the last
         signature = Signature(signature.inputs, (*signature.outputs, readings))
-    plan, share, to_llvm = TO_LLVM
-    emission = Pipeline(plan, (share, {"threads": threads}), (to_llvm, {"features": features}))
+    share, hoist, plan, to_llvm = TO_LLVM
+    emission = Pipeline((share, {"threads": threads}), hoist, plan, (to_llvm, {"features": features}))
     emission.apply(module, make_context(), verify_each=VERIFY_LOOPS)
     return build(module, signature, entry=entry, machine=machine)
 

@@ -219,8 +219,11 @@ class Code:
         self._constants[key] = op.results[0]
         return op.results[0]
 
-    def stack(self, shape: Sequence[int], element: Attribute, name: str) -> Buffer:
-        """Allocates an uninitialized buffer on the stack of the function; `name` is the IR's name hint."""
+    def scratch(self, shape: Sequence[int], element: Attribute, name: str) -> Buffer:
+        """Allocates an uninitialized buffer that lasts until the function returns; `name` is the IR's name hint.
+
+        It is on the stack, until the pass `hoist-scratch` moves what is large to the arena.
+        """
         type = MemRefType(element, shape)
         segments = DenseArrayBase.from_list(i32, (0, 0))
         op = memref.AllocaOp.create(

@@ -67,8 +67,8 @@ INNER = "qmlir.inner"
 ALIGNMENT = IntegerAttr(64, i64)
 """Alignment of allocated buffers in bytes: a cache line."""
 
-STACK_LIMIT = 48 * 1024
-"""Bytes of stack that one kernel may use: fits a first or second level cache, and the stack of every thread."""
+SCRATCH_LIMIT = 48 * 1024
+"""Bytes of scratch memory that one share of a kernel may use: a part of a second-level cache."""
 
 
 class Kernel(abc.ABC):

@@ -29,6 +29,14 @@ TIMED = "qmlir.timed"
 THREADS = "qmlir.threads"
 """Attribute of a kernel call in the entry: how many threads share the items; a call without it is one thread's."""
 
+SCRATCH = "qmlir.scratch"
+"""Attribute of a kernel: how many of its last buffers are scratch memory, of which each share of a call has its own."""
+
+
+def whole_lines(size: int) -> int:
+    """The bytes of the cache lines that `size` bytes take: the distance of the scratch buffers of two shares."""
+    return -(-size // CACHE_LINE) * CACHE_LINE
+
 
 def weights_symbol(entry: str) -> str:
     """Returns the name of the global that holds all constants on the llvm level, unique to an entry function."""

@@ -123,6 +123,7 @@ PASSES: dict[str, str] = {
     "time-calls": "qmlir.transforms.loops.time_calls:TimeCallsPass",
     "npu-place": "qmlir.transforms.npu.place:NPUPlacePass",
     "npu-order": "qmlir.transforms.npu.order:NPUOrderPass",
+    "hoist-scratch": "qmlir.transforms.loops.hoist_scratch:HoistScratchPass",
     "plan-memory": "qmlir.transforms.loops.plan_memory:PlanMemoryPass",
     "share-items": "qmlir.transforms.loops.share_items:ShareItemsPass",
     "loops-to-llvm": "qmlir.lowering.loops_to_llvm.convert:LoopsToLLVMPass",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_THREADS = 256
 """The most threads that may share the items of a kernel's call."""
 
-RUN_SHARES = "qmlir.pool1.run"
+RUN_SHARES = "qmlir.pool2.run"
 """The function by which compiled code runs a loop in several threads; the CPU back end provides it (its pool.py)."""
 
 

@@ -104,14 +104,30 @@ module attributes {qmlir.arena_size = 0 : i64, qmlir.weights_blob = #qmlir.weigh
 
 // A name that the pool takes.
 module attributes {qmlir.arena_size = 0 : i64, qmlir.weights_blob = #qmlir.weights<tensor<0xi8>, []>} {
-  // expected-error @below {{func.func "qmlir.pool1.owner": must have another name: the pool of threads uses it}}
-  func.func @qmlir.pool1.owner(%weights: memref<0xi8>, %arena: memref<0xi8>, %x: memref<4xi8>) attributes {qmlir.inputs = 1 : i64} {
+  // expected-error @below {{func.func "qmlir.pool2.owner": must have another name: the pool of threads uses it}}
+  func.func @qmlir.pool2.owner(%weights: memref<0xi8>, %arena: memref<0xi8>, %x: memref<4xi8>) attributes {qmlir.inputs = 1 : i64} {
     %zero = arith.constant 0 : index
     %four = arith.constant 4 : index
     func.call @k(%x, %zero, %four) {qmlir.threads = 2 : i64} : (memref<4xi8>, index, index) -> ()
     func.return
   }
   func.func private @k(%x: memref<4xi8>, %begin: index, %end: index) attributes {qmlir.parallel} {
+    func.return
+  }
+}
+
+// -----
+
+// More scratch buffers than the kernel has buffers.
+module attributes {qmlir.arena_size = 0 : i64, qmlir.weights_blob = #qmlir.weights<tensor<0xi8>, []>} {
+  func.func @main(%weights: memref<0xi8>, %arena: memref<0xi8>, %x: memref<4xi8>) attributes {qmlir.inputs = 1 : i64} {
+    %zero = arith.constant 0 : index
+    %four = arith.constant 4 : index
+    // expected-error @below {{func.call "main": must have 0 to 1 buffers of its kernel in qmlir.scratch, got 2 : i64}}
+    func.call @k(%x, %zero, %four) {qmlir.threads = 2 : i64} : (memref<4xi8>, index, index) -> ()
+    func.return
+  }
+  func.func private @k(%x: memref<4xi8>, %begin: index, %end: index) attributes {qmlir.parallel, qmlir.scratch = 2 : i64} {
     func.return
   }
 }

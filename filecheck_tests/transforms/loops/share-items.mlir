@@ -18,13 +18,13 @@
 // LLVM: %[[FRAME:.*]] = llvm.alloca
 // LLVM: llvm.store %{{.*}}, %[[FRAME]]
 // LLVM: %[[SHARE:.*]] = llvm.mlir.addressof @copy.share
-// LLVM-NEXT: llvm.call @qmlir.pool1.run(%[[SHARE]], %[[FRAME]], %{{.*}}, %{{.*}}) : (!llvm.ptr, !llvm.ptr, i64, i64) -> ()
+// LLVM-NEXT: llvm.call @qmlir.pool2.run(%[[SHARE]], %[[FRAME]], %{{.*}}, %{{.*}}) : (!llvm.ptr, !llvm.ptr, i64, i64) -> ()
 // LLVM: llvm.call @copy(
-// LLVM: llvm.func internal @copy.share(%frame: !llvm.ptr, %begin: i64, %end: i64)
+// LLVM: llvm.func internal @copy.share(%frame: !llvm.ptr, %share: i64, %begin: i64, %end: i64)
 // LLVM: %[[X:.*]] = llvm.load %frame
 // LLVM: %[[Y:.*]] = llvm.load
 // LLVM-NEXT: llvm.call @copy(%[[X]], %[[Y]], %begin, %end)
-// LLVM: llvm.func @qmlir.pool1.run(!llvm.ptr, !llvm.ptr, i64, i64)
+// LLVM: llvm.func @qmlir.pool2.run(!llvm.ptr, !llvm.ptr, i64, i64)
 
 func.func @main(%x: memref<400xi8>, %y: memref<400xi8>) attributes {qmlir.inputs = 1 : i64} {
   %zero = arith.constant 0 : index

@@ -2,15 +2,15 @@
 
 A network that is compiled for several threads calls
 
-    qmlir.pool1.run(body, args, items, threads)
+    qmlir.pool2.run(body, args, items, threads)
 
-for each loop that is worth it (transforms/loops/share_items.py). The function returns when `body(args, begin, end)` has
-run on all of the items [0, items). There are as many shares as threads, at most one more than there are workers: share
-s of n is [items * s div n, items * (s + 1) div n). No item depends on another, so neither the results nor their bits
-depend on n, nor on who computes what.
+for each loop that is worth it (transforms/loops/share_items.py). The function returns when `body(args, s, begin, end)`
+has run on all of the items [0, items). There are as many shares as threads, at most one more than there are workers:
+share s of n is [items * s div n, items * (s + 1) div n), and has scratch memory of its own. No item depends on another,
+so neither the results nor their bits depend on n, nor on who computes what.
 
 The text is part of each object file. Its symbols are weak: a linker keeps one copy of each, so that all networks of a
-program share one pool; the JIT loads one copy for the process (`run_address`) and points every executable to it. The 1
+program share one pool; the JIT loads one copy for the process (`run_address`) and points every executable to it. The 2
 in the names is the version of what follows: objects of another version have a pool of their own.
 
 **Who gets the pool.** `owner` is 1 while a call has the pool. A call that finds it taken does not wait: it computes all
@@ -39,9 +39,9 @@ worker that waits. No wakeup is lost. `pending` and `waiting` work alike, with t
 late, when its share is taken or its loop is over, wakes somebody who looks for some rounds again.
 
 **Workers** are made by the owner when a loop wants more than there are, and stay until the process ends. Each has a
-stack of STACK bytes, which holds what kernels put there (codegen/kernel.py), and takes no signals: these remain with
-the threads of the program. If the system gives no more threads, loops go on with those there are. After a fork the
-child has none of them: a handler empties its copy of the pool, and the child's next loop makes new ones.
+stack of STACK bytes and takes no signals: these remain with the threads of the program. If the system gives no more
+threads, loops go on with those there are. After a fork the child has none of them: a handler empties its copy of the
+pool, and the child's next loop makes new ones.
 """
 
 import ctypes
@@ -144,7 +144,7 @@ declare extern_weak i32 @pthread_atfork(ptr, ptr, ptr)
 declare extern_weak i32 @__register_atfork(ptr, ptr, ptr, ptr)
 <DECLARE_PAUSE>
 
-; Runs body(args, begin, end) on shares of [0, items) that cover it, in up to `threads` threads; see above.
+; Runs body(args, share, begin, end) on shares of [0, items) that cover it, in up to `threads` threads; see above.
 define weak_odr void @POOL.run(ptr %body, ptr %args, i64 %items, i64 %threads) noinline nounwind {
 entry:
   %claim = cmpxchg ptr @POOL.owner, i64 0, i64 1 acquire monotonic
@@ -159,7 +159,7 @@ give_up:
   store atomic i64 0, ptr @POOL.owner release, align 8
   br label %alone
 alone:
-  call void %body(ptr %args, i64 0, i64 %items)
+  call void %body(ptr %args, i64 0, i64 0, i64 %items)
   ret void
 write:
   %sharers = add i64 %have, 1
@@ -192,7 +192,7 @@ posted:
   br i1 %more, label %post, label %own
 own:
   %end = sdiv i64 %items, %sharers
-  call void %body(ptr %args, i64 0, i64 %end)
+  call void %body(ptr %args, i64 0, i64 0, i64 %end)
   br label %offer
 offer:
   %o = phi i64 [ 0, %own ], [ %o_next, %offered ]
@@ -265,7 +265,7 @@ define weak_odr void @POOL.compute(i64 %s) noinline nounwind {
   %e = mul i64 %items, %after
   %begin = sdiv i64 %b, %sharers
   %end = sdiv i64 %e, %sharers
-  call void %body(ptr %args, i64 %begin, i64 %end)
+  call void %body(ptr %args, i64 %s, i64 %begin, i64 %end)
   ret void
 }
 

@@ -172,7 +172,7 @@ class TileTimesBlock(Finished, Microkernel):
 
     def _store_valid(self, code: Code, y: Buffer, valid: Value) -> Callable[[Value, Value], None]:
         """A function that stores the first `valid` lanes of a vector."""
-        spill = code.stack((self.lanes,), y.element, "spill")
+        spill = code.scratch((self.lanes,), y.element, "spill")
 
         def store(value: Value, at: Value) -> None:
             def some() -> None:
@@ -435,7 +435,7 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     as_is = arithmetic.keeps and _element(x) == arithmetic.element and channels == window.channels
     if window.padded_rows or window.padded_columns or not as_is:
         tile = choose_tile(window, channels, arithmetic.element, together, arithmetic.outside)
-        if tile is None:  # a tile would exceed the stack: prepare the whole input beforehand, in the arena
+        if tile is None:  # a tile would exceed scratch memory: prepare the whole input beforehand
             x, window = prepare_image(state, f"{task.name}_input", window, channels, arithmetic, x)
     per_tile = tile.outputs if tile else _dense_outputs(window, together)
     kernel = Contraction(

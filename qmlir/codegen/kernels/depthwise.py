@@ -1,7 +1,7 @@
 """Depthwise convolution kernels: each output channel sums over the window positions (taps) of one input channel.
 
 The kernel walks down a strip of the output image: some neighbouring columns, and a chunk of the channels. The input
-rows that the current output row reads lie in a ring on the stack, padded and converted for the kernel's arithmetic.
+rows that the current output row reads lie in a ring, padded and converted for the kernel's arithmetic.
 The next output row overwrites the oldest rows of the ring only, so that each input row is prepared once for a strip:
 
     for a strip, for an output row of the strip              one item of the parallel loop
@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
-from qmlir.codegen.kernel import STACK_LIMIT, Array, Epilogue, Finished, FinishedKernel, MainLowering, TapArithmetic
+from qmlir.codegen.kernel import SCRATCH_LIMIT, Array, Epilogue, Finished, FinishedKernel, MainLowering, TapArithmetic
 from qmlir.codegen.kernels.bands import Bands, PreparedBand, covering
 from qmlir.codegen.kernels.packing import FilledRun, Window
 from qmlir.codegen.value import Value
@@ -317,8 +317,8 @@ class Depthwise(FinishedKernel):
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         window, strip, bands = self.window, self.strip, self.bands
         slot = strip.columns(window) * strip.channels * bands.group
-        ring = code.stack((bands.count, slot), self.arithmetic.element, "ring")
-        totals = code.stack((strip.outputs, self.lanes or 1), self.arithmetic.sums, "totals")
+        ring = code.scratch((bands.count, slot), self.arithmetic.element, "ring")
+        totals = code.scratch((strip.outputs, self.lanes or 1), self.arithmetic.sums, "totals")
         sizes = Sizes(
             *map(
                 code.index,
@@ -377,14 +377,14 @@ def _bytes(element: Attribute) -> int:
 
 
 def _stack(window: Window, strip: Strip, lanes: int, arithmetic: TapArithmetic) -> int:
-    """The bytes of stack that the kernel takes for strips of a size."""
+    """The bytes of scratch memory that the kernel takes for strips of a size."""
     columns, totals = strip.columns(window), strip.outputs * lanes * _bytes(arithmetic.sums)
     bands = Bands.of(window, arithmetic.group)
     return bands.count * bands.group * columns * strip.channels * _bytes(arithmetic.element) + totals
 
 
 def _choose_strip(window: Window, outputs: int, lanes: int, arithmetic: TapArithmetic, limit: int) -> Strip | None:
-    """The size of strips whose kernel takes at most `limit` bytes of stack; None if a strip of one output takes more.
+    """The size of strips whose kernel takes at most `limit` bytes of scratch; None if a strip of one output takes more.
 
     The channels, and then the outputs of a row, are divided evenly.
     """
@@ -403,19 +403,19 @@ def lower_depthwise(state: MainLowering, op: Operation, task: DepthwiseTask, res
     """Calls a depthwise kernel for the tensor `result` of `op`.
 
     Raises:
-        UnsupportedError: The input of one output does not fit the stack, even for the smallest chunk of channels.
+        UnsupportedError: The input of one output does not fit scratch memory, even for the smallest chunk of channels.
     """
     window, arithmetic = task.window, task.arithmetic
     outputs = task.outputs
     lanes, strip = _choose_lanes(outputs), None
     narrower = [n for n in LANES if lanes is not None and n < lanes]
-    for lanes, limit in ((lanes, RING), *((n, STACK_LIMIT) for n in (lanes, *narrower))):
+    for lanes, limit in ((lanes, RING), *((n, SCRATCH_LIMIT) for n in (lanes, *narrower))):
         strip = _choose_strip(window, outputs, lanes or 1, arithmetic, limit)
         if strip is not None:
             break
     else:
         size = _stack(window, Strip(1, lanes or 1), lanes or 1, arithmetic)
-        state.refuse(op, f"needs the input of one output within {STACK_LIMIT} bytes", got=f"{size}")
+        state.refuse(op, f"needs the input of one output within {SCRATCH_LIMIT} bytes", got=f"{size}")
     kernel = Depthwise(task.name, window, task.outputs, strip, lanes, arithmetic, task.epilogue, task.bias is not None)
     weights = task.weights if isinstance(task.weights, SSAValue) else kernel.bands.pack(task.weights)
     given = [weights, *([task.bias] if task.bias is not None else []), *task.parameters]

@@ -10,14 +10,14 @@ from xdsl.dialects.builtin import AnyFloat, MemRefType
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
-from qmlir.codegen.kernel import STACK_LIMIT, Arithmetic, Array, Kernel, MainLowering, memref_shape
+from qmlir.codegen.kernel import SCRATCH_LIMIT, Arithmetic, Array, Kernel, MainLowering, memref_shape
 from qmlir.codegen.value import Value
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import Shape
 from qmlir.ir.types import is_integer
 
 # ---------------------------------------------------------------------------------------------------------------
-# Tiles: parts of a sliding window's input, copied to the stack, padded and converted for the kernel's arithmetic.
+# Tiles: parts of a sliding window's input, copied to scratch memory, padded and converted for the kernel's arithmetic.
 #
 # An output row needs KH input rows. A tile holds the part of these rows that some neighbouring outputs of the row read:
 #
@@ -179,14 +179,14 @@ class Tile:
 
     @property
     def size(self) -> int:
-        """The bytes of stack that a tile takes."""
+        """The bytes of scratch memory that a tile takes."""
         assert is_integer(self.element) or isinstance(self.element, AnyFloat)
         bits = self.element.width.data if is_integer(self.element) else self.element.bitwidth
         return self.window.extent[0] * self.columns * self.channels * bits // 8
 
     def allocate(self, code: Code) -> Buffer:
-        """Allocates the tile's memory on the stack, [KH, columns · C']."""
-        return code.stack((self.window.extent[0], self.columns * self.channels), self.element, "tile")
+        """Allocates the tile's memory, [KH, columns · C']."""
+        return code.scratch((self.window.extent[0], self.columns * self.channels), self.element, "tile")
 
     def fill(self, code: Code, tile: Rows, image: Value, row: Value, first: Value, copy: "Copy") -> None:
         """Fills the tile for outputs `first`, `first` + 1, … of output row `row` of an image.
@@ -246,7 +246,7 @@ def copy_pixels(code: Code, x: Buffer, tile: Tile, memory: Rows, arithmetic: Ari
 
 
 def choose_tile(window: Window, channels: int, element: Attribute, multiple: int, outside: int = 0) -> Tile | None:
-    """The largest tile that fits the stack (`STACK_LIMIT`); None if even a tile of one output does not fit.
+    """The largest tile that fits scratch memory (`SCRATCH_LIMIT`); None if even a tile of one output does not fit.
 
     The outputs of a row are divided evenly among its tiles, so that the last tile is not a small remainder. The number
     of outputs of a tile is a multiple of `multiple` where possible.
@@ -254,7 +254,7 @@ def choose_tile(window: Window, channels: int, element: Attribute, multiple: int
     width = window.output[1]
     smallest = Tile(window, 1, channels, element, outside)
     step = replace(smallest, outputs=2).size - smallest.size
-    most = 1 + (STACK_LIMIT - smallest.size) // step
+    most = 1 + (SCRATCH_LIMIT - smallest.size) // step
     if most < 1:
         return None
     if width <= most:

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import i8
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
-from qmlir.codegen.kernel import STACK_LIMIT, Arithmetic, Epilogue, FinishedKernel, MainLowering
+from qmlir.codegen.kernel import SCRATCH_LIMIT, Arithmetic, Epilogue, FinishedKernel, MainLowering
 from qmlir.codegen.kernels.contraction import MOST_TOGETHER, Job, Task, TileTimesBlock, left_over, outputs_together
 from qmlir.codegen.kernels.packing import pack_weights, pad_channels
 from qmlir.codegen.kernels.pairing import GROUP, Pairing, pair_channels
@@ -130,7 +130,7 @@ class PairedProduct(FinishedKernel):
         )
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
-        work = code.stack((self.per_tile * (self.channels + self.extras),), i8, "work")
+        work = code.scratch((self.per_tile * (self.channels + self.extras),), i8, "work")
         if self.tiles == 1:
             with code.loop(begin, end, name="block") as block:
                 self._write_block(code, buffers, work, code.index(0), block)
@@ -171,17 +171,17 @@ def pairing_for(task: Task) -> Pairing | None:
     """The pairing of the channels of a task's weights, or None if the kernel does not suit the task.
 
     The kernel suits products of i8 by constants over a whole number of groups of channels, of which few appear twice.
-    The pixels that are computed together fit the stack.
+    The pixels that are computed together fit scratch memory.
     """
     weights = task.weights
     if isinstance(weights, SSAValue) or task.groups != 1 or not task.window.is_pointwise:
         return None
     channels = weights.shape[3]
-    if not LEAST_CHANNELS <= channels <= STACK_LIMIT // MOST_TOGETHER or channels % GROUP or 0 in weights.shape:
+    if not LEAST_CHANNELS <= channels <= SCRATCH_LIMIT // MOST_TOGETHER or channels % GROUP or 0 in weights.shape:
         return None
     pairing = pair_channels(weights[:, 0, 0, :], LANES)
     counts = [len(own) for own in pairing.extra]
-    fits = MOST_TOGETHER * (channels + max(counts)) <= STACK_LIMIT
+    fits = MOST_TOGETHER * (channels + max(counts)) <= SCRATCH_LIMIT
     return pairing if fits and sum(counts) * MOST_EXTRA <= pairing.order.size else None
 
 

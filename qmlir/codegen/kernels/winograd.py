@@ -23,7 +23,7 @@ tiles by all weights, a block of output channels at a time, transforms, and fini
 
     for tiles:                  for 16 channels:        V[p, tile, c] = (B^T d B)[p]          p = 0 … 35
     for a block of tiles:       for 16 outputs:
-        for p:                      M[p, tile, o] = Σ_c V[p, tile, c] · U[p, c, o]             on the stack
+        for p:                      M[p, tile, o] = Σ_c V[p, tile, c] · U[p, c, o]             in scratch memory
         for each tile:              y = finish(bias + (Â^T M Â) · 9⁻¹ >> 6)
 """
 
@@ -36,7 +36,7 @@ from xdsl.dialects.builtin import MemRefType, i16, i32
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import STACK_LIMIT, Arithmetic, Array, Epilogue, FinishedKernel, Kernel, MainLowering
+from qmlir.codegen.kernel import SCRATCH_LIMIT, Arithmetic, Array, Epilogue, FinishedKernel, Kernel, MainLowering
 from qmlir.codegen.kernels.contraction import Task, lower_contraction
 from qmlir.codegen.kernels.packing import Rows, Tile, Window, choose_tile, copy_pixels, pack_weights, pad_channels
 from qmlir.codegen.value import Value
@@ -205,7 +205,7 @@ class Winograd(FinishedKernel):
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         v, u, bias, parameters, y = self.roles(buffers)
-        sums = code.stack((PLANES, self.per_item * LANES), i32, "sums")
+        sums = code.scratch((PLANES, self.per_item * LANES), i32, "sums")
         with code.loop(begin, end, name="item") as item:
             first = item * self.per_item
             last = (self.count - first).minimum(self.per_item)
@@ -278,8 +278,8 @@ class Winograd(FinishedKernel):
 
 
 def tiles_together(count: int) -> int:
-    """The tiles of a block: as even blocks as the stack allows, whose groups of `ROWS` tiles leave the least over."""
-    most = STACK_LIMIT // (PLANES * LANES * 4)
+    """The tiles of a block: as even blocks as fit scratch memory, whose groups of `ROWS` tiles leave the least over."""
+    most = SCRATCH_LIMIT // (PLANES * LANES * 4)
     return min(range(1, min(most, count) + 1), key=lambda n: -(-count // n) * (n + -(-n // ROWS)) * 1000 - n)
 
 
@@ -296,7 +296,7 @@ def lower_winograd(state: MainLowering, task: Task, result: SSAValue) -> None:
     inputs = replace(window, extent=(INPUTS, INPUTS), output=tiles, strides=(OUTPUTS, OUTPUTS))
     channels = window.channels
     tile = choose_tile(inputs, channels, i16, 1)
-    if tile is None:  # a tile would exceed the stack
+    if tile is None:  # a tile would exceed scratch memory
         lower_contraction(state, task, result)
         return
     output = (*window.output, task.outputs)

@@ -2,12 +2,15 @@
 
     func.call @k(%x, %y, %c0, %items) {qmlir.threads = 2 : i64}
     ⇒  store %x and %y to a frame on the stack
-       llvm.call @qmlir.pool1.run(@k.share, %frame, %items, 2)
+       llvm.call @qmlir.pool2.run(@k.share, %frame, %items, 2)
 
-    llvm.func internal @k.share(%frame: !llvm.ptr, %begin: i64, %end: i64) {
+    llvm.func internal @k.share(%frame: !llvm.ptr, %share: i64, %begin: i64, %end: i64) {
       %x, %y = llvm.load … of the frame
       llvm.call @k(%x, %y, %begin, %end)
     }
+
+Where the last buffers of a kernel are scratch memory (attribute `qmlir.scratch`), share s gets the s-th of those that
+the frame's pointer begins.
 
 The pool is an external function of the back end (backends/cpu/pool.py). It returns when all items are computed, so all
 calls of an entry use one frame.
@@ -16,15 +19,16 @@ calls of an entry use one frame.
 from collections.abc import Iterable, Sequence
 
 from xdsl.dialects import func, llvm
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i8, i64
 from xdsl.ir import Block
 
 from qmlir.codegen.kernel import PARALLEL
-from qmlir.dialects.loops import INPUTS, MOST_THREADS, RUN_SHARES, THREADS
+from qmlir.dialects.loops import INPUTS, MOST_THREADS, RUN_SHARES, SCRATCH, THREADS, whole_lines
 from qmlir.errors import UnsupportedError
 from qmlir.ir.types import is_memref
-from qmlir.lowering.loops_to_llvm.lowering import POINTER, FunctionLowering
-from qmlir.lowering.loops_to_llvm.memory import element_pointer, load, store
+from qmlir.ir.upstream.llvm import MulOp
+from qmlir.lowering.loops_to_llvm.lowering import NO_WRAP, POINTER, FunctionLowering, byte_size
+from qmlir.lowering.loops_to_llvm.memory import element_pointer, load, memref_type, store
 
 POINTER_BYTES = 8
 
@@ -80,6 +84,10 @@ def _check(op: func.CallOp, caller: func.FuncOp, kernel: func.FuncOp | None) -> 
     *buffers, _, _ = kernel.function_type.inputs
     if op.results or not all(is_memref(type) for type in buffers):
         raise refuse("must take memrefs and a range of items, and return nothing, to be shared by threads")
+    scratch = kernel.attributes.get(SCRATCH)
+    fits = isinstance(scratch, IntegerAttr) and 0 <= scratch.value.data <= len(buffers)
+    if scratch is not None and not fits:
+        raise refuse(f"must have 0 to {len(buffers)} buffers of its kernel in {SCRATCH}", f"{scratch}")
 
 
 def call_shared(f: FunctionLowering, call: func.CallOp) -> None:
@@ -102,17 +110,23 @@ def _calls_beside(call: func.CallOp) -> Iterable[func.CallOp]:
 
 
 def share_function(kernel: func.FuncOp) -> llvm.FuncOp:
-    """The function that computes a share of the items of `kernel`: `(frame, begin, end)`, as the pool calls it."""
+    """The function `(frame, share, begin, end)` by which the pool computes a share of the items of `kernel`."""
     name = kernel.sym_name.data
     f = FunctionLowering(share_symbol(name), {})
-    block = f.place(Block(arg_types=(POINTER, i64, i64)))
-    frame, begin, end = block.args
-    frame.name_hint, begin.name_hint, end.name_hint = "frame", "begin", "end"
+    block = f.place(Block(arg_types=(POINTER, i64, i64, i64)))
+    frame, share, begin, end = block.args
+    for argument, hint in zip(block.args, ("frame", "share", "begin", "end"), strict=True):
+        argument.name_hint = hint
     count = len(kernel.function_type.inputs) - 2
     buffers = [load(f, element_pointer(f, frame, POINTER, None, i), POINTER, POINTER_BYTES) for i in range(count)]
+    scratch = kernel.attributes.get(SCRATCH)
+    if isinstance(scratch, IntegerAttr):
+        for i in range(count - scratch.value.data, count):
+            apart = f.integer(whole_lines(byte_size(memref_type(kernel.args[i]))))
+            buffers[i] = element_pointer(f, buffers[i], i8, f.binary(MulOp, share, apart, NO_WRAP), 0)
     f.call(name, (*buffers, begin, end))
     f.add(llvm.ReturnOp.create(operands=()))
-    type = llvm.LLVMFunctionType([POINTER, i64, i64])
+    type = llvm.LLVMFunctionType([POINTER, i64, i64, i64])
     return llvm.FuncOp(
         f.name, type, llvm.LinkageAttr("internal"), body=f.finish(), other_props={"no_unwind": UnitAttr()}
     )

@@ -1,7 +1,7 @@
 """Lowering of softmax and normalizations: computed in f64, sums in index order, results rounded once.
 
-The exponentials of a row of neighbours are kept on the stack from the sum to the quotient, if the row is short enough.
-Otherwise exp is computed twice; both times it gives the same bits.
+The exponentials of a row of neighbours are kept from the sum to the quotient, if the row is short enough. Otherwise exp
+is computed twice; both times it gives the same bits.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ LANES = 8
 """Lanes of the f64 vectors."""
 
 MOST_KEPT = 1024
-"""The most exponentials that are kept on the stack, 8 KB: a part of a first-level cache."""
+"""The most exponentials that are kept, 8 KB: a part of a first-level cache."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ class Softmax(Kernel):
         length = self.shape[1]
         whole = length - length % LANES
         keeps = self.OF_EXPONENTIALS and length <= MOST_KEPT
-        kept = code.stack((length,), f64, "exponentials") if keeps else None
+        kept = code.scratch((length,), f64, "exponentials") if keeps else None
 
         def shifted(a: Value, lanes: int | None) -> Value:
             return x.load(o, a, zero, lanes=lanes).to(f64) - m

@@ -48,8 +48,8 @@ class Sample(Kernel):
             tables: list[tuple[Buffer, Buffer]] = []
             for a in axes:
                 first, found = self.sampling.neighbours(places.load(row, a), x.shape[a + 1])
-                taps = code.stack((len(found),), i64, "taps")
-                weights = code.stack((len(found),), x.element, "weights")
+                taps = code.scratch((len(found),), i64, "taps")
+                weights = code.scratch((len(found),), x.element, "weights")
                 for k, weight in enumerate(found):
                     weights.store(weight, k)
                 with code.loop(0, len(found), name="k") as k:

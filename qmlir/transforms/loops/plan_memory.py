@@ -37,7 +37,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from qmlir.dialects.loops import ARENA_SIZE, CACHE_LINE, INPUTS, VIEWS, WEIGHTS_BLOB, root_of
+from qmlir.dialects.loops import ARENA_SIZE, CACHE_LINE, INPUTS, VIEWS, WEIGHTS_BLOB, root_of, whole_lines
 from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.errors import PipelineError
 from qmlir.ir.arena import Item, best_fit, plan, size_of
@@ -185,10 +185,6 @@ def buffer_bytes(type: Attribute) -> int:
     return prod(type.get_shape()) * dtype.itemsize
 
 
-def _aligned(size: int) -> int:
-    return -(-size // CACHE_LINE) * CACHE_LINE
-
-
 # -- out-arguments ----------------------------------------------------------------------------------------------
 
 
@@ -285,7 +281,7 @@ def live_buffers(block: Block) -> dict[SSAValue, Item]:
 def place_buffers(buffers: Sequence[Item]) -> tuple[list[int], int]:
     """Offsets at which buffers with overlapping lifetimes are disjoint, and the size of the arena in bytes."""
     order = sorted(range(len(buffers)), key=lambda n: (-buffers[n].size, buffers[n].first))
-    aligned = [replace(buffer, size=_aligned(buffer.size)) for buffer in buffers]
+    aligned = [replace(buffer, size=whole_lines(buffer.size)) for buffer in buffers]
     offsets = plan(aligned, order, best_fit)
     assert offsets is not None
     return offsets, size_of(aligned, offsets)
@@ -311,7 +307,7 @@ def pack_constants(
             if key not in offsets:
                 offsets[key] = size
                 parts.append((size, data))
-                size += _aligned(data.nbytes)
+                size += whole_lines(data.nbytes)
             seen[id(array)] = offsets[key]
         result.append((op, seen[id(array)]))
     blob = np.zeros(size, np.int8)

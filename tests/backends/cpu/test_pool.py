@@ -30,7 +30,7 @@ PATIENCE = 300
 
 # Adds 1 to counts[i] for each item i, in loops that threads share.
 COUNTING = """
-define void @count(ptr %args, i64 %begin, i64 %end) {
+define void @count(ptr %args, i64 %share, i64 %begin, i64 %end) {
 entry:
   %counts = load ptr, ptr %args
   %some = icmp slt i64 %begin, %end
@@ -77,9 +77,9 @@ def calls(counts: Counts, threads: int, times: int = 1) -> None:
     prototype(_loaded().address)(counts.ctypes.data, counts.size, threads, times)
 
 
-def run(body: Callable[[int, int, int], None], items: int, threads: int) -> None:
+def run(body: Callable[[int, int, int, int], None], items: int, threads: int) -> None:
     """Runs a Python function on the shares of a loop."""
-    callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+    callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 3)
     prototype = ctypes.CFUNCTYPE(None, callback, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
     prototype(pool.run_address())(callback(body), None, items, threads)
 
@@ -105,8 +105,8 @@ def test_loops_of_many_threads_side_by_side() -> None:
 
 
 def test_shares_are_ranges_that_the_number_of_sharers_fixes() -> None:
-    """Shares of n: [items * s div n, items * (s + 1) div n), in any order and any thread."""
-    seen: list[tuple[int, int]] = []
+    """Share s of n: [items * s div n, items * (s + 1) div n), in any order and any thread."""
+    seen: list[tuple[int, int, int]] = []
     for items, threads, shares in (
         (7, 1, [(0, 7)]),
         (7, 2, [(0, 3), (3, 7)]),
@@ -114,8 +114,8 @@ def test_shares_are_ranges_that_the_number_of_sharers_fixes() -> None:
         (2, 3, [(0, 0), (0, 1), (1, 2)]),
     ):
         seen.clear()
-        run(lambda _, begin, end: seen.append((begin, end)), items, threads)
-        assert sorted(seen) == shares
+        run(lambda _, share, begin, end: seen.append((share, begin, end)), items, threads)
+        assert sorted(seen) == [(s, *part) for s, part in enumerate(shares)]
 
 
 @pytest.mark.parametrize("threads", [2, 3, 4])
@@ -126,7 +126,7 @@ def test_shares_are_computed_at_the_same_time(threads: int) -> None:
     libc = ctypes.CDLL(None)
     libc.pthread_self.restype = ctypes.c_void_p
 
-    def meet(_args: int, begin: int, _end: int) -> None:
+    def meet(_args: int, _share: int, begin: int, _end: int) -> None:
         barrier.wait(PATIENCE)
         if begin and hasattr(libc, "pthread_getattr_np"):
             attributes, size = ctypes.create_string_buffer(256), ctypes.c_size_t()
