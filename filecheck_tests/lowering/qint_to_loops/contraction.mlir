@@ -86,6 +86,20 @@ func.func @main(%x: tensor<1x4xi16>, %y: tensor<1x4xi16>, %m: tensor<4x2xi16>) -
 
 // -----
 
+// Three taps of one channel each: a pair of taps a step, instead of a tap and a zero. The weights of the fourth are 0,
+// and a row of the tile has one element more than the image, which the last output reads.
+// CHECK-LABEL: func.func @main
+func.func @main(%x: tensor<1x3x6x1xi8>) -> tensor<1x3x4x1xi32> {
+  // CHECK: qmlir.constant_buffer <tensor<16xi8>, [1, 2, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0]>
+  %w = nn.constant <tensor<1x1x3x1xi8>, [1, 2, 3]> : tensor<1x1x3x1xi8>
+  %acc = qint.conv2d %x, %w {zero_point = 0 : i32} : tensor<1x3x6x1xi8>, tensor<1x1x3x1xi8> -> tensor<1x3x4x1xi32>
+  func.return %acc : tensor<1x3x4x1xi32>
+}
+// CHECK: func.func private @qint_conv2d_0
+// CHECK: memref.alloca() {alignment = 64 : i64} : memref<1x7xi16>
+
+// -----
+
 // Depthwise: two rows of taps are multiplied at once. A window of three rows that moves down by one begins at the first
 // or at the second row of a band of two: the weights are packed for both, with zeros for the fourth row.
 // CHECK-LABEL: func.func @main

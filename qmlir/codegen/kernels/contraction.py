@@ -234,7 +234,8 @@ class Contraction(FinishedKernel):
     Buffers: x [N·H, W·C], w [blocks · steps · lanes · group], the bias [blocks · lanes] if `has_bias`, the epilogue's
     parameters, y [N·OH, OW, O].
 
-    channels     input channels, padded to a multiple of the arithmetic's group
+    channels     input channels, padded to a multiple of the arithmetic's group unless neighbouring taps fill steps
+                 together (`joined`)
     groups       groups of a grouped convolution; each has its own blocks of output channels
     per_tile     neighbouring outputs of a row that are computed before the next outputs: their input stays in the cache
     together     outputs computed at a time: they share each load of weights, and their accumulators stay in registers
@@ -271,8 +272,7 @@ class Contraction(FinishedKernel):
     @property
     def steps(self) -> int:
         """The number of steps that one output takes."""
-        rows, columns = self.window.extent
-        return rows * columns * self.channels // self.groups // self.arithmetic.group
+        return self.window.extent[0] * self.runs * self.run_steps
 
     @property
     def by_block(self) -> bool:
@@ -326,6 +326,11 @@ class Contraction(FinishedKernel):
         """The elements of a run: neighbouring taps are neighbours in memory, unless something lies between them."""
         together = self.window.dilations[1] == 1 and self.groups == 1
         return self.channels // self.groups * (self.window.extent[1] if together else 1)
+
+    @property
+    def run_steps(self) -> int:
+        """The number of steps that a run takes; the weights of what the last one reads beyond the run are 0."""
+        return -(-self.run // self.arithmetic.group)
 
     @property
     def runs(self) -> int:
@@ -383,7 +388,7 @@ class _Body:
             row=code.index(row),
             runs=code.index(kernel.runs),
             run=code.index(window.dilations[1] * kernel.channels),
-            steps=code.index(kernel.run // kernel.arithmetic.group),
+            steps=code.index(kernel.run_steps),
             w_at=(self.weights_from + block) * kernel.steps,
             block=block,
             y_at=self.y + channel,
@@ -431,9 +436,12 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     lanes = choose_lanes(task.outputs // task.groups, widest_block(state.features) if arithmetic.group == 4 else 16)
     channels = window.channels + -window.channels % arithmetic.group
     together = outputs_together(window.output[1], lanes, arithmetic.sums, state.features)
-    tile = None
+    packed = task.weights
+    tile = joined(task, window, together)
     as_is = arithmetic.keeps and _element(x) == arithmetic.element and channels == window.channels
-    if window.padded_rows or window.padded_columns or not as_is:
+    if tile and not isinstance(packed, SSAValue):
+        channels, packed = window.channels, packed.reshape(*packed.shape[:2], 1, -1)
+    elif window.padded_rows or window.padded_columns or not as_is:
         tile = choose_tile(window, channels, arithmetic.element, together, arithmetic.outside)
         if tile is None:  # a tile would exceed scratch memory: prepare the whole input beforehand
             x, window = prepare_image(state, f"{task.name}_input", window, channels, arithmetic, x)
@@ -454,7 +462,6 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
         task.w_batch,
         task.groups,
     )
-    packed = task.weights
     if not isinstance(packed, SSAValue):
         packed = state.constant(pack_weights(packed, lanes, arithmetic.group, task.groups))
     given = [*([task.bias] if task.bias is not None else []), *task.parameters]
@@ -465,6 +472,20 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     target = state.view(y, (window.batch * window.output[0], window.output[1], task.outputs))
     state.call(kernel, [source, packed, *buffers, target], kernel.items)
     state.replace(result, y)
+
+
+def joined(task: Task, window: Window, together: int) -> Tile | None:
+    """The tile of a convolution whose neighbouring taps fill steps together; None if each tap fills its own.
+
+    With 3 channels and steps of 4, a row of 7 taps takes 6 steps of its 21 numbers instead of 7 with a zero each, and
+    the tile's rows are those of the image. The last step may read beyond the row, where its weights are 0.
+    """
+    group = task.arithmetic.group
+    constant = not isinstance(task.weights, SSAValue) and task.groups == 1
+    if not constant or window.channels % group == 0 or window.extent[1] == 1 or window.dilations[1] > 1:
+        return None
+    slack = -window.extent[1] * window.channels % group
+    return choose_tile(window, window.channels, task.arithmetic.element, together, task.arithmetic.outside, slack)
 
 
 def _over_a_zero(state: MainLowering, task: Task) -> Task:

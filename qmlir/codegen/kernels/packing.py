@@ -153,6 +153,7 @@ class Tile:
     channels   C', the channels of the tile
     element    the type of the tile's elements
     outside    the number at positions outside the image
+    slack      elements behind each row that may be read, but whose numbers do not matter
     """
 
     window: Window
@@ -160,6 +161,7 @@ class Tile:
     channels: int
     element: Attribute
     outside: int = 0
+    slack: int = 0
 
     @property
     def columns(self) -> int:
@@ -182,11 +184,16 @@ class Tile:
         """The bytes of scratch memory that a tile takes."""
         assert is_integer(self.element) or isinstance(self.element, AnyFloat)
         bits = self.element.width.data if is_integer(self.element) else self.element.bitwidth
-        return self.window.extent[0] * self.columns * self.channels * bits // 8
+        return self.window.extent[0] * self.row * bits // 8
+
+    @property
+    def row(self) -> int:
+        """The elements from one row of the tile to the next."""
+        return self.columns * self.channels + self.slack
 
     def allocate(self, code: Code) -> Buffer:
-        """Allocates the tile's memory, [KH, columns · C']."""
-        return code.scratch((self.window.extent[0], self.columns * self.channels), self.element, "tile")
+        """Allocates the tile's memory, [KH, columns · C' + slack]."""
+        return code.scratch((self.window.extent[0], self.row), self.element, "tile")
 
     def fill(self, code: Code, tile: Rows, image: Value, row: Value, first: Value, copy: "Copy") -> None:
         """Fills the tile for outputs `first`, `first` + 1, … of output row `row` of an image.
@@ -210,7 +217,10 @@ class Tile:
                 zero, before, after = code.index(0), begin * channels, (columns - end) * channels
                 outside = code.index(self.outside)
                 code.call(FilledRun(), [tile.buffer], [tile.place(i, zero), before, outside])
-                code.call(FilledRun(), [tile.buffer], [tile.place(i, end * channels), after, outside])
+                code.call(FilledRun(), [tile.buffer], [tile.place(i, end * channels), after + self.slack, outside])
+            elif self.slack:
+                behind = tile.place(i, code.index(columns * channels))
+                code.call(FilledRun(), [tile.buffer], [behind, code.index(self.slack), code.index(0)])
             copy(i, image * window.height + line, left, begin, end)
 
 
@@ -245,14 +255,16 @@ def copy_pixels(code: Code, x: Buffer, tile: Tile, memory: Rows, arithmetic: Ari
     return run if padded == channels else pixel_by_pixel
 
 
-def choose_tile(window: Window, channels: int, element: Attribute, multiple: int, outside: int = 0) -> Tile | None:
+def choose_tile(
+    window: Window, channels: int, element: Attribute, multiple: int, outside: int = 0, slack: int = 0
+) -> Tile | None:
     """The largest tile that fits scratch memory (`SCRATCH_LIMIT`); None if even a tile of one output does not fit.
 
     The outputs of a row are divided evenly among its tiles, so that the last tile is not a small remainder. The number
     of outputs of a tile is a multiple of `multiple` where possible.
     """
     width = window.output[1]
-    smallest = Tile(window, 1, channels, element, outside)
+    smallest = Tile(window, 1, channels, element, outside, slack)
     step = replace(smallest, outputs=2).size - smallest.size
     most = 1 + (SCRATCH_LIMIT - smallest.size) // step
     if most < 1:
