@@ -11,6 +11,7 @@ Executables compiled for several threads share the pool of the process (pool.py)
 """
 
 import ctypes
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,8 +29,11 @@ from qmlir.backends.cpu.machine import (
 from qmlir.backends.cpu.pool import run_address
 from qmlir.errors import QmlirError, UnsupportedError
 from qmlir.ir.arena import CACHE_LINE
-from qmlir.ir.signature import RUN_SHARES, Signature
+from qmlir.ir.signature import RUN_SHARES, Signature, TensorSpec
 from qmlir.numerics import Array
+
+SMALL = 16 * 1024
+"""The most bytes of an array that a call copies; copying them takes less than a microsecond."""
 
 
 @dataclass(frozen=True)
@@ -123,21 +127,18 @@ class Executable:
 
         The inputs must have the shapes and dtypes of the signature; they are not checked.
         """
-        results = [np.empty(spec.shape, spec.dtype) for spec in self.signature.outputs]
         try:
             frame = self._free.pop()
         except IndexError:
             frame = self._new_frame()
-        inputs, outputs = frame.inputs, frame.outputs
-        for i, array in enumerate(arrays):
-            inputs[i] = array.ctypes.data
-        for i, array in enumerate(results):
-            outputs[i] = array.ctypes.data
         try:
-            self._function(self._weights_address, frame.arena_address, inputs, outputs)
+            for i, array in enumerate(arrays):
+                frame.take(i, array)
+            results = [frame.result(i, spec) for i, spec in enumerate(self.signature.outputs)]
+            self._function(self._weights_address, frame.arena_address, frame.inputs, frame.outputs)
+            return [array if own is None else own.copy() for array, own in zip(results, frame.made, strict=True)]
         finally:
             self._free.append(frame)
-        return results
 
     @property
     def llvm_ir(self) -> str:
@@ -157,7 +158,7 @@ class Executable:
             QmlirError: The process has no memory for another arena.
         """
         try:
-            return _Frame(self._arena_size, len(self.signature.inputs), len(self.signature.outputs))
+            return _Frame(self._arena_size, self.signature)
         except MemoryError:
             raise QmlirError(
                 f"needs {self._arena_size} bytes of scratch memory, more than there is",
@@ -167,15 +168,43 @@ class Executable:
 
 
 class _Frame:
-    """What a call needs besides its arrays: an arena, and the tables of the ABI; calls one after another share it."""
+    """What a call needs besides its arrays: an arena, and the tables of the ABI; calls one after another share it.
 
-    __slots__ = ("arena", "arena_address", "inputs", "outputs")
+    Small inputs and results are copied to and from arrays of the frame (`given`, `made`; None for others): numpy takes
+    longer to tell an array's address.
+    """
 
-    def __init__(self, arena_size: int, inputs: int, outputs: int):
+    __slots__ = ("arena", "arena_address", "given", "inputs", "made", "outputs")
+
+    def __init__(self, arena_size: int, signature: Signature):
         self.arena = _aligned_empty(arena_size)
         self.arena_address = self.arena.ctypes.data
-        self.inputs = (ctypes.c_void_p * inputs)()
-        self.outputs = (ctypes.c_void_p * outputs)()
+        self.given, self.inputs = _small_arrays(signature.inputs)
+        self.made, self.outputs = _small_arrays(signature.outputs)
+
+    def take(self, i: int, array: Array) -> None:
+        """Makes an array input `i` of the call."""
+        own = self.given[i]
+        if own is None:
+            self.inputs[i] = array.ctypes.data
+        else:
+            own[...] = array
+
+    def result(self, i: int, spec: TensorSpec) -> Array:
+        """The array that the call fills with output `i`."""
+        own = self.made[i]
+        if own is not None:
+            return own
+        array = np.empty(spec.shape, spec.dtype)
+        self.outputs[i] = array.ctypes.data
+        return array
+
+
+def _small_arrays(specs: Sequence[TensorSpec]) -> tuple[list[Array | None], Any]:
+    """An array for each small tensor, None for each other one, and a table with the addresses of these arrays."""
+    small = [math.prod(spec.shape) * spec.dtype.itemsize <= SMALL for spec in specs]
+    arrays = [np.empty(spec.shape, spec.dtype) if fits else None for spec, fits in zip(specs, small, strict=True)]
+    return arrays, (ctypes.c_void_p * len(specs))(*(None if a is None else a.ctypes.data for a in arrays))
 
 
 def _aligned_empty(size: int) -> Array:
