@@ -42,6 +42,9 @@ from qmlir.ir.types import dtype_of, is_memref
 MOST_TOGETHER = 12
 """The most outputs that are computed together."""
 
+FEW_STEPS = 4
+"""The most steps of a run that are unrolled, where a window has several rows."""
+
 CACHED_INPUT = 24 * 1024
 """Bytes of input that a tile may span if it is read in place: most of a first-level cache."""
 
@@ -135,6 +138,7 @@ class TileTimesBlock(Finished, Microkernel):
     rows,
     runs       whether windows have several rows, and rows several runs
     partial    whether some block has lanes that are no output channels
+    few        the steps of a run if they are few, and the rows several: such loops are unrolled; 0 if they are not
     """
 
     name: str
@@ -147,6 +151,7 @@ class TileTimesBlock(Finished, Microkernel):
     rows: bool
     runs: bool
     partial: bool
+    few: int = 0
 
     @property
     def arguments(self) -> Sequence[str]:
@@ -220,7 +225,7 @@ class TileTimesBlock(Finished, Microkernel):
                     at = left + k * arithmetic.group
                     return [arithmetic.step(acc, x, at + job.window(p), weights) for p, acc in enumerate(sums)]
 
-                return code.fold(0, job.steps, sums, over_run, "k")
+                return code.fold(0, code.index(self.few) if self.few else job.steps, sums, over_run, "k")
 
             return code.fold(0, job.runs if self.runs else one, sums, over_runs, "kw")
 
@@ -319,6 +324,7 @@ class Contraction(FinishedKernel):
             self.window.extent[0] > 1,
             self.runs > 1,
             self.outputs // self.groups % self.lanes != 0,
+            self.run_steps if self.run_steps <= FEW_STEPS and self.window.extent[0] > 1 else 0,
         )
 
     @property
