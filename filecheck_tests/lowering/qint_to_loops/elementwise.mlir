@@ -11,12 +11,33 @@ func.func @main(%a: tensor<6x24xi8>, %b: tensor<24xi8>) -> (tensor<6x24xi8>, ten
 }
 
 // CHECK: func.func private @qint_add_0
-// A bit to the left for the operands, so that the sum's shift of 31 becomes one of 32.
+// A multiplier that 16 bits and 16 bits do not hold: 64-bit products. A bit to the left for the operands, so that the
+// sum's shift of 31 becomes one of 32.
 // CHECK: arith.shli {{.*}} : vector<16xi32>
 // CHECK: simd.mul_add_shift_round {{.*}} : vector<16xi32>
 // CHECK: func.func private @qint_mul_0
 // CHECK: arith.muli {{.*}} : vector<16xi32>
 // CHECK: simd.mul_shift_round {{.*}} : vector<16xi32>
+
+// -----
+
+// Bytes are added by pairs of products: m = h·2^16 + l, so 196613 is 3·2^16 + 5 and −70000 is −1·2^16 − 4464. A pair has
+// the left operand's half below. With zero points and rounding, −472154 = −8·2^16 + 52134; the shift is 18 − 16.
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<32xi8>, %b: tensor<32xi8>) -> tensor<32xi8> {
+  // CHECK: qmlir.constant_buffer <tensor<1xi32>, [-65533]>
+  // CHECK: qmlir.constant_buffer <tensor<1xi32>, [-292552699]>
+  // CHECK: qmlir.constant_buffer <tensor<1xi32>, [-8]>
+  // CHECK: qmlir.constant_buffer <tensor<1xi32>, [52134]>
+  // CHECK: qmlir.constant_buffer <tensor<1xi32>, [2]>
+  %s = qint.add %a, %b {lhs_zero_point = 2 : i32, rhs_zero_point = -3 : i32, multipliers = array<i64: 196613, -70000>, shift = 18 : i32, min = -128 : i32, max = 127 : i32} : tensor<32xi8>, tensor<32xi8> -> tensor<32xi8>
+  func.return %s : tensor<32xi8>
+}
+// CHECK: func.func private @qint_add_0
+// CHECK: %[[BOTH:.*]] = vector.bitcast {{.*}} : vector<16xi32> to vector<32xi16>
+// CHECK: simd.dot_i16_pairs %{{.*}}, %[[BOTH]], %{{.*}} : vector<16xi32>, vector<32xi16>
+// CHECK: simd.dot_i16_pairs %{{.*}}, %[[BOTH]], %{{.*}} : vector<16xi32>, vector<32xi16>
+// CHECK-NOT: simd.mul_add_shift_round
 
 // -----
 

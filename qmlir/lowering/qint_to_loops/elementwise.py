@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import i32
+import numpy as np
+from xdsl.dialects.builtin import i8, i16, i32
 
 from qmlir.codegen.code import WIDTHS
 from qmlir.codegen.kernel import Array, MainLowering, Rules
@@ -12,7 +13,8 @@ from qmlir.codegen.kernels.elementwise import Formula, lower_elementwise
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint import QINT
 from qmlir.dialects.qint.elementwise import Add, AddOp, DivOp
-from qmlir.dialects.qint.requantize import AccumulatingOp, ElementwiseOp, RequantizeOp, centred
+from qmlir.dialects.qint.requantize import AccumulatingOp, ElementwiseOp, Narrow, RequantizeOp, centred
+from qmlir.ir.interfaces import element_of
 from qmlir.lowering.qint_to_loops.requantize import Requantize, fused_requantize, packed, requantization
 from qmlir.numerics.elementary.lanes import I32
 
@@ -49,16 +51,70 @@ class NarrowAdd:
         return packed(total, self.formula.narrow, self.formula.narrow.zero_point)
 
 
-def faster_add(op: AddOp) -> tuple[NarrowAdd, Sequence[Array]] | None:
+@dataclass(frozen=True)
+class BytesAdd:
+    """The formula of `qint.add` for operands of 8 bits: pairs of i16 products, in 32 bits.
+
+    A multiplier m is h·2^16 + l with −2^15 ≤ l < 2^15. With the zero points and the rounding in one number,
+    k = 2^(shift−1) − z_l·m_l − z_r·m_r = k_h·2^16 + k_l with 0 ≤ k_l < 2^16, the sum before the shift is H·2^16 + L:
+
+        H = lhs·h_l + rhs·h_r + k_h          L = lhs·l_l + rhs·l_r + k_l
+
+    and (H·2^16 + L) >> shift = (H + (L >> 16)) >> (shift − 16), because flooring twice is flooring once. This is exact
+    if H, L and their sum fit i32, which `byte_parts` proves.
+
+    The parameters are the pairs (h_l, h_r) and (l_l, l_r) in one i32 each, the second above the first, then k_h, k_l
+    and shift − 16.
+    """
+
+    narrow: Narrow
+
+    def __call__(self, lhs: Value, rhs: Value, high: Value, low: Value, k_h: Value, k_l: Value, shift: Value) -> Value:
+        a, b = lhs.to(i32), rhs.to(i32)
+        if lhs.lanes is None:
+
+            def products(pair: Value) -> Value:
+                return a * (pair << 16 >> 16) + b * (pair >> 16)
+
+            total = k_h + products(high) + (k_l + products(low) >> 16)
+        else:
+            both = (a & 0xFFFF | b << 16).bits(i16)
+
+            def dot(start: Value, pair: Value) -> Value:
+                return a.code.dot_pairs(start.spread(a.lanes), both, pair.spread(a.lanes).bits(i16))
+
+            total = dot(k_h, high) + (dot(k_l, low) >> 16)
+        return packed(total >> shift.spread(a.lanes), self.narrow, self.narrow.zero_point)
+
+
+def byte_parts(op: AddOp) -> Sequence[Array] | None:
+    """The parameters of `BytesAdd` for a sum; None if the operands are wider, or a step might not fit."""
+    if any(element_of(x) != i8 for x in (op.lhs, op.rhs)):
+        return None
+    multipliers, shift, zero_points = op.multipliers.get_values(), op.shift.value.data, op.zero_points()
+    low = [(m + (1 << 15)) % (1 << 16) - (1 << 15) for m in multipliers]
+    high = [(m - rest) >> 16 for m, rest in zip(multipliers, low, strict=True)]
+    k = (1 << shift - 1) - sum(z * m for z, m in zip(zero_points, multipliers, strict=True))
+    k_h, k_l = k >> 16, k % (1 << 16)
+    reach = 128 * sum(map(abs, high)) + abs(k_h) + 128 * sum(map(abs, low)) + k_l
+    if max(map(abs, high)) >= 1 << 15 or reach >= 1 << 31 or not 17 <= shift < 48 or reach >> shift - 16 >= 1 << 30:
+        return None
+    pairs = [np.array([(b << 16) + (a & 0xFFFF)], np.int32) for a, b in (high, low)]
+    return *pairs, *(np.array([n], np.int32) for n in (k_h, k_l, shift - 16))
+
+
+def faster_add(op: AddOp) -> tuple[NarrowAdd | BytesAdd, Sequence[Array]] | None:
     """A sum's formula and parameters for vectors of i32; None if a step might not fit."""
     formula, (m_lhs, m_rhs, shift) = op.formula(), op.parameters()
+    if formula.narrow.storage.itemsize > 2 or not formula.narrow.fits_i32:
+        return None
+    if (parts := byte_parts(op)) is not None:
+        return BytesAdd(formula.narrow), parts
     left = max(0, 32 - int(shift[0]))
     largest = [n << left for n in op.differences()]
     reach = sum(n * abs(int(m[0])) for n, m in zip(largest, (m_lhs, m_rhs), strict=True)) + (1 << int(shift[0]) + left)
     fits = max(largest) < 1 << 31 and reach < 1 << 62 and reach >> int(shift[0]) + left < 1 << 30
-    if not fits or formula.wide != I32 or formula.narrow.storage.itemsize > 2 or not formula.narrow.fits_i32:
-        return None
-    return NarrowAdd(formula, left), (m_lhs, m_rhs, shift + left)
+    return (NarrowAdd(formula, left), (m_lhs, m_rhs, shift + left)) if fits and formula.wide == I32 else None
 
 
 def _elementwise(state: MainLowering, op: ElementwiseOp) -> None:

@@ -75,6 +75,21 @@ def add(rng: np.random.Generator) -> Layer:
     )
 
 
+def add_bytes(rng: np.random.Generator) -> Layer:
+    """All sums of two bytes, with multipliers for which pairs of products fit 32 bits, and others."""
+    every = np.arange(-128, 128, dtype=np.int8)
+    a, b = every.reshape(-1, 1), every if rng.random() < 0.9 else every[::-1].copy()
+    narrow, element = narrowing(rng)
+    factors = [int(rng.integers(-(1 << bits), 1 << bits)) for bits in rng.integers(8, 32, 2)]
+    reach = 256.0 * max(map(abs, factors)) + 1
+    shift = int(np.clip(np.log2(reach) + 1 - element.width.data + rng.integers(-3, 4), 1, 62))
+    zero_points = {name: int32(zero_point_of(rng, 8, beyond=0)) for name in ("lhs_zero_point", "rhs_zero_point")}
+    properties = {"multipliers": DenseArrayBase.from_list(i64, factors), "shift": int32(shift), **zero_points, **narrow}
+    return Layer(
+        (a, b), lambda v, w: AddOp.make([v, w], properties, element=element).y, _shown("add bytes", a, b, properties)
+    )
+
+
 def rescaled_add(rng: np.random.Generator) -> Layer:
     """Sums with three roundings, as TFLite's, and differences."""
     a, b, properties, most = operands(rng)
@@ -176,7 +191,7 @@ def _shown(name: str, a: Array, b: Array, properties: dict[str, Any]) -> str:
 
 
 KINDS: tuple[Callable[[np.random.Generator], Layer], ...] = (
-    add, rescaled_add, float_add, mul, div, lookup, requantize, requantize,
+    add, add_bytes, rescaled_add, float_add, mul, div, lookup, requantize, requantize,
 )  # fmt: skip
 
 
