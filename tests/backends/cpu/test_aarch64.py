@@ -1,4 +1,4 @@
-"""Code for AArch64, run by an emulator: each operation of simd at its extremes, and random layers of every family."""
+"""Code for AArch64, run by an emulator: simd at its extremes, random layers, samples of all operations, threads."""
 
 import os
 import re
@@ -8,8 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import SSAValue
 
 from qmlir.backends.cpu import Executable, Machine, build
+from qmlir.dialects import nn
 from qmlir.dialects.simd import (
     DotI8QuadsOp,
     DotI16PairsOp,
@@ -18,10 +21,15 @@ from qmlir.dialects.simd import (
     MulShiftRoundOp,
     PermuteBytesOp,
 )
-from qmlir.ir.signature import Signature
+from qmlir.ir.context import make_context
+from qmlir.ir.signature import Signature, main_function, signature_of
+from qmlir.ir.types import element_type_of
+from qmlir.lowering.loops_to_llvm.convert import LoopsToLLVMPass
 from qmlir.numerics import Array
+from qmlir.transforms.loops.plan_memory import PlanMemoryPass
+from qmlir.transforms.loops.share_items import ShareItemsPass
 from tests.backends.cpu import emulated
-from tests.lowering.both import compiled, features_of, referred, to_loops
+from tests.lowering.both import assert_same, compiled, features_of, network, referred, to_loops
 from tests.lowering.loops_to_llvm.kernels import lowered, specs, vectorwise
 from tests.lowering.qint_to_loops import (
     test_random_bytes,
@@ -32,6 +40,9 @@ from tests.lowering.qint_to_loops import (
     test_random_pools,
 )
 from tests.lowering.qint_to_loops.random_layers import Layer, network_of, split, without_collection
+from tests.ops.sample import Sample
+from tests.ops.samples import SAMPLES
+from tests.ops.test_lowerings import NOT_RUN
 
 PROCESSORS: Mapping[str, tuple[str, str]] = {
     "cortex-a53": ("smlal", "sdot|usdot"),
@@ -216,7 +227,7 @@ def test_the_instruction_is_what_runs() -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Random layers
+# Random layers, and the samples of all operations
 
 FAMILIES = (
     test_random_bytes.draw,
@@ -230,8 +241,19 @@ FAMILIES = (
 OF_EACH = 7
 """Layers of each family in a batch."""
 
-BATCHES = 16 if os.environ.get("QMLIR_CONFORMANCE") else 1
-"""Batches for each processor; `make conformance` draws them all."""
+THOROUGH = bool(os.environ.get("QMLIR_CONFORMANCE"))
+"""Whether all random layers are drawn, and all samples run for all processors, as `make conformance` has it."""
+
+BATCHES = 16 if THOROUGH else 1
+"""Batches for each processor."""
+
+RUN = [sample for sample in SAMPLES if str(sample) not in NOT_RUN]
+
+AT_ONCE = 40
+"""Samples of a program."""
+
+SAMPLED = [RUN[i : i + AT_ONCE] for i in range(0, len(RUN), AT_ONCE)] if THOROUGH else [RUN[:: len(RUN) // AT_ONCE]]
+"""Samples by program: all, or some of all kinds."""
 
 
 @pytest.mark.slow
@@ -256,3 +278,49 @@ def test_random_layers(cpu: str, batch: int) -> None:
     has, lacks = PROCESSORS[cpu]
     assert has in found
     assert not [name for name in found if re.fullmatch(lacks, name)]
+
+
+def network_of_samples(samples: Sequence[Sample]) -> tuple[ModuleOp, list[Array]]:
+    """A network of one operation beside the other, and its inputs."""
+    arrays = [sample.arrays(3) for sample in samples]
+    inputs = [x for sample, own in zip(samples, arrays, strict=True) for x in own[: sample.inputs]]
+
+    def graph(*values: SSAValue) -> list[SSAValue]:
+        left = iter(values)
+        results: list[SSAValue] = []
+        for sample, own in zip(samples, arrays, strict=True):
+            given = [next(left) for _ in range(sample.inputs)]
+            results.append(sample.build([*given, *(nn.ConstantOp(x).y for x in own[sample.inputs :])]).results[0])
+        return results
+
+    return network(graph, *(TensorType(element_type_of(x.dtype), x.shape) for x in inputs)), inputs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(len(SAMPLED)))
+@pytest.mark.parametrize("cpu", PROCESSORS if THOROUGH else ["cortex-a76"])
+def test_samples_of_operations(cpu: str, part: int) -> None:
+    """Floats and integers of all types."""
+    emulated.require()
+    machine = machine_of(cpu)
+    module, inputs = network_of_samples(SAMPLED[part])
+    signature, named, expected = referred(module, inputs)
+    executable = compiled(to_loops(module, features=features_of(machine), verify=False), signature, machine)
+    got = emulated.run(executable, signature.arrays(named), cpu)
+    assert_same(expected, got)
+
+
+def test_threads() -> None:
+    """The object holds a pool of threads, which share all loops."""
+    emulated.require()
+    machine = machine_of("cortex-a76")
+    module, inputs = network_of_samples(RUN[::100])
+    _, named, expected = referred(module, inputs)
+    signature = signature_of(main_function(module))
+    loops = to_loops(module, features=features_of(machine))
+    steps = (PlanMemoryPass(), ShareItemsPass(threads=3, least_work=1), LoopsToLLVMPass(features_of(machine)))
+    for step in steps:
+        step.apply(make_context(), loops)
+    executable = build(loops, signature, machine=machine)
+    assert executable.uses_pool
+    assert_same(expected, emulated.run(executable, signature.arrays(named), "cortex-a76"))
