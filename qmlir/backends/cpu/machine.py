@@ -402,6 +402,26 @@ DOT_FORMS = (
     _pair_dot(256, "avx2", "llvm.x86.avx2.pmadd.wd"),
     _pair_dot(128, "sse2", "llvm.x86.sse2.pmadd.wd"),
     DotForm(
+        "sdot on 128 bits",
+        ("dotprod",),
+        4,
+        4,
+        """%words = bitcast <4 x i32> %data to <16 x i8>
+  %next = call <4 x i32> @llvm.aarch64.neon.sdot.v4i32.v16i8(<4 x i32> %sum, <16 x i8> %words, <16 x i8> %words)""",
+        "declare <4 x i32> @llvm.aarch64.neon.sdot.v4i32.v16i8(<4 x i32>, <16 x i8>, <16 x i8>)",
+    ),
+    DotForm(
+        "smlal on 128 bits",
+        ("neon",),
+        4,
+        1,
+        """%words = bitcast <4 x i32> %sum to <8 x i16>
+  %factors = shufflevector <8 x i16> %words, <8 x i16> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %products = call <4 x i32> @llvm.aarch64.neon.smull.v4i32(<4 x i16> %factors, <4 x i16> %factors)
+  %next = add <4 x i32> %sum, %products""",
+        "declare <4 x i32> @llvm.aarch64.neon.smull.v4i32(<4 x i16>, <4 x i16>)",
+    ),
+    DotForm(
         "32-bit products on 128 bits",
         (),
         4,

@@ -78,6 +78,22 @@ def test_the_peak_is_that_of_the_widest_dot_product(cpu: str, form: str) -> None
     assert len(multiplies) >= CHAINS
 
 
+@pytest.mark.parametrize(
+    ("cpu", "form"),
+    [
+        ("neoverse-v1", "sdot on 128 bits"),
+        ("cortex-a76", "sdot on 128 bits"),
+        ("cortex-a53", "smlal on 128 bits"),
+    ],
+)
+def test_the_peak_of_another_architecture(cpu: str, form: str) -> None:
+    machine = Machine(cpu, "", "aarch64-unknown-linux-gnu")
+    chosen = dot_form(enabled(machine))
+    assert chosen.what == form
+    text = compile_assembly(peak_code(chosen), machine)
+    assert len(re.findall(rf"\b{form.split()[0]}\tv", text)) >= CHAINS
+
+
 def test_the_peak_is_measured() -> None:
     found = measure_peak(baseline())
     assert found.what == dot_form(enabled(baseline())).what
