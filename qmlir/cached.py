@@ -55,7 +55,13 @@ ABANDONED = 3600.0
 
 @overload
 def compile(
-    module: "Network", threads: int = 1, *, cpu: str | None = None, features: str | None = None, cache: bool = True
+    module: "Network",
+    threads: int = 1,
+    *,
+    cpu: str | None = None,
+    features: str | None = None,
+    triple: str | None = None,
+    cache: bool = True,
 ) -> Executable: ...
 
 
@@ -65,7 +71,7 @@ def compile(module: "Network", threads: int = 1, *, target: str | Path, cache: b
 
 def compile(
     module: "Network", threads: int = 1, *, target: str | Path | None = None, cpu: str | None = None,
-    features: str | None = None, cache: bool = True,
+    features: str | None = None, triple: str | None = None, cache: bool = True,
 ) -> "Executable | Simulated":  # fmt: skip
     """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
 
@@ -76,10 +82,11 @@ def compile(
         threads: Threads that one call may use, from 1 to 256: the caller's and those of a pool, one a process. The
             results are the same bits for any number.
         target: A device, by its name or its file. This processor computes the operations that the device cannot.
-        cpu: The processor to generate code for: `native`, this one, by default; or one of this architecture by LLVM's
+        cpu: The processor to generate code for: `native`, this one, by default; or one of the architecture by LLVM's
             name, such as `x86-64-v3` or `znver3`. Code for features that this processor lacks can be written to files
             but not run here.
         features: Features to switch on and off in addition: `+avx2,-avx512f`.
+        triple: The architecture and system to generate code for: `aarch64-linux-gnu`; by default this machine's.
         cache: Whether to read and to keep the code on disk; programs of devices never are.
     """
 
@@ -87,7 +94,7 @@ def compile(
         from qmlir import compiler
 
         options: dict[str, Any] = {} if target is None else {"target": target}
-        return compiler.compile(module, threads, cpu=cpu, features=features, **options)
+        return compiler.compile(module, threads, cpu=cpu, features=features, triple=triple, **options)
 
     if not isinstance(cast(object, cache), bool):
         raise OptionError("cache", "must be True or False", got=repr(cache))
@@ -95,8 +102,8 @@ def compile(
     if target is not None or not cache or not known:
         return make()
     options = {"route": "compile", "threads": repr(threads)}
-    texts = [given for given in (cpu, features) if given is not None]
-    machine = Machine.of(cpu, features) if all(isinstance(cast(object, t), str) for t in texts) else None
+    texts = [given for given in (cpu, features, triple) if given is not None]
+    machine = Machine.of(cpu, features, triple) if all(isinstance(cast(object, t), str) for t in texts) else None
     if machine is None:
         return make()
     return kept(module, options, machine, cast(Callable[[], Executable], make))
@@ -119,7 +126,7 @@ def kept(model: Any, options: Mapping[str, object], machine: Machine, make: Call
     facts = {
         "options": dict(options),
         "model": [content, "" if path is None else path.suffix],
-        "machine": [machine.cpu, machine.features, sys.platform],
+        "machine": [machine.cpu, machine.features, machine.triple, sys.platform],
         "sources": _sources_hash(),
         "libraries": _versions(),
     }

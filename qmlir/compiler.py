@@ -292,7 +292,7 @@ def reference(module: Network, target: str | Path | None = None) -> "Reference":
 
 @overload
 def compile(
-    module: Network, threads: int = 1, *, cpu: str | None = None, features: str | None = None
+    module: Network, threads: int = 1, *, cpu: str | None = None, features: str | None = None, triple: str | None = None
 ) -> "Executable": ...
 
 
@@ -302,7 +302,7 @@ def compile(module: Network, threads: int = 1, *, target: str | Path) -> "Simula
 
 def compile(
     module: Network, threads: int = 1, *, target: str | Path | None = None, cpu: str | None = None,
-    features: str | None = None,
+    features: str | None = None, triple: str | None = None,
 ) -> "Executable | Simulated":  # fmt: skip
     """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
 
@@ -312,10 +312,12 @@ def compile(
             results are the same bits for any number. More threads than there are processors take turns, and only cost
             time. A call that finds the pool taken by another call computes in its own thread.
         target: A device, by its name or its file. This processor computes the operations that the device cannot.
-        cpu: The processor to generate code for: `native`, this one, by default; or one of this architecture by LLVM's
+        cpu: The processor to generate code for: `native`, this one, by default; or one of the architecture by LLVM's
             name, such as `x86-64-v3` or `znver3`. Code for features that this processor lacks can be written to files
             but not run here.
         features: Features to switch on and off in addition: `+avx2,-avx512f`.
+        triple: The architecture and system to generate code for: `aarch64-linux-gnu`; by default this machine's.
+            `cpu` is then the most generic processor, if it is not given.
 
     Raises:
         OptionError: The number of threads is not from 1 to 256.
@@ -323,7 +325,7 @@ def compile(
     sharers = arguments.integer_given("threads", threads)
     if not 1 <= sharers <= MOST_THREADS:
         raise OptionError("threads", f"must be from 1 to {MOST_THREADS}", got=str(sharers))
-    machine = machine_given(cpu, features, target)
+    machine = machine_given(cpu, features, triple, target)
     source = loaded(module)
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
     lowered = to_integers(source, target)
@@ -339,19 +341,19 @@ def compile(
     return simulated(lowered, lambda routine: to_machine_code(routine, sharers).run_in_order, entries)
 
 
-def machine_given(cpu: object, features: object, target: object = None) -> "Machine":
+def machine_given(cpu: object, features: object, triple: object = None, target: object = None) -> "Machine":
     """Returns the processor that a user names.
 
     Raises:
-        OptionError: There is no such processor or feature, or a device is named, whose host is this processor.
+        OptionError: There is no such processor, feature or triple, or a device is named, whose host is this processor.
     """
     from qmlir.backends.cpu import Machine
 
-    given = {"cpu": cpu, "features": features}
+    given = {"cpu": cpu, "features": features, "triple": triple}
     texts = {key: None if value is None else arguments.text_given(key, value) for key, value in given.items()}
     if target is not None and (named := [key for key, text in texts.items() if text is not None]):
         raise OptionError(named[0], "must not be given for a device: its host is this processor")
-    return Machine.of(texts["cpu"], texts["features"])
+    return Machine.of(texts["cpu"], texts["features"], texts["triple"])
 
 
 def load_program(path: str | Path, target: str | Path) -> "Simulated":

@@ -15,7 +15,7 @@ import qmlir
 from qmlir import cached, compiler
 from qmlir.backends.cpu.jit import Executable
 from qmlir.backends.cpu.machine import Machine
-from qmlir.errors import FileError, OptionError, QmlirWarning
+from qmlir.errors import FileError, OptionError, QmlirWarning, UnsupportedError
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
 from tests.cli.small import Small, run, write_small
@@ -82,9 +82,15 @@ def test_whatever_the_code_depends_on_makes_another_entry(
     qmlir.compile(small.onnx)
     monkeypatch.setattr(cached, "_versions", lambda: ["other libraries"])
     qmlir.compile(small.onnx)
-    assert len(made) == len(entries(folder)) == 6
+    for cpu in ("generic", "cortex-a53"):
+        qmlir.compile(small.onnx, cpu=cpu, triple="aarch64-linux-gnu")
+    assert len(made) == len(entries(folder)) == 8
     qmlir.compile(small.onnx)
-    assert len(made) == 6
+    assert len(made) == 8
+    found = qmlir.compile(small.onnx, triple="aarch64-linux-gnu")
+    assert len(made) == 8
+    with pytest.raises(UnsupportedError, match="runs on aarch64-unknown-linux-gnu only"):
+        found(X)
 
 
 def cached_features() -> frozenset[str]:

@@ -93,7 +93,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, Any]:
     from qmlir.compiler import machine_given, to_integers, to_machine_code
     from qmlir.dialects.loops import TIMED
 
-    machine = machine_given(arguments.cpu, arguments.features)
+    machine = machine_given(arguments.cpu, arguments.features, arguments.triple)
     lowered = to_integers(load_simplified(arguments))
     described = number_layers(lowered)
     plain = to_machine_code(lowered.clone(), machine=machine)

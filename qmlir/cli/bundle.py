@@ -281,14 +281,21 @@ ASKABLE = (
 
 
 def _requirements(executable: "Executable", prefix: str) -> list[str]:
-    """The lines that say which features the code needs beyond those of every processor; none if it needs none."""
+    """The lines that say which system the code is for, if not for this one, and which features it needs, if any.
+
+    Those are features beyond what every processor of the architecture has.
+    """
     from qmlir.backends.cpu import beyond_baseline
 
-    needed = beyond_baseline(executable.machine)
+    needed, triple = beyond_baseline(executable.machine), executable.machine.triple
+    system = (
+        [f'#define {prefix}_TRIPLE "{triple}"  /* the architecture and the system of the code */'] if triple else []
+    )
     if not needed:
-        return []
+        return system
     asked = " && ".join(f'__builtin_cpu_supports("{name}")' for name in ASKABLE if name in needed)
     lines = [
+        *system,
         f"/* The code needs a processor like {comment(executable.machine.cpu)}, with these features (LLVM's names). */",
         f'#define {prefix}_CPU_FEATURES "{",".join(needed)}"',
     ]

@@ -130,6 +130,12 @@ def add_code_options(parser: ArgumentParser) -> None:
         help="processor features to switch on or off in addition: --features=+avx2,-avx512f",
     )
     parser.add_argument(
+        "--triple",
+        metavar="TRIPLE",
+        help="the architecture and system to generate code for: aarch64-linux-gnu or x86_64-linux-gnu (default: this "
+        "machine's); --cpu is then a processor of that architecture, by default the most generic one",
+    )
+    parser.add_argument(
         "--no-cache",
         action="store_true",
         help="compile, even if the same code is on disk (in $QMLIR_CACHE, by default ~/.cache/qmlir), and keep nothing",
@@ -146,7 +152,7 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
     from qmlir.backends.cpu.machine import Machine
     from qmlir.cached import kept
 
-    machine = Machine.of(arguments.cpu, arguments.features)
+    machine = Machine.of(arguments.cpu, arguments.features, arguments.triple)
 
     def make() -> "Executable":
         from xdsl.dialects.builtin import StringAttr
@@ -156,7 +162,8 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
         module = load_simplified(arguments)
         if entry:
             main_function(module).sym_name = StringAttr(entry)
-        return compile(module, arguments.threads, cpu=arguments.cpu, features=arguments.features)
+        cpu, features, triple = arguments.cpu, arguments.features, arguments.triple
+        return compile(module, arguments.threads, cpu=cpu, features=features, triple=triple)
 
     if arguments.no_cache:
         return make()

@@ -148,6 +148,10 @@ class Code:
         operands = [accumulator.ssa, a.ssa, b.ssa]
         return self.emit(simd.DotU8I8QuadsOp, operands, accumulator.type, properties)
 
+    def dot_signed_quads(self, accumulator: Value, a: Value, b: Value) -> Value:
+        """accumulator[i] + Σ_{j<4} a[4i+j]·b[4i+j]: i8 by i8, i32 accumulators."""
+        return self.emit(simd.DotI8QuadsOp, [accumulator.ssa, a.ssa, b.ssa], accumulator.type)
+
     def permute_bytes(self, x: Value, places: Value) -> Value:
         """x[16·(i div 16) + places[i]]: vectors of i8."""
         return self.emit(simd.PermuteBytesOp, [x.ssa, places.ssa], x.type)

@@ -17,8 +17,13 @@ def parse_features(text: str) -> frozenset[str]:
 
 
 def sums_quads(features: frozenset[str]) -> bool:
-    """Whether the processor adds four products of bytes to a sum at once, exactly (vpdpbusd)."""
-    return not features.isdisjoint(("avx512vnni", "avxvnni"))
+    """Whether the processor adds four products of bytes to a sum at once, exactly (vpdpbusd, usdot, sdot)."""
+    return not features.isdisjoint(("avx512vnni", "avxvnni", "i8mm", "dotprod"))
+
+
+def quads_are_signed(features: frozenset[str]) -> bool:
+    """Whether it does so for signed data only (sdot), and not for unsigned data by signed weights."""
+    return "dotprod" in features and features.isdisjoint(("avx512vnni", "avxvnni", "i8mm"))
 
 
 def sums_byte_pairs(features: frozenset[str]) -> bool:
@@ -29,11 +34,18 @@ def sums_byte_pairs(features: frozenset[str]) -> bool:
 def accumulators(features: frozenset[str]) -> int:
     """Registers of 256 bits that sums may take: all but those of a step's weights, data and products.
 
-    AVX-512 has 32 registers of 512 bits, other x86 processors 16 of 256 bits or less.
+    AVX-512 has 32 registers of 512 bits, other x86 processors 16 of 256 bits or less. NEON has 32 of 128 bits: sums
+    take 24 of them beside 4 with the weights of 16 channels that sdot or usdot multiplies, and 20 beside the 8 with the
+    weights that smlal multiplies, of even and of odd lanes in halves of registers.
     """
-    return 48 if "avx512f" in features else 12
+    if "avx512f" in features:
+        return 48
+    return 10 if "neon" in features and not sums_quads(features) else 12
 
 
 def widest_block(features: frozenset[str]) -> int:
-    """The output channels of a block of byte products: with registers of 512 bits, two of them share each datum."""
+    """The output channels of a block of byte products: with registers of 512 bits, two of them share each datum.
+
+    With NEON four registers of 128 bits share it.
+    """
     return 32 if "avx512vnni" in features else 16

@@ -434,6 +434,36 @@ def test_code_runs_here_only_if_this_processor_has_its_features(
         assert f"--cpu: must not be given with {other[0]}" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="an architecture that is not x86")
+def test_code_for_another_architecture(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is written and says what it needs; it is not run here, and other triples are refused."""
+    triple = ("--triple", "aarch64-linux-gnu")
+    for stem, options in (("plain", ()), ("dot", ("--cpu", "cortex-a76")), ("threads", ("--threads", "2"))):
+        assert run("compile", quantized, *triple, *options, "-o", small / f"{stem}.o") == 0
+    plain, dot = ((small / f"{stem}.h").read_text() for stem in ("plain", "dot"))
+    assert '#define PLAIN_TRIPLE "aarch64-unknown-linux-gnu"' in plain
+    assert "FEATURES" not in plain
+    assert '#define DOT_TRIPLE "aarch64-unknown-linux-gnu"' in dot
+    assert re.search(r'^#define DOT_CPU_FEATURES "[^"]*\bdotprod\b', dot, re.MULTILINE)
+    assert "runs_here" not in dot
+    assert (small / "dot.o").read_bytes()[18:20] == b"\xb7\0"  # AArch64, as ELF numbers machines
+    assert run("compile", quantized, *triple, "--emit", "llvm-ir", "-o", small / "net.ll") == 0
+    assert 'target triple = "aarch64-unknown-linux-gnu"' in (small / "net.ll").read_text()
+    assert run("compile", quantized, *triple, "--cpu", "cortex-a76", "--emit", "asm", "-o", small / "net.s") == 0
+    assert "sdot" in (small / "net.s").read_text()
+    capsys.readouterr()
+    for command in (("run", quantized, "--data", small.data), ("bench", quantized, "--runs", 1)):
+        assert run(*command, *triple) == 1
+        assert "error: code for generic: runs on aarch64-unknown-linux-gnu only" in capsys.readouterr().err
+    for options, message in (
+        (("--triple", "vax-dec-ultrix"), "triple: must be x86_64-unknown-linux-gnu or aarch64-"),
+        ((*triple, "--cpu", "znver3"), "got znver3"),
+        ((*triple, "--target", "vta"), "--triple: must not be given with --target"),
+    ):
+        assert run("compile", quantized, *options, "-o", small / "net.o") == 1
+        assert message in capsys.readouterr().err
+
+
 def test_numerics(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The option is in the text it writes, and what an .mlir file says stays without it."""
     assert (

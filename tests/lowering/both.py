@@ -146,10 +146,11 @@ def check(graph: Graph, *inputs: Array, types: Sequence[Attribute] | None = None
     forms = [False, True] if any(op.name.startswith("simd.") for op in lowered.walk()) else [False]
     for portable in forms:
         got = compiled(lowered.clone(), signature, portable=portable).run(named)
-        _assert_same(expected, got)
+        assert_same(expected, got)
 
 
-def _assert_same(expected: Sequence[Array], got: Sequence[Array]) -> None:
+def assert_same(expected: Sequence[Array], got: Sequence[Array]) -> None:
+    """Asserts that two results of a network are the same in shapes, types and every bit that `==` sees."""
     for e, g in zip(expected, got, strict=True):
         assert e.shape == g.shape
         assert e.dtype == g.dtype

@@ -87,3 +87,30 @@ func.func @permute_c1(%x: vector<24xi8>) {
   %0 = simd.permute_bytes %x, %x : vector<24xi8>
   func.return
 }
+
+// -----
+
+// C1: the accumulator is a 1-D vector
+func.func @signed_quads_c1(%acc: vector<2x4xi32>, %a: vector<32xi8>) {
+  // expected-error@+1 {{acc must be a 1-D vector, got vector<2x4xi32>}}
+  %0 = simd.dot_i8_quads %acc, %a, %a : vector<2x4xi32>, vector<32xi8>
+  func.return
+}
+
+// -----
+
+// C2: the quads are 1-D vectors
+func.func @signed_quads_c2(%acc: vector<8xi32>, %a: vector<2x16xi8>) {
+  // expected-error@+1 {{a and b must be 1-D vectors, got vector<2x16xi8>}}
+  %0 = simd.dot_i8_quads %acc, %a, %a : vector<8xi32>, vector<2x16xi8>
+  func.return
+}
+
+// -----
+
+// C3: four lanes of the factors for each of the accumulator
+func.func @signed_quads_c3(%acc: vector<8xi32>, %a: vector<16xi8>) {
+  // expected-error@+1 {{a must have four times the 8 lanes of acc, got 16}}
+  %0 = simd.dot_i8_quads %acc, %a, %a : vector<8xi32>, vector<16xi8>
+  func.return
+}

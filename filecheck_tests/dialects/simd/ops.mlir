@@ -12,7 +12,8 @@ func.func @bytes(%acc: vector<8xi32>, %x: vector<32xi8>, %places: vector<32xi8>,
   %0 = simd.permute_bytes %x, %places : vector<32xi8>
   %1 = simd.dot_u8_i8_quads %acc, %0, %w : vector<8xi32>, vector<32xi8>
   %2 = simd.dot_u8_i8_quads %1, %0, %w pairs_fit : vector<8xi32>, vector<32xi8>
-  func.return %2 : vector<8xi32>
+  %3 = simd.dot_i8_quads %2, %x, %w : vector<8xi32>, vector<32xi8>
+  func.return %3 : vector<8xi32>
 }
 
 // CHECK: %0 = simd.dot_i16_pairs %acc, %a, %b : vector<8xi32>, vector<16xi16>
@@ -22,3 +23,4 @@ func.func @bytes(%acc: vector<8xi32>, %x: vector<32xi8>, %places: vector<32xi8>,
 // CHECK: %0 = simd.permute_bytes %x, %places : vector<32xi8>
 // CHECK-NEXT: %1 = simd.dot_u8_i8_quads %acc, %0, %w : vector<8xi32>, vector<32xi8>
 // CHECK-NEXT: %2 = simd.dot_u8_i8_quads %1, %0, %w pairs_fit : vector<8xi32>, vector<32xi8>
+// CHECK-NEXT: %3 = simd.dot_i8_quads %2, %x, %w : vector<8xi32>, vector<32xi8>

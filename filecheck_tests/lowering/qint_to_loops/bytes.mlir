@@ -1,6 +1,9 @@
 // RUN: qmlir-opt --fold-constants --nn-to-loops --qint-to-loops --finish-loops --weights=inline %s | filecheck %s
 // RUN: qmlir-opt --fold-constants --nn-to-loops --qint-to-loops=features=+avx2 --finish-loops --weights=inline %s | filecheck --check-prefix=AVX2 %s
 // RUN: qmlir-opt --fold-constants --nn-to-loops --qint-to-loops=features=+avx512vnni,+avx512f,+avx2 --finish-loops --weights=inline %s | filecheck --check-prefix=VNNI %s
+// RUN: qmlir-opt --fold-constants --nn-to-loops --qint-to-loops=features=+neon,+dotprod --finish-loops --weights=inline %s | filecheck --check-prefix=SIGNED %s
+// RUN: qmlir-opt --fold-constants --nn-to-loops --qint-to-loops=features=+neon,+dotprod,+i8mm --finish-loops --weights=inline %s | filecheck --check-prefix=I8MM %s
+// RUN: qmlir-opt --fold-constants --nn-to-loops --qint-to-loops=features=+neon --finish-loops --weights=inline %s | filecheck --check-prefix=NEON %s
 
 // Data from −128 to 127 with zero point 3, times weights that are all 1: the bias is −(3 + 128) · 32.
 func.func @main(%x: tensor<24x32xi8>) -> tensor<24x64xi32> {
@@ -25,3 +28,21 @@ func.func @main(%x: tensor<24x32xi8>) -> tensor<24x64xi32> {
 // VNNI-LABEL: func.func private @qint_tile_times_block_0
 // VNNI-COUNT-12: simd.dot_u8_i8_quads {{.*}} : vector<32xi32>, vector<128xi8>
 // VNNI-NOT: pairs_fit
+
+// Where the instruction takes signed data, they are read where they are, and the bias is −3 · 32.
+// SIGNED-LABEL: func.func @main
+// SIGNED: <tensor<64xi32>, [-96, -96
+// SIGNED-LABEL: func.func private @qint_tile_times_block_0
+// SIGNED-COUNT-6: simd.dot_i8_quads {{.*}} : vector<16xi32>, vector<64xi8>
+// SIGNED-NOT: simd.dot
+
+// I8MM-LABEL: func.func @main
+// I8MM: <tensor<64xi32>, [-4192, -4192
+// I8MM-LABEL: func.func private @qint_tile_times_block_0
+// I8MM-COUNT-6: simd.dot_u8_i8_quads {{.*}} : vector<16xi32>, vector<64xi8>
+// I8MM-NOT: pairs_fit
+
+// NEON-LABEL: func.func private @qint_tile_times_block_0
+// NEON-COUNT-5: simd.dot_i16_pairs {{.*}} : vector<16xi32>, vector<32xi16>
+// NEON-NOT: simd.dot
+// NEON: scf.yield

@@ -44,7 +44,7 @@ def build(
     if not isinstance(size, IntegerAttr) or not isinstance(blob, DenseIntOrFPElementsAttr):
         raise PipelineError("cpu", "needs a module whose memory is planned", remedy="run plan-memory and loops-to-llvm")
     return Executable(
-        emit_llvm_ir(module),
+        emit_llvm_ir(module, machine),
         weights=held_bytes(cast("Dense", blob)),
         arena_size=size.value.data,
         signature=signature,

@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from qmlir.backends.cpu.machine import Machine
 from qmlir.backends.cpu.pool import pool_text
 from qmlir.dialects.loops import RUN_SHARES, arena_size_symbol, weights_symbol
 from qmlir.errors import UnsupportedError
@@ -154,8 +155,8 @@ INTEGER_PREDICATES = tuple(llvm.ICmpPredicateFlag)
 FLOAT_PREDICATES = tuple(flag.value.strip("_") for flag in llvm.FCmpPredicateFlag)
 
 
-def emit_llvm_ir(module: ModuleOp) -> str:
-    """The LLVM IR text of a module's functions.
+def emit_llvm_ir(module: ModuleOp, machine: Machine | None = None) -> str:
+    """The LLVM IR text of a module's functions, for this machine or another one.
 
     The globals that hold an entry's weights and the size of its arena are left out, because the caller provides both.
     Where the module declares the pool's function, the pool's text is there in its place.
@@ -163,7 +164,7 @@ def emit_llvm_ir(module: ModuleOp) -> str:
     Raises:
         UnsupportedError: The module has an operation, attribute or type that has no text here.
     """
-    parts: list[str] = []
+    parts = [f'target triple = "{machine.triple}"\n'] if machine and machine.triple else []
     declarations: dict[str, str] = {}
     entries = [op.sym_name.data for op in module.ops if isinstance(op, llvm.FuncOp)]
     data = {name(entry) for entry in entries for name in (weights_symbol, arena_size_symbol)}
@@ -175,7 +176,7 @@ def emit_llvm_ir(module: ModuleOp) -> str:
                 op.name, "module", "must be lowered to llvm functions", remedy="run loops-to-llvm first"
             )
         if op.sym_name.data == RUN_SHARES and not op.body.blocks:
-            declarations[RUN_SHARES] = pool_text()
+            declarations[RUN_SHARES] = pool_text(machine)
         else:
             parts.append(_FunctionWriter(op, declarations).text())
     return "\n".join([*parts, *declarations.values(), ""])

@@ -24,6 +24,7 @@ from qmlir.backends.cpu.machine import (
     code_bytes,
     compile_assembly,
     compile_object,
+    host_triple,
     missing_here,
 )
 from qmlir.backends.cpu.pool import run_address
@@ -90,8 +91,8 @@ class Executable:
         self.object = compile_object(self.llvm_ir, self.machine) if compiled is None else compiled
         self.sizes = Sizes(code_bytes(self.object), weights.nbytes, arena_size)
         self.uses_pool = RUN_SHARES.encode() in self.object
-        self._missing = missing_here(self.machine)
-        self._function = self._refuse if self._missing else self._load()
+        self._missing = [] if self.machine.triple else missing_here(self.machine)
+        self._function = self._refuse if self.machine.triple or self._missing else self._load()
 
     def _load(self) -> Callable[..., None]:
         self._loaded = LoadedObject(self.object, self.entry, {RUN_SHARES: run_address()} if self.uses_pool else {})
@@ -99,8 +100,10 @@ class Executable:
         return prototype(self._loaded.address)
 
     def _refuse(self, *arguments: object) -> None:
-        got = f"{Machine.host().cpu} without {', '.join(self._missing)}"
         where = f"code for {self.machine.cpu}"
+        if self.machine.triple:
+            raise UnsupportedError(f"runs on {self.machine.triple} only", host_triple(), where=where)
+        got = f"{Machine.host().cpu} without {', '.join(self._missing)}"
         raise UnsupportedError("runs on processors with all its features only", got, where=where)
 
     def __call__(self, inputs: Array | Mapping[str, Array]) -> Any:
@@ -114,7 +117,7 @@ class Executable:
 
         Raises:
             InputError: An input is missing or unknown, or has another shape or dtype than the network's input.
-            UnsupportedError: The code is for a processor with features that this one lacks.
+            UnsupportedError: The code is for another architecture, or for features that this processor lacks.
         """
         return self.signature.result(self.run(inputs))
 

@@ -1,4 +1,4 @@
-"""LLVM's half of the CPU backend: compiles LLVM IR text to machine code for this processor or a named processor.
+"""LLVM's half of the CPU backend: compiles LLVM IR text to machine code for this processor or a named one.
 
     text ──parse, verify──► module ──O3, loop and SLP vectorization──► module ──code generation──► object file
 
@@ -9,11 +9,12 @@ only if the IR or the target options allow it, and neither does). llvmlite is im
 import ctypes
 import os
 import re
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from itertools import count
@@ -49,6 +50,40 @@ def _llvm() -> Any:
 NATIVE = "native"
 """The name of the processor of this machine."""
 
+TRIPLES = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
+"""LLVM's names of architectures and systems that code can be generated for, wherever it is generated."""
+
+
+@cache
+def _llvm_of_all() -> Any:
+    """llvmlite's binding, initialized for the processors of all architectures, not only of this machine's."""
+    llvm = _llvm()
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    return llvm
+
+
+def host_triple() -> str:
+    """LLVM's name of this machine's architecture and system."""
+    return str(_llvm().get_default_triple())
+
+
+def triple_named(text: str) -> str:
+    """The triple that a user names, with any vendor or without: one of `TRIPLES`, or empty for this machine's.
+
+    Raises:
+        OptionError: No code is generated for such a triple.
+    """
+    if text == host_triple():
+        return ""
+    parts = text.split("-")
+    for known in TRIPLES:
+        architecture, _, *system = known.split("-")
+        if parts in ([architecture, *system], [architecture, *parts[1:2], *system]):
+            return "" if known == host_triple() else known
+    need = f"must be {' or '.join(TRIPLES)}"
+    raise OptionError("triple", need, got=text, remedy=near_misses(text, [host_triple(), *TRIPLES]))
+
 
 def host_cpu() -> str:
     """LLVM's name of this machine's processor."""
@@ -64,12 +99,14 @@ def host_features() -> str:
 class Machine:
     """A processor to generate code for.
 
-    cpu       LLVM's name, such as `haswell`; empty for the most generic processor of this architecture
+    cpu       LLVM's name, such as `haswell`; empty for the most generic processor of the architecture
     features  features to switch on or off in addition to those that the name implies: `+avx2,-fma`
+    triple    architecture and system, one of `TRIPLES`; empty for those of this machine
     """
 
     cpu: str
     features: str
+    triple: str = ""
 
     @staticmethod
     def host() -> "Machine":
@@ -77,24 +114,30 @@ class Machine:
         return Machine(host_cpu(), host_features())
 
     @staticmethod
-    def of(cpu: str | None = None, features: str | None = None) -> "Machine":
+    def of(cpu: str | None = None, features: str | None = None, triple: str | None = None) -> "Machine":
         """The processor that a user names.
 
         Args:
-            cpu: `native` or None, the processor of this machine with its features; or a processor of this architecture
-                by LLVM's name: `x86-64-v3`, `znver3`.
+            cpu: `native` or None, the processor of this machine with its features; or a processor of the architecture
+                by LLVM's name: `x86-64-v3`, `znver3`. For a triple that is not this machine's, None is the most
+                generic processor.
             features: Features to switch on or off in addition: `+avx2,-avx512f`.
+            triple: Architecture and system, `aarch64-linux-gnu`; None for those of this machine.
 
         Raises:
-            OptionError: LLVM knows no such processor or feature for this architecture, or a feature is switched off
-                that all processors of this architecture have.
+            OptionError: There is no code for that triple, or LLVM knows no such processor or feature for this
+                architecture, or a feature is switched off that all processors of this architecture have.
         """
-        if cpu in (None, NATIVE) and not features:
+        system = "" if triple is None else triple_named(triple)
+        if cpu in (None, NATIVE) and not features and not system:
             return Machine.host()
-        known = known_to_llvm()
-        if cpu not in (None, NATIVE) and cpu not in known.processors:
-            need = f"must be {NATIVE} or a processor that LLVM knows"
-            raise OptionError("cpu", need, got=str(cpu), remedy=near_misses(str(cpu), [NATIVE, *known.processors]))
+        known = known_to_llvm(system)
+        if cpu is not None and cpu not in known.processors and (system or cpu != NATIVE):
+            need = f"must be {'' if system else f'{NATIVE} or '}a processor that LLVM knows"
+            names = [*([] if system else [NATIVE]), *known.processors]
+            where = f"{need} of {system}" if system else need
+            raise OptionError("cpu", where, got=cpu, remedy=near_misses(cpu, names))
+        lowest = baseline(system)
         items = [item.strip() for item in (features or "").split(",") if item.strip()]
         for item in items:
             if item[0] not in "+-":
@@ -102,15 +145,23 @@ class Machine:
             if item[1:] not in known.features:
                 remedy = near_misses(item[1:], known.features, prefix=item[0])
                 raise OptionError("features", "must be features that LLVM knows", got=item, remedy=remedy)
-            if item[0] == "-" and item[1:] in enabled(baseline()):
-                need = f"must leave on what every processor of this architecture has ({baseline().cpu})"
+            if item[0] == "-" and item[1:] in enabled(lowest):
+                need = f"must leave on what every processor of this architecture has ({lowest.cpu})"
                 raise OptionError("features", need, got=item)
-        named = Machine.host() if cpu in (None, NATIVE) else Machine(str(cpu), "")
-        return Machine(named.cpu, ",".join(filter(None, [named.features, *items]))) if items else named
+        if system:
+            named = lowest if cpu is None else Machine(cpu, "", system)
+        else:
+            named = Machine.host() if cpu in (None, NATIVE) else Machine(str(cpu), "")
+        return replace(named, features=",".join(filter(None, [named.features, *items]))) if items else named
+
+    @property
+    def architecture(self) -> str:
+        """LLVM's name of the architecture: `x86_64`, `aarch64`."""
+        return (self.triple or host_triple()).partition("-")[0]
 
     def target_machine(self) -> TargetMachine:
         """LLVM's target machine for this processor, set to position-independent code."""
-        target = _llvm().Target.from_default_triple()
+        target = _target(self.triple)
         return target.create_target_machine(cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="small")
 
 
@@ -122,14 +173,25 @@ class Known:
     features: tuple[str, ...]
 
 
-@cache
-def known_to_llvm() -> Known:
-    """The names that LLVM knows for this architecture.
+def _target(triple: str) -> Any:
+    """LLVM's target for a machine's triple."""
+    return _llvm_of_all().Target.from_triple(triple) if triple else _llvm().Target.from_default_triple()
 
-    LLVM tells the names of processors only as text on the standard error of the process, which is therefore a file for
-    that moment.
+
+def known_to_llvm(triple: str = "") -> Known:
+    """The names that LLVM knows for the architecture of a machine's triple.
+
+    LLVM tells the names of processors only as text on standard error, and once in a process: this process asks for this
+    machine's, and one of its own for each other triple. So LLVM tells the features of another architecture; those of
+    instructions are `Enable …` there, the others are names of processors, and preferences in generating code.
     """
-    target = _llvm().Target.from_default_triple()
+    return _known_elsewhere(triple) if triple else _known_here()
+
+
+@cache
+def _known_here() -> Known:
+    """Those of this machine; the standard error of the process is a file for that moment."""
+    target = _target("")
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile() as file:
@@ -140,15 +202,39 @@ def known_to_llvm() -> Known:
             os.dup2(kept, 2)
             os.close(kept)
         file.seek(0)
-        text = file.read().decode(errors="replace")
-    processors, _, _ = text.partition("Available features")
-    names = re.findall(r"^  (\S+) +- ", processors, re.MULTILINE)
-    return Known(tuple(names), tuple(sorted(_llvm().get_host_cpu_features())))
+        processors, _ = _names(file.read().decode(errors="replace"))
+    return Known(processors, tuple(sorted(_llvm().get_host_cpu_features())))
 
 
-def baseline() -> Machine:
-    """The processor whose code every processor of this architecture runs."""
-    return Machine("x86-64" if "x86-64" in known_to_llvm().processors else "generic", "")
+ASKING = """import sys
+triple, *sys.path[:] = sys.argv[1:]
+import llvmlite.binding as llvm
+llvm.initialize_all_targets()
+llvm.Target.from_triple(triple).create_target_machine(cpu="help")
+"""
+"""A program that has LLVM tell the names for a triple; its arguments are the triple and this process's path."""
+
+
+@cache
+def _known_elsewhere(triple: str) -> Known:
+    command = [sys.executable, "-c", ASKING, triple, *sys.path]
+    told = subprocess.run(command, capture_output=True, check=True, text=True, errors="replace")
+    processors, features = _names(told.stderr)
+    return Known(processors, tuple(sorted(features)))
+
+
+def _names(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of processors and of instructions' features in the text that LLVM writes."""
+    processors, _, features = text.partition("Available features")
+    return (
+        tuple(re.findall(r"^  (\S+) +- ", processors, re.MULTILINE)),
+        tuple(re.findall(r"^  (\S+) +- Enable ", features, re.MULTILINE)),
+    )
+
+
+def baseline(triple: str = "") -> Machine:
+    """The processor whose code every processor of the architecture of a machine's triple runs."""
+    return Machine("x86-64" if "x86-64" in known_to_llvm(triple).processors else "generic", "", triple)
 
 
 @cache
@@ -160,7 +246,7 @@ def enabled(machine: Machine) -> frozenset[str]:
     """
     if machine == Machine.host():
         return frozenset(f[1:] for f in machine.features.split(",") if f.startswith("+"))
-    llvm, names = _llvm(), known_to_llvm().features
+    llvm, names = _llvm(), known_to_llvm(machine.triple).features
     lines: list[str] = []
     for n, name in enumerate(names):
         features = f"{machine.features},+{name}".removeprefix(",")
@@ -178,8 +264,8 @@ def enabled(machine: Machine) -> frozenset[str]:
 
 
 def beyond_baseline(machine: Machine) -> list[str]:
-    """The features of a machine that not every processor of this architecture has."""
-    return sorted(enabled(machine) - enabled(baseline()))
+    """The features of a machine that not every processor of its architecture has."""
+    return sorted(enabled(machine) - enabled(baseline(machine.triple)))
 
 
 def missing_here(machine: Machine) -> list[str]:
@@ -315,6 +401,26 @@ DOT_FORMS = (
     _pair_dot(512, "avx512bw", "llvm.x86.avx512.pmaddw.d.512"),
     _pair_dot(256, "avx2", "llvm.x86.avx2.pmadd.wd"),
     _pair_dot(128, "sse2", "llvm.x86.sse2.pmadd.wd"),
+    DotForm(
+        "sdot on 128 bits",
+        ("dotprod",),
+        4,
+        4,
+        """%words = bitcast <4 x i32> %data to <16 x i8>
+  %next = call <4 x i32> @llvm.aarch64.neon.sdot.v4i32.v16i8(<4 x i32> %sum, <16 x i8> %words, <16 x i8> %words)""",
+        "declare <4 x i32> @llvm.aarch64.neon.sdot.v4i32.v16i8(<4 x i32>, <16 x i8>, <16 x i8>)",
+    ),
+    DotForm(
+        "smlal on 128 bits",
+        ("neon",),
+        4,
+        1,
+        """%words = bitcast <4 x i32> %sum to <8 x i16>
+  %factors = shufflevector <8 x i16> %words, <8 x i16> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
+  %products = call <4 x i32> @llvm.aarch64.neon.smull.v4i32(<4 x i16> %factors, <4 x i16> %factors)
+  %next = add <4 x i32> %sum, %products""",
+        "declare <4 x i32> @llvm.aarch64.neon.smull.v4i32(<4 x i16>, <4 x i16>)",
+    ),
     DotForm(
         "32-bit products on 128 bits",
         (),

@@ -67,22 +67,30 @@ PAUSES = {
 """The instruction for a loop that waits, by architecture, and its declaration; elsewhere there is none."""
 
 
-def pool_text() -> str:
-    """The LLVM IR text of the pool, for the architecture and the system of this process.
+LINUX_SET_MASK = 2
+"""SIG_SETMASK of Linux on all of its architectures that code is generated for."""
+
+
+def pool_text(machine: Machine | None = None) -> str:
+    """The LLVM IR text of the pool, for the architecture and the system of a machine, or of this process.
 
     Raises:
         UnsupportedError: The system has no POSIX threads.
     """
-    if not hasattr(signal, "pthread_sigmask"):
+    if machine is not None and machine.triple:  # all of them are of Linux
+        architecture, set_mask = machine.architecture, LINUX_SET_MASK
+    elif hasattr(signal, "pthread_sigmask"):
+        architecture = {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
+        set_mask = int(signal.SIG_SETMASK)
+    else:
         raise UnsupportedError("several threads need a system with POSIX threads; compile with threads=1")
-    architecture = {"AMD64": "x86_64", "arm64": "aarch64"}.get(platform.machine(), platform.machine())
     pause, declaration = PAUSES.get(architecture, ("", ""))
     text = TEXT.replace("@POOL.", f"@{RUN_SHARES.removesuffix('run')}")
     values = {
         "MOST_WORKERS": MOST_THREADS - 1,
         "SPINS": SPINS,
         "STACK": STACK,
-        "SET_MASK": int(signal.SIG_SETMASK),
+        "SET_MASK": set_mask,
         "PAUSE": pause,
         "DECLARE_PAUSE": declaration,
     }

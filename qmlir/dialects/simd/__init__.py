@@ -22,7 +22,7 @@ from qmlir.numerics import Array
 # ---------------------------------------------------------------------------------------------------------------
 # Vector operations named after their computation, independent of a processor.
 #
-# `evaluate` defines each operation bit for bit on numpy arrays. lowering/loops_to_llvm/vector.py lowers the operation
+# `evaluate` defines each operation bit for bit on numpy arrays. lowering/loops_to_llvm/simd.py lowers the operation
 # late: to an instruction that the processor's features offer, or to portable vector code. Vectors are 1-D.
 
 
@@ -43,7 +43,7 @@ class DotI16PairsOp(IRDLOperation):
     (C2) `a` and `b` are one type, a 1-D vector of i16;
     (C3) `a` has twice as many lanes as `acc`.
 
-    On x86 the operation is vpmaddwd + vpaddd, or vpdpwssd.
+    On x86 the operation is vpmaddwd + vpaddd, or vpdpwssd; on AArch64 it is two smlal, of even and of odd lanes.
     """
 
     name = "simd.dot_i16_pairs"
@@ -95,7 +95,8 @@ class DotU8I8QuadsOp(IRDLOperation):
     result is the same with and without the promise; it is undefined if the promise does not hold.
 
     On x86 the operation is vpdpbusd; without this instruction it is vpmaddubsw + vpmaddwd + vpaddd, whose sums of
-    pairs saturate at 16 bits and therefore need the promise.
+    pairs saturate at 16 bits and therefore need the promise. On AArch64 it is usdot; without this instruction it is
+    sdot of `a` minus 128, and 128 times the sums of `b`.
     """
 
     name = "simd.dot_u8_i8_quads"
@@ -117,18 +118,51 @@ class DotU8I8QuadsOp(IRDLOperation):
         super().__init__(operands=[acc, a, b], result_types=[acc.type], properties=properties)
 
     def verify_(self) -> None:
-        lanes, quads = _lanes(self.acc.type), _lanes(self.a.type)
-        if lanes is None:  # C1
-            raise VerifyException(f"acc must be a 1-D vector, got {self.acc.type}")
-        if quads is None:  # C2
-            raise VerifyException(f"a and b must be 1-D vectors, got {self.a.type}")
-        if quads != 4 * lanes:  # C3
-            raise VerifyException(f"a must have four times the {lanes} lanes of acc, got {quads}")
+        _require_quads(self.acc.type, self.a.type)  # C1, C2, C3
 
     @staticmethod
     def evaluate(acc: Array, a: Array, b: Array) -> Array:
         """Computes the result: acc int32 [n], a and b int8 [4n], of which a counts as uint8 → int32 [n]."""
         products = a.view(np.uint8).astype("i8") * b.astype("i8")
+        return (acc + products.reshape(-1, 4).sum(1)).astype("i4")
+
+
+@irdl_op_definition
+class DotI8QuadsOp(IRDLOperation):
+    """Adds dot products of four neighbours, both signed: acc[i] + Σ_{j<4} a[4i+j]·b[4i+j] mod 2^32.
+
+        %r = simd.dot_i8_quads %acc, %a, %b : vector<4xi32>, vector<16xi8>
+
+    (C1) `acc` and the result are one type, a 1-D vector of i32;
+    (C2) `a` and `b` are one type, a 1-D vector of i8;
+    (C3) `a` has four times as many lanes as `acc`.
+
+    On AArch64 the operation is sdot.
+    """
+
+    name = "simd.dot_i8_quads"
+
+    ACC: ClassVar = VarConstraint("ACC", VectorType.constr(i32))
+    QUADS: ClassVar = VarConstraint("QUADS", VectorType.constr(i8))
+
+    acc = operand_def(ACC)  # C1
+    a = operand_def(QUADS)  # C2
+    b = operand_def(QUADS)
+    result = result_def(ACC)
+
+    traits = traits_def(Pure())
+    assembly_format = "$acc `,` $a `,` $b attr-dict `:` type($acc) `,` type($a)"
+
+    def __init__(self, acc: SSAValue, a: SSAValue, b: SSAValue):
+        super().__init__(operands=[acc, a, b], result_types=[acc.type])
+
+    def verify_(self) -> None:
+        _require_quads(self.acc.type, self.a.type)  # C1, C2, C3
+
+    @staticmethod
+    def evaluate(acc: Array, a: Array, b: Array) -> Array:
+        """Computes the result: acc int32 [n], a and b int8 [4n] → int32 [n]."""
+        products = a.astype("i8") * b.astype("i8")
         return (acc + products.reshape(-1, 4).sum(1)).astype("i4")
 
 
@@ -143,7 +177,7 @@ class PermuteBytesOp(IRDLOperation):
     `places` must lie in [0, 16), and below 8 if the vectors have 8 lanes; the result for others is undefined. A place
     may occur more than once.
 
-    On x86 the operation is pshufb or vpshufb.
+    On x86 the operation is pshufb or vpshufb, on AArch64 tbl.
     """
 
     name = "simd.permute_bytes"
@@ -183,6 +217,9 @@ class MulShiftRoundOp(IRDLOperation):
     (C1) operands and result are one type, a 1-D vector of i32 with an even number of lanes.
 
     `shift` must lie in [−31, −1], so that the result has at most 31 bits; the result for other values is undefined.
+
+    On AArch64 the operation is smull + srshl. sqrdmulh rounds at bit 31, which is below the last bit that is dropped:
+    what follows it would round a second time, so it is never exact here.
     """
 
     name = "simd.mul_shift_round"
@@ -251,10 +288,23 @@ class MulAddShiftRoundOp(IRDLOperation):
         return ((products + (1 << (drop - 1))) >> drop).astype("i4")
 
 
+def _require_quads(acc: Attribute, factors: Attribute) -> None:
+    """Raises VerifyException for types that are not 1-D vectors of which the factors have four times the lanes."""
+    lanes, quads = _lanes(acc), _lanes(factors)
+    if lanes is None:  # C1
+        raise VerifyException(f"acc must be a 1-D vector, got {acc}")
+    if quads is None:  # C2
+        raise VerifyException(f"a and b must be 1-D vectors, got {factors}")
+    if quads != 4 * lanes:  # C3
+        raise VerifyException(f"a must have four times the {lanes} lanes of acc, got {quads}")
+
+
 def _require_even(type: Attribute) -> None:
     """Raises VerifyException for a type that is not a 1-D vector with an even number of lanes."""
     if (_lanes(type) or 1) % 2:
         raise VerifyException(f"operands must be 1-D vectors with an even number of lanes, got {type}")
 
 
-SIMD = Dialect("simd", [DotI16PairsOp, DotU8I8QuadsOp, PermuteBytesOp, MulShiftRoundOp, MulAddShiftRoundOp])
+SIMD = Dialect(
+    "simd", [DotI16PairsOp, DotU8I8QuadsOp, DotI8QuadsOp, PermuteBytesOp, MulShiftRoundOp, MulAddShiftRoundOp]
+)

@@ -1,7 +1,8 @@
 """Lowering of simd: to the processor's own instructions, or to portable vector code if it has no such instruction.
 
 Vectors are split into registers and joined again; LLVM optimizes both away. The choice of instructions depends on
-`features` only, so a module can be lowered for any machine.
+`features` only, so a module can be lowered for any machine. No name of a feature here is that of two architectures;
+`neon` is on for every AArch64 processor that code is generated for, unless it is switched off.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,18 @@ QUAD_SUMS = (
 )
 """Features, lanes of i8 in a register, and the intrinsic that adds quads of products to sums; widest first."""
 
+NEON_QUAD_SUMS = (
+    ("i8mm", 16, "llvm.aarch64.neon.usdot.v4i32.v16i8"),
+    ("i8mm", 8, "llvm.aarch64.neon.usdot.v2i32.v8i8"),
+)
+"""The same of AArch64, whose intrinsics take bytes."""
+
+NEON_SIGNED_QUAD_SUMS = (
+    ("dotprod", 16, "llvm.aarch64.neon.sdot.v4i32.v16i8"),
+    ("dotprod", 8, "llvm.aarch64.neon.sdot.v2i32.v8i8"),
+)
+"""The same for quads of which both factors are signed."""
+
 BYTE_PAIR_PRODUCTS = (
     ("avx512bw", 64, "llvm.x86.avx512.pmaddubs.w.512"),
     ("avx2", 32, "llvm.x86.avx2.pmadd.ub.sw"),
@@ -42,6 +55,7 @@ BYTE_PERMUTATIONS = (
     ("avx512bw", 64, "llvm.x86.avx512.pshuf.b.512"),
     ("avx2", 32, "llvm.x86.avx2.pshuf.b"),
     ("ssse3", 16, "llvm.x86.ssse3.pshuf.b.128"),
+    ("neon", 16, "llvm.aarch64.neon.tbl1.v16i8"),
 )
 """Feature, lanes of i8 in a register, and the intrinsic that permutes the bytes of each 16 lanes; widest first."""
 
@@ -83,6 +97,9 @@ def _joined(f: FunctionLowering, parts: list[SSAValue]) -> SSAValue:
 
 def _dot_i16_pairs(f: FunctionLowering, op: simd.DotI16PairsOp) -> None:
     acc, a, b = f.values(op.operands)
+    if "neon" in f.features:
+        f.define(op.result, _neon_pairs(f, acc, a, b))
+        return
     products = _pair_products(f, a, b) or _portable_products(f, a, b, 2)
     f.define(op.result, f.binary(AddOp, acc, products, WRAP))
 
@@ -97,13 +114,46 @@ def _pair_products(f: FunctionLowering, a: SSAValue, b: SSAValue) -> SSAValue | 
     return _by_register(f, width, (a, b), lambda registers: f.intrinsic(name, registers, type))
 
 
+def _neon_pairs(f: FunctionLowering, acc: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
+    """acc plus sums of pairs by smlal of AArch64: the even lanes of both factors first, then the odd ones.
+
+    Eight lanes of i16 fill a register, whose halves are multiplied into four sums each.
+    """
+    width = next((n for n in (8, 4) if lanes_of(acc) % n == 0), None)
+    if width is None:
+        return _portable_products(f, a, b, 2, start=acc)
+    type = VectorType(i32, [4])
+
+    def sums(registers: Sequence[SSAValue]) -> SSAValue:
+        total, x, y = registers
+        parts = [f.shuffle(total, total, range(i, i + 4)) if width > 4 else total for i in range(0, width, 4)]
+        for first in (0, 1):
+            factors = [f.shuffle(v, v, range(first, 2 * width, 2)) for v in (x, y)]
+            for i in range(len(parts)):
+                own = [f.shuffle(v, v, range(4 * i, 4 * i + 4)) if width > 4 else v for v in factors]
+                product = f.intrinsic("llvm.aarch64.neon.smull.v4i32", own, type)
+                parts[i] = f.binary(AddOp, parts[i], product, WRAP)
+        return _joined(f, parts)
+
+    return _by_register(f, width, (acc, a, b), sums)
+
+
 def _portable_products(
-    f: FunctionLowering, a: SSAValue, b: SSAValue, group: int, extend: type[Operation] = llvm.SExtOp
+    f: FunctionLowering,
+    a: SSAValue,
+    b: SSAValue,
+    group: int,
+    extend: type[Operation] = llvm.SExtOp,
+    start: SSAValue | None = None,
 ) -> SSAValue:
-    """Sums of products of `group` neighbours, in i32; `extend` extends `a`."""
+    """Sums of products of `group` neighbours, in i32; `extend` extends `a`.
+
+    With `start`, each product is added to what came before, the first one to `start`: of i16 these are smull and smlal
+    of AArch64, and the lanes of what several operations multiply are taken apart once.
+    """
     total = lanes_of(a)
     type = VectorType(i32, [total // group])
-    sums: SSAValue | None = None
+    sums = start
     for first in range(group):
         lanes = range(first, total, group)
         wide_a = f.cast(extend, f.shuffle(a, a, lanes), type)
@@ -112,6 +162,43 @@ def _portable_products(
         sums = product if sums is None else f.binary(AddOp, sums, product, WRAP)
     assert sums is not None
     return sums
+
+
+def _neon_quads(f: FunctionLowering, form: Form, acc: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
+    """acc plus sums of quads by one instruction a register of AArch64."""
+    _, width, name = form
+    type = VectorType(i32, [width // 4])
+    return _by_register(f, width // 4, (acc, a, b), lambda registers: f.intrinsic(name, registers, type))
+
+
+def _words_products(f: FunctionLowering, extend: type[Operation], acc: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
+    """acc plus sums of quads, of bytes that are extended to i16 first, where AArch64 multiplies into i32 (smlal)."""
+    words = VectorType(i16, [lanes_of(a)])
+    return _portable_products(f, f.cast(extend, a, words), f.cast(llvm.SExtOp, b, words), 4, start=acc)
+
+
+def _unsigned_by_signed(f: FunctionLowering, acc: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue | None:
+    """acc + Σ u8(a)·b by instructions that multiply signed bytes only; None if the processor has none.
+
+    The signed byte of a xor 0x80 is u8(a) − 128 for every a, so each product is u8(a)·b = (u8(a) − 128)·b + 128·b, and
+
+        acc + Σ u8(a)·b = (acc + Σ s8(a xor 0x80)·b) + 128·Σ b    mod 2^32.
+
+    Both sides are equal as integers. Each addition of sdot and of vectors is exact modulo 2^32, and so is the shift by
+    7 bits, which multiplies: therefore the lanes are equal modulo 2^32 even where a partial sum wraps. 128·Σ b depends
+    on `b` alone and stands right behind its definition, once for all data that `b` multiplies. (udot of `a` and of
+    b xor 0x80 would be as good, but its correction, −128·Σ u8(a), depends on the data.)
+    """
+    form = _form(f, NEON_SIGNED_QUAD_SUMS, lanes_of(a))
+    if form is None:
+        return None
+
+    def correction() -> SSAValue:
+        totals = _neon_quads(f, form, f.splat(0, acc.type), f.splat(1, b.type), b)
+        return f.binary(ShlOp, totals, f.splat(7, acc.type), WRAP)
+
+    sums = _neon_quads(f, form, acc, f.binary(llvm.XOrOp, a, f.splat(-128, a.type)), b)
+    return f.binary(AddOp, sums, f.derived("128 by quads", b, correction), WRAP)
 
 
 def _dot_u8_i8_quads(f: FunctionLowering, op: simd.DotU8I8QuadsOp) -> None:
@@ -126,6 +213,11 @@ def _dot_u8_i8_quads(f: FunctionLowering, op: simd.DotU8I8QuadsOp) -> None:
 
         f.define(op.result, _by_register(f, width // 4, (acc, a, b), sums))
         return
+    if "neon" in f.features:
+        form = _form(f, NEON_QUAD_SUMS, lanes_of(a))
+        result = _neon_quads(f, form, acc, a, b) if form else _unsigned_by_signed(f, acc, a, b)
+        f.define(op.result, result or _words_products(f, llvm.ZExtOp, acc, a, b))
+        return
     form = _form(f, BYTE_PAIR_PRODUCTS, lanes_of(a)) if op.pairs_fit else None
     if form is None:
         products = _portable_products(f, a, b, 4, llvm.ZExtOp)
@@ -136,6 +228,16 @@ def _dot_u8_i8_quads(f: FunctionLowering, op: simd.DotU8I8QuadsOp) -> None:
         ones = f.splat(1, pairs.type)
         products = _pair_products(f, pairs, ones) or _portable_products(f, pairs, ones, 2)
     f.define(op.result, f.binary(AddOp, acc, products, WRAP))
+
+
+def _dot_i8_quads(f: FunctionLowering, op: simd.DotI8QuadsOp) -> None:
+    acc, a, b = f.values(op.operands)
+    if "neon" in f.features:
+        form = _form(f, NEON_SIGNED_QUAD_SUMS, lanes_of(a))
+        sums = _neon_quads(f, form, acc, a, b) if form else _words_products(f, llvm.SExtOp, acc, a, b)
+        f.define(op.result, sums)
+        return
+    f.define(op.result, f.binary(AddOp, acc, _portable_products(f, a, b, 4), WRAP))
 
 
 def _permute_bytes(f: FunctionLowering, op: simd.PermuteBytesOp) -> None:
@@ -169,8 +271,9 @@ def _portable_permutation(f: FunctionLowering, x: SSAValue, places: SSAValue) ->
 # Products of 32 by 32 bits, summed, rounded half up and shifted right by at least 32 bits. Processors multiply the low
 # halves of 64-bit lanes (vpmuldq), so even lanes are multiplied in place, and odd lanes behind a shift. The low halves
 # of the sums only carry: the high halves are the lanes of the result, and what is left is a shift of 32-bit lanes.
-
-
+#
+# AArch64 multiplies two lanes of 32 bits into two of 64 (smull, smlal), and shifts these to the right with a rounding
+# half up that no bit is lost of (srshl by a negative number): the low halves are the lanes of the result.
 #
 # Factors and shifts are often the same for many data. What is computed from them alone stands right behind their
 # definition, once.
@@ -178,12 +281,20 @@ def _portable_permutation(f: FunctionLowering, x: SSAValue, places: SSAValue) ->
 
 def _mul_shift_round(f: FunctionLowering, op: simd.MulShiftRoundOp) -> None:
     a, multiplier, shift = f.values(op.operands)
+    if "neon" in f.features:
+        left = f.derived("negative drop", shift, lambda: f.binary(SubOp, shift, f.splat(31, shift.type), WRAP))
+        f.define(op.result, _neon_products_shifted(f, [a, multiplier], left))
+        return
     drop = f.derived("drop", shift, lambda: f.binary(SubOp, f.splat(31, shift.type), shift, WRAP))
     _products_shifted(f, op, [(a, multiplier)], drop)
 
 
 def _mul_add_shift_round(f: FunctionLowering, op: simd.MulAddShiftRoundOp) -> None:
     a, p, b, q, shift = f.values(op.operands)
+    if "neon" in f.features:
+        left = f.derived("negative shift", shift, lambda: f.binary(SubOp, f.splat(0, shift.type), shift, WRAP))
+        f.define(op.result, _neon_products_shifted(f, [a, p, b, q], left))
+        return
     _products_shifted(f, op, [(a, p), (b, q)], shift)
 
 
@@ -224,9 +335,28 @@ def _products_shifted(
     f.define(op.result, f.binary(llvm.AShrOp, high, rest))
 
 
+def _neon_products_shifted(f: FunctionLowering, factors: Sequence[SSAValue], left: SSAValue) -> SSAValue:
+    """(Σ products + 2^(−left − 1)) >> −left for data and factors that take turns, two lanes at a time."""
+    wide = VectorType(i64, [2])
+    by = f.derived("wide", left, lambda: f.cast(llvm.SExtOp, left, VectorType(i64, [lanes_of(left)])))
+
+    def shifted(registers: Sequence[SSAValue]) -> SSAValue:
+        *data, by = registers
+        extended = [f.cast(llvm.SExtOp, x, wide) for x in data]
+        products = [f.binary(MulOp, x, y, WRAP) for x, y in zip(extended[0::2], extended[1::2], strict=True)]
+        total = products[0]
+        for product in products[1:]:
+            total = f.binary(AddOp, total, product, WRAP)
+        rounded = f.intrinsic("llvm.aarch64.neon.srshl.v2i64", (total, by), wide)
+        return f.cast(llvm.TruncOp, rounded, VectorType(i32, [2]))
+
+    return _by_register(f, 2, (*factors, by), shifted)
+
+
 RULES: Mapping[type[Operation], Rule] = {
     simd.DotI16PairsOp: _dot_i16_pairs,
     simd.DotU8I8QuadsOp: _dot_u8_i8_quads,
+    simd.DotI8QuadsOp: _dot_i8_quads,
     simd.PermuteBytesOp: _permute_bytes,
     simd.MulShiftRoundOp: _mul_shift_round,
     simd.MulAddShiftRoundOp: _mul_add_shift_round,

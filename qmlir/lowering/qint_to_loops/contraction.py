@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import i8, i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.features import sums_byte_pairs, sums_quads
+from qmlir.codegen.features import quads_are_signed, sums_byte_pairs, sums_quads
 from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, MainLowering, Rules, TapArithmetic
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
 from qmlir.codegen.kernels.depthwise import LANES, DepthwiseTask, lower_depthwise
@@ -116,6 +116,37 @@ class Quads(Integers):
     def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
         quad = x.load(place, lanes=4).bits(i32).lane(0).spread(accumulator.lanes).bits(i8)
         return accumulator.code.dot_quads(accumulator, quad, w, pairs_fit=self.pairs_fit)
+
+
+@dataclass(frozen=True)
+class SignedQuads(Integers):
+    """Multiplies quads of bytes, four channels a step, data and weights as i8.
+
+    The data keep their zero point z and are read where they are. Because Σ (x − z)·w = Σ x·w − z·Σ w, the bias loses
+    z·Σ w, and positions outside the image hold z. This is exact for the reason that it is for `Quads`.
+    """
+
+    group: int = 4
+    element: Attribute = i8
+    outside: int = 0
+
+    @property
+    def keeps(self) -> bool:
+        return True
+
+    @property
+    def prepared(self) -> "SignedQuads":
+        return replace(self, zero_point=0, outside=0)
+
+    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
+        return x
+
+    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
+        return w.load(at * (4 * lanes), lanes=4 * lanes)
+
+    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
+        quad = x.load(place, lanes=4).bits(i32).lane(0).spread(accumulator.lanes).bits(i8)
+        return accumulator.code.dot_signed_quads(accumulator, quad, w)
 
 
 @dataclass(frozen=True)
@@ -301,7 +332,8 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
     elif isinstance(arithmetic, SaturatingPairs) or arithmetic.sums != i32 or not _are_bytes(op, weights):
         lower_contraction(state, task, result)
     elif sums_quads(state.features) and weights.shape[3] * (groups > 1) % 4 == 0:  # nor must a quad span two groups
-        arithmetic, bias = quads(weights, zero_point, bias, pairs_fit=False)
+        make = signed_quads if quads_are_signed(state.features) else quads
+        arithmetic, bias = make(weights, zero_point, bias)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
     elif sums_byte_pairs(state.features) and (pairing := pairing_for(task)):
         arithmetic, bias = quads(weights, zero_point, bias, pairs_fit=True)
@@ -316,11 +348,21 @@ def _are_bytes(op: WeightedOp, weights: Array) -> bool:
     return element_of(op.x) == i8 and weights.dtype == np.int8 and -128 <= zero_point <= 127
 
 
-def quads(weights: Array, zero_point: int, bias: Array | None, *, pairs_fit: bool) -> tuple[Quads, Array]:
+def quads(weights: Array, zero_point: int, bias: Array | None, *, pairs_fit: bool = False) -> tuple[Quads, Array]:
     """The arithmetic of quads for weights [O, …], and the bias with the zero point's share, modulo 2^32."""
-    share = -(zero_point + 128) * weights.sum(tuple(range(1, weights.ndim)), np.int64)
     arithmetic = Quads(zero_point, outside=zero_point + 128, pairs_fit=pairs_fit)
-    return arithmetic, (share if bias is None else bias + share).astype(np.int32)
+    return arithmetic, _bias_without(weights, zero_point + 128, bias)
+
+
+def signed_quads(weights: Array, zero_point: int, bias: Array | None) -> tuple[SignedQuads, Array]:
+    """The arithmetic of signed quads for weights [O, …], and the bias with the zero point's share, modulo 2^32."""
+    return SignedQuads(zero_point, outside=zero_point), _bias_without(weights, zero_point, bias)
+
+
+def _bias_without(weights: Array, offset: int, bias: Array | None) -> Array:
+    """The bias of each output minus an offset of all data times the sum of its weights [O, …], modulo 2^32."""
+    share = -offset * weights.sum(tuple(range(1, weights.ndim)), np.int64)
+    return (share if bias is None else bias + share).astype(np.int32)
 
 
 def _conv2d(state: MainLowering, op: Conv2DOp) -> None:

@@ -10,13 +10,16 @@ import qmlir
 from qmlir.backends.cpu.machine import (
     CHAINS,
     DOT_FORMS,
+    TRIPLES,
     Machine,
     baseline,
+    beyond_baseline,
     compile_assembly,
     dot_form,
     enabled,
     host_cpu,
     host_features,
+    host_triple,
     known_to_llvm,
     measure_peak,
     missing_here,
@@ -73,6 +76,22 @@ def test_the_peak_is_that_of_the_widest_dot_product(cpu: str, form: str) -> None
     register = {512: "zmm", 256: "ymm", 128: "xmm"}[32 * chosen.lanes]
     multiplies = re.findall(rf"\b{form.split()[0]}\s.*%{register}\d+$", text, re.MULTILINE)
     assert len(multiplies) >= CHAINS
+
+
+@pytest.mark.parametrize(
+    ("cpu", "form"),
+    [
+        ("neoverse-v1", "sdot on 128 bits"),
+        ("cortex-a76", "sdot on 128 bits"),
+        ("cortex-a53", "smlal on 128 bits"),
+    ],
+)
+def test_the_peak_of_another_architecture(cpu: str, form: str) -> None:
+    machine = Machine(cpu, "", "aarch64-unknown-linux-gnu")
+    chosen = dot_form(enabled(machine))
+    assert chosen.what == form
+    text = compile_assembly(peak_code(chosen), machine)
+    assert len(re.findall(rf"\b{form.split()[0]}\tv", text)) >= CHAINS
 
 
 def test_the_peak_is_measured() -> None:
@@ -177,4 +196,90 @@ def test_code_for_another_processor_does_not_run_here() -> None:
     with pytest.raises(
         UnsupportedError, match=rf"runs on processors with all its features only, got .* without .*{name}"
     ):
+        executable(np.zeros(4, np.float32))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Other architectures and systems
+
+TRIPLE = next(triple for triple in TRIPLES if triple != host_triple())
+"""One that is not this machine's."""
+
+ARM = "aarch64-unknown-linux-gnu"
+
+other = pytest.mark.skipif(ARM == host_triple(), reason="code for this machine")
+
+
+def test_the_triple_of_this_machine_is_none() -> None:
+    assert Machine.of(triple=host_triple()) == Machine.host()
+    assert Machine.of("native", "", host_triple()) == Machine.host()
+    assert Machine.host().architecture == host_triple().partition("-")[0]
+
+
+@other
+@pytest.mark.parametrize("text", ["aarch64-linux-gnu", "aarch64-unknown-linux-gnu", "aarch64-pc-linux-gnu"])
+def test_vendors_do_not_matter(text: str) -> None:
+    machine = Machine.of(triple=text)
+    assert machine == baseline(ARM) == Machine("generic", "", ARM)
+    assert machine.architecture == "aarch64"
+    assert machine.target_machine().triple == ARM
+
+
+@other
+@pytest.mark.parametrize(
+    ("cpu", "features", "has", "lacks"),
+    [
+        (None, None, "neon fp-armv8", "dotprod i8mm avx2"),
+        ("cortex-a53", None, "neon crc", "dotprod i8mm"),
+        ("cortex-a53", "+dotprod", "neon crc dotprod", "i8mm"),
+        ("cortex-a76", None, "neon dotprod lse", "i8mm sve"),
+        ("cortex-a76", "-dotprod", "neon lse", "dotprod i8mm"),
+        ("neoverse-n1", None, "neon dotprod", "i8mm sve"),
+        ("neoverse-v1", None, "neon dotprod i8mm sve", "sse2"),
+    ],
+)
+def test_features_of_another_architecture(cpu: str | None, features: str | None, has: str, lacks: str) -> None:
+    machine = Machine.of(cpu, features, ARM)
+    on = enabled(machine)
+    assert on >= set(has.split())
+    assert not on & set(lacks.split())
+    assert set(beyond_baseline(machine)) == on - enabled(baseline(ARM))
+
+
+@other
+@pytest.mark.parametrize(
+    ("cpu", "features", "triple", "message"),
+    [
+        (None, None, "riscv64-linux-gnu", "triple: must be x86_64-unknown-linux-gnu or aarch64-unknown-linux-gnu, got"),
+        (None, None, "aarch64", r"triple: must be .*, got aarch64"),
+        (None, None, "", r"triple: must be .*, got"),
+        (None, None, "aarch64-linux-gna", r"triple: must be .*; did you mean aarch64-unknown-linux-gnu"),
+        ("native", None, ARM, f"cpu: must be a processor that LLVM knows of {ARM}, got native"),
+        ("cortex-a67", None, ARM, r"cpu: must be .*, got cortex-a67; did you mean cortex-a57"),
+        ("znver3", None, ARM, f"cpu: must be a processor that LLVM knows of {ARM}, got znver3"),
+        (None, "+dotprot", ARM, r"features: must be features that LLVM knows, got \+dotprot; did you mean \+dotprod"),
+        (None, "+avx2", ARM, r"features: must be features that LLVM knows, got \+avx2"),
+        ("cortex-a76", "-neon", ARM, r"features: must leave on what every .* of this architecture has \(generic\)"),
+    ],
+)
+def test_triples_and_their_names_that_are_refused(
+    cpu: str | None, features: str | None, triple: str, message: str
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        Machine.of(cpu, features, triple)
+
+
+def test_code_for_another_system_does_not_run_here() -> None:
+    module = parse_text(
+        make_context(),
+        "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n"
+        "%y = nn.relu %x : tensor<4xf32> -> tensor<4xf32>\nfunc.return %y : tensor<4xf32>\n}",
+        "test",
+    )
+    executable = qmlir.compile(module, triple=TRIPLE)
+    assert executable.object[:4] == b"\x7fELF"
+    assert executable.sizes.code > 0
+    assert f'target triple = "{TRIPLE}"' in executable.llvm_ir
+    assert "ret" in executable.assembly()
+    with pytest.raises(UnsupportedError, match=rf"code for .*: runs on {TRIPLE} only, got {host_triple()}"):
         executable(np.zeros(4, np.float32))

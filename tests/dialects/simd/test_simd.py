@@ -5,7 +5,7 @@ import pytest
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.simd import DotI16PairsOp, DotU8I8QuadsOp, MulShiftRoundOp, PermuteBytesOp
+from qmlir.dialects.simd import DotI8QuadsOp, DotI16PairsOp, DotU8I8QuadsOp, MulShiftRoundOp, PermuteBytesOp
 from qmlir.ir.context import make_context
 
 
@@ -22,6 +22,12 @@ from qmlir.ir.context import make_context
             "c2",
         ),
         ("simd.dot_u8_i8_quads %i4, %b8, %b8 : vector<4xi32>, vector<8xi8>", "quads"),
+        ("simd.dot_i8_quads %i22, %b16, %b16 : vector<2x2xi32>, vector<16xi8>", "c1"),
+        (
+            '"simd.dot_i8_quads"(%i4, %b16, %b8) : (vector<4xi32>, vector<16xi8>, vector<8xi8>) -> vector<4xi32>',
+            "c2",
+        ),
+        ("simd.dot_i8_quads %i4, %b8, %b8 : vector<4xi32>, vector<8xi8>", "quads"),
         ("simd.permute_bytes %s8, %s8 : vector<8xi16>", "i8"),
         ("simd.permute_bytes %b12, %b12 : vector<12xi8>", "bytes"),
         ("simd.mul_shift_round %s4, %s4, %s4 : vector<4xi16>", "c1"),
@@ -57,6 +63,13 @@ def test_quads_are_unsigned_by_signed_and_wrap() -> None:
     acc = np.array([0, -(2**31)], np.int32)
     total = 255 * -128 + 127 - 2
     assert DotU8I8QuadsOp.evaluate(acc, a, b).tolist() == [total, 2**31 + total]
+
+
+def test_signed_quads_wrap() -> None:
+    a, b = np.array([-128, 1, 0, 2] * 2, np.int8), np.array([-128, 127, 5, -1] * 2, np.int8)
+    acc = np.array([0, 2**31 - 1], np.int32)
+    total = 128 * 128 + 127 - 2
+    assert DotI8QuadsOp.evaluate(acc, a, b).tolist() == [total, -(2**31) + total - 1]
 
 
 def test_bytes_stay_in_their_group() -> None:

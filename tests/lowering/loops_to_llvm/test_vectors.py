@@ -9,7 +9,14 @@ from kernels import empty, lowered, run_kernel, vectorwise, with_main
 
 from qmlir.backends.cpu.emit import emit_llvm_ir
 from qmlir.backends.cpu.machine import Machine, compile_assembly, host_features
-from qmlir.dialects.simd import DotI16PairsOp, DotU8I8QuadsOp, MulAddShiftRoundOp, MulShiftRoundOp, PermuteBytesOp
+from qmlir.dialects.simd import (
+    DotI8QuadsOp,
+    DotI16PairsOp,
+    DotU8I8QuadsOp,
+    MulAddShiftRoundOp,
+    MulShiftRoundOp,
+    PermuteBytesOp,
+)
 
 Array = npt.NDArray[Any]
 
@@ -235,6 +242,18 @@ def test_dot_of_quads(lanes: int, native: bool, fit: bool) -> None:
         b[:4] = 127, 127, -128, -128
     (y,) = run_kernel(kernel, acc, a, b, out=[acc], features=host_features() if native else "")
     assert (y == DotU8I8QuadsOp.evaluate(acc, a, b)).all()
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 4, 16])
+@pytest.mark.parametrize("native", [False, True])
+def test_dot_of_signed_quads(lanes: int, native: bool) -> None:
+    operation = f"%r = simd.dot_i8_quads %0, %1, %2 : vector<{lanes}xi32>, vector<{4 * lanes}xi8>"
+    kernel = vectorwise(operation, [("i32", lanes), ("i8", 4 * lanes), ("i8", 4 * lanes)], ("i32", lanes))
+    acc = RNG.integers(-(2**31), 2**31, lanes).astype(np.int32)
+    a, b = RNG.integers(-128, 128, (2, 4 * lanes)).astype(np.int8)
+    a[:4] = b[:4] = -128
+    (y,) = run_kernel(kernel, acc, a, b, out=[acc], features=host_features() if native else "")
+    assert (y == DotI8QuadsOp.evaluate(acc, a, b)).all()
 
 
 @pytest.mark.parametrize("lanes", [8, 16, 32, 48])
