@@ -156,6 +156,10 @@ class Code:
         """x[16·(i div 16) + places[i]]: vectors of i8."""
         return self.emit(simd.PermuteBytesOp, [x.ssa, places.ssa], x.type)
 
+    def lookup_bytes(self, table: Value, places: Value) -> Value:
+        """table[places[i]], where the places, vectors of i8, count as unsigned; the table has 256 entries of i8."""
+        return self.emit(simd.LookupBytesOp, [table.ssa, places.ssa], places.type)
+
     def multiply_shift_round(self, a: Value, multiplier: Value, shift: Value) -> Value:
         """(a·multiplier + 2^(30−shift)) >> (31−shift) on vectors of i32, for results that fit i32."""
         return self.emit(simd.MulShiftRoundOp, [a.ssa, multiplier.ssa, shift.ssa], a.type)

@@ -31,6 +31,11 @@ def sums_byte_pairs(features: frozenset[str]) -> bool:
     return "avx2" in features
 
 
+def looks_up_bytes(features: frozenset[str]) -> bool:
+    """Whether the processor looks a vector of bytes up in a table faster than one byte after another."""
+    return not features.isdisjoint(("ssse3", "neon"))
+
+
 def accumulators(features: frozenset[str]) -> int:
     """Registers of 256 bits that sums may take: all but those of a step's weights, data and products.
 

@@ -90,6 +90,15 @@ func.func @permute_c1(%x: vector<24xi8>) {
 
 // -----
 
+// C1: places in a table are 16, 32, … at a time
+func.func @lookup_c1(%table: vector<256xi8>, %x: vector<8xi8>) {
+  // expected-error@+1 {{places must be a 1-D vector with 16k lanes, got vector<8xi8>}}
+  %0 = simd.lookup_bytes %table, %x : vector<8xi8>
+  func.return
+}
+
+// -----
+
 // C1: the accumulator is a 1-D vector
 func.func @signed_quads_c1(%acc: vector<2x4xi32>, %a: vector<32xi8>) {
   // expected-error@+1 {{acc must be a 1-D vector, got vector<2x4xi32>}}

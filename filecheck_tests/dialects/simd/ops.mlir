@@ -16,6 +16,11 @@ func.func @bytes(%acc: vector<8xi32>, %x: vector<32xi8>, %places: vector<32xi8>,
   func.return %3 : vector<8xi32>
 }
 
+func.func @table(%table: vector<256xi8>, %places: vector<32xi8>) -> vector<32xi8> {
+  %0 = simd.lookup_bytes %table, %places : vector<32xi8>
+  func.return %0 : vector<32xi8>
+}
+
 // CHECK: %0 = simd.dot_i16_pairs %acc, %a, %b : vector<8xi32>, vector<16xi16>
 // CHECK-NEXT: %1 = simd.mul_shift_round %0, %q, %s : vector<8xi32>
 // CHECK-NEXT: %2 = simd.mul_add_shift_round %0, %q, %1, %s, %s : vector<8xi32>
@@ -24,3 +29,5 @@ func.func @bytes(%acc: vector<8xi32>, %x: vector<32xi8>, %places: vector<32xi8>,
 // CHECK-NEXT: %1 = simd.dot_u8_i8_quads %acc, %0, %w : vector<8xi32>, vector<32xi8>
 // CHECK-NEXT: %2 = simd.dot_u8_i8_quads %1, %0, %w pairs_fit : vector<8xi32>, vector<32xi8>
 // CHECK-NEXT: %3 = simd.dot_i8_quads %2, %x, %w : vector<8xi32>, vector<32xi8>
+
+// CHECK: %0 = simd.lookup_bytes %table, %places : vector<32xi8>

@@ -2,6 +2,7 @@
 // RUN: qmlir-opt --loops-to-llvm="features=+avx2,+sse2" %s | filecheck --check-prefix=AVX2 %s
 // RUN: qmlir-opt --loops-to-llvm="features=+avx512bw,+avx2,+sse2" %s | filecheck --check-prefix=AVX512 %s
 // RUN: qmlir-opt --loops-to-llvm="features=+avx512vnni,+avx512bw,+avx2,+sse2" %s | filecheck --check-prefix=VNNI %s
+// RUN: qmlir-opt --loops-to-llvm="features=+avx512vbmi,+avx512bw,+avx2,+sse2" %s | filecheck --check-prefix=VBMI %s
 
 func.func private @dot(%acc: vector<16xi32>, %a: vector<32xi16>, %b: vector<32xi16>) -> vector<16xi32> {
   %0 = simd.dot_i16_pairs %acc, %a, %b : vector<16xi32>, vector<32xi16>
@@ -90,3 +91,18 @@ func.func private @permute(%x: vector<32xi8>, %places: vector<32xi8>) -> vector<
 // CHECK-COUNT-32: llvm.insertelement
 // AVX2-LABEL: @permute
 // AVX2: llvm.call_intrinsic "llvm.x86.avx2.pshuf.b"
+
+func.func private @lookup(%table: vector<256xi8>, %places: vector<64xi8>) -> vector<64xi8> {
+  %0 = simd.lookup_bytes %table, %places : vector<64xi8>
+  func.return %0 : vector<64xi8>
+}
+
+// CHECK-LABEL: @lookup
+// CHECK-COUNT-64: llvm.insertelement
+// AVX2-LABEL: @lookup
+// AVX2: llvm.call_intrinsic "llvm.x86.avx2.pshuf.b"
+// AVX2: llvm.call_intrinsic "llvm.ssub.sat.v32i8"
+// VBMI-LABEL: @lookup
+// VBMI-COUNT-2: "llvm.x86.avx512.vpermi2var.qi.512"
+// VBMI: llvm.icmp "slt"
+// VBMI-NEXT: llvm.select

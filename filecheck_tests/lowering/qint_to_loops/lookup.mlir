@@ -1,4 +1,5 @@
 // RUN: qmlir-opt --qint-to-loops --elide-weights --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --qint-to-loops="features=+avx2,+ssse3" --elide-weights --split-input-file %s | filecheck %s --check-prefix=SSSE3
 
 // CHECK-LABEL: func.func @main
 func.func @main(%x: tensor<4x5xi8>) -> tensor<4x5xi8> {
@@ -13,6 +14,13 @@ func.func @main(%x: tensor<4x5xi8>) -> tensor<4x5xi8> {
 // CHECK: arith.extsi %[[X]] : i8 to i64
 // CHECK: arith.index_cast %{{.*}} : i64 to index
 // CHECK: memref.load %p1
+
+// A vector at once, of the bytes' unsigned values; what is left over one by one.
+// SSSE3: func.func private @qint_lookup_0
+// SSSE3: arith.xori %{{.*}} : vector<16xi8>
+// SSSE3: %[[TABLE:.*]] = vector.load %p1
+// SSSE3: simd.lookup_bytes %[[TABLE]], %{{.*}} : vector<16xi8>
+// SSSE3: memref.load %p1
 
 // -----
 

@@ -60,7 +60,7 @@ class Elementwise(Kernel):
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         operands, tables, y = buffers[: len(self.present)], buffers[len(self.present) : -1], buffers[-1]
         *outer, length = self.shape
-        readers = [reader(table) for table in tables]
+        readers = [Entries(table) for table in tables]
 
         def run(rows: list[Value], first: Value | int, last: Value | int) -> None:
             def element(i: Value, lanes: int | None) -> None:
@@ -82,9 +82,18 @@ class Elementwise(Kernel):
             run(rows, 0, length)
 
 
-def reader(table: Buffer) -> Callable[..., Value]:
-    """A function from the integer indices of an entry of a table to the entry."""
-    return lambda *place: table.load(*(index.to(INDEX) for index in place))
+@dataclass(frozen=True)
+class Entries:
+    """A table as a formula gets it: a function from the integer indices of an entry to the entry."""
+
+    table: Buffer
+
+    def __call__(self, *place: Value) -> Value:
+        return self.table.load(*(index.to(INDEX) for index in place))
+
+    def of_bytes(self, places: Value) -> Value:
+        """The entries of a table of 256 bytes at a vector of unsigned bytes."""
+        return places.code.lookup_bytes(self.table.load(0, lanes=256), places)
 
 
 def lower_elementwise(

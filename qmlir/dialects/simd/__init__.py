@@ -207,6 +207,43 @@ class PermuteBytesOp(IRDLOperation):
 
 
 @irdl_op_definition
+class LookupBytesOp(IRDLOperation):
+    """Looks bytes up in a table of 256: result[i] = table[places[i]], where places are unsigned.
+
+        %r = simd.lookup_bytes %table, %places : vector<32xi8>
+
+    (C1) places and result are one type, a 1-D vector of i8 with a multiple of 16 lanes.
+    (C2) the table is a vector<256xi8>
+
+    On x86 the operation is two vpermi2b with AVX-512 VBMI, else 16 pshufb or vpshufb.
+    """
+
+    name = "simd.lookup_bytes"
+
+    BYTES: ClassVar = VarConstraint("BYTES", VectorType.constr(i8))
+
+    table = operand_def(VectorType(i8, [256]))  # C2
+    places = operand_def(BYTES)  # C1
+    result = result_def(BYTES)
+
+    traits = traits_def(Pure())
+    assembly_format = "$table `,` $places attr-dict `:` type($places)"
+
+    def __init__(self, table: SSAValue, places: SSAValue):
+        super().__init__(operands=[table, places], result_types=[places.type])
+
+    def verify_(self) -> None:
+        lanes = _lanes(self.places.type)
+        if lanes is None or lanes % 16:  # C1
+            raise VerifyException(f"places must be a 1-D vector with 16k lanes, got {self.places.type}")
+
+    @staticmethod
+    def evaluate(table: Array, places: Array) -> Array:
+        """Computes the result: table int8 [256], places int8 [n] that count as uint8 → int8 [n]."""
+        return table[places.view(np.uint8)]
+
+
+@irdl_op_definition
 class MulShiftRoundOp(IRDLOperation):
     """Requantizes each lane by the contract `single`: (a·multiplier + 2^(30−shift)) >> (31−shift) mod 2^32.
 
@@ -306,5 +343,14 @@ def _require_even(type: Attribute) -> None:
 
 
 SIMD = Dialect(
-    "simd", [DotI16PairsOp, DotU8I8QuadsOp, DotI8QuadsOp, PermuteBytesOp, MulShiftRoundOp, MulAddShiftRoundOp]
+    "simd",
+    [
+        DotI16PairsOp,
+        DotU8I8QuadsOp,
+        DotI8QuadsOp,
+        PermuteBytesOp,
+        LookupBytesOp,
+        MulShiftRoundOp,
+        MulAddShiftRoundOp,
+    ],
 )

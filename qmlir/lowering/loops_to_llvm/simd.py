@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import VectorType, i8, i16, i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import simd
-from qmlir.ir.upstream.llvm import AddOp, ExtractElementOp, MulOp, ShlOp, SubOp
+from qmlir.ir.upstream.llvm import AddOp, ExtractElementOp, MulOp, SelectOp, ShlOp, SubOp
 from qmlir.lowering.loops_to_llvm.lowering import WRAP, FunctionLowering, Rule
 from qmlir.lowering.loops_to_llvm.vector import lanes_of
 
@@ -268,6 +268,95 @@ def _portable_permutation(f: FunctionLowering, x: SSAValue, places: SSAValue) ->
 
 
 # ---------------------------------------------------------------------------------------------------------------
+# Tables of 256 bytes. A register holds 16, 64 or 128 entries, and an instruction takes entries of it by the low bits of
+# the places; the results for other places are nothing, or are chosen between.
+
+
+def _lookup_bytes(f: FunctionLowering, op: simd.LookupBytesOp) -> None:
+    table, places = f.values(op.operands)
+    lanes = lanes_of(places)
+    if "neon" in f.features:
+        result = _by_register(f, 16, (places,), lambda registers: _neon_lookup(f, table, registers[0]))
+    elif "avx512vbmi" in f.features and lanes % 64 == 0:
+        result = _by_register(f, 64, (places,), lambda registers: _lookup_in_halves(f, table, registers[0]))
+    elif form := _form(f, BYTE_PERMUTATIONS, lanes):
+        result = _by_register(f, form[1], (places,), lambda registers: _lookup_in_rows(f, form, table, registers[0]))
+    else:
+        result = _lookup_one_by_one(f, table, places)
+    f.define(op.result, result)
+
+
+def _lookup_in_halves(f: FunctionLowering, table: SSAValue, places: SSAValue) -> SSAValue:
+    """By two vpermi2b, which take 7 bits of a place; the eighth, a byte's sign, chooses the half of the table."""
+    type = places.type
+    quarters = [
+        f.derived(f"quarter{i}", table, lambda i=i: f.shuffle(table, table, range(64 * i, 64 * i + 64)))
+        for i in range(4)
+    ]
+    low, high = (
+        f.intrinsic("llvm.x86.avx512.vpermi2var.qi.512", (quarters[i], places, quarters[i + 1]), type) for i in (0, 2)
+    )
+    return f.emit(SelectOp(f.compare("slt", places, f.splat(0, type)), high, low))
+
+
+def _lookup_in_rows(f: FunctionLowering, form: Form, table: SSAValue, places: SSAValue) -> SSAValue:
+    """By 16 pshufb, of which each takes the low 4 bits of a place and yields 0 for a negative byte.
+
+    The table is 16 rows of 16 entries, T[0] to T[15]. Let a place below 128 be 16·h + l. From step to step 16 is
+    subtracted, in numbers that stay at −128, so in step k the place is negative, for good, if k > h, and else its low
+    bits are l. With D[0] = T[0] and D[k] = T[k] xor T[k−1] the steps yield D[0][l], …, D[h][l], 0, …, whose xor is
+    T[h][l]. Places from 128 on are negative as bytes, and yield 0; for them the same is done with rows 8 to 15, and
+    with places xor 128, where the others yield 0.
+    """
+    _, width, name = form
+    type = places.type
+
+    def row(k: int) -> SSAValue:
+        return f.shuffle(table, table, [16 * k + i % 16 for i in range(width)])
+
+    def difference(k: int) -> SSAValue:
+        return f.binary(llvm.XOrOp, row(k), row(k - 1)) if k % 8 else row(k)
+
+    differences = [f.derived(f"difference{k} of {width}", table, lambda k=k: difference(k)) for k in range(16)]
+    result: SSAValue | None = None
+    sixteen = f.splat(16, type)
+    for half in (0, 8):
+        place = places if half == 0 else f.binary(llvm.XOrOp, places, f.splat(-128, type))
+        for k in range(half, half + 8):
+            if k > half:
+                place = f.intrinsic(f"llvm.ssub.sat.v{width}i8", (place, sixteen), type)
+            found = f.intrinsic(name, (differences[k], place), type)
+            result = found if result is None else f.binary(llvm.XOrOp, result, found)
+    assert result is not None
+    return result
+
+
+def _neon_lookup(f: FunctionLowering, table: SSAValue, places: SSAValue) -> SSAValue:
+    """By four tbl of 64 entries each, which yield 0 for places from 64 on; places below 0 wrap, to at least 64."""
+    type = places.type
+    parts: list[SSAValue] = []
+    for first in range(0, 256, 64):
+        entries = [
+            f.derived(f"row{k}", table, lambda k=k: f.shuffle(table, table, range(k, k + 16)))
+            for k in range(first, first + 64, 16)
+        ]
+        place = f.binary(SubOp, places, f.splat(first - 256 if first > 127 else first, type), WRAP)
+        parts.append(f.intrinsic("llvm.aarch64.neon.tbl4.v16i8", (*entries, place), type))
+    low, high = f.binary(llvm.OrOp, parts[0], parts[1]), f.binary(llvm.OrOp, parts[2], parts[3])
+    return f.binary(llvm.OrOp, low, high)
+
+
+def _lookup_one_by_one(f: FunctionLowering, table: SSAValue, places: SSAValue) -> SSAValue:
+    result = places
+    for lane in range(lanes_of(places)):
+        place = f.emit(ExtractElementOp.create(operands=[places, f.integer(lane, i32)], result_types=[i8]))
+        byte = f.emit(ExtractElementOp.create(operands=[table, f.cast(llvm.ZExtOp, place, i32)], result_types=[i8]))
+        operands = [result, byte, f.integer(lane, i32)]
+        result = f.emit(llvm.InsertElementOp.create(operands=operands, result_types=[places.type]))
+    return result
+
+
+# ---------------------------------------------------------------------------------------------------------------
 # Products of 32 by 32 bits, summed, rounded half up and shifted right by at least 32 bits. Processors multiply the low
 # halves of 64-bit lanes (vpmuldq), so even lanes are multiplied in place, and odd lanes behind a shift. The low halves
 # of the sums only carry: the high halves are the lanes of the result, and what is left is a shift of 32-bit lanes.
@@ -358,6 +447,7 @@ RULES: Mapping[type[Operation], Rule] = {
     simd.DotU8I8QuadsOp: _dot_u8_i8_quads,
     simd.DotI8QuadsOp: _dot_i8_quads,
     simd.PermuteBytesOp: _permute_bytes,
+    simd.LookupBytesOp: _lookup_bytes,
     simd.MulShiftRoundOp: _mul_shift_round,
     simd.MulAddShiftRoundOp: _mul_add_shift_round,
 }

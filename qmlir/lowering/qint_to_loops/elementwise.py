@@ -2,19 +2,21 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import i8, i16, i32
 
 from qmlir.codegen.code import WIDTHS
+from qmlir.codegen.features import looks_up_bytes
 from qmlir.codegen.kernel import Array, MainLowering, Rules
-from qmlir.codegen.kernels.elementwise import Formula, lower_elementwise
+from qmlir.codegen.kernels.elementwise import Entries, Formula, lower_elementwise
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint import QINT
-from qmlir.dialects.qint.elementwise import Add, AddOp, DivOp
+from qmlir.dialects.qint.elementwise import Add, AddOp, DivOp, Lookup, LookupOp
 from qmlir.dialects.qint.requantize import AccumulatingOp, ElementwiseOp, Narrow, RequantizeOp, centred
-from qmlir.ir.interfaces import element_of
+from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.lowering.qint_to_loops.requantize import Requantize, fused_requantize, packed, requantization
 from qmlir.numerics.elementary.lanes import I32
 
@@ -117,6 +119,20 @@ def faster_add(op: AddOp) -> tuple[NarrowAdd | BytesAdd, Sequence[Array]] | None
     return (NarrowAdd(formula, left), (m_lhs, m_rhs, shift + left)) if fits and formula.wide == I32 else None
 
 
+@dataclass(frozen=True)
+class ByteLookup:
+    """The formula of `qint.lookup` for bytes: an entry at a time, or those of a vector at once."""
+
+    formula: Lookup
+
+    def __call__(self, x: Value, entries: Entries) -> Value:
+        return self.formula(x, entries) if x.lanes is None else entries.of_bytes(x ^ -128)
+
+
+LOOKUP_WIDTHS = (64, 32, 16)
+"""Lanes of the vectors that are looked up in tables of bytes: the registers of processors."""
+
+
 def _elementwise(state: MainLowering, op: ElementwiseOp) -> None:
     (result,) = op.results
     if not result.uses:
@@ -133,6 +149,8 @@ def _elementwise(state: MainLowering, op: ElementwiseOp) -> None:
     tables = [state.constant(table) for table in op.tables()]
     # xDSL compares scalars only, and vectors of indices have no loads.
     widths = () if tables or isinstance(op, DivOp) else WIDTHS
+    if isinstance(op, LookupOp) and op.table.array.nbytes == 256 and looks_up_bytes(state.features):
+        formula, widths = ByteLookup(op.formula()), tuple(n for n in LOOKUP_WIDTHS if n <= prod(shape_of(result)))
     operands = [*map(state.buffer, op.operands), *map(state.constant, parameters)]
     lower_elementwise(state, op.name.replace(".", "_"), formula, operands, result, widths, tables)
 

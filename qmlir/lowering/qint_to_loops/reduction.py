@@ -10,7 +10,7 @@ from xdsl.ir import Attribute
 
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.kernel import Epilogue, Kernel, MainLowering, Rules
-from qmlir.codegen.kernels.elementwise import lower_resize, merged_around, reader
+from qmlir.codegen.kernels.elementwise import Entries, lower_resize, merged_around
 from qmlir.codegen.kernels.packing import Window, window_of
 from qmlir.codegen.kernels.windows import Reduction, lower_global_pool, lower_pool
 from qmlir.codegen.value import INDEX, Value
@@ -160,7 +160,7 @@ class AlongAxis(Kernel):
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, *tables, y = buffers
-        length, formula, readers = self.shape[1], self.formula, [reader(table) for table in tables]
+        length, formula, readers = self.shape[1], self.formula, [Entries(table) for table in tables]
         with code.loop(begin, end, name="row") as o, code.loop(0, self.shape[2], name="column") as i:
             most = code.constant(-(1 << 15), i64)
             if formula.zero_point is None:

@@ -21,7 +21,7 @@ from xdsl.passes import ModulePass
 
 from qmlir.codegen.kernel import PARALLEL
 from qmlir.dialects.loops import INPUTS, MOST_THREADS, THREADS
-from qmlir.dialects.simd import DotI16PairsOp, MulAddShiftRoundOp, MulShiftRoundOp
+from qmlir.dialects.simd import DotI16PairsOp, LookupBytesOp, MulAddShiftRoundOp, MulShiftRoundOp
 from qmlir.errors import OptionError, PipelineError
 from qmlir.ir.passes import option
 from qmlir.ir.types import is_vector
@@ -97,6 +97,7 @@ REGISTER = 32
 COSTS: Mapping[type[Operation], int] = {
     **dict.fromkeys((arith.ConstantOp, scf.YieldOp, vector.BitcastOp, vector.BroadcastOp, vector.ExtractOp), 0),
     DotI16PairsOp: 2,
+    LookupBytesOp: 48,
     MulShiftRoundOp: 8,
     MulAddShiftRoundOp: 13,
     **dict.fromkeys((arith.DivfOp, arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, math.SqrtOp), 8),

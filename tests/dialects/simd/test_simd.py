@@ -5,7 +5,14 @@ import pytest
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.simd import DotI8QuadsOp, DotI16PairsOp, DotU8I8QuadsOp, MulShiftRoundOp, PermuteBytesOp
+from qmlir.dialects.simd import (
+    DotI8QuadsOp,
+    DotI16PairsOp,
+    DotU8I8QuadsOp,
+    LookupBytesOp,
+    MulShiftRoundOp,
+    PermuteBytesOp,
+)
 from qmlir.ir.context import make_context
 
 
@@ -30,6 +37,8 @@ from qmlir.ir.context import make_context
         ("simd.dot_i8_quads %i4, %b8, %b8 : vector<4xi32>, vector<8xi8>", "quads"),
         ("simd.permute_bytes %s8, %s8 : vector<8xi16>", "i8"),
         ("simd.permute_bytes %b12, %b12 : vector<12xi8>", "bytes"),
+        ("simd.lookup_bytes %t, %b8 : vector<8xi8>", "places"),
+        ('"simd.lookup_bytes"(%b16, %b16) : (vector<16xi8>, vector<16xi8>) -> vector<16xi8>', "table"),
         ("simd.mul_shift_round %s4, %s4, %s4 : vector<4xi16>", "c1"),
         ("simd.mul_shift_round %i22, %i22, %i22 : vector<2x2xi32>", "c1"),
     ],
@@ -37,7 +46,7 @@ from qmlir.ir.context import make_context
 def test_constraints(operation: str, constraint: str) -> None:
     source = f"""
 func.func @f(%i4: vector<4xi32>, %i22: vector<2x2xi32>, %s4: vector<4xi16>, %s8: vector<8xi16>,
-             %b8: vector<8xi8>, %b12: vector<12xi8>, %b16: vector<16xi8>) {{
+             %b8: vector<8xi8>, %b12: vector<12xi8>, %b16: vector<16xi8>, %t: vector<256xi8>) {{
   %r = {operation}
   func.return
 }}"""
@@ -45,6 +54,8 @@ func.func @f(%i4: vector<4xi32>, %i22: vector<2x2xi32>, %s4: vector<4xi16>, %s8:
     messages |= {
         "quads": "four times the 4 lanes of acc, got 8",
         "bytes": "with 8 or 16k lanes",
+        "places": "with 16k lanes, got vector<8xi8>",
+        "table": "Expected attribute vector<256xi8> but got vector<16xi8>",
         "i8": "attribute i8 but got i16",
     }
     with pytest.raises(VerifyException, match=messages[constraint]):
@@ -75,6 +86,12 @@ def test_signed_quads_wrap() -> None:
 def test_bytes_stay_in_their_group() -> None:
     places = np.array([15, 0] * 16, np.int8)
     assert PermuteBytesOp.evaluate(np.arange(32, dtype=np.int8), places).tolist() == [15, 0] * 8 + [31, 16] * 8
+
+
+def test_places_in_a_table_are_unsigned() -> None:
+    table = np.arange(256).astype(np.uint8).view(np.int8)
+    places = np.array([0, 127, -128, -1] * 4, np.int8)
+    assert LookupBytesOp.evaluate(table, places).tolist() == places.tolist()
 
 
 def test_requantization_rounds_half_up() -> None:

@@ -13,6 +13,7 @@ from qmlir.dialects.simd import (
     DotI8QuadsOp,
     DotI16PairsOp,
     DotU8I8QuadsOp,
+    LookupBytesOp,
     MulAddShiftRoundOp,
     MulShiftRoundOp,
     PermuteBytesOp,
@@ -254,6 +255,21 @@ def test_dot_of_signed_quads(lanes: int, native: bool) -> None:
     a[:4] = b[:4] = -128
     (y,) = run_kernel(kernel, acc, a, b, out=[acc], features=host_features() if native else "")
     assert (y == DotI8QuadsOp.evaluate(acc, a, b)).all()
+
+
+@pytest.mark.parametrize("lanes", [16, 32, 48, 64])
+@pytest.mark.parametrize("features", ["", "+ssse3,+sse2", "host"])
+def test_bytes_of_a_table(lanes: int, features: str) -> None:
+    """Every place, in each lane of a register: 256 places a register, one lane further each time."""
+    given = host_features() if features == "host" else features
+    operation = f"%r = simd.lookup_bytes %0, %1 : vector<{lanes}xi8>"
+    kernel = vectorwise(operation, [("i8", 256), ("i8", lanes)], ("i8", lanes))
+    table = RNG.integers(-128, 128, 256).astype(np.int8)
+    for first in range(0, 256, lanes):
+        places = np.arange(first, first + lanes).astype(np.uint8).view(np.int8)
+        for x in (places, places[::-1].copy(), RNG.permutation(places)):
+            (y,) = run_kernel(kernel, table, x, out=[x], features=given)
+            assert (y == LookupBytesOp.evaluate(table, x)).all()
 
 
 @pytest.mark.parametrize("lanes", [8, 16, 32, 48])
