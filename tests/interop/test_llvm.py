@@ -24,9 +24,9 @@ from tests.ops.test_lowerings import NOT_RUN
 
 def llvm_level(module: ModuleOp, features: str = "", threads: int = 1) -> ModuleOp:
     """A network in the llvm dialect; for several threads, they share every loop."""
-    plan, share, to_llvm = TO_LLVM
-    options = (share, {"threads": threads, "least_work": 1}), (to_llvm, {"features": features})
-    return Pipeline(*TO_INTEGERS, *TO_LOOPS, plan, *options)(module)
+    share, *plan, to_llvm = TO_LLVM
+    shared, machine = (share, {"threads": threads, "least_work": 1}), (to_llvm, {"features": features})
+    return Pipeline(*TO_INTEGERS, *TO_LOOPS, shared, *plan, machine)(module)
 
 
 def translated(module: ModuleOp) -> str:
@@ -96,13 +96,15 @@ def test_example() -> None:
 
 
 def test_loops_that_threads_share() -> None:
-    """The pool is an external function; here it is one that has a single share."""
+    """The pool is an external function; here it is one that computes two shares in turn."""
     declaration = f"declare void @{RUN_SHARES}(ptr, ptr, i64, i64)"
     text = translated(llvm_level(example(), threads=2))
     assert text.count(declaration) == 1
     pool = f"""
 define void @{RUN_SHARES}(ptr %body, ptr %args, i64 %items, i64 %threads) {{
-  call void %body(ptr %args, i64 0, i64 %items)
+  %half = sdiv i64 %items, 2
+  call void %body(ptr %args, i64 1, i64 %half, i64 %items)
+  call void %body(ptr %args, i64 0, i64 0, i64 %half)
   ret void
 }}"""
     reference = qmlir.reference(example())
