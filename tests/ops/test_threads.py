@@ -14,6 +14,7 @@ from qmlir.ir.context import make_context
 from qmlir.ir.signature import main_function, signature_of
 from qmlir.ir.types import element_type_of
 from qmlir.lowering.loops_to_llvm.convert import LoopsToLLVMPass
+from qmlir.transforms.loops.hoist_scratch import HoistScratchPass
 from qmlir.transforms.loops.plan_memory import PlanMemoryPass
 from qmlir.transforms.loops.share_items import ShareItemsPass
 from tests.lowering.both import Array, network, to_loops
@@ -22,7 +23,7 @@ from tests.ops.test_lowerings import NOT_RUN
 
 RUN = [sample for sample in SAMPLES if str(sample) not in NOT_RUN]
 
-Body = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+Body = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
 ORDERS = ("whole", "backwards")
@@ -30,13 +31,13 @@ _order = ""
 
 
 @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
-def _in_order(body: int, args: int, items: int, _threads: int) -> None:
+def _in_order(body: int, args: int, items: int, threads: int) -> None:
     """In place of the pool: all items at once; or each by itself, the last one first, as far from that as can be."""
     if _order == "whole":
-        Body(body)(args, 0, items)
+        Body(body)(args, 0, 0, items)
         return
     for item in reversed(range(items)):
-        Body(body)(args, item, item + 1)
+        Body(body)(args, item % threads, item, item + 1)
 
 
 def compiled(sample: Sample, threads: int) -> tuple[Executable, list[Array]]:
@@ -50,7 +51,8 @@ def compiled(sample: Sample, threads: int) -> tuple[Executable, list[Array]]:
     module = network(graph, *(TensorType(element_type_of(x.dtype), x.shape) for x in inputs))
     signature = signature_of(main_function(module))
     lowered = to_loops(module)
-    for step in (PlanMemoryPass(), ShareItemsPass(threads=threads, least_work=1), LoopsToLLVMPass()):
+    share = ShareItemsPass(threads=threads, least_work=1)
+    for step in (share, HoistScratchPass(), PlanMemoryPass(), LoopsToLLVMPass()):
         step.apply(make_context(), lowered)
         lowered.verify()
     return build(lowered, signature), list(inputs)
