@@ -2,8 +2,9 @@
 
     outputs = run(executable, inputs, "icelake-server")
 
-The object is linked with a C function into a flat image, which Bochs lays into memory beside the weights and inputs. A
-boot sector switches to 64 bits with the registers of AVX-512 on and calls it; outputs come back by the printer's port.
+The object is linked with a C function into a flat image, which a disk holds before the weights and inputs. A boot sector
+switches to 64 bits with the registers of AVX-512 on, reads the disk and calls the function; outputs come back by the
+printer's port.
 Debian has what this takes as bochs, bochs-term, gcc and binutils. Tests are skipped where one of them is missing.
 """
 
@@ -32,8 +33,18 @@ SECONDS = 300
 """The longest that an image may run."""
 
 MEGABYTES = 512
-IMAGE, JOB = 16 << 20, 32 << 20
-"""The memory of the machine, and where the code and the job lie in it."""
+
+IMAGE = 16 << 20
+"""Where the code lies in memory, and behind it the job."""
+
+AT_ONCE = 256 * 512
+"""Bytes of the disk that one command reads."""
+
+CYLINDER = 16 * 63 * 512
+"""The size of a disk is a multiple of it."""
+
+NUMBERS = 500
+"""Where the boot sector has the count of commands that read the disk, and the address of the job."""
 
 MAGIC = b"outputs:"
 """What precedes the outputs; an image that stops early does not write it."""
@@ -86,8 +97,47 @@ long:
   xorl %edx, %edx
   movl $0xe7, %eax
   xsetbv
+  movl commands(%rip), %ebx
+  movl ${IMAGE}, %edi
+  movl $1, %ebp                # the next sector
+command:
+  movw $0x1f2, %dx
+  xorl %eax, %eax              # 256 sectors
+  outb %al, %dx
+  movl %ebp, %eax
+  incl %edx
+  outb %al, %dx
+  shrl $8, %eax
+  incl %edx
+  outb %al, %dx
+  shrl $8, %eax
+  incl %edx
+  outb %al, %dx
+  movb $0xe0, %al              # the first disk, sectors by number
+  incl %edx
+  outb %al, %dx
+  movb $0x20, %al              # read
+  incl %edx
+  outb %al, %dx
+  movl $256, %esi
+sector:
+  movw $0x1f7, %dx
+wait:
+  inb %dx, %al
+  andb $0x88, %al              # busy; data are there
+  cmpb $8, %al
+  jne wait
+  movw $0x1f0, %dx
+  movl $256, %ecx
+  rep insw
+  decl %esi
+  jnz sector
+  addl $256, %ebp
+  decl %ebx
+  jnz command
   movl ${IMAGE}, %esp
   movl ${IMAGE}, %eax
+  movl job(%rip), %edi
   call *%rax
   movw $0x8900, %dx            # Bochs ends at this word at this port
   leaq word(%rip), %rsi
@@ -101,6 +151,9 @@ word: .ascii "Shutdown"
 descriptors: .quad 0, 0x00af9a000000ffff, 0x00cf92000000ffff
 table: .word 23
   .long descriptors
+.org {NUMBERS}
+commands: .long 0
+job: .long 0
 .org 510
   .word 0xaa55
 """
@@ -148,8 +201,8 @@ static uint8_t *memory(int64_t size, int fill) {
 }
 
 /* The job: bytes of weights and of the arena, numbers of inputs and outputs, bytes of each; weights; inputs. */
-__attribute__((section(".text.first"))) void start(void) {
-  const int64_t *head = (const int64_t *)JOB, *sizes = head + 4;
+__attribute__((section(".text.first"))) void start(const int64_t *head) {
+  const int64_t *sizes = head + 4;
   int64_t tensors = head[2] + head[3], size = 0;
   const uint8_t *data = (const uint8_t *)(sizes + tensors);
   for (int64_t i = 0; i < head[2]; i++) size += sizes[i];
@@ -171,17 +224,25 @@ __attribute__((section(".text.first"))) void start(void) {
 }
 """
 
+LAYOUT = f"""
+SECTIONS {{
+  . = {IMAGE};
+  .text : {{ *(.text.first) *(.text .text.*) }}
+  .rodata : {{ *(.rodata .rodata.* .lrodata .lrodata.*) }}
+  .data : {{ *(.data .data.* .got .got.* .bss .bss.* COMMON) QUAD(0) }}
+  /DISCARD/ : {{ *(.comment .note* .eh_frame*) }}
+}}
+"""
+
 BIOS = Path("/usr/share/bochs")
 
 SETTINGS = f"""
 display_library: term
-cpu: model={{model}}, ips=500000000, reset_on_triple_fault=0
+cpu: model={{model}}, ips=20000000, reset_on_triple_fault=0
 memory: guest={MEGABYTES}, host={MEGABYTES}
 romimage: file={BIOS}/BIOS-bochs-latest
 vgaromimage: file={BIOS}/VGABIOS-lgpl-latest
-optramimage1: file=image, address={IMAGE:#x}
-optramimage2: file=job, address={JOB:#x}
-ata0-master: type=disk, path=disk, mode=flat, cylinders=1, heads=16, spt=63
+ata0-master: type=disk, path=disk, mode=flat, cylinders={{cylinders}}, heads=16, spt=63
 boot: disk
 parport1: enabled=1, file=results
 log: log
@@ -230,26 +291,33 @@ def _compiled() -> tuple[bytes, bytes]:
         link = ["ld", "-Ttext", "0x7c00", "-e", "0x7c00", "--oformat", "binary", "-o", folder / "boot"]
         subprocess.run([*link, folder / "boot.o"], check=True)
         command = ["gcc", "-O1", "-Wall", "-Werror", "-ffreestanding", "-fno-pic", "-fno-stack-protector", "-mno-red-zone"]
-        command += ["-fno-tree-loop-distribute-patterns", "-fcf-protection=none", f"-DJOB={JOB}ll", "-c"]
+        command += ["-fno-tree-loop-distribute-patterns", "-fcf-protection=none", "-c"]
         subprocess.run([*command, folder / "harness.c", "-o", folder / "harness.o"], check=True)
         return (folder / "boot").read_bytes(), (folder / "harness.o").read_bytes()
 
 
-def _boot(folder: Path, model: str) -> None:
-    """Runs Bochs to its end. Its display wants a terminal, and a Bochs with a debugger a command to go on."""
-    (folder / "settings").write_text(SETTINGS.format(model=model))
-    (folder / "debugger").write_text("c\n")
-    (folder / "results").touch()
-    control, terminal = pty.openpty()
-    try:
-        with (folder / "screen").open("wb") as screen:
-            command = [_tool("bochs", "bochs"), "-q", "-f", "settings", "-rc", "debugger"]
-            streams = {"stdin": terminal, "stdout": screen, "stderr": screen}
-            environment = {**os.environ, "TERM": "xterm"}
-            subprocess.run(command, cwd=folder, env=environment, check=False, timeout=SECONDS, **streams)
-    finally:
-        os.close(control)
-        os.close(terminal)
+def _linked(executable: Executable, folder: Path) -> bytes:
+    """The image: the C function at its start, variables that are 0 included."""
+    (folder / "harness.o").write_bytes(_compiled()[1])
+    (folder / "net.o").write_bytes(executable.object)
+    (folder / "layout").write_text(LAYOUT)
+    subprocess.run(["objcopy", f"--redefine-sym={executable.entry}=net", folder / "net.o"], check=True)
+    link = ["ld", "--no-warn-rwx-segments", "-T", folder / "layout", "-e", "start", "-o", folder / "linked"]
+    subprocess.run([*link, folder / "harness.o", folder / "net.o"], check=True)
+    subprocess.run(["objcopy", "-O", "binary", folder / "linked", folder / "image"], check=True)
+    return (folder / "image").read_bytes()
+
+
+def _disk(image: bytes, job: bytes) -> bytes:
+    """The boot sector, the image and the job behind it."""
+    image += bytes(-len(image) % 4096)
+    data = image + job
+    assert IMAGE + len(data) < MEGABYTES << 19
+    data += bytes(-len(data) % AT_ONCE)
+    boot = bytearray(_compiled()[0])
+    struct.pack_into("<II", boot, NUMBERS, len(data) // AT_ONCE, IMAGE + len(image))
+    disk = bytes(boot) + data
+    return disk + bytes(-len(disk) % CYLINDER)
 
 
 def run_as(executable: Executable, inputs: Sequence[Array], model: str) -> bytes | None:
@@ -257,26 +325,29 @@ def run_as(executable: Executable, inputs: Sequence[Array], model: str) -> bytes
     assert not executable.uses_pool
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        boot, harness = _compiled()
-        (folder / "disk").write_bytes(boot.ljust(16 * 63 * 512, b"\0"))
-        (folder / "harness.o").write_bytes(harness)
-        (folder / "net.o").write_bytes(executable.object)
-        (folder / "job").write_bytes(job_of(executable, inputs))
-        subprocess.run(["objcopy", f"--redefine-sym={executable.entry}=net", folder / "net.o"], check=True)
-        # A flat image ends where its file does: zeroed variables come last, in memory that is 0 from the start.
-        link = ["ld", f"-Ttext={IMAGE:#x}", "-e", "start", "--section-start=.first=0", "-o", folder / "linked"]
-        (folder / "layout").write_text(
-            f"SECTIONS {{ . = {IMAGE}; .text : {{ *(.text.first) *(.text .text.*) }}"
-            " .rodata : { *(.rodata .rodata.* .lrodata .lrodata.*) } .data : { *(.data .data.* .got .got.*) }"
-            " .bss : { *(.bss .bss.* COMMON) } /DISCARD/ : { *(.comment .note* .eh_frame*) } }"
-        )
-        link = ["ld", "-T", folder / "layout", "-e", "start", "-o", folder / "linked"]
-        subprocess.run([*link, folder / "harness.o", folder / "net.o"], check=True)
-        subprocess.run(["objcopy", "-O", "binary", folder / "linked", folder / "image"], check=True)
-        assert (folder / "image").stat().st_size < JOB - IMAGE
-        _boot(folder, model)
-        if os.environ.get("KEEP"):
-            shutil.copytree(folder, os.environ["KEEP"], dirs_exist_ok=True)
+        disk = _disk(_linked(executable, folder), job_of(executable, inputs))
+        (folder / "disk").write_bytes(disk)
+        (folder / "settings").write_text(SETTINGS.format(model=model, cylinders=len(disk) // CYLINDER))
+        (folder / "debugger").write_text("c\n")  # a Bochs with a debugger waits for a command to go on
+        (folder / "results").touch()
+        control, terminal = pty.openpty()  # its display wants a terminal
+        try:
+            with (folder / "screen").open("wb") as screen:
+                command = [_tool("bochs", "bochs"), "-q", "-f", "settings", "-rc", "debugger"]
+                environment = {**os.environ, "TERM": "xterm"}
+                subprocess.run(
+                    command,
+                    cwd=folder,
+                    env=environment,
+                    check=False,
+                    timeout=SECONDS,
+                    stdin=terminal,
+                    stdout=screen,
+                    stderr=screen,
+                )
+        finally:
+            os.close(control)
+            os.close(terminal)
         results = (folder / "results").read_bytes()
         return results.removeprefix(MAGIC) if results.startswith(MAGIC) else None
 
