@@ -290,7 +290,16 @@ def _compiled() -> tuple[bytes, bytes]:
         subprocess.run(["as", "-o", folder / "boot.o", folder / "boot.s"], check=True)
         link = ["ld", "-Ttext", "0x7c00", "-e", "0x7c00", "--oformat", "binary", "-o", folder / "boot"]
         subprocess.run([*link, folder / "boot.o"], check=True)
-        command = ["gcc", "-O1", "-Wall", "-Werror", "-ffreestanding", "-fno-pic", "-fno-stack-protector", "-mno-red-zone"]
+        command = [
+            "gcc",
+            "-O1",
+            "-Wall",
+            "-Werror",
+            "-ffreestanding",
+            "-fno-pic",
+            "-fno-stack-protector",
+            "-mno-red-zone",
+        ]
         command += ["-fno-tree-loop-distribute-patterns", "-fcf-protection=none", "-c"]
         subprocess.run([*command, folder / "harness.c", "-o", folder / "harness.o"], check=True)
         return (folder / "boot").read_bytes(), (folder / "harness.o").read_bytes()
