@@ -2,9 +2,10 @@
 
     outputs = run(executable, inputs, "icelake-server")
 
-The object is linked with a C function into a flat image, which a disk holds before the weights and inputs. A boot sector
-switches to 64 bits with the registers of AVX-512 on, reads the disk and calls the function; outputs come back by the
-printer's port.
+The object is linked with a C function into a flat image, which a disk holds before the weights and inputs. A boot
+sector switches to 64 bits with the registers of AVX-512 on, reads the disk and calls the function; outputs come back by
+the printer's port.
+
 Debian has what this takes as bochs, bochs-term, gcc and binutils. Tests are skipped where one of them is missing.
 """
 
@@ -314,7 +315,24 @@ def _linked(executable: Executable, folder: Path) -> bytes:
     link = ["ld", "--no-warn-rwx-segments", "-T", folder / "layout", "-e", "start", "-o", folder / "linked"]
     subprocess.run([*link, folder / "harness.o", folder / "net.o"], check=True)
     subprocess.run(["objcopy", "-O", "binary", folder / "linked", folder / "image"], check=True)
-    return (folder / "image").read_bytes()
+    return _with_displacements_of_bochs((folder / "image").read_bytes(), folder / "linked")
+
+
+def _with_displacements_of_bochs(image: bytes, linked: Path) -> bytes:
+    """The image with displacements as Bochs 2.7 reads them, where it does not read them as processors do.
+
+    A displacement of one byte counts in units of what an instruction with an EVEX prefix accesses: words for vpextrw.
+    Bochs counts bytes there, so the byte is doubled. (Found with `vpextrw $2, %xmm17, 4(%rdi)`, which stored at 2.)
+    """
+    command = ["objdump", "-d", "--insn-width=16", str(linked)]
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    patched = bytearray(image)
+    for address, encoding in re.findall(r"^ +([0-9a-f]+):\t(62(?: [0-9a-f]{2})+) *\tvpextrw ", text, re.MULTILINE):
+        modrm = bytes.fromhex(encoding)[5]
+        if modrm >> 6 == 1:  # a displacement of one byte, behind the byte that names two registers if there is one
+            place = int(address, 16) - IMAGE + (7 if modrm & 7 == 4 else 6)
+            patched[place : place + 1] = struct.pack("<b", 2 * struct.unpack("<b", patched[place : place + 1])[0])
+    return bytes(patched)
 
 
 def _disk(image: bytes, job: bytes) -> bytes:
