@@ -6,12 +6,18 @@ and the lowering ask the target; neither knows a target by name.
 """
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
 
+from xdsl.ir import Operation
+
 from qmlir.errors import OptionError
+
+DEVICE = "npu.device"
+"""Key of the module attribute for the device: the name of a device that qmlir ships, or a device file's path."""
 
 
 @dataclass(frozen=True)
@@ -35,24 +41,31 @@ class Target:
     least_factor: float = 0.0
     moves_bias: bool = False
 
-    def why_float(self, operation: str, storage: str) -> str | None:
+    def why_float(self, operation: Operation | str, storage: str) -> str | None:
         """Says why an operation cannot run in integers on data of this storage type; None if it can."""
-        if operation in self.floating:
-            return self.floating[operation]
-        if operation not in self.integer:
-            return f"target {self.name} has no integer form of it"
-        if storage not in self.integer[operation]:
-            return f"target {self.name} computes it on {', '.join(self.integer[operation])}, not on {storage}"
-        return None
+        refused = self.refusal(operation, storage)
+        return None if refused is None else refused[1]
 
-    def refusal(self, operation: str, storage: str) -> tuple[str, str] | None:
+    def refusal(self, operation: Operation | str, storage: str) -> tuple[str, str] | None:
         """Returns a ledger code and a reason if an operation cannot run in integers on data of this storage type.
 
         The code is `precision` if another storage type is supported, else `target`. Returns None if it can run.
         """
-        if (reason := self.why_float(operation, storage)) is None:
-            return None
-        return "precision" if operation in self.integer and operation not in self.floating else "target", reason
+        types, reason = self._form(operation)
+        if reason or not types:
+            return "target", reason or f"target {self.name} has no integer form of it"
+        if storage not in types:
+            return "precision", f"target {self.name} computes it on {', '.join(types)}, not on {storage}"
+        return None
+
+    def _form(self, operation: Operation | str) -> tuple[Sequence[str], str]:
+        """Returns the storage types of an operation's integer form, and why there is none."""
+        from qmlir.dialects.nn.quantizable import QuantizableOp
+
+        name = operation if isinstance(operation, str) else operation.name
+        if name not in self.integer and name not in self.floating and isinstance(operation, QuantizableOp):
+            return operation.INTEGER_FORM, operation.WHY_FLOAT
+        return self.integer.get(name, ()), self.floating.get(name, "")
 
 
 @cache

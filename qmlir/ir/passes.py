@@ -4,7 +4,7 @@ import dataclasses
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, cast, get_type_hints
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -13,7 +13,10 @@ from xdsl.transforms import get_all_passes
 
 from qmlir.errors import OptionError, near_misses
 from qmlir.ir.context import QmlirContext, make_context
+from qmlir.ir.option_text import pass_text
 from qmlir.ir.verify import require_module, verify
+from qmlir.plugins import PASSES as GROUP
+from qmlir.plugins import Plugin, admits, choices, plugin, plugins_in
 
 # ---------------------------------------------------------------------------------------------------------------
 # Options of passes: a pass is an xDSL `ModulePass`, a frozen dataclass whose fields are its options.
@@ -53,13 +56,14 @@ def check_option(pass_type: type, name: str, value: object) -> None:
     """Checks that a value has the type of the pass's option `name`.
 
     Raises:
-        OptionError: The value has another type, or is not in the option's `Literal`; the error names similar values.
+        OptionError: The value has another type, or the option lists its values and this is none of them; the error
+            names similar values.
     """
-    hint: Any = get_type_hints(pass_type)[name]
+    hint: Any = get_type_hints(pass_type, include_extras=True)[name]
     where = f"{pass_type.__dict__.get('name', pass_type.__name__)} {name.replace('_', '-')}"
-    if get_origin(hint) is Literal:
-        known = [str(v) for v in get_args(hint)]
-        if value not in get_args(hint):
+    if (listed := choices(hint)) is not None:
+        known = [str(v) for v in listed]
+        if not admits(hint, value):
             need = f"must be one of {', '.join(known)}"
             raise OptionError(where, need, got=str(value), remedy=near_misses(str(value), known))
     elif isinstance(hint, type) and not isinstance(value, hint):
@@ -110,6 +114,7 @@ PASSES: dict[str, str] = {
     "strip-func-quant-types": "qmlir.transforms.quant.strip_func_quant_types:StripFuncQuantTypesPass",
     "fold-quant-casts": "qmlir.transforms.quant.fold_quant_casts:FoldQuantCastsPass",
     "nn-to-qint": "qmlir.lowering.nn_to_qint.convert:NNToQIntPass",
+    "tabulate": "qmlir.transforms.qint.tabulate:TabulatePass",
     "nn-to-loops": "qmlir.lowering.nn_to_loops.convert:NNToLoopsPass",
     "qint-to-loops": "qmlir.lowering.qint_to_loops.convert:QIntToLoopsPass",
     "qint-to-linalg": "qmlir.lowering.qint_to_linalg.convert:QIntToLinalgPass",
@@ -147,15 +152,50 @@ def listed_name(name: str) -> str:
 def pass_class(name: str) -> type[ModulePass]:
     """Returns the class of a pass by its name; a pass between two levels may have `convert-` before its name.
 
+    Passes are those of `PASSES`, xDSL's, and those of plugins, which drivers refuse to mistake for the others
+    (`refuse_taken`).
+
     Raises:
         OptionError: There is no such pass; the error names similar passes.
+        PluginError: The pass is a plugin that cannot be used.
     """
     if (reference := PASSES.get(listed_name(name))) is not None:
         module, _, attribute = reference.partition(":")
         return getattr(import_module(module), attribute)
     if (factory := get_all_passes().get(name)) is not None:
         return factory()
-    raise OptionError(name, "there is no such pass", remedy=near_misses(name, [*PASSES, *get_all_passes()]))
+    if (found := plugin(GROUP, name)) is not None:
+        return _plugin_class(found)
+    raise OptionError(name, "there is no such pass", remedy=near_misses(name, known_passes()))
+
+
+def _plugin_class(found: Plugin) -> type[ModulePass]:
+    """Returns the class of a plugin's pass.
+
+    Raises:
+        PluginError: The plugin does not import, or is no pass of its name.
+    """
+    loaded: object = found.load()
+    if not isinstance(loaded, type) or not issubclass(loaded, ModulePass):
+        got = repr(cast(object, loaded))
+        raise found.fault("must be a class of passes, derived from xdsl.passes.ModulePass", got=got)
+    if (name := loaded.__dict__.get("name")) != found.name:
+        raise found.fault("must have the name of its entry point", got=f"name = {name!r} in {loaded.__name__}")
+    return loaded
+
+
+def known_passes() -> list[str]:
+    """Returns the names of all passes: qmlir's, xDSL's and those of plugins."""
+    return list(dict.fromkeys([*PASSES, *get_all_passes(), *plugins_in(GROUP)]))
+
+
+def refuse_taken(name: str) -> None:
+    """Refuses the name of a pass if a plugin offers a pass of that name, which qmlir, xDSL or another plugin has too.
+
+    Raises:
+        PluginError: Two passes have the name.
+    """
+    plugin(GROUP, name, {*PASSES, *get_all_passes()})
 
 
 def pipeline(name: str) -> tuple[str, ...]:
@@ -177,14 +217,38 @@ class PassPipeline(ModulePass):
             step.apply(own, op)
 
 
-class Pipeline:
-    """A sequence of passes, each given as a name, a (name, options) pair or a pass; verified after each pass.
+Step = str | type[ModulePass] | ModulePass | tuple[str | type[ModulePass], Mapping[str, Any]]
+"""A pass as a pipeline takes it: its name, its class or itself; name and class also in a pair with options."""
 
-    Pipeline("simplify", ("quantize", {"profile": "net.yaml"}), MyPass())(module) returns a new module.
+
+class Pipeline:
+    """A sequence of passes; the module is verified after each of them.
+
+    A pass is given as a name, as a class, as an object, or as a pair of a name or a class and options by name. The text
+    of a pipeline is what `qmlir-opt --pass-pipeline` takes. Functions are not taken: a pass has a name and options.
+
+    Raises:
+        OptionError: There is no such pass or option, or an option cannot have the value; the error proposes names.
+        PluginError: A pass is a plugin that cannot be used.
+
+    >>> import qmlir
+    >>> from xdsl.transforms.canonicalize import CanonicalizePass
+    >>> pipeline = qmlir.Pipeline("simplify", ("quantize", {"schema": "symmetric"}), CanonicalizePass)
+    >>> pipeline
+    <Pipeline builtin.module(simplify,quantize{schema=symmetric},canonicalize)>
+    >>> quantized = pipeline(qmlir.load("model.mlir"))  # a new module; the passes change a copy
+    >>> {entry.outcome for entry in qmlir.decisions(quantized)}
+    {'quantized'}
     """
 
-    def __init__(self, *passes: str | tuple[str, Mapping[str, Any]] | ModulePass):
+    def __init__(self, *passes: Step):
         self.passes: list[ModulePass] = [_pass_of(entry) for entry in passes]
+
+    def __str__(self) -> str:
+        return f"builtin.module({','.join(map(_text_of, self.passes))})"
+
+    def __repr__(self) -> str:
+        return f"<Pipeline {self}>"
 
     def __call__(self, module: ModuleOp, context: QmlirContext | None = None) -> ModuleOp:
         """Returns a new module, the result of the passes; `module` stays unchanged."""
@@ -207,22 +271,47 @@ def _pass_of(entry: object) -> ModulePass:
         return entry
     if isinstance(entry, str):
         return configured_pass(entry, {})
+    if isinstance(entry, type) and issubclass(entry, ModulePass):
+        return _configured(entry, {})
     match cast(Any, entry):
         case [str(name), options] if isinstance(options, Mapping):
             return configured_pass(name, cast(Mapping[str, Any], options))
+        case [type() as cls, options] if isinstance(options, Mapping) and issubclass(cls, ModulePass):
+            return _configured(cls, cast(Mapping[str, Any], options))
         case _:
-            remedy = "make an object of the class" if isinstance(entry, type) else None
-            need = "takes names of passes, pairs of a name and options, and passes"
+            remedy = "derive a class from xdsl.passes.ModulePass" if callable(cast(object, entry)) else None
+            need = "takes names of passes, classes of passes, pairs of one of these and options, and passes"
             raise OptionError("Pipeline", need, got=repr(cast(object, entry)), remedy=remedy)
+
+
+def _text_of(step: ModulePass) -> str:
+    """Returns a pass as an element of `--pass-pipeline`, with the options that differ from their defaults."""
+    changed = {
+        field.name: value
+        for field in dataclasses.fields(step)
+        if field.init and (value := getattr(step, field.name)) != _default_of(field)
+    }
+    return pass_text(step.name, changed)
+
+
+def _default_of(field: "dataclasses.Field[Any]") -> object:
+    return field.default_factory() if field.default_factory is not dataclasses.MISSING else field.default
 
 
 def configured_pass(name: str, options: Mapping[str, Any]) -> ModulePass:
     """Returns the pass called `name` with these options; `-` and `_` are the same in option names."""
-    cls = pass_class(name)
+    return _configured(pass_class(name), options)
+
+
+def _configured(cls: type[ModulePass], options: Mapping[str, Any]) -> ModulePass:
+    name = cls.__dict__.get("name", cls.__name__)
     known = {f.replace("_", "-"): f for f in cls.__dataclass_fields__}
     given = {k.replace("_", "-"): v for k, v in options.items()}
     for key, value in given.items():
         if key not in known:
             raise OptionError(f"{name} {key}", "there is no such option", remedy=near_misses(key, list(known)))
         check_option(cls, known[key], value)
+    for field in dataclasses.fields(cls):
+        if field.init and _default_of(field) is dataclasses.MISSING and field.name.replace("_", "-") not in given:
+            raise OptionError(name, f"needs the option {field.name.replace('_', '-')}")
     return cls(**{known[k]: v for k, v in given.items()})

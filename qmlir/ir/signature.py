@@ -46,6 +46,11 @@ class Signature:
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
 
+    def described(self) -> str:
+        """Returns the signature on a line: `image: float32[1, 28, 28] → scores: float32[1, 10]`."""
+        sides = (", ".join(f"{s.name}: {s}" for s in specs) for specs in (self.inputs, self.outputs))
+        return " → ".join(sides)
+
     @property
     def output_bytes(self) -> int:
         """The bytes of all outputs."""

@@ -41,13 +41,20 @@ class TextForm:
     upstream: bool = False
 
 
-def write_module(module: ModuleOp, path: Path, form: TextForm | None = None) -> None:
-    """Writes a module to `path` and, if `form` asks for it, its large weights to the side file of the same stem."""
-    write_modules([module], path, form or TextForm())
+def write_module(module: ModuleOp, path: Path, form: TextForm | None = None) -> list[Path]:
+    """Writes a module to `path` and, if `form` asks for it, its large weights to the side file of the same stem.
+
+    Returns:
+        The files written.
+    """
+    return write_modules([module], path, form or TextForm())
 
 
-def write_modules(modules: Sequence[ModuleOp], path: Path, form: TextForm) -> None:
+def write_modules(modules: Sequence[ModuleOp], path: Path, form: TextForm) -> list[Path]:
     """Writes several modules to one file, and their large weights to one side file of the same stem.
+
+    Returns:
+        The files written: the text, and the side file if there is one.
 
     Raises:
         FileError: A file cannot be written.
@@ -58,6 +65,7 @@ def write_modules(modules: Sequence[ModuleOp], path: Path, form: TextForm) -> No
     if arrays:
         writers[side] = lambda to: write_side_file(arrays, to)
     write_together(writers)
+    return list(writers)
 
 
 def self_contained_text(modules: Sequence[ModuleOp], form: TextForm) -> str:

@@ -1,6 +1,7 @@
 """Element types: predicates, numpy's dtypes for them, and tensors of other elements."""
 
 from abc import ABC, abstractmethod
+from functools import lru_cache
 from typing import Any, cast
 
 import ml_dtypes
@@ -8,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import TypeIs
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     BFloat16Type,
     Float4E2M1FNType,
     Float8E4M3FNType,
@@ -46,6 +48,22 @@ def is_vector(type: Attribute) -> TypeIs[VectorType[Attribute]]:
 def is_integer(type: Attribute) -> TypeIs[IntegerType]:
     """Whether a type is an integer of any width and signedness; the index type is not."""
     return isinstance(type, IntegerType)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Types that kernels need thousands of times. A type is built and verified once: that takes longer than an operation.
+
+
+@lru_cache(1024)
+def vector_of(element: Attribute, lanes: int) -> VectorType[Attribute]:
+    """The type of a vector."""
+    return VectorType(element, [lanes])
+
+
+@lru_cache(1024)
+def row_of(element: Attribute) -> MemRefType[Attribute]:
+    """The type of a row of elements whose number is not known: `memref<?xT>`."""
+    return MemRefType(element, [DYNAMIC_INDEX])
 
 
 # ---------------------------------------------------------------------------------------------------------------

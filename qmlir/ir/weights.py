@@ -65,7 +65,7 @@ class Weights:
     owner may modify it afterwards.
     """
 
-    __slots__ = ("_hash", "array")
+    __slots__ = ("__weakref__", "_hash", "array")
 
     array: Array
 

@@ -12,16 +12,20 @@ A calibration narrows the observed range: values outside the narrowed range satu
     aciq            least error for the normal or Laplace distribution that fits the values
 
 Each calibration is a pure function of a histogram. A calibration that cannot act raises an error that says what it
-needs, because an unchanged range would look like a result.
+needs, because an unchanged range would look like a result. Packages and programs add calibrations (plugins.py): each is
+one function, of the same form as those here, from a `Search` to the range to keep.
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar, cast, get_args, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from qmlir.errors import QmlirError, near_misses
 from qmlir.numerics import Float32s
 from qmlir.numerics.divergence import LEVELS, glow_range, tvm_threshold
 from qmlir.numerics.histograms import Float64s, Histogram
@@ -36,6 +40,8 @@ from qmlir.numerics.schemas import (
     quantization_of_range,
     representable_range,
 )
+from qmlir.plugins import CALIBRATIONS as GROUP
+from qmlir.plugins import Plugin, choices, plugin, register
 
 Bounds = tuple[float, float]
 
@@ -52,7 +58,7 @@ def choose_quantization(
     schema: Schema = "asymmetric",
     precision: StoredPrecision = "int8",
     histogram: Histogram | npt.ArrayLike | None = None,
-    calibration: Calibration | None = None,
+    calibration: Calibration | str | None = None,
     *,
     glow_exact: bool = False,
     where: str | None = None,
@@ -66,13 +72,19 @@ def choose_quantization(
         precision: The stored integers; uint8 needs a schema with a free zero point.
         histogram: The distribution of the values, for calibrations other than minmax: a `Histogram`, or counts in
             equal bins that divide [lo, hi].
-        calibration: How to narrow the range; None is minmax.
+        calibration: How to narrow the range: one of the names above, or that of a plugin; None is minmax.
         glow_exact: Whether to reproduce Glow's parameters bit for bit; only the calibrations minmax and kl allow it.
         where: The name of the tensor or layer that the range belongs to, for error messages.
 
     Raises:
         QuantizationError: The range is not finite or not in order, the schema cannot use the precision, or the
-            calibration has no histogram or too few bins.
+            calibration is unknown, has no histogram or too few bins.
+        PluginError: The calibration is a plugin that cannot be used.
+
+    >>> choose_quantization(-1.0, 4.0, "symmetric", "int8")  # 4 / 127, in float32
+    (0.031496062874794006, 0)
+    >>> choose_quantization(0.0, 255.0, "asymmetric", "int8")
+    (1.0, -128)
     """
     if calibration is not None:
         held = None if histogram is None else _histogram(histogram, lo, hi)
@@ -88,7 +100,7 @@ def calibrated_range(
     schema: Schema,
     precision: StoredPrecision,
     histogram: Histogram | None,
-    calibration: Calibration,
+    calibration: Calibration | str,
     *,
     glow_exact: bool = False,
     where: str | None = None,
@@ -98,6 +110,7 @@ def calibrated_range(
     if calibration == "auto":
         counted = histogram is not None and (high - low) / histogram.width >= LEAST_BINS
         calibration = "mse" if counted and not glow_exact else "minmax"
+    method = calibration_called(calibration, where=where)
     if calibration == "minmax" or lo == hi or low == high:
         return lo, hi  # minmax, or a constant tensor: there is nothing to narrow
     if calibration == "moving_average":
@@ -116,7 +129,7 @@ def calibrated_range(
         )
     spread = histogram if glow_exact else histogram.spread_over(low, high)
     bins = len(histogram.counts) if glow_exact else round((high - low) / spread.width)
-    search = _Search(low, high, schema, precision, histogram, spread, bins, glow_exact)
+    search = Search(low, high, schema, precision, histogram, spread, bins, glow_exact)
     need = _needed_bins(calibration, precision, glow_exact=glow_exact)
     if search.bins < need:
         raise QuantizationError(
@@ -125,18 +138,21 @@ def calibrated_range(
             got=f"{search.bins} over [{low:g}, {high:g}]",
             remedy="profile with more bins, or use minmax",
         )
-    found = CALIBRATIONS[calibration](search)
+    found = method(search) if not isinstance(method, Plugin) else _by_plugin(method, search, where)
     return found if glow_exact else (max(found[0], low), min(found[1], high))
 
 
 @dataclass(frozen=True)
-class _Search:
-    """The input of a calibration.
+class Search:
+    """The input of a calibration: a tensor's range, the distribution of its values, and how it will be stored.
 
-    low, high  the range that the integers cover without calibration
-    histogram  the histogram of the values
-    spread     the same histogram, in bins wide enough that a moderate number of them covers the range
-    bins       the number of bins over the range that a divergence search uses
+    low, high   the real range that the integers cover without calibration, low ≤ 0 ≤ high
+    schema      how a range becomes a scale and a zero point
+    precision   the stored integers
+    histogram   the histogram of the values, in real units
+    spread      the same histogram, in bins wide enough that a moderate number of them covers the range
+    bins        the number of bins over the range that a divergence search uses
+    glow_exact  whether to reproduce Glow's numbers
     """
 
     low: float
@@ -160,11 +176,92 @@ class _Search:
         return (qmax - qmin).bit_length()
 
 
+def calibration_called(name: str, *, where: str | None = None) -> Callable[[Search], Bounds] | Plugin:
+    """Returns the calibration of a name: qmlir's function, or a plugin.
+
+    Raises:
+        QuantizationError: There is no such calibration; the error proposes similar names.
+        PluginError: Several calibrations have the name.
+    """
+    if (found := plugin(GROUP, name, BUILT_IN)) is not None:
+        return found
+    if name not in BUILT_IN:
+        remedy = near_misses(name, choices(Calibration) or ())
+        raise QuantizationError("there is no such calibration", where=where, got=name, remedy=remedy)
+    return CALIBRATIONS.get(cast(Calibration, name), _whole)
+
+
+def _whole(search: Search) -> Bounds:
+    return search.low, search.high
+
+
+def _by_plugin(method: Plugin, search: Search, where: str | None) -> Bounds:
+    """Returns the range that a plugin keeps.
+
+    Raises:
+        PluginError: The plugin is no function, fails, or returns something else than two finite numbers in order.
+    """
+    function = method.load()
+    if not callable(function):
+        raise method.fault("must be a function", got=repr(function), where=where)
+    try:
+        found: Any = function(search)
+        lo, hi = (float(bound) for bound in found)
+    except QmlirError:
+        raise
+    except Exception as error:  # it is not our code
+        got = " ".join(f"{type(error).__name__}: {error}".split())
+        raise method.fault("must return the range to keep, (lowest, highest)", got=got, where=where) from error
+    if not -math.inf < lo <= hi < math.inf or lo > search.high or hi < search.low:
+        need = f"must return finite numbers in order, within [{search.low:g}, {search.high:g}]"
+        raise method.fault(need, got=f"({lo:g}, {hi:g})", where=where)
+    return lo, hi
+
+
+F = TypeVar("F", bound=Callable[[Search], Bounds])
+
+
+@overload
+def register_calibration(name: str) -> Callable[[F], F]: ...
+
+
+@overload
+def register_calibration(name: str, function: F) -> F: ...
+
+
+def register_calibration(name: str, function: Callable[[Search], Bounds] | None = None) -> Any:
+    """Adds a calibration, which is then an option's value: `quantize(net, profile, calibration="clip-tails")`.
+
+    Args:
+        name: Letters, digits, `-` and `_`. A name that the program registered before gets the new function.
+        function: From a `Search`, which holds the histogram of a tensor, to the real range to keep, (lowest, highest);
+            values beyond it saturate. What reaches beyond the tensor's range is cut. None to use this as a decorator.
+
+    Returns:
+        The function itself.
+
+    Raises:
+        PluginError: The name is no name, or is that of another calibration.
+
+    >>> @register_calibration("clip-tails")
+    ... def clip_tails(search):
+    ...     most = search.histogram.magnitudes().point_below(0.99 * search.histogram.total)
+    ...     return -most, most
+    >>> counts = [1] + [100] * 98 + [1]  # one value in each of the outermost bins
+    >>> choose_quantization(-1.0, 1.0, "symmetric", "int8", counts, "clip-tails")
+    (0.0076409294269979, 0)
+    """
+    if function is None:
+        return partial(register_calibration, name)
+    register(GROUP, name, function, BUILT_IN)
+    return function
+
+
 def _histogram(given: Histogram | npt.ArrayLike, lo: float, hi: float) -> Histogram:
     return given if isinstance(given, Histogram) else Histogram.over(lo, hi, given)
 
 
-def _needed_bins(calibration: Calibration, precision: StoredPrecision, *, glow_exact: bool) -> int:
+def _needed_bins(calibration: str, precision: StoredPrecision, *, glow_exact: bool) -> int:
     """Returns the least number of bins over the range that a calibration needs.
 
     A divergence search needs a bin for each stored integer but one; Glow uses 255 quantized bins for any precision.
@@ -185,7 +282,7 @@ def _of_narrowed(lo: float, hi: float, schema: Schema, precision: StoredPrecisio
 # The calibrations
 
 
-def _percentile(search: _Search) -> Bounds:
+def _percentile(search: Search) -> Bounds:
     """Saturates the excluded share: by magnitude if symmetric, at the far end of a range from 0, else half per side."""
     histogram, cut = search.histogram, 1 - PERCENTILE
     if search.centred:
@@ -197,12 +294,12 @@ def _percentile(search: _Search) -> Bounds:
     return histogram.point_below(cut / 2 * histogram.total), histogram.point_below((1 - cut / 2) * histogram.total)
 
 
-def _glow(search: _Search) -> Bounds:
+def _glow(search: Search) -> Bounds:
     counts = rescaled(search.spread, search.low, search.high, search.bins)
     return glow_range(counts, search.low, search.high, symmetric=search.centred, glow_exact=search.glow_exact)
 
 
-def _tvm(search: _Search) -> Bounds:
+def _tvm(search: Search) -> Bounds:
     histogram = search.spread
     most = max(-histogram.lo, histogram.hi)
     half = int(np.ceil(most / histogram.width))
@@ -214,7 +311,7 @@ def _tvm(search: _Search) -> Bounds:
     return (0.0, threshold) if one_sided else (-threshold, threshold)
 
 
-def _least_square(search: _Search) -> Bounds:
+def _least_square(search: Search) -> Bounds:
     """Searches the least square error: scales the whole range down, then each end; or tries power-of-two exponents."""
     error = _SquareError(search)
     if search.schema == "symmetric_with_power2_scale":
@@ -240,7 +337,7 @@ class _SquareError:
     error from 0 to x is s³·(n/12 + r³/3). Beyond the representable range, n stays constant and r grows.
     """
 
-    def __init__(self, search: _Search):
+    def __init__(self, search: Search):
         self.search = search
         histogram = search.histogram
         self.edges = histogram.edges
@@ -282,7 +379,7 @@ class _SquareError:
         return scales**3 * (self.weights @ (n / 12 + x * x * x / 3))
 
 
-def _aciq(search: _Search) -> Bounds:
+def _aciq(search: Search) -> Bounds:
     """Returns mean ± α, where α minimizes the error for the distribution (Laplace or normal) that fits better.
 
     The better fit is the distribution whose ratio of standard deviation to mean absolute deviation is nearer to that
@@ -323,7 +420,7 @@ def _root(rising: Callable[[float], float]) -> float:
     return high
 
 
-CALIBRATIONS: dict[Calibration, Callable[[_Search], Bounds]] = {
+CALIBRATIONS: dict[Calibration, Callable[[Search], Bounds]] = {
     "percentile": _percentile,
     "kl": _glow,
     "kl_tvm": _tvm,
@@ -331,6 +428,9 @@ CALIBRATIONS: dict[Calibration, Callable[[_Search], Bounds]] = {
     "aciq": _aciq,
 }
 """The calibrations that work on a histogram, by name."""
+
+BUILT_IN: tuple[str, ...] = get_args(get_args(Calibration)[0])
+"""The names that plugins cannot have."""
 
 
 def rescaled(histogram: Histogram, lo: float, hi: float, new_bins: int) -> Float32s:

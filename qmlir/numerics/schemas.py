@@ -3,13 +3,14 @@
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from qmlir.errors import QmlirError, QmlirWarning
 from qmlir.numerics import Array, Float64s, Int64s
+from qmlir.plugins import CALIBRATIONS, Extensible
 
 # ---------------------------------------------------------------------------------------------------------------
 # Schemas: choose a scale and a zero point from a range of real values, by Glow's four rules. numpy only.
@@ -30,7 +31,9 @@ Schema = Literal["asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_w
 Precision = Literal["int8", "uint8", "int16"]
 StoredPrecision = Precision | Literal["int32"]
 WeightPrecision = Literal["same", "int2", "int3", "int4", "int5", "int6", "int7", "int8", "int16"]
-Calibration = Literal["auto", "minmax", "moving_average", "percentile", "kl", "kl_tvm", "mse", "aciq"]
+Calibration = Annotated[
+    Literal["auto", "minmax", "moving_average", "percentile", "kl", "kl_tvm", "mse", "aciq"], Extensible(CALIBRATIONS)
+]
 
 SCHEMAS: tuple[Schema, ...] = get_args(Schema)
 

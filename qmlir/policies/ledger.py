@@ -7,18 +7,19 @@ a terminal, for JSON and for tests. An operation without a decision has not been
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute, Operation
 
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.npu.layers import HostOp
 from qmlir.dialects.qmlir import DECISION, DecisionAttr, OpaqueOp
 from qmlir.dialects.quant.types import quantized_element
+from qmlir.display import Rows, Table
 from qmlir.ir.interfaces import TensorOp
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.verify import require_module
 from qmlir.numerics.schemas import scale_text
+from qmlir.plugins import Plugin
 
 CODES = {
     "integer": "computed in integers",
@@ -65,6 +66,12 @@ REMEDIES = {
 """Reason code of an operation that stays float, or on the host → what would change the decision."""
 
 
+METHODS = "qmlir.methods"
+"""The attribute key, on an operation, of the plugins that chose its range or its weights, with their packages."""
+
+CALIBRATION, ROUNDING = "calibration", "rounding"
+"""The keys of `qmlir.methods`; the options of the quantizer that named the plugins."""
+
 CROSSING = "crossing"
 """The name of the `Entry` field that is a number: the cost of calling the device's host."""
 
@@ -95,9 +102,19 @@ class Entry:
         """What would change the decision; empty if the operation is quantized and not left to a device's host."""
         return REMEDIES.get(self.code, "") if self.outcome == "float" or self.code == "host" else ""
 
-    def as_dict(self) -> dict[str, str | int]:
-        """The entry for JSON, without fields that are None, and with the remedy."""
-        return {name: value for name, value in asdict(self).items() if value is not None} | {"remedy": self.remedy}
+    @property
+    def has_remark(self) -> bool:
+        """Whether there is more to say than that it is quantized: it is not, or its reason goes on."""
+        return self.outcome != "quantized" or bool(self.remedy) or bool(self.remark)
+
+    @property
+    def remark(self) -> str:
+        """What follows the first clause of its reason; often empty."""
+        return self.reason.partition("; ")[2]
+
+    def as_dict(self) -> dict[str, str | int | None]:
+        """The entry for JSON, with the remedy."""
+        return asdict(self) | {"remedy": self.remedy}
 
 
 @dataclass(frozen=True)
@@ -107,7 +124,7 @@ class Change:
     before: Entry | None
     after: Entry | None
 
-    def as_dict(self) -> dict[str, dict[str, str | int] | None]:
+    def as_dict(self) -> dict[str, dict[str, str | int | None] | None]:
         """The change for JSON."""
         return {
             "before": self.before.as_dict() if self.before else None,
@@ -136,25 +153,64 @@ def decide(op: Operation, outcome: str, code: str, reason: str) -> None:
     op.attributes[DECISION] = DecisionAttr.of(outcome, code, reason)
 
 
+def note_method(op: Operation, setting: str, method: Plugin) -> None:
+    """Records on an operation that a plugin chose its range or its weights; the decision's reason says so later."""
+    held = op.attributes.get(METHODS)
+    before = dict(held.data) if isinstance(held, DictionaryAttr) else dict[str, Attribute]()
+    op.attributes[METHODS] = DictionaryAttr({**before, setting: StringAttr(method.called)})
+
+
+def noted_methods(op: Operation) -> dict[str, str]:
+    """Returns the plugins that an operation was quantized by, such as `{"calibration": "clip-tails of mine 1.0"}`."""
+    held = op.attributes.get(METHODS)
+    entries = held.data.items() if isinstance(held, DictionaryAttr) else ()
+    return {setting: value.data for setting, value in entries if isinstance(value, StringAttr)}
+
+
 def decision_of(op: Operation) -> DecisionAttr | None:
     """Returns the decision recorded on an operation; None if there is none."""
     decision = op.attributes.get(DECISION)
     return decision if isinstance(decision, DecisionAttr) else None
 
 
-def decisions(module: ModuleOp) -> list[Entry]:
-    """The decisions in a module, in program order."""
+class Decisions(Rows[Entry]):
+    """The decisions about a network's operations: a list that shows itself as a table."""
+
+    def table(self) -> Table:
+        quantized = sum(entry.outcome == "quantized" for entry in self)
+        rows = [(e.node, e.operation, e.outcome, e.scale, e.reason) for e in self]
+        title = f"{len(self)} operations, {quantized} quantized"
+        return Table(title, ("node", "operation", "outcome", "scale", "reason"), rows)
+
+
+def decisions(module: ModuleOp) -> Decisions:
+    """Returns the decisions in a module, in program order; the list shows itself as a table.
+
+    Args:
+        module: A module that has been through the quantizer; the list is empty for others.
+
+    Raises:
+        OptionError: The argument is no module.
+    """
+    return Decisions(entry for _, entry in decided_operations(module))
+
+
+def decided_operations(module: ModuleOp) -> Iterator[tuple[Operation, Entry]]:
+    """Yields each operation that has a decision, with its entry in the ledger, in program order."""
     require_module(module)
-    return [
-        Entry(node_name(op), op.name, d.outcome.data, d.code.data, d.reason.data, _scale(op), _crossing(op))
-        for op in deciding_operations(module)
-        if (d := decision_of(op)) is not None
-    ]
+    for op in deciding_operations(module):
+        if (d := decision_of(op)) is not None:
+            entry = Entry(node_name(op), op.name, d.outcome.data, d.code.data, d.reason.data, _scale(op), _crossing(op))
+            yield op, entry
 
 
 def _crossing(op: Operation) -> int | None:
     """Returns the cycles of the host call that contains an operation; None without such a call or figure."""
     part = op.parent_op()
+    if part is None or part.dialect_name() != "npu":
+        return None
+    from qmlir.dialects.npu.layers import HostOp  # not imported for networks without a device
+
     return part.cycles.value.data if isinstance(part, HostOp) and part.cycles is not None else None
 
 

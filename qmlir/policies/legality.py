@@ -34,7 +34,7 @@ def require_integer_form(op: Operation, target: Target) -> None:
     if not isinstance(op, QuantizableOp):
         return
     for value in data_values(op):
-        refusal = target.refusal(op.name, computed_storage(uniform(value).storage))
+        refusal = target.refusal(op, computed_storage(uniform(value).storage))
         if refusal is not None and not op.is_accumulator(value):
             code, reason = refusal
             raise UnsupportedError(reason, code=code)

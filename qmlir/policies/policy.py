@@ -19,16 +19,17 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+from typing import Any, cast, get_type_hints
 
 import yaml
 
 from qmlir.errors import FileError, OptionError, QmlirError, near_misses
 from qmlir.files import path_of
+from qmlir.plugins import admits, choices
 from qmlir.policies.quant_config import TENSOR_SETTINGS, QuantConfig, Recipe, Settings
 from qmlir.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 
-REMEDY = "see the README for what a policy may say"
+REMEDY = "see docs/quantization.md for what a policy may say"
 
 SELECTORS = ("name", "glob", "regex", "kind", "between", "layer")
 """The keys of a rule that select operations or tensors; all other keys are settings."""
@@ -66,6 +67,9 @@ class Rule:
     layer     `first` or `last` operation with weights
     settings  fields of a `Recipe`
     place     name of the rule in errors: `net.yaml:3:5`
+
+    >>> print(Rule({"precision": "int16"}, name="conv1"))
+    name: conv1
     """
 
     settings: Settings
@@ -99,6 +103,9 @@ class Policy:
 
     Policy(rules=[Rule({"precision": "int16"}, name="conv1")]) is the same as Policy.of({"rules": [{"name": "conv1",
     "precision": "int16"}]}), and as a file with that rule.
+
+    >>> Policy(rules=[Rule({"precision": "int16"}, name="conv1")]).as_dict()
+    {'default': {}, 'rules': [{'name': 'conv1', 'precision': 'int16'}]}
     """
 
     default: Settings = field(default_factory=dict[str, Any])
@@ -278,7 +285,7 @@ def _checked(settings: Settings, place: str, *keys: Key) -> dict[str, Any]:
 
 
 def _settings_of(data: Mapping[Any, Any], *keys: Key) -> dict[str, Any]:
-    hints = get_type_hints(Recipe)
+    hints = get_type_hints(Recipe, include_extras=True)
     found: dict[str, Any] = {}
     for key, value in data.items():
         name = str(key).replace("-", "_")
@@ -294,9 +301,9 @@ def _settings_of(data: Mapping[Any, Any], *keys: Key) -> dict[str, Any]:
 
 
 def _value_of(name: str, value: Any, hint: Any, keys: Sequence[Key]) -> Any:
-    if get_origin(hint) is Literal:
-        known = [str(v) for v in get_args(hint)]
-        if value not in known:
+    if (listed := choices(hint)) is not None:
+        known = [str(v) for v in listed]
+        if not admits(hint, value):
             need = f"must be one of {', '.join(known)}"
             raise Misstep(need, *keys, got=_inline(value), remedy=_near(value, known))
         return value

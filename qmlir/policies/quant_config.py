@@ -13,7 +13,7 @@ tensor, and override those of the operation that makes the tensor.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal, TypeAlias, TypedDict, cast
+from typing import Annotated, Any, Literal, TypeAlias, TypedDict, cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, IntegerAttr, StringAttr
 from xdsl.ir import Attribute, Operation
@@ -28,13 +28,14 @@ from qmlir.numerics.schemas import (
     quantization_of_range,
     weight_precision_beside,
 )
+from qmlir.plugins import ROUNDINGS, Extensible
 
 POLICY = "qmlir.policy"
 """The attribute key for the settings that an operation or an observer carries."""
 
 BiasPrecision: TypeAlias = Literal["auto", "int8", "int16", "int32", "int64"]
 
-Rounding: TypeAlias = Literal["auto", "nearest"]
+Rounding: TypeAlias = Annotated[Literal["auto", "nearest"], Extensible(ROUNDINGS)]
 
 WeightRange: TypeAlias = Literal["auto", "narrow", "full"]
 

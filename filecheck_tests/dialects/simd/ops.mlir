@@ -5,7 +5,8 @@ func.func @f(%acc: vector<8xi32>, %a: vector<16xi16>, %b: vector<16xi16>, %q: ve
   %0 = simd.dot_i16_pairs %acc, %a, %b : vector<8xi32>, vector<16xi16>
   %1 = simd.mul_shift_round %0, %q, %s : vector<8xi32>
   %2 = simd.mul_add_shift_round %0, %q, %1, %s, %s : vector<8xi32>
-  func.return %2 : vector<8xi32>
+  %3 = simd.mul_shift_round %2, %q, %s, %0 : vector<8xi32>
+  func.return %3 : vector<8xi32>
 }
 
 func.func @bytes(%acc: vector<8xi32>, %x: vector<32xi8>, %places: vector<32xi8>, %w: vector<32xi8>) -> vector<8xi32> {
@@ -24,6 +25,7 @@ func.func @table(%table: vector<256xi8>, %places: vector<32xi8>) -> vector<32xi8
 // CHECK: %0 = simd.dot_i16_pairs %acc, %a, %b : vector<8xi32>, vector<16xi16>
 // CHECK-NEXT: %1 = simd.mul_shift_round %0, %q, %s : vector<8xi32>
 // CHECK-NEXT: %2 = simd.mul_add_shift_round %0, %q, %1, %s, %s : vector<8xi32>
+// CHECK-NEXT: %3 = simd.mul_shift_round %2, %q, %s, %0 : vector<8xi32>
 
 // CHECK: %0 = simd.permute_bytes %x, %places : vector<32xi8>
 // CHECK-NEXT: %1 = simd.dot_u8_i8_quads %acc, %0, %w : vector<8xi32>, vector<32xi8>

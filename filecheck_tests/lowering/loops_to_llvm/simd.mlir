@@ -53,6 +53,34 @@ func.func private @rescale(%x: memref<64xi32>, %m: memref<4xi32>, %s: memref<4xi
 // CHECK-NOT: llvm.mul {{.*}} : vector<2xi64>
 // CHECK: llvm.return
 
+// An offset becomes a part of the number that is added for rounding, which is computed once, and not in the loop.
+func.func private @offset(%x: memref<64xi32>, %p: memref<4xi32>, %y: memref<64xi32>) {
+  %0 = arith.constant 0 : index
+  %4 = arith.constant 4 : index
+  %64 = arith.constant 64 : index
+  %multiplier = vector.load %p[%0] : memref<4xi32>, vector<4xi32>
+  %shift = vector.load %p[%0] : memref<4xi32>, vector<4xi32>
+  %offset = vector.load %p[%0] : memref<4xi32>, vector<4xi32>
+  scf.for %i = %0 to %64 step %4 {
+    %a = vector.load %x[%i] : memref<64xi32>, vector<4xi32>
+    %b = simd.mul_shift_round %a, %multiplier, %shift, %offset : vector<4xi32>
+    vector.store %b, %y[%i] : memref<64xi32>, vector<4xi32>
+  }
+  func.return
+}
+
+// CHECK-LABEL: llvm.func internal @offset
+// CHECK: llvm.load
+// CHECK: llvm.load
+// CHECK: [[O:%.*]] = llvm.load {{.*}} -> vector<4xi32>
+// CHECK: llvm.bitcast [[O]]
+// CHECK: llvm.shl {{.*}} : vector<2xi64>
+// CHECK: llvm.icmp
+// CHECK-COUNT-2: llvm.mul {{.*}} : vector<2xi64>
+// CHECK: llvm.ashr {{.*}} : vector<4xi32>
+// CHECK-NEXT: llvm.getelementptr
+// CHECK: llvm.return
+
 // The bytes of quads: one instruction with VNNI; sums of pairs that do not saturate only where they are said to fit.
 func.func private @quads(%acc: vector<16xi32>, %a: vector<64xi8>, %b: vector<64xi8>) -> vector<16xi32> {
   %0 = simd.dot_u8_i8_quads %acc, %a, %b pairs_fit : vector<16xi32>, vector<64xi8>

@@ -132,6 +132,17 @@ func.func private @rescale(%a: vector<4xi32>, %m: vector<4xi32>, %s: vector<4xi3
 // CHECK: llvm.mul {{.*}} : vector<2xi64>
 // CHECK-NEXT: "llvm.aarch64.neon.srshl.v2i64"
 
+// The instruction rounds; the offset is added behind it.
+func.func private @rescale_to_zero_point(%a: vector<4xi32>, %m: vector<4xi32>, %s: vector<4xi32>, %o: vector<4xi32>) -> vector<4xi32> {
+  %0 = simd.mul_shift_round %a, %m, %s, %o : vector<4xi32>
+  func.return %0 : vector<4xi32>
+}
+
+// CHECK-LABEL: @rescale_to_zero_point
+// CHECK: "llvm.aarch64.neon.srshl.v2i64"
+// CHECK: "llvm.aarch64.neon.srshl.v2i64"
+// CHECK: llvm.add {{.*}}, %{{.*}} : vector<4xi32>
+
 func.func private @rescale_two(%a: vector<2xi32>, %p: vector<2xi32>, %b: vector<2xi32>, %q: vector<2xi32>, %s: vector<2xi32>) -> vector<2xi32> {
   %0 = simd.mul_add_shift_round %a, %p, %b, %q, %s : vector<2xi32>
   func.return %0 : vector<2xi32>

@@ -12,14 +12,13 @@ func.func @main(%x: tensor<1x2x5x2xf32>) -> tensor<1x2x5x3xf32> {
   %y = nn.conv2d %x, %w, %b {min = 0.0 : f32} : tensor<1x2x5x2xf32>, tensor<3x1x1x2xf32>, tensor<3xf32> -> tensor<1x2x5x3xf32>
   func.return %y : tensor<1x2x5x3xf32>
 }
-// A product and a sum for each of the outputs, never fused; the clamp at the end.
+// A fused multiply-add for each of the outputs; the clamp at the end.
 // CHECK: func.func private @nn_tile_times_block_0(%x: memref<?xf32>, %w: memref<?xf32>, %bias: memref<?xf32>, %y: memref<?xf32>, %x_at: index
 // CHECK: scf.for %k = {{.*}} iter_args
 // CHECK: vector.load %w
-// CHECK-COUNT-4: arith.mulf {{.*}} : vector<4xf32>
+// CHECK-COUNT-4: math.fma {{.*}} : vector<4xf32>
 // CHECK: scf.yield
 // CHECK: arith.maximumf
-// CHECK-NOT: fma
 // CHECK: func.func private @nn_conv2d_0(%x: memref<1x20xf32>, %w: memref<8xf32>, %bias: memref<4xf32>, %y: memref<1x10x3xf32>, %begin: index, %end: index)
 // CHECK: func.call @nn_tile_times_block_0
 
@@ -42,8 +41,7 @@ func.func @main(%x: tensor<1x4x4x16xf32>) -> tensor<1x4x4x16xf32> {
 // CHECK: func.call @prepared_band_0
 // CHECK: scf.for %output = {{.*}} {
 // CHECK: scf.for %kw
-// CHECK: arith.mulf {{.*}} : vector<16xf32>
-// CHECK-NEXT: arith.addf {{.*}} : vector<16xf32>
+// CHECK: math.fma {{.*}} : vector<16xf32>
 // CHECK: vector.store %{{.*}}, %totals
 // CHECK: scf.for %output
 // CHECK: vector.load %totals

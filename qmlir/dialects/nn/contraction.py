@@ -1,9 +1,10 @@
 """Contractions: convolutions, fully connected layers and matrix products."""
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -29,10 +30,18 @@ from qmlir.ir.interfaces import (
     matmul_shape,
     shape_of,
 )
+from qmlir.ir.weights import Weights
 from qmlir.numerics.contracts import WIDE_LIMIT
+from qmlir.numerics.products import add_products
 
 SAME_SCALE = 2.0**-20
 """Two scales whose relative difference is below this are meant to be equal: float32 has 24 bits."""
+
+BLOCK = 1 << 22
+"""The most elements of windows that `evaluate` copies at a time; an element of x occurs in several windows."""
+
+_held_sums: WeakKeyDictionary[Weights, dict[tuple[int, tuple[int, ...]], Int64s]] = WeakKeyDictionary()
+"""Σ |w| for each output channel of constant weights, by channel axis and zero points: passes ask for it seven times."""
 
 
 class ContractionOp(Clamped, abc.ABC):
@@ -146,8 +155,12 @@ class WeightedOp(ContractionOp, abc.ABC):
         """Returns Σ |w| for each output channel: exact for constant weights, else the most that their type allows."""
         shape, channels = shape_of(self.w), self.output_channels()
         if isinstance(self.w.owner, ConstantOp):
-            stored = np.moveaxis(self.centred(self.w.owner.value.array), self.CHANNEL_AXIS, 0)
-            return np.abs(stored.reshape(channels, prod(stored.shape[1:]))).sum(axis=1, dtype=np.int64)
+            weights = self.w.owner.value
+            key, held = (self.CHANNEL_AXIS, uniform(self.w).zero_points), _held_sums.setdefault(weights.data, {})
+            if key not in held:
+                stored = np.moveaxis(self.centred(weights.array), self.CHANNEL_AXIS, 0)
+                held[key] = np.abs(stored.reshape(channels, prod(stored.shape[1:]))).sum(axis=1, dtype=np.int64)
+            return held[key]
         weights = uniform(self.w)
         most = max(abs(weights.storage_min), abs(weights.storage_max))
         return np.full(channels, most * (prod(shape) // max(channels, 1)), np.int64)
@@ -240,10 +253,12 @@ class Conv2DOp(WeightedOp, GroupedWindowOp):
         x, w, *bias = inputs
         windows = self.windows(x, (w.shape[1], w.shape[2]), 0)
         groups, y = self.group_count(), self.start((*windows.shape[:3], w.shape[0]), x.dtype, tuple(bias))
-        weights = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
-        sums = y.reshape(*y.shape[:3], *weights.shape[:2])  # a view: sums added here are added to y
-        for i, j, c in np.ndindex(w.shape[1:]):
-            sums += windows[:, :, :, i, j, c :: w.shape[3], None] * weights[:, :, i, j, c]
+        products, outputs = prod(w.shape[1:]), w.shape[0] // groups
+        weights = np.moveaxis(w.reshape(groups, outputs, products), 2, 0)[:, None]  # [products, 1, groups, outputs]
+        for block in blocks(windows) if y.size and products else ():  # without elements, -1 has no meaning
+            taps = windows[block].reshape(-1, *w.shape[1:3], groups, w.shape[3]).transpose(1, 2, 4, 0, 3)
+            sums = y[block].reshape(-1, groups, outputs)  # a view: sums added here are added to y
+            add_products(sums, taps.reshape(products, -1, groups, 1), weights)
         return (self.clamp(y),)
 
 
@@ -277,9 +292,11 @@ class DepthwiseConv2DOp(WeightedOp, WindowOp):
         x, w, *bias = inputs
         window = (w.shape[1], w.shape[2])
         wide = np.repeat(x, w.shape[3] // x.shape[3], axis=3)
-        y = self.start((x.shape[0], *self.window_output(x.shape, window), w.shape[3]), x.dtype, tuple(bias))
-        for tap, weight in zip(self.taps(wide, window, 0), w.reshape(prod(window), w.shape[3]), strict=True):
-            y += tap * weight
+        windows = self.windows(wide, window, 0)
+        y = self.start((*windows.shape[:3], w.shape[3]), x.dtype, tuple(bias))
+        for block in blocks(windows):
+            taps = windows[block].reshape(-1, prod(window), w.shape[3]).transpose(1, 0, 2)
+            add_products(y[block].reshape(-1, w.shape[3]), taps, w.reshape(prod(window), 1, w.shape[3]))
         return (self.clamp(y),)
 
 
@@ -305,8 +322,7 @@ class FullyConnectedOp(WeightedOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, w, *bias = inputs
         y = self.start((x.shape[0], w.shape[0]), x.dtype, tuple(bias))
-        for i in range(w.shape[1]):
-            y += x[:, i, None] * w[:, i]
+        add_products(y, x.T[:, :, None], w.T[:, None])
         return (self.clamp(y),)
 
 
@@ -330,8 +346,8 @@ class MatMulOp(BinaryTensorOp, ContractionOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         lhs, rhs = inputs
         y = np.zeros(self.infer_shapes()[0], lhs.dtype)
-        for k in range(lhs.shape[-1]):
-            y += lhs[..., :, k, None] * rhs[..., k, None, :]
+        left, right = (v.reshape((1,) * (y.ndim - v.ndim) + v.shape) for v in (lhs, rhs))
+        add_products(y, np.moveaxis(left, -1, 0)[..., None], np.moveaxis(right, -2, 0)[..., None, :])
         return (self.clamp(y),)
 
     def ratios(self, scales: Scales) -> npt.NDArray[Any]:
@@ -340,6 +356,17 @@ class MatMulOp(BinaryTensorOp, ContractionOp):
     def sums(self) -> Sums:
         bound = shape_of(self.lhs)[-1] * widest(uniform(self.lhs)) * widest(uniform(self.rhs))
         return Sums.up_to(bound, "a sum of products")
+
+
+def blocks(windows: Array) -> Iterator[tuple[slice, slice]]:
+    """Yields the images and rows of windows [N, OH, OW, KH, KW, C] in blocks of about `BLOCK` elements."""
+    images, rows = windows.shape[:2]
+    of_row = max(1, prod(windows.shape[2:]))
+    some_rows = max(1, min(rows, BLOCK // of_row))
+    some = max(1, BLOCK // (of_row * some_rows)) if some_rows == rows else 1
+    for image in range(0, images, some):
+        for row in range(0, rows, some_rows):
+            yield slice(image, image + some), slice(row, row + some_rows)
 
 
 def real_bias(constant: ConstantOp) -> Float64s:

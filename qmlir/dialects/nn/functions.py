@@ -15,7 +15,7 @@ from qmlir.dialects.quant.rules import FixedScale, FreeScale
 from qmlir.errors import UnsupportedError
 from qmlir.numerics.elementary import exponential, trigonometric
 from qmlir.numerics.elementary.exponential import erfc, expm1, sigmoid, softplus, tanh
-from qmlir.numerics.elementary.lanes import N
+from qmlir.numerics.elementary.lanes import F32, N
 
 # ---------------------------------------------------------------------------------------------------------------
 # Elementary functions of one element: signs and roundings, roots, exponentials, angles.
@@ -190,6 +190,10 @@ class ErfOp(UnitFunctionOp):
 
     def function(self, x: N) -> N:
         return exponential.erf(x)
+
+    def formula(self, *operands: N) -> N:
+        (x,) = operands
+        return exponential.erf_single(x) if x.dtype == F32 else super().formula(x)
 
 
 @irdl_op_definition

@@ -29,9 +29,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.ir.interfaces import Array
 
-DEVICE = "npu.device"
-"""Key of the module attribute for the device: the name of a device that qmlir ships, or a device file's path."""
-
 REASONS = "reasons"
 """Key of the property of `npu.host` that holds the reasons why the device does not run the operations."""
 

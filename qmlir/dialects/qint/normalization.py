@@ -44,6 +44,11 @@ class AxisFormula(abc.ABC):
 
     zero_point: int | None
 
+    @property
+    def reuses_entries(self) -> bool:
+        """Whether `element` takes vectors, and reads nothing but the entry that `term` has read for its element."""
+        return False
+
     def difference(self, x: N, most: N) -> N:
         """The number that an element is computed from; `most` is the maximum, or any number if it is not needed."""
         return most.to(I64) - x.to(I64) if self.zero_point is None else x.to(I64) - self.zero_point
@@ -137,6 +142,10 @@ class Softmax(AxisFormula):
     narrow: Narrow
     zero_point: int | None = None
 
+    @property
+    def reuses_entries(self) -> bool:
+        return self.division == "exact"
+
     def term(self, d: N, *tables: Callable[[N], N]) -> N:
         e = tables[0](d).to(I64)
         return newton_term(e) if self.division == "newton" else e
@@ -154,7 +163,7 @@ class Softmax(AxisFormula):
     def element(self, d: N, shared: Sequence[N], *tables: Callable[[N], N]) -> N:
         e, (first, second) = tables[0](d).to(I64), shared
         if self.division == "exact":
-            return self.narrow((e * (2 * self.unit) + first).quotient(first << 1))
+            return self.narrow((e * (2 * self.unit) + first).moderate_quotient(first << 1))
         if self.division == "interpolated":
             return self.narrow(e * first + (first.same(1) << second - 1) >> second)
         bits = (self.unit >> FRACTION).bit_length() - 1

@@ -10,6 +10,7 @@ from xdsl.irdl import (
     VarConstraint,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     result_def,
     traits_def,
@@ -245,15 +246,18 @@ class LookupBytesOp(IRDLOperation):
 
 @irdl_op_definition
 class MulShiftRoundOp(IRDLOperation):
-    """Requantizes each lane by the contract `single`: (a·multiplier + 2^(30−shift)) >> (31−shift) mod 2^32.
+    """Requantizes each lane by the contract `single`: (a·multiplier + 2^(30−shift)) >> (31−shift) + offset mod 2^32.
 
         %r = simd.mul_shift_round %a, %multiplier, %shift : vector<8xi32>
+        %s = simd.mul_shift_round %a, %multiplier, %shift, %offset : vector<8xi32>
 
     The product is exact in 64 bits, and the shift is arithmetic: a single rounding, half up.
 
     (C1) operands and result are one type, a 1-D vector of i32 with an even number of lanes.
 
-    `shift` must lie in [−31, −1], so that the result has at most 31 bits; the result for other values is undefined.
+    `shift` must lie in [−31, −1], so that the rescaled value has at most 31 bits. `offset` · 2^(31−shift) must lie
+    within ±2^61, so that the offset may be added to the product, as a part of the number that is added for rounding:
+    it then costs nothing. The result for other values is undefined.
 
     On AArch64 the operation is smull + srshl. sqrdmulh rounds at bit 31, which is below the last bit that is dropped:
     what follows it would round a second time, so it is never exact here.
@@ -266,22 +270,24 @@ class MulShiftRoundOp(IRDLOperation):
     a = operand_def(VALUES)  # C1
     multiplier = operand_def(VALUES)
     shift = operand_def(VALUES)
+    offset = opt_operand_def(VALUES)
     result = result_def(VALUES)
 
     traits = traits_def(Pure())
-    assembly_format = "$a `,` $multiplier `,` $shift attr-dict `:` type($a)"
+    assembly_format = "$a `,` $multiplier `,` $shift (`,` $offset^)? attr-dict `:` type($a)"
 
-    def __init__(self, a: SSAValue, multiplier: SSAValue, shift: SSAValue):
-        super().__init__(operands=[a, multiplier, shift], result_types=[a.type])
+    def __init__(self, a: SSAValue, multiplier: SSAValue, shift: SSAValue, offset: SSAValue | None = None):
+        super().__init__(operands=[a, multiplier, shift, offset], result_types=[a.type])
 
     def verify_(self) -> None:
         _require_even(self.a.type)  # C1
 
     @staticmethod
-    def evaluate(a: Array, multiplier: Array, shift: Array) -> Array:
-        """Computes the result: a, multiplier and shift int32 [n] → int32 [n]."""
+    def evaluate(a: Array, multiplier: Array, shift: Array, offset: Array | None = None) -> Array:
+        """Computes the result: a, multiplier, shift and offset int32 [n] → int32 [n]."""
         right = 31 - shift.astype("i8")
-        return ((a.astype("i8") * multiplier.astype("i8") + (1 << (right - 1))) >> right).astype("i4")
+        rescaled = (a.astype("i8") * multiplier.astype("i8") + (1 << (right - 1))) >> right
+        return (rescaled if offset is None else rescaled + offset).astype("i4")
 
 
 @irdl_op_definition

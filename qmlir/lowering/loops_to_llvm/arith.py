@@ -6,7 +6,7 @@ from math import copysign, isnan
 from typing import Any, cast
 
 from xdsl.dialects import arith, llvm, math
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, i1, i64
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, VectorType, f32, f64, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.ir.types import is_vector
@@ -146,7 +146,8 @@ def _constant(f: FunctionLowering, op: arith.ConstantOp) -> None:
     if isinstance(value, DenseIntOrFPElementsAttr):
         value = retyped(cast(Dense, value), type)  # the type may have gone from index to i64
     elif isinstance(value, IntegerAttr) and type != value.type:
-        value = IntegerAttr(value.value.data, i64)
+        f.define(op.result, f.integer(value.value.data))  # an index
+        return
     elif not isinstance(value, DenseIntOrFPElementsAttr | IntegerAttr | FloatAttr):
         f.refuse(op, "must be an integer, a float or dense values", got=str(value))
     f.define(op.result, f.constant(value, type))
@@ -234,8 +235,46 @@ and qmlir's completed conversion, which takes vectors."""
 # math → llvm: only the functions that IEEE 754 defines to the last bit.
 #
 # exp, tanh and similar functions are absent on purpose: LLVM would call the machine's library, whose last bits differ
-# between machines. Kernels compute them with arithmetic operations instead. `math.fma` is absent because it rounds
-# once, while the reference rounds the product and the sum.
+# between machines. Kernels compute them with arithmetic operations instead.
+
+
+def _fused_multiply_add(f: FunctionLowering, op: math.FmaOp) -> None:
+    """Lowers to the processor's instruction, or to f64 operations with the same bits if an x86 processor has none.
+
+    The product of two f32 is exact in f64. The sum is rounded to odd: if it is not exact and its last bit is 0, it
+    moves by one place toward the exact sum. A number that is rounded to odd with at least two bits to spare rounds to
+    the same f32 as the exact number (see numerics/products.py). The error of the sum is that of Knuth's TwoSum; it is
+    NaN where the sum is not finite, which then stays.
+    """
+    refuse_fastmath(f, op)
+    a, b, c = f.values(op.operands)
+    if not f.features.isdisjoint(("fma", "neon")):
+        f.define(op.result, f.intrinsic(f"llvm.fma.{mangled(c.type)}", (a, b, c), c.type))
+        return
+    lanes = c.type.get_shape() if is_vector(c.type) else None
+    element = c.type.element_type if is_vector(c.type) else c.type
+    if element != f32:
+        f.refuse(op, "must multiply f32 on a processor without FMA", got=str(op.result.type))
+    wide, bits = (VectorType(t, lanes) if lanes else t for t in (f64, i64))
+
+    def floats(kind: type[Operation], x: SSAValue, y: SSAValue) -> SSAValue:
+        return f.emit(kind.create(operands=[x, y], result_types=[wide], properties=NO_FASTMATH))
+
+    x, y, addend = (f.cast(llvm.FPExtOp, v, wide) for v in (a, b, c))
+    product = floats(llvm.FMulOp, x, y)
+    total = floats(llvm.FAddOp, product, addend)
+    part = floats(llvm.FSubOp, total, product)
+    lost = floats(llvm.FSubOp, product, floats(llvm.FSubOp, total, part))
+    error = floats(llvm.FAddOp, lost, floats(llvm.FSubOp, addend, part))
+    stored, toward = (f.cast(llvm.BitcastOp, v, bits) for v in (total, error))
+    one, last = f.splat(1, bits), f.splat(63, bits)
+    away = f.binary(llvm.AShrOp, f.binary(llvm.XOrOp, stored, toward), last)  # −1 if the signs differ, else 0
+    step = f.binary(llvm.OrOp, away, one)
+    inexact = f.cast(llvm.ZExtOp, f.emit(FCmpOp(_Predicate.ONE, error, f.splat(0.0, wide))), bits)
+    even = f.binary(llvm.AndOp, f.binary(llvm.XOrOp, stored, one), one)
+    moves = f.binary(SubOp, f.splat(0, bits), f.binary(llvm.AndOp, inexact, even), WRAP)
+    odd = f.binary(AddOp, stored, f.binary(llvm.AndOp, step, moves), WRAP)
+    f.define(op.result, f.cast(llvm.FPTruncOp, f.cast(llvm.BitcastOp, odd, wide), c.type))
 
 
 def _absolute_integer(f: FunctionLowering, op: math.AbsIOp) -> None:
@@ -295,5 +334,6 @@ RULES: Mapping[type[Operation], Rule] = {
     math.RoundOp: elementwise_intrinsic("llvm.round"),
     math.TruncOp: elementwise_intrinsic("llvm.trunc"),
     math.SqrtOp: elementwise_intrinsic("llvm.sqrt"),
+    math.FmaOp: _fused_multiply_add,
     math.CopySignOp: elementwise_intrinsic("llvm.copysign"),
 }

@@ -1,7 +1,7 @@
 """The lowering of one function: values, blocks, intrinsics, and the types of the llvm level."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from math import prod
 from typing import Any, NoReturn, TypeAlias
 
@@ -29,7 +29,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qmlir.errors import UnsupportedError
-from qmlir.ir.types import is_integer, is_memref, is_vector
+from qmlir.ir.types import is_integer, is_memref, is_vector, vector_of
 
 # ---------------------------------------------------------------------------------------------------------------
 # The LLVM types of loops-level types.
@@ -174,6 +174,12 @@ def operand_sizes(*sizes: int) -> DenseArrayBase:
     return DenseArrayBase.from_list(i32, sizes)
 
 
+@lru_cache(1024)
+def _mask(*lanes: int) -> DenseArrayBase:
+    """The attribute with the lanes of a shuffle."""
+    return DenseArrayBase.from_list(i32, lanes)
+
+
 def mangled(type: Attribute) -> str:
     """A type as it appears in an intrinsic's name: `f32`, `v8i32`, `p0`."""
     if is_integer(type):
@@ -206,7 +212,7 @@ class FunctionLowering:
         self._constants: dict[tuple[object, ...], SSAValue] = {}
         self._integers: dict[tuple[int, int], SSAValue] = {}
         self._known: dict[SSAValue, int] = {}
-        self._derived: dict[tuple[str, SSAValue], SSAValue] = {}
+        self._derived: dict[tuple[str, SSAValue, SSAValue | None], SSAValue] = {}
         self._at_entry: list[Operation] = []
         self._frame: SSAValue | None = None
         self._block = Block()
@@ -293,11 +299,22 @@ class FunctionLowering:
         self._block.add_op(op)
         return op.results[0]
 
-    def derived(self, name: str, source: SSAValue, build: Callable[[], SSAValue]) -> SSAValue:
-        """A value that is computed from the lowered value `source` alone: right behind it, once for each name."""
-        made = self._derived.get((name, source))
+    def derived(
+        self, name: str, source: SSAValue, build: Callable[[], SSAValue], other: SSAValue | None = None
+    ) -> SSAValue:
+        """A value that is computed from the lowered values `source` and `other`, once for each name.
+
+        It is computed right behind the later of them; where they are needed, if they lie in different blocks.
+        """
+        made = self._derived.get((name, source, other))
         if made is not None:
             return made
+        key = name, source, other
+        if other is not None and (first := source.owner) is not (then := other.owner):
+            if isinstance(first, Block) or isinstance(then, Block) or not first.parent or first.parent != then.parent:
+                return build()
+            if first.is_before_in_block(then):
+                source = other
         outer, self._block = self._block, Block()
         made = build()
         emitted, self._block = list(self._block.ops), outer
@@ -313,7 +330,7 @@ class FunctionLowering:
             self._at_entry.extend(emitted)
         else:
             owner.parent.insert_ops_after(emitted, owner)
-        self._derived[name, source] = made
+        self._derived[key] = made
         return made
 
     def emit_at_entry(self, op: Operation) -> SSAValue:
@@ -422,8 +439,8 @@ class FunctionLowering:
         return self.emit(
             llvm.ShuffleVectorOp.create(
                 operands=[a, b],
-                result_types=[VectorType(a.type.element_type, [len(lanes)])],
-                properties={"mask": DenseArrayBase.from_list(i32, lanes)},
+                result_types=[vector_of(a.type.element_type, len(lanes))],
+                properties={"mask": _mask(*lanes)},
             )
         )
 

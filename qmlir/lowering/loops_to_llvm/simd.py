@@ -8,10 +8,11 @@ Vectors are split into registers and joined again; LLVM optimizes both away. The
 from collections.abc import Callable, Mapping, Sequence
 
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import VectorType, i8, i16, i32, i64
+from xdsl.dialects.builtin import i8, i16, i32, i64
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import simd
+from qmlir.ir.types import vector_of
 from qmlir.ir.upstream.llvm import AddOp, ExtractElementOp, MulOp, SelectOp, ShlOp, SubOp
 from qmlir.lowering.loops_to_llvm.lowering import WRAP, FunctionLowering, Rule
 from qmlir.lowering.loops_to_llvm.vector import lanes_of
@@ -110,7 +111,7 @@ def _pair_products(f: FunctionLowering, a: SSAValue, b: SSAValue) -> SSAValue | 
     if form is None:
         return None
     _, width, name = form
-    type = VectorType(i32, [width // 2])
+    type = vector_of(i32, width // 2)
     return _by_register(f, width, (a, b), lambda registers: f.intrinsic(name, registers, type))
 
 
@@ -122,7 +123,7 @@ def _neon_pairs(f: FunctionLowering, acc: SSAValue, a: SSAValue, b: SSAValue) ->
     width = next((n for n in (8, 4) if lanes_of(acc) % n == 0), None)
     if width is None:
         return _portable_products(f, a, b, 2, start=acc)
-    type = VectorType(i32, [4])
+    type = vector_of(i32, 4)
 
     def sums(registers: Sequence[SSAValue]) -> SSAValue:
         total, x, y = registers
@@ -152,7 +153,7 @@ def _portable_products(
     of AArch64, and the lanes of what several operations multiply are taken apart once.
     """
     total = lanes_of(a)
-    type = VectorType(i32, [total // group])
+    type = vector_of(i32, total // group)
     sums = start
     for first in range(group):
         lanes = range(first, total, group)
@@ -167,13 +168,13 @@ def _portable_products(
 def _neon_quads(f: FunctionLowering, form: Form, acc: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
     """acc plus sums of quads by one instruction a register of AArch64."""
     _, width, name = form
-    type = VectorType(i32, [width // 4])
+    type = vector_of(i32, width // 4)
     return _by_register(f, width // 4, (acc, a, b), lambda registers: f.intrinsic(name, registers, type))
 
 
 def _words_products(f: FunctionLowering, extend: type[Operation], acc: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
     """acc plus sums of quads, of bytes that are extended to i16 first, where AArch64 multiplies into i32 (smlal)."""
-    words = VectorType(i16, [lanes_of(a)])
+    words = vector_of(i16, lanes_of(a))
     return _portable_products(f, f.cast(extend, a, words), f.cast(llvm.SExtOp, b, words), 4, start=acc)
 
 
@@ -223,7 +224,7 @@ def _dot_u8_i8_quads(f: FunctionLowering, op: simd.DotU8I8QuadsOp) -> None:
         products = _portable_products(f, a, b, 4, llvm.ZExtOp)
     else:
         _, width, name = form
-        type = VectorType(i16, [width // 2])
+        type = vector_of(i16, width // 2)
         pairs = _by_register(f, width, (a, b), lambda registers: f.intrinsic(name, registers, type))
         ones = f.splat(1, pairs.type)
         products = _pair_products(f, pairs, ones) or _portable_products(f, pairs, ones, 2)
@@ -247,7 +248,7 @@ def _permute_bytes(f: FunctionLowering, op: simd.PermuteBytesOp) -> None:
         x, places = (f.shuffle(v, v, [*range(8), *[-1] * 8]) for v in (x, places))
     if form := _form(f, BYTE_PERMUTATIONS, lanes_of(x)):
         _, width, name = form
-        type = VectorType(i8, [width])
+        type = vector_of(i8, width)
         result = _by_register(f, width, (x, places), lambda registers: f.intrinsic(name, registers, type))
     else:
         result = _portable_permutation(f, x, places)
@@ -369,13 +370,14 @@ def _lookup_one_by_one(f: FunctionLowering, table: SSAValue, places: SSAValue) -
 
 
 def _mul_shift_round(f: FunctionLowering, op: simd.MulShiftRoundOp) -> None:
-    a, multiplier, shift = f.values(op.operands)
+    a, multiplier, shift, *offset = f.values(op.operands)
     if "neon" in f.features:
         left = f.derived("negative drop", shift, lambda: f.binary(SubOp, shift, f.splat(31, shift.type), WRAP))
-        f.define(op.result, _neon_products_shifted(f, [a, multiplier], left))
+        rescaled = _neon_products_shifted(f, [a, multiplier], left)
+        f.define(op.result, f.binary(AddOp, rescaled, offset[0], WRAP) if offset else rescaled)
         return
     drop = f.derived("drop", shift, lambda: f.binary(SubOp, f.splat(31, shift.type), shift, WRAP))
-    _products_shifted(f, op, [(a, multiplier)], drop)
+    _products_shifted(f, op, [(a, multiplier)], drop, *offset)
 
 
 def _mul_add_shift_round(f: FunctionLowering, op: simd.MulAddShiftRoundOp) -> None:
@@ -392,9 +394,10 @@ def _products_shifted(
     op: simd.MulShiftRoundOp | simd.MulAddShiftRoundOp,
     products: Sequence[tuple[SSAValue, SSAValue]],
     drop: SSAValue,
+    offset: SSAValue | None = None,
 ) -> None:
-    """Defines the result as (Σ products + 2^(drop − 1)) >> drop, for data times factors."""
-    wide = VectorType(i64, [lanes_of(drop) // 2])
+    """Defines the result as (Σ products + 2^(drop − 1) + offset · 2^drop) >> drop, for data times factors."""
+    wide = vector_of(i64, lanes_of(drop) // 2)
     word = f.splat(32, wide)
 
     def extended(value: SSAValue) -> SSAValue:
@@ -406,13 +409,17 @@ def _products_shifted(
         """The even (first = 0) or odd lanes of i32 factors, each as an i64."""
         return extended(f.shuffle(value, value, [lane | 1 for lane in range(lanes_of(value))]) if first else value)
 
-    def half(first: int) -> SSAValue:
-        one = f.splat(1, wide)
-        return f.binary(ShlOp, one, f.binary(SubOp, lanes(drop, first), one, WRAP), WRAP)
+    def rounding(first: int) -> SSAValue:
+        """(2 · offset + 1) · 2^(drop − 1)"""
+        odd = one = f.splat(1, wide)
+        if offset is not None:
+            own = lanes(offset, first)
+            odd = f.binary(AddOp, f.binary(AddOp, own, own, WRAP), one, WRAP)
+        return f.binary(ShlOp, odd, f.binary(SubOp, lanes(drop, first), one, WRAP), WRAP)
 
     sums: list[SSAValue] = []
     for first in (0, 1):
-        total = f.derived(f"half{first}", drop, lambda first=first: half(first))
+        total = f.derived(f"rounding{first}", drop, lambda first=first: rounding(first), offset)
         for data, factor in products:
             own = f.derived(f"lanes{first}", factor, lambda first=first, factor=factor: lanes(factor, first))
             lane = f.binary(llvm.AShrOp, f.cast(llvm.BitcastOp, data, wide), word) if first else extended(data)
@@ -426,8 +433,8 @@ def _products_shifted(
 
 def _neon_products_shifted(f: FunctionLowering, factors: Sequence[SSAValue], left: SSAValue) -> SSAValue:
     """(Σ products + 2^(−left − 1)) >> −left for data and factors that take turns, two lanes at a time."""
-    wide = VectorType(i64, [2])
-    by = f.derived("wide", left, lambda: f.cast(llvm.SExtOp, left, VectorType(i64, [lanes_of(left)])))
+    wide = vector_of(i64, 2)
+    by = f.derived("wide", left, lambda: f.cast(llvm.SExtOp, left, vector_of(i64, lanes_of(left))))
 
     def shifted(registers: Sequence[SSAValue]) -> SSAValue:
         *data, by = registers
@@ -437,7 +444,7 @@ def _neon_products_shifted(f: FunctionLowering, factors: Sequence[SSAValue], lef
         for product in products[1:]:
             total = f.binary(AddOp, total, product, WRAP)
         rounded = f.intrinsic("llvm.aarch64.neon.srshl.v2i64", (total, by), wide)
-        return f.cast(llvm.TruncOp, rounded, VectorType(i32, [2]))
+        return f.cast(llvm.TruncOp, rounded, vector_of(i32, 2))
 
     return _by_register(f, 2, (*factors, by), shifted)
 

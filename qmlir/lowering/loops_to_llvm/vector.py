@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, VectorType, i1, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects.loops import root_of
-from qmlir.ir.types import is_integer, is_vector
+from qmlir.ir.types import is_integer, is_vector, vector_of
 from qmlir.ir.upstream.llvm import AddOp, ExtractElementOp, MulOp
 from qmlir.lowering.loops_to_llvm.arith import refuse_fastmath
 from qmlir.lowering.loops_to_llvm.lowering import WRAP, FunctionLowering, Rule, mangled, static_strides
@@ -49,7 +49,7 @@ def lanes_of(value: SSAValue) -> int:
 
 def broadcast(f: FunctionLowering, scalar: SSAValue, lanes: int) -> SSAValue:
     """A vector with a scalar in every lane."""
-    type = VectorType(scalar.type, [lanes])
+    type = vector_of(scalar.type, lanes)
     undefined = f.emit(llvm.UndefOp.create(result_types=[type]))
     first = f.emit(llvm.InsertElementOp.create(operands=[undefined, scalar, f.integer(0, i32)], result_types=[type]))
     return f.shuffle(first, undefined, [0] * lanes)

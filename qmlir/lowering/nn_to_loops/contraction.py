@@ -1,4 +1,4 @@
-"""Lowering of contractions on plain elements: sums in the order kh, kw, c; each product and each sum is rounded.
+"""Lowering of contractions on plain elements: sums in the order kh, kw, c, by fused multiply-adds if they are f32.
 
 Constant weights are packed at compile time, computed weights by a kernel that runs before the contraction.
 """
@@ -19,6 +19,11 @@ from qmlir.codegen.kernels.packing import Window, pack_columns, window_of
 from qmlir.codegen.value import Value
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp, WeightedOp
 from qmlir.ir.interfaces import Shape, shape_of
+
+
+def multiply_add(accumulator: Value, x: Value, w: Value) -> Value:
+    """accumulator + x · w, which `add_products` of the numerics defines: f32 sums are rounded once."""
+    return x.fused_multiply_add(w, accumulator) if accumulator.element == f32 else accumulator + x * w
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,7 @@ class PlainArithmetic(Arithmetic):
         return w.load(at * lanes, lanes=lanes)
 
     def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
-        return accumulator + x.load(place) * w
+        return multiply_add(accumulator, x.load(place), w)
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ class PlainTaps(TapArithmetic):
         return code.zeros(self.element, lanes) if bias is None else bias.load(channel, lanes=lanes)
 
     def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
-        return accumulator + x * w
+        return multiply_add(accumulator, x, w)
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,7 @@ VECTORS: dict[type[PointwiseOp], tuple[int, ...]] = {
     nn.ClampOp: WIDTHS,
     nn.SigmoidOp: F64_WIDTHS,
     nn.TanhOp: F64_WIDTHS,
+    nn.ErfOp: F64_WIDTHS,
 }
 """Operation → lanes of its vectors. Only formulas without comparisons are written as vectors, because xDSL compares
 scalars only; LLVM vectorizes the kernels of all other formulas."""
@@ -80,7 +81,9 @@ class OpFormula:
 
 def _pointwise(state: MainLowering, op: PointwiseOp) -> None:
     formula = OpFormula.of(op)
-    widths = () if i1 in formula.elements else VECTORS.get(type(op), ())
+    widths = VECTORS.get(type(op), ())
+    if i1 in formula.elements or (isinstance(op, nn.ErfOp) and f64 in formula.elements):
+        widths = ()
     buffers = [state.buffer(x) for x in op.operands]
     lower_elementwise(state, op.name.replace(".", "_"), formula, buffers, op.results[0], widths)
 
@@ -324,17 +327,42 @@ def _check(state: MainLowering, op: Operation, type: UniformType) -> None:
         state.refuse(op, "needs an expressed type of f32", got=str(type))
 
 
+FAR = 1 << 20
+"""Beyond all stored integers of 16 bits, also with a zero point of up to half of it added or subtracted."""
+
+
+@dataclass(frozen=True)
+class QuantizeShort:
+    """`Quantize` for a quotient in float32 and at most 16 bits, Z being an i32: the same bits without float64.
+
+    A quotient in float32 is rounded to a whole number in float32 as well as in float64. Clamped to ±`FAR` it fits i32,
+    where the sum with Z is as exact as in float64, and what the clamp takes off is beyond both bounds.
+    """
+
+    formula: Quantize
+
+    def __call__(self, x: Value, divisor: Value, zero_point: Value) -> Value:
+        single = x.to(f32)
+        quotient = single * divisor if self.formula.by == "float32_reciprocal" else single / divisor
+        steps = quotient.round_even()
+        number = steps.maximum_number(0.0) + steps.minimum_number(0.0)  # makes NaN 0, as `Quantize` does
+        whole = number.maximum(-float(FAR)).minimum(float(FAR)).to(i32)
+        return (whole + zero_point).maximum(self.formula.low).minimum(self.formula.high).to(self.formula.storage)
+
+
 def _quantize(state: MainLowering, op: QuantizeCastOp) -> None:
     type = op.quantized
     _check(state, op, type)
     x = state.buffer(op.input)
     scale, zero_point = type.parameters_along(len(memref_shape(x)))
-    operands = [
-        x,
-        state.constant(QUANTIZATIONS[op.quantization].divisor(scale)),
-        state.constant(zero_point.astype(np.float64)),
-    ]
+    divisor = state.constant(QUANTIZATIONS[op.quantization].divisor(scale))
     formula = Quantize(type.storage_min, type.storage_max, dtype_of(type.storage_type), op.quantization)
+    in_float32 = op.quantization in ("float32", "float32_reciprocal")
+    if in_float32 and type.storage_width <= 16 and np.abs(zero_point).max() < FAR // 2:
+        operands = [x, divisor, state.constant(zero_point.astype(np.int32))]
+        lower_elementwise(state, "quant_qcast", QuantizeShort(formula), operands, op.result, WIDTHS)
+        return
+    operands = [x, divisor, state.constant(zero_point.astype(np.float64))]
     lower_elementwise(state, "quant_qcast", formula, operands, op.result, F64_WIDTHS)
 
 

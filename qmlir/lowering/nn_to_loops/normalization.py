@@ -26,13 +26,22 @@ from qmlir.dialects.nn.normalization import (
     SoftmaxOp,
 )
 from qmlir.ir.interfaces import shape_of
-from qmlir.numerics.elementary.exponential import exp, log
+from qmlir.numerics.elementary.exponential import exp_by_four, log
 
 LANES = 8
 """Lanes of the f64 vectors."""
 
+ROWS = 8
+"""Rows of a normalization that are summed side by side: an addition takes a few cycles, and each waits for the last."""
+
 MOST_KEPT = 1024
 """The most exponentials that are kept, 8 KB: a part of a first-level cache."""
+
+SIDES = 4
+"""Rows of a softmax whose exponentials are added up side by side, if all of these are kept."""
+
+MAXIMA = 16
+"""Lanes of the vector of maxima of a row."""
 
 
 @dataclass(frozen=True)
@@ -53,17 +62,26 @@ class Softmax(Kernel):
 
     def part(self, shifted: Value, size: Value) -> Value:
         """The result for `shifted`, which is x − m, and `size` of the sum."""
-        return exp(shifted) / size
+        return exp_by_four(shifted) / size
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
+        if self._keeps(SIDES):
+            code.spans(begin, end, lambda o, count: self._write_rows(code, x, y, o, count or 1), (SIDES,))
+            return
         with code.loop(begin, end, name="row") as o:
-            if self.shape[2] == 1:
+            if self._keeps(1):
+                self._write_rows(code, x, y, o, 1)
+            elif self.shape[2] == 1:
                 self._write_row(code, x, y, o)
             else:
                 code.spans(
                     0, self.shape[2], lambda i, lanes: self._write_columns(code, x, y, o, i, lanes), self.COLUMNS
                 )
+
+    def _keeps(self, rows: int) -> bool:
+        """Whether the exponentials of some rows are kept."""
+        return self.OF_EXPONENTIALS and self.shape[2] == 1 and self.shape[1] * rows <= MOST_KEPT
 
     def _maximum(self, code: Code, x: Buffer, o: Value, i: Value, lanes: int | None) -> Value:
         """The maximum m over a, in f64."""
@@ -78,31 +96,68 @@ class Softmax(Kernel):
         def shifted(a: Value) -> Value:
             return x.load(o, a, i, lanes=lanes).to(f64) - m
 
-        (total,) = code.fold(0, self.shape[1], [code.zeros(f64, lanes)], lambda a, sums: [sums[0] + exp(shifted(a))])
+        (total,) = code.fold(
+            0, self.shape[1], [code.zeros(f64, lanes)], lambda a, sums: [sums[0] + exp_by_four(shifted(a))]
+        )
         size = self.size(total)
         with code.loop(0, self.shape[1]) as a:
             y.store(self.part(shifted(a), size).to(y.element), o, a, i)
 
+    def _row_maximum(self, code: Code, x: Buffer, o: Value) -> Value:
+        """The maximum m of a row, in f64: maxima of lanes first, in any order, since a maximum has no rounding."""
+        zero, length = code.index(0), self.shape[1]
+        whole = length - length % MAXIMA
+        greatest = code.constant(-inf, x.element)
+        if whole:
+            least = code.constant(-inf, VectorType(x.element, [MAXIMA]))
+
+            def further(step: Value, m: list[Value]) -> Sequence[Value]:
+                return [m[0].maximum(x.load(o, step * MAXIMA, zero, lanes=MAXIMA))]
+
+            (maxima,) = code.fold(0, whole // MAXIMA, [least], further)
+            lanes = MAXIMA
+            while lanes > 1:
+                lanes //= 2
+                maxima = maxima.lanes_from(0, lanes).maximum(maxima.lanes_from(lanes, lanes))
+            greatest = maxima.lane(0)
+        if whole < length:
+            (greatest,) = code.fold(whole, length, [greatest], lambda a, m: [m[0].maximum(x.load(o, a, zero))])
+        return greatest.to(f64)
+
+    def _write_rows(self, code: Code, x: Buffer, y: Buffer, first: Value, count: int) -> None:
+        """Writes the results of some rows, whose exponentials are kept; the additions to their sums take turns."""
+        zero, length = code.index(0), self.shape[1]
+        kept = code.scratch((count, length), f64, "exponentials")
+
+        for row in range(count):
+            m = self._row_maximum(code, x, first + row)
+
+            def exponential(a: Value, lanes: int | None, row: int = row, m: Value = m) -> None:
+                kept.store(exp_by_four(x.load(first + row, a, zero, lanes=lanes).to(f64) - m), row, a)
+
+            code.spans(0, length, exponential, (LANES,))
+        sums = code.fold(
+            0, length, [code.zeros(f64, None)] * count, lambda a, s: [t + kept.load(r, a) for r, t in enumerate(s)]
+        )
+        for row, total in enumerate(sums):
+            size = self.size(total)
+
+            def finish(a: Value, lanes: int | None, row: int = row, size: Value = size) -> None:
+                y.store((kept.load(row, a, lanes=lanes) / size).to(y.element), first + row, a, zero)
+
+            code.spans(0, length, finish, (LANES,))
+
     def _write_row(self, code: Code, x: Buffer, y: Buffer, o: Value) -> None:
-        """Writes the results of one sum: exponentials are computed in vectors, and added one after another."""
-        zero = code.index(0)
-        m = self._maximum(code, x, o, zero, None)
-        length = self.shape[1]
+        """Writes the results of one row; exponentials are computed in vectors, and added one after another."""
+        zero, length = code.index(0), self.shape[1]
+        m = self._row_maximum(code, x, o)
         whole = length - length % LANES
-        keeps = self.OF_EXPONENTIALS and length <= MOST_KEPT
-        kept = code.scratch((length,), f64, "exponentials") if keeps else None
 
         def shifted(a: Value, lanes: int | None) -> Value:
             return x.load(o, a, zero, lanes=lanes).to(f64) - m
 
-        def exponential(a: Value, lanes: int | None) -> Value:
-            found = exp(shifted(a, lanes))
-            if kept is not None:
-                kept.store(found, a)
-            return found
-
         def add_lanes(step: Value, sums: list[Value]) -> Sequence[Value]:
-            terms, total = exponential(step * LANES, LANES), sums[0]
+            terms, total = exp_by_four(shifted(step * LANES, LANES)), sums[0]
             for lane in range(LANES):
                 total = total + terms.lane(lane)
             return [total]
@@ -111,12 +166,11 @@ class Softmax(Kernel):
         if whole:
             sums = code.fold(0, whole // LANES, sums, add_lanes)
         if whole < length:
-            sums = code.fold(whole, length, sums, lambda a, s: [s[0] + exponential(a, None)])
+            sums = code.fold(whole, length, sums, lambda a, s: [s[0] + exp_by_four(shifted(a, None))])
         size = self.size(sums[0])
 
         def finish(a: Value, lanes: int | None) -> None:
-            part = self.part(shifted(a, lanes), size) if kept is None else kept.load(a, lanes=lanes) / size
-            y.store(part.to(y.element), o, a, zero)
+            y.store(self.part(shifted(a, lanes), size).to(y.element), o, a, zero)
 
         code.spans(0, length, finish, (LANES,))
 
@@ -159,27 +213,46 @@ class Normalize(Kernel):
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
+
+        def rows(first: Value, count: int | None) -> None:
+            with code.loop(0, self.shape[2], name="column") as i:
+                self._write_rows(code, x, y, [first + r for r in range(count or 1)], i)
+
+        code.spans(begin, end, rows, (ROWS,))
+
+    def _write_rows(self, code: Code, x: Buffer, y: Buffer, rows: Sequence[Value], i: Value) -> None:
+        """Writes the results of some rows; the additions to their sums take turns."""
         length = self.shape[1]
-        with code.loop(begin, end, name="row") as o, code.loop(0, self.shape[2], name="column") as i:
 
-            def sum_of(term: Callable[[Value], Value]) -> Value:
-                def add(a: Value, sums: list[Value]) -> Sequence[Value]:
-                    return [sums[0] + term(x.load(o, a, i).to(f64))]
+        def sums_of(terms: Sequence[Callable[[Value], Value]]) -> list[Value]:
+            def add(a: Value, sums: list[Value]) -> Sequence[Value]:
+                loaded = [x.load(o, a, i).to(f64) for o in rows]
+                return [total + term(v) for total, term, v in zip(sums, terms, loaded, strict=True)]
 
-                return code.fold(0, length, [code.zeros(f64, None)], add)[0]
+            return code.fold(0, length, [code.zeros(f64, None)] * len(rows), add)
 
-            mean = sum_of(lambda v: v) / float(length) if self.centred else None
+        def centring(mean: Value | None) -> Callable[[Value], Value]:
+            return lambda v: v if mean is None else v - mean
 
-            def centre(v: Value) -> Value:
-                return v if mean is None else v - mean
+        def term_of(centre: Callable[[Value], Value]) -> Callable[[Value], Value]:
+            return lambda v: self.term(centre(v))
 
-            size = self.size(sum_of(lambda v: self.term(centre(v))), length)
+        found = sums_of([centring(None)] * len(rows)) if self.centred else [None] * len(rows)
+        centre = [centring(None if total is None else total / float(length)) for total in found]
+        sums = sums_of([term_of(c) for c in centre])
+        for o, c, total in zip(rows, centre, sums, strict=True):
+            self._write_row(code, x, y, o, i, c, self.size(total, length))
 
-            def finish(a: Value, lanes: int | None) -> None:
-                wide = centre(x.load(o, a, i, lanes=lanes).to(f64))
-                y.store((wide / size).to(y.element), o, a, i)
+    def _write_row(
+        self, code: Code, x: Buffer, y: Buffer, o: Value, i: Value, centre: Callable[[Value], Value], size: Value
+    ) -> None:
+        """Writes the quotients of a row."""
 
-            code.spans(0, length, finish, (LANES,) if self.shape[2] == 1 else ())
+        def finish(a: Value, lanes: int | None) -> None:
+            wide = centre(x.load(o, a, i, lanes=lanes).to(f64))
+            y.store((wide / size).to(y.element), o, a, i)
+
+        code.spans(0, self.shape[1], finish, (LANES,) if self.shape[2] == 1 else ())
 
 
 class Size(Protocol):

@@ -327,11 +327,13 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         arithmetic = arithmetic_for(op.x, zero_point, other_fits=pairs)
     x, outputs = state.buffer(op.x), weights.shape[0]
     task = Task(name, window, outputs, arithmetic, epilogue, x, weights, bias, parameters, groups=groups)
-    if suits(task, largest_difference(op.x, zero_point)):
+    by_bytes = not isinstance(arithmetic, SaturatingPairs) and arithmetic.sums == i32 and _are_bytes(op, weights)
+    by_quads = by_bytes and sums_quads(state.features) and weights.shape[3] * (groups > 1) % 4 == 0  # none spans groups
+    if suits(task, largest_difference(op.x, zero_point), 2 if by_quads else 1):
         lower_winograd(state, replace(task, name="qint_winograd"), result)
-    elif isinstance(arithmetic, SaturatingPairs) or arithmetic.sums != i32 or not _are_bytes(op, weights):
+    elif not by_bytes:
         lower_contraction(state, task, result)
-    elif sums_quads(state.features) and weights.shape[3] * (groups > 1) % 4 == 0:  # nor must a quad span two groups
+    elif by_quads:
         make = signed_quads if quads_are_signed(state.features) else quads
         arithmetic, bias = make(weights, zero_point, bias)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)

@@ -28,7 +28,7 @@ from qmlir.dialects.qint.pooling import (
     weighted,
 )
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.types import is_integer
+from qmlir.ir.types import dtype_of, is_integer
 from qmlir.lowering.qint_to_loops.contraction import ending
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -138,7 +138,18 @@ def _global_sum_pool(state: MainLowering, op: GlobalSumPoolOp) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Lowering of softmax, log-softmax and L2 normalization: one element at a time, in i64.
+# Lowering of softmax, log-softmax and L2 normalization, in i64. Along the last axis, the maximum is taken in vectors;
+# and if a formula's elements depend only on table entries that the sum has read, these are kept, and the elements
+# computed in vectors from them. All else goes one element at a time.
+
+BYTES_OF_MAXIMUM = 64
+"""Bytes of the vectors whose maximum is taken lane by lane."""
+
+QUOTIENTS = 8
+"""Elements that are computed together, in i64."""
+
+MOST_KEPT = 4096
+"""The most entries that are kept, 16 KB: half of a first-level cache."""
 
 
 @dataclass(frozen=True)
@@ -161,21 +172,52 @@ class AlongAxis(Kernel):
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, *tables, y = buffers
         length, formula, readers = self.shape[1], self.formula, [Entries(table) for table in tables]
+        keeps = formula.reuses_entries and self.shape[2] == 1 and length <= MOST_KEPT
+        kept = code.scratch((length,), tables[0].element, "entries") if keeps else None
         with code.loop(begin, end, name="row") as o, code.loop(0, self.shape[2], name="column") as i:
-            most = code.constant(-(1 << 15), i64)
-            if formula.zero_point is None:
-                (most,) = code.fold(0, length, [most], lambda a, m: [m[0].maximum(x.load(o, a, i).to(i64))])
+            most = self._maximum(code, x, o, i) if formula.zero_point is None else code.constant(0, i64)
 
             def difference(a: Value) -> Value:
                 return formula.difference(x.load(o, a, i), most)
 
             def add(a: Value, sums: list[Value]) -> Sequence[Value]:
-                return [sums[0] + formula.term(difference(a), *readers)]
+                def read(place: Value) -> Value:
+                    entry = readers[0](place)
+                    if kept is not None:
+                        kept.store(entry, a)
+                    return entry
+
+                return [sums[0] + formula.term(difference(a), *([read, *readers[1:]] if readers else []))]
 
             (total,) = code.fold(0, length, [code.zeros(i64, None)], add)
             shared = formula.shared(total, *readers)
-            with code.loop(0, length, name="a") as a:
-                y.store(formula.element(difference(a), shared, *readers), o, a, i)
+
+            def finish(a: Value, lanes: int | None) -> None:
+                if kept is None:
+                    y.store(formula.element(difference(a), shared, *readers), o, a, i)
+                    return
+                entry = kept.load(a, lanes=lanes)
+                y.store(formula.element(entry, shared, lambda _: entry, *readers[1:]), o, a, i)
+
+            code.spans(0, length, finish, () if kept is None else (QUOTIENTS,))
+
+    def _maximum(self, code: Code, x: Buffer, o: Value, i: Value) -> Value:
+        """The maximum along the axis, in i64."""
+        length, lanes = self.shape[1], BYTES_OF_MAXIMUM // dtype_of(x.element).itemsize
+        whole = length - length % lanes if self.shape[2] == 1 else 0
+        most = x.load(o, 0, i)
+        if whole:
+
+            def greater(step: Value, m: list[Value]) -> Sequence[Value]:
+                return [m[0].maximum(x.load(o, step * lanes, i, lanes=lanes))]
+
+            (found,) = code.fold(1, whole // lanes, [x.load(o, 0, i, lanes=lanes)], greater)
+            while lanes > 1:
+                lanes //= 2
+                found = found.lanes_from(0, lanes).maximum(found.lanes_from(lanes, lanes))
+            most = found.lane(0)
+        (most,) = code.fold(whole, length, [most], lambda a, m: [m[0].maximum(x.load(o, a, i))])
+        return most.to(i64)
 
 
 def _along_axis(state: MainLowering, op: AlongAxisOp) -> None:

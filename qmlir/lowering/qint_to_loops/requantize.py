@@ -43,11 +43,13 @@ class Requantize(Epilogue):
     """The requantization of accumulators; the parameters are those of its contract.
 
     halves    whether every shift is below 0, so that the rescaled value of an i32 has at most 31 bits
+    folds     whether the output zero point may be added to products, before these are shifted
     offset    whether the output zero point is one more parameter, the last, and not a part of the formula
     """
 
     formula: Requantization
     halves: bool
+    folds: bool
     parameters: int
     offset: bool = False
 
@@ -80,7 +82,10 @@ class Requantize(Epilogue):
             return self.formula(accumulator, *parameters)
         *factors, zero_point = parameters if self.offset else (*parameters, narrow.zero_point)
         if in_one:
-            rescaled = a.code.multiply_shift_round(a, *(p.spread(a.lanes) for p in factors))
+            multiplier, shift = (p.spread(a.lanes) for p in factors)
+            folded = a.same(zero_point) if self.folds and narrow.storage.itemsize < 4 else None
+            rescaled = a.code.multiply_shift_round(a, multiplier, shift, folded)
+            zero_point = zero_point if folded is None else 0
         else:
             rescaled = CONTRACTS[contract](a.to(i64), *(p.to(i64) for p in factors))
         if narrow.storage.itemsize == 4:
@@ -99,7 +104,9 @@ def requantization(state: MainLowering, op: RequantizeOp) -> tuple[Requantize, S
     if CONTRACTS[formula.contract].in_floats and not narrow.fits_i32:
         need = f"needs bounds below 2^30 under the contract {formula.contract}"
         state.refuse(op, need, got=f"[{narrow.low}, {narrow.high}]")
-    return Requantize(formula, max(op.shift.get_values()) < 0, len(parameters)), parameters
+    shifts = op.shift.get_values()
+    folds = abs(narrow.zero_point) << 31 - min(shifts) <= 1 << 61
+    return Requantize(formula, max(shifts) < 0, folds, len(parameters)), parameters
 
 
 def fused_requantize(result: SSAValue) -> RequantizeOp | None:

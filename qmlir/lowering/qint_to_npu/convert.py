@@ -22,8 +22,9 @@ from qmlir.devices import Device, load_device
 from qmlir.devices.crossings import call
 from qmlir.devices.legality import computes
 from qmlir.dialects.nn import ConstantOp
-from qmlir.dialects.npu.layers import DEVICE, HostOp, LayerOp, PartOp, YieldOp
+from qmlir.dialects.npu.layers import HostOp, LayerOp, PartOp, YieldOp
 from qmlir.dialects.quant.ops import CastOp
+from qmlir.dialects.target import DEVICE
 from qmlir.errors import PipelineError
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import node_name

@@ -1,6 +1,7 @@
 """exp, log, and functions built from them: powers, hyperbolic functions, sigmoid, softplus, erf."""
 
 import math
+from collections.abc import Callable
 
 from qmlir.numerics.elementary.lanes import F64, I32, I64, N
 
@@ -36,6 +37,20 @@ def horner(coefficients: tuple[float, ...], x: N) -> N:
     return total
 
 
+def horner_by_four(coefficients: tuple[float, ...], x: N) -> N:
+    """Evaluates a polynomial as four polynomials in x⁴, side by side: a processor need not wait for each result.
+
+    (q0 + x·q1) + x²·(q2 + x·q3), where q_j has each fourth coefficient, from that of x^j on; highest power first.
+    """
+    square = x * x
+    fourth = square * square
+    parts = [coefficients[(len(coefficients) - 1 - j) % 4 :: 4] for j in range(4)]
+    totals = [x.same(part[0]) for part in parts]
+    for i in range(1, max(map(len, parts))):
+        totals = [t * fourth + p[i] if i < len(p) else t for t, p in zip(totals, parts, strict=True)]
+    return (totals[0] + x * totals[1]) + square * (totals[2] + x * totals[3])
+
+
 def exp(x: N) -> N:
     """e^x in float64, within 1.2 ulp for x in [−708, 709], clamped to that range beyond; NaN stays NaN.
 
@@ -46,10 +61,19 @@ def exp(x: N) -> N:
     y = p · 2^n                                         2^n is the float64 with exponent bits n + 1023
     result = x == x ? y : x
     """
+    return _exp(x, horner)
+
+
+def exp_by_four(x: N) -> N:
+    """e^x as `exp` computes it, but with its polynomial by `horner_by_four`: faster, within 2.5 ulp."""
+    return _exp(x, horner_by_four)
+
+
+def _exp(x: N, polynomial: Callable[[tuple[float, ...], N], N]) -> N:
     c = x.maximum_number(EXP_LOWEST).minimum_number(EXP_HIGHEST)  # NaN becomes EXP_LOWEST here and NaN at the end
     n = (c * LOG2_E).round_even()
     r = (c - n * LN2_HIGH) - n * LN2_LOW
-    p = horner(EXP_COEFFICIENTS, r)
+    p = polynomial(EXP_COEFFICIENTS, r)
     power = ((n.to(I32).to(I64) + EXPONENT_BIAS) << FRACTION_BITS).bits(F64)
     return (p * power).maximum(x.minimum(-1.0))  # p · 2^n > 0, so this maximum only matters for a NaN
 
@@ -264,3 +288,34 @@ def erfc(x: N) -> N:
     """The complementary error function 1 − erf(x), relative error < 2^-42, for tiny results too."""
     y = _upper(x.magnitude())
     return x.less(0.0).choose(2.0 - y, y)
+
+
+ERF_ONE = 4.0
+"""The argument from which on erf, rounded to f32, is 1: 1 − erf(4) < 2^-25."""
+
+ERF_SINGLE_COEFFICIENTS: tuple[float, ...] = tuple(
+    map(
+        float.fromhex,
+        (
+            "-0x1.05f49bdbb8563p-21", "0x1.99998a5c917c1p-20", "-0x1.dec9e79008749p-20", "0x1.465d0dbfebee8p-18",
+            "-0x1.496a3f26c561ap-16", "0x1.abdee84424152p-15", "-0x1.e8c569456b89bp-14", "0x1.1da9fde26ad63p-12",
+            "-0x1.41ca196b97130p-11", "0x1.53603b08b5002p-10", "-0x1.51e21988e9b19p-9", "0x1.3e06b4eb1096bp-8",
+            "-0x1.1a033433e4d7dp-7", "0x1.d6372c79e2aaep-7", "-0x1.7034e09819bcep-6", "0x1.0ed5153179f5fp-5",
+            "-0x1.76e866301ddf9p-5", "0x1.ea97f3acee70bp-5", "-0x1.3215d8a90e0a3p-4", "0x1.717efc67db63ap-4",
+            "-0x1.b92e95c20a09fp-4", "0x1.0dabaf0640271p-3", "-0x1.69a0ccda3d620p-3", "0x1.6a040781a4860p-2",
+        ),
+    )
+)  # fmt: skip
+"""Coefficients of erf(x)/x, |x| ≤ 4, in u = x²/8 − 1, highest power first.
+
+They come from Chebyshev interpolation at 80 points in 60 digits, truncated at degree 23; relative error < 2^-43.
+"""
+
+
+def erf_single(x: N) -> N:
+    """The error function of an f32: one polynomial in float64, relative error < 2^-43, rounded to f32; NaN stays NaN.
+
+    It uses neither comparisons nor `choose`.
+    """
+    wide = x.maximum(-ERF_ONE).minimum(ERF_ONE).to(F64)
+    return (wide * horner_by_four(ERF_SINGLE_COEFFICIENTS, wide * wide * 0.125 - 1.0)).to(x.dtype)

@@ -17,17 +17,16 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
-from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.devices import Device
 from qmlir.devices.description import Memory
-from qmlir.devices.module import FILLED, Filled, buffers_of, device_of, function_of, steps_of
+from qmlir.devices.module import FILLED, Filled, Life, device_of, function_of, lives_of, steps_of
 from qmlir.devices.schema import Role
-from qmlir.dialects.npu import BufferOp, IssueOp
+from qmlir.dialects.npu import IssueOp
 from qmlir.errors import PipelineError
 from qmlir.ir.arena import Full, Item, around, live_at_most, place
-from qmlir.isa.commands import Arithmetic, Mark, Post, SetContext
+from qmlir.isa.commands import Mark
 from qmlir.transforms.npu.cascade.residency import rests_of
 from qmlir.transforms.npu.tile.engines import Region, Rest, regions, staged_from
 
@@ -56,7 +55,7 @@ class NPUPlacePass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         device = device_of(op)
         function = function_of(op, self.name)
-        lives = _lives(function)
+        lives = [_Life(life.op, life.first, life.last) for life in lives_of(function)]
         phases = _phases(function, rests_of(op), device)
         filled: dict[str, Filled] = {}
         for memory in device.memory:
@@ -74,12 +73,8 @@ class NPUPlacePass(ModulePass):
 
 
 @dataclass(frozen=True)
-class _Life:
-    """A buffer and the first and last command that touches it."""
-
-    op: BufferOp
-    first: int
-    last: int
+class _Life(Life):
+    """A buffer with its lifetime, to be placed."""
 
     def is_tile(self, roles: Sequence[str]) -> bool:
         """Whether the buffer is a tile: it lies in the region of its role."""
@@ -107,35 +102,6 @@ class _Life:
     def lies_at(self, address: int) -> None:
         """Sets the buffer's address."""
         self.op.address = IntegerAttr(address, i64)
-
-
-def _lives(function: func.FuncOp) -> list[_Life]:
-    """The lifetimes of the buffers that a command touches, and of inputs and outputs.
-
-    A command that uses a context also reads the context's table.
-    """
-    steps = steps_of(function)
-    touched: dict[SSAValue, tuple[int, int]] = {}
-    tables: dict[int, Sequence[SSAValue]] = {}
-    for number, step in enumerate(steps):
-        command = step.command.data if isinstance(step, IssueOp) else None
-        if isinstance(command, SetContext):
-            tables[command.ctx] = step.operands
-        context = tables.get(command.ctx, ()) if isinstance(command, Post | Arithmetic) else ()
-        for buffer in (*step.operands, *context):
-            touched[buffer] = (touched.get(buffer, (number, number))[0], number)
-    return [
-        _Life(op, *_extended(op, touched.get(op.buffer), len(steps)))
-        for op in buffers_of(function)
-        if op.buffer in touched or op.port is not None
-    ]
-
-
-def _extended(op: BufferOp, touched: tuple[int, int] | None, end: int) -> tuple[int, int]:
-    """A buffer's first and last step: an input is live before the first command, an output after the last."""
-    first, last = touched or (end, -1)
-    direction = op.port.direction.data if op.port is not None else None
-    return (-1 if direction == "input" else first), (end if direction == "output" else max(last, first))
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from qmlir.ir.passes import option
 from qmlir.ir.rewriting import names_of_value, node_name, tensor_name
 from qmlir.ir.signature import defined_functions
 from qmlir.numerics.schemas import STORAGE_RANGES, QuantizationError, exponent_of, is_symmetric, quantization_of_range
-from qmlir.policies.ledger import deciding_operations, decisions
+from qmlir.policies.ledger import Entry, deciding_operations, decisions
 from qmlir.policies.legality import target_of
 from qmlir.policies.policy import Policy, PolicyError, Rule, rule_of
 from qmlir.policies.quant_config import (
@@ -305,7 +305,7 @@ def refuse_unhonoured(applied: Sequence[Applied], module: ModuleOp) -> None:
     Raises:
         PolicyError: A rule gives settings of integer operations, but all operations that carry them stayed float.
     """
-    entries = decisions(module) if applied else []
+    entries: Sequence[Entry] = decisions(module) if applied else []
     for each in (a for a in applied if OF_INTEGERS & a.rule.settings.keys()):
         decided = [e for e in entries if e.node in each.nodes and e.code != "policy"]
         reasons = {f'{e.operation} "{e.node}"': e.reason for e in decided if e.outcome == "float"}
@@ -375,7 +375,7 @@ def _refusal(op: Operation, settings: Settings, recipe: Recipe, target: Target) 
     if wanted.keep_float:
         return _contradicted(settings)
     if "precision" in settings and not isinstance(op, ObserveOp):
-        reason = target.why_float(op.name, computed_storage(storage_type(wanted.precision)))
+        reason = target.why_float(op, computed_storage(storage_type(wanted.precision)))
         if reason is not None:
             return reason
     return _refused_parameters(wanted, settings)

@@ -47,7 +47,7 @@ from qmlir.numerics.schemas import (
     weight_bits,
     weight_range,
 )
-from qmlir.policies.ledger import decide, decision_of
+from qmlir.policies.ledger import CALIBRATION, decide, decision_of, note_method
 from qmlir.policies.legality import target_of
 from qmlir.policies.quant_config import QuantConfig, Recipe
 from qmlir.transforms.quantize.on_floats import clamp_to_domain
@@ -123,6 +123,10 @@ class _Chooser:
             elif isinstance(op, WeightedOp) and (cast := cast_of_weights(op)) is not None:
                 cast.attributes[IMPORTED] = UnitAttr()
         self._cast_activations(able)
+        for op in able:
+            method = None if isinstance(op, MovementOp) else self.groups.method_of(op.results[0])
+            if method is not None:
+                note_method(op, CALIBRATION, method)
         for observer in [o for o in self.block.ops if isinstance(o, ObserveOp)]:
             Rewriter.erase_op(observer)
 

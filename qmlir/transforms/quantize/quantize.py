@@ -5,23 +5,25 @@ and leaves out what there is no data for, and the passes that only check: `requi
 the others, `honour-policy` and `fail-on-float` behind them.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import AnyFloat, ContainerType, ModuleOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
+from qmlir.dialects.nn.base import NNOp
 from qmlir.dialects.quant.types import quantized_element
-from qmlir.errors import PipelineError
+from qmlir.errors import OptionError, PipelineError
 from qmlir.ir.context import QmlirContext
 from qmlir.ir.passes import PassPipeline, configured_pass, option, pass_class, pipeline
 from qmlir.ir.rewriting import node_name
+from qmlir.numerics.roundings import rounding_called
 from qmlir.policies.ledger import deciding_operations, decision_of, decisions
 from qmlir.policies.policy import Policy
-from qmlir.policies.quant_config import POLICY, QuantConfig
+from qmlir.policies.quant_config import POLICY, QuantConfig, Recipe
 from qmlir.transforms.quantize.apply_policy import policy_of, refuse_unhonoured
 from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
 from qmlir.transforms.quantize.fold_qdq import is_as_imported
@@ -60,6 +62,8 @@ class QuantizePass(QuantConfig, PassPipeline):
         try:
             config = policy.config(self)
             config.recipe().check(self.name)
+            recipes = [config.recipe(), *(config.recipe().with_settings(rule.settings) for rule in policy.rules)]
+            _check_rounding(recipes, sampled=bool(self.data) or self.data in ctx.samples)
             given = {**config.options(), "data": self.data}
             for name in pipeline(self.name):
                 step = pass_class(name)
@@ -79,6 +83,22 @@ class QuantizePass(QuantConfig, PassPipeline):
         return is_as_imported(module) if step.name == "gather-casts" else due.get(step.name, True)
 
 
+def _check_rounding(recipes: Iterable[Recipe], *, sampled: bool) -> None:
+    """Refuses a plugin's rounding method where it would not be asked.
+
+    Raises:
+        OptionError: There are no samples, or the integers are to be Glow's.
+    """
+    for recipe in recipes:
+        if rounding_called(recipe.rounding) is None:
+            continue
+        if not sampled:
+            remedy = "give samples with --data (in Python data=), or leave the option out"
+            raise OptionError(f"rounding {recipe.rounding}", "needs samples", got="none", remedy=remedy)
+        if recipe.glow_exact:
+            raise OptionError(f"rounding {recipe.rounding}", "cannot give Glow's numbers", remedy="drop --glow-exact")
+
+
 @dataclass(frozen=True)
 class RequireNetworkPass(ModulePass):
     """Refuses a module without operations of nn or casts, unless its functions only return their arguments."""
@@ -87,7 +107,7 @@ class RequireNetworkPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         around = (ModuleOp, func.FuncOp, func.ReturnOp)
-        others = sorted({o.name.partition(".")[0] for o in op.walk() if not isinstance(o, around)})
+        others = sorted({_dialect_of(o) for o in op.walk() if not isinstance(o, around)})
         if not _NETWORK.isdisjoint(others):
             return
         if others or not any(isinstance(o, func.FuncOp) for o in op.ops):
@@ -106,9 +126,9 @@ class RequireRangesPass(ModulePass):
     name = "require-ranges"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        found = observers(op)
-        if any(o.bounds or POLICY in o.attributes for o in found) or not _is_untouched(op):
+        if not lacks_ranges(op):
             return
+        found = observers(op)
         raise PipelineError(
             "quantize",
             "needs ranges: at least one calib.observe with a range",
@@ -116,6 +136,11 @@ class RequireRangesPass(ModulePass):
             remedy="profile the network and give profile=FILE, or run --insert-observers and --apply-profile "
             "first, or write ranges into the IR: calib.observe %v {name = …, range = [lo, hi]}",
         )
+
+
+def lacks_ranges(module: ModuleOp) -> bool:
+    """Whether a network is float and says nothing about its tensors."""
+    return _is_untouched(module) and not any(o.bounds or POLICY in o.attributes for o in observers(module))
 
 
 def _is_untouched(module: ModuleOp) -> bool:
@@ -153,13 +178,18 @@ _NETWORK = frozenset(("nn", "quant", "calib", "qmlir"))
 """Dialects that networks are written in before they become integers."""
 
 
+def _dialect_of(op: Operation) -> str:
+    """Returns the dialect of an operation; that of a plugin's operation is nn, if its class is derived from nn's."""
+    return "nn" if isinstance(op, NNOp) else op.name.partition(".")[0]
+
+
 def _floats(module: ModuleOp) -> Iterator[tuple[str, str]]:
     """Each operation that stays float, with its reason, and the remedy; operations of foreign dialects included."""
     for e in decisions(module):
         if e.outcome == "float":
             yield f'{e.operation} "{e.node}": {e.reason}', e.remedy
     for op in module.walk():
-        foreign = op.name.partition(".")[0] not in {*_NETWORK, "func"} and op.operands and op.results
+        foreign = _dialect_of(op) not in {*_NETWORK, "func"} and op.operands and op.results
         if foreign and any(_is_float(v.type) for v in (*op.operands, *op.results)):
             remedy = "express it in operations of nn"
             yield f'{op.name} "{node_name(op)}": it is no operation of nn', remedy

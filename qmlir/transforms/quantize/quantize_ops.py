@@ -39,7 +39,7 @@ from qmlir.ir.rewriting import replace
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.types import element_type
 from qmlir.ir.weights import WeightsAttr
-from qmlir.policies.ledger import decide, deciding_operations, decision_of
+from qmlir.policies.ledger import decide, deciding_operations, decision_of, noted_methods
 from qmlir.policies.legality import require_integer_form, target_of
 from qmlir.policies.runtime_kernels import (
     compared_storage,
@@ -136,6 +136,7 @@ def _record_quantized(op: Operation, *, signed: bool = False) -> None:
             text += f"; {why}"
         elif runtime != "default" and isinstance(op, QuantizableOp) and (lost := op.lost_sums()):
             text += f"; {lost} in {runtime}, where they become 0"
+        text += "".join(f", {setting} by {method}" for setting, method in noted_methods(op).items())
         decide(op, "quantized", "integer", text)
 
 
@@ -248,7 +249,7 @@ class _Folding:
             return COMPUTED_WEIGHTS
         known = next((uniform(s) for s in sources if s is not None), result)
         storage = computed_storage(known.storage) if known is not None else "i8"
-        if (refusal := self.target.refusal(op.name, storage)) is not None:
+        if (refusal := self.target.refusal(op, storage)) is not None:
             return refusal
         lacking = [v for v, s in zip(data_operands(op), sources, strict=True) if s is None]
         return no_range(map(called, lacking + ([op.results[0]] if result is None else [])))

@@ -275,7 +275,7 @@ def _bits(format: Format) -> int:
 
 def _lacks(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
     """Why a target does not compute an operation on integers of a recipe's precision; None if it does."""
-    return target.refusal(op.name, computed_storage(storage_type(recipe.precision)))
+    return target.refusal(op, computed_storage(storage_type(recipe.precision)))
 
 
 def _power(op: Operation, recipe: Recipe) -> int:

@@ -17,7 +17,11 @@ from qmlir.dialects.nn import ConstantOp, Conv2DOp, DepthwiseConv2DOp, FullyConn
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.ir.interfaces import Array, shape_of, tensor_type
+from qmlir.ir.rewriting import node_name
 from qmlir.ir.weights import WeightsAttr
+from qmlir.numerics.roundings import WeightsToRound, rounded_by, rounding_called
+from qmlir.plugins import Plugin
+from qmlir.policies.ledger import ROUNDING, note_method
 from qmlir.policies.quant_config import QuantConfig, Recipe, recipe_of
 from qmlir.transforms.quantize.correct_bias import correct
 from qmlir.transforms.quantize.side_by_side import IMPORTED, UNROUNDED, Layer, SampledPass, SideBySide, cast_of_weights
@@ -393,7 +397,13 @@ class WeightRounding:
         if cast is None or terms is None or not _is_finite(layer):
             return False
         (nearest,) = cast.evaluate(layer.weights)
-        stored = terms.as_stored(_rounded(layer, cast, terms, nearest)).astype(nearest.dtype)
+        method = rounding_called(recipe_of(layer.op, self.default).rounding)
+        if method is not None:
+            integers = _rounded_by(method, layer, cast, terms, nearest)
+            note_method(layer.op, ROUNDING, method)
+        else:
+            integers = _rounded(layer, cast, terms, nearest)
+        stored = terms.as_stored(integers).astype(nearest.dtype)
         if (stored == nearest).all():
             return False
         back, old = layer.op.w.owner, cast.input.owner
@@ -436,20 +446,33 @@ def _is_finite(layer: Layer) -> bool:
     return all(np.isfinite(a).all() for a in (layer.weights, *layer.x, *layer.read))
 
 
-def _rounded(layer: Layer, cast: QuantizeCastOp, terms: Terms, nearest: Array) -> Array:
-    """The stored integers for the weights of a layer, [g, m, k]."""
+def _rounded_by(method: Plugin, layer: Layer, cast: QuantizeCastOp, terms: Terms, nearest: Array) -> Array:
+    """The stored integers that a plugin chooses for the weights of a layer, [g, m, k]."""
+    weights = _unrounded(layer, cast, terms)[0]
+    data = np.concatenate([x for x, _ in _seen(layer, terms, np.zeros_like(weights[:, :1]))], axis=1)
+    limits = cast.quantized.storage_min, cast.quantized.storage_max
+    held = terms.weights(nearest).astype(np.float64)
+    return rounded_by(method, WeightsToRound(node_name(layer.op), weights, held, data, *limits))
+
+
+def _unrounded(layer: Layer, cast: QuantizeCastOp, terms: Terms) -> tuple[Array, Array]:
+    """What integers approximate, with the zero point and without: the weights in units of their scale, [g, m, k]."""
     scales, zero_points = cast.quantized.parameters_along(layer.weights.ndim)
     weights = terms.weights(layer.weights / scales)
-    offsets = terms.weights(np.broadcast_to(zero_points, layer.weights.shape))
+    return weights + terms.weights(np.broadcast_to(zero_points, layer.weights.shape)), weights
+
+
+def _rounded(layer: Layer, cast: QuantizeCastOp, terms: Terms, nearest: Array) -> Array:
+    """The stored integers for the weights of a layer, [g, m, k]."""
+    targets, weights = _unrounded(layer, cast, terms)
     pairs = _seen(layer, terms, weights)
     integers = terms.weights(nearest)
     centre = mean_of([x for x, _ in pairs]), mean_of([y for _, y in pairs])
     halves = [Moments.of(pairs[i::2], centre) for i in range(min(2, len(pairs)))]
     whole = halves[0] if len(halves) == 1 else halves[0] + halves[1]
     form = whole.covariance()
-    targets = weights + offsets
     if len(halves) > 1:
-        targets += _share(*halves) * _shift(whole, form)
+        targets = targets + _share(*halves) * _shift(whole, form)
     limits = cast.quantized.storage_min, cast.quantized.storage_max
     found = near_integers(targets, form, limits)
     better = cost(found, targets, form) < cost(integers, targets, form)

@@ -10,6 +10,7 @@ from qmlir.dialects.calib import Bounds, Observation
 from qmlir.dialects.quant.rules import FixedScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.numerics.schemas import Precision, QuantizationError, Schema, is_centred
+from qmlir.plugins import Plugin
 from qmlir.policies.quant_config import Recipe
 
 
@@ -29,6 +30,7 @@ class Group:
     free     whether a value enters whose type is not given but ours to choose
     padding  constants that pads put between its values
     name     its name in errors
+    method   the plugin that narrowed its range, or None
     """
 
     recipe: Recipe
@@ -43,6 +45,7 @@ class Group:
     free: bool = False
     padding: list[float] = field(default_factory=list[float])
     name: str = ""
+    method: Plugin | None = None
 
     def take_in(self, other: "Group") -> None:
         """Makes this group's type wide enough for the values of another group; this group's recipe stays."""

@@ -17,7 +17,7 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import FixedScale, keeps_scale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import element_of
-from qmlir.numerics.calibration import calibrated_range, choose_quantization
+from qmlir.numerics.calibration import calibrated_range, calibration_called, choose_quantization
 from qmlir.numerics.histograms import Histogram
 from qmlir.numerics.schemas import (
     SMALLEST_SCALE,
@@ -28,6 +28,7 @@ from qmlir.numerics.schemas import (
     quantization_of_range,
     weight_range,
 )
+from qmlir.plugins import Plugin
 from qmlir.policies.quant_config import Format, Recipe
 from qmlir.transforms.quantize.recipes import argument_of, called
 from qmlir.transforms.quantize.scale_group import (
@@ -196,6 +197,11 @@ class ScaleGroups:
         while (above := self._above.get(root)) is not None:
             root = above
         return root
+
+    def method_of(self, value: SSAValue) -> Plugin | None:
+        """The plugin that narrowed the range of a value's group; None if no plugin did."""
+        group = self._groups.get(self.root(value))
+        return None if group is None else group.method
 
     def type_of(self, value: SSAValue, format: Format | None = None) -> UniformType | None:
         """The quantized type of a value's group, in the group's format or in another; None if no range is known.
@@ -427,6 +433,8 @@ class ScaleGroups:
         elif seen:
             (lo, hi), histogram = _together(seen)
             given = schema, precision, histogram, recipe.calibration
+            method = calibration_called(recipe.calibration, where=where)
+            group.method = method if isinstance(method, Plugin) else None
             if not kept:
                 return uniform_type(recipe, *choose_quantization(lo, hi, *given, glow_exact=exact, where=where))
             kept.append(calibrated_range(lo, hi, *given, glow_exact=exact, where=where))

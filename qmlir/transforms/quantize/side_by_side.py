@@ -71,7 +71,7 @@ IMPORTED = "qmlir.imported"
 """The attribute key, between `choose-scales` and `quantize-ops`, of a cast of weights that came with the network."""
 
 MEMORY = 512 << 20
-"""Bytes that the values of all samples may take at a time; a large network is evaluated on fewer samples."""
+"""Bytes that the values of all samples may take at a time by default; a large network is evaluated on fewer samples."""
 
 
 @dataclass
@@ -150,7 +150,8 @@ class SampledPass(ModulePass):
         if self.data not in held:
             raise OptionError(self.name, "needs data", remedy=f'give some: --{self.name}="data=samples.npy"')
         if not isinstance(held[self.data], Taken):
-            held[self.data] = Taken(some_samples(module, held[self.data]))
+            budget = ctx.samples_budget if isinstance(ctx, QmlirContext) else None
+            held[self.data] = Taken(some_samples(module, held[self.data], budget))
         return held[self.data]
 
 
@@ -158,22 +159,33 @@ class Taken(list[list[Array]]):
     """Samples as the passes read them: checked, as many as fit into memory, and each an array for each input."""
 
 
-def samples_at_once(module: ModuleOp) -> int:
-    """The number of samples of a network that can be evaluated at once, at least 1."""
+def samples_at_once(module: ModuleOp, budget: int | None = None) -> int:
+    """The number of samples of a network that can be evaluated at once, at least 1.
+
+    Args:
+        module: The network.
+        budget: Bytes that the values of all samples may take; None for `MEMORY`.
+    """
     live = max(1, _live_bytes(network_of(module).body.block))  # tensors without elements take no bytes
-    return max(1, MEMORY // live)
+    return max(1, (MEMORY if budget is None else budget) // live)
 
 
-def warn_of_fewer(module: ModuleOp, used: int, given: int | None) -> None:
+def warn_of_fewer(module: ModuleOp, used: int, given: int | None, budget: int | None = None) -> None:
     """Warns that not all samples are used, and why; `given` is the number of all samples, None if it is unknown."""
-    each = _live_bytes(network_of(module).body.block) / 2**20
+    each, most = _live_bytes(network_of(module).body.block) / 2**20, MEMORY if budget is None else budget
     text = f"weights are rounded and biases corrected on {used} of {given or 'the'} samples: the values of one take "
-    text += f"{each:.3g} MiB, and those of all that are evaluated at once may take {MEMORY >> 20} MiB"
+    text += f"{each:.3g} MiB, and those of all that are evaluated at once may take {most / 2**20:.6g} MiB; "
+    text += "--memory-budget, or memory_budget in Python, gives them more"
     warnings.warn(text, QmlirWarning, stacklevel=2)
 
 
-def some_samples(module: ModuleOp, samples: Samples) -> list[list[Array]]:
+def some_samples(module: ModuleOp, samples: Samples, budget: int | None = None) -> list[list[Array]]:
     """As many samples as can be evaluated at once, each an array for each input; a warning says if these are not all.
+
+    Args:
+        module: The network.
+        samples: The samples.
+        budget: Bytes that the values of all samples may take; None for `MEMORY`.
 
     Raises:
         PipelineError: There is no sample.
@@ -183,9 +195,9 @@ def some_samples(module: ModuleOp, samples: Samples) -> list[list[Array]]:
     function = network_of(module)
     signature = signature_of(function)
     rest = iter(samples)
-    inputs = [signature.arrays(sample) for sample in islice(rest, samples_at_once(module))]
+    inputs = [signature.arrays(sample) for sample in islice(rest, samples_at_once(module, budget))]
     if inputs and next(rest, None) is not None:
-        warn_of_fewer(module, len(inputs), len(samples) if isinstance(samples, Sized) else None)
+        warn_of_fewer(module, len(inputs), len(samples) if isinstance(samples, Sized) else None, budget)
     if not inputs:
         raise PipelineError("quantize", "needs calibration data", got="no sample")
     for number, sample in enumerate(inputs):

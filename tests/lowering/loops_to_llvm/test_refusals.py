@@ -32,7 +32,10 @@ ARGUMENTS = (
     ("operation", "message"),
     [
         ("%r = math.exp %x : f32", 'math.exp "f": has no lowering to LLVM'),
-        ("%r = math.fma %x, %x, %x : f32", 'math.fma "f": has no lowering'),
+        (
+            "%e = arith.extf %x : f32 to f64\n%r = math.fma %e, %e, %e : f64",
+            'math.fma "f": must multiply f32 on a processor without FMA',
+        ),
         ("%r = vector.fma %w, %w, %w : vector<4xf32>", 'vector.fma "f": has no lowering'),
         ("%r = arith.cmpi slt, %v, %v : vector<4xi32>", "must compare scalars"),
         ("%r = arith.cmpf olt, %w, %w : vector<4xf32>", "must compare scalars"),

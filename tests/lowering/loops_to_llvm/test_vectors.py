@@ -188,6 +188,26 @@ def test_dot_becomes_one_instruction() -> None:
 
 
 @pytest.mark.parametrize("native", [False, True])
+def test_requantization_with_an_offset(native: bool) -> None:
+    n = 40
+    operation = f"%r = simd.mul_shift_round %0, %1, %2, %3 : vector<{n}xi32>"
+    kernel = vectorwise(operation, [("i32", n)] * 4, ("i32", n))
+    a = RNG.integers(-(2**31), 2**31, n).astype(np.int32)
+    a[:4] = -(2**31), 2**31 - 1, -(2**31), 2**31 - 1
+    multiplier = RNG.integers(2**30, 2**31, n).astype(np.int32)
+    multiplier[:4] = 2**31 - 1
+    shift = RNG.integers(-31, 0, n).astype(np.int32)
+    bound = np.minimum(2.0 ** (30 + shift), 2.0**30).astype(np.int64)  # offset · 2^(31 − shift) is within 2^61
+    offset = RNG.integers(-bound, bound, endpoint=True).astype(np.int32)
+    offset[:4] = bound[:4] * [1, 1, -1, -1]
+    (y,) = run_kernel(kernel, a, multiplier, shift, offset, out=[a], features=host_features() if native else "")
+    numbers = zip(a.tolist(), multiplier.tolist(), shift.tolist(), offset.tolist(), strict=True)
+    exact = [((x * q + 2 ** (30 - s)) >> (31 - s)) + o for x, q, s, o in numbers]
+    assert y.tolist() == exact
+    assert (y == MulShiftRoundOp.evaluate(a, multiplier, shift, offset)).all()
+
+
+@pytest.mark.parametrize("native", [False, True])
 def test_requantization(native: bool) -> None:
     n = 40
     kernel = vectorwise(f"%r = simd.mul_shift_round %0, %1, %2 : vector<{n}xi32>", [("i32", n)] * 3, ("i32", n))

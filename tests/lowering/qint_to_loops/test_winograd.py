@@ -1,7 +1,5 @@
 """Winograd kernels against the convolution's numpy meaning, on random layers and on the ends of every range."""
 
-import os
-
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import StringAttr, TensorType, i8
@@ -13,9 +11,10 @@ from qmlir.dialects.qint import Conv2DOp, RequantizeOp
 from qmlir.dialects.qint.requantize import int32, int32s
 from qmlir.dialects.windows import ints
 from qmlir.numerics import Array
+from tests.conftest import THOROUGH
 from tests.lowering.both import check, network, to_loops
 
-LAYERS = 2000 if os.environ.get("QMLIR_CONFORMANCE") else 24
+LAYERS = 2000 if THOROUGH else 12
 """How many random layers to compute."""
 
 

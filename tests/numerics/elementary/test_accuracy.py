@@ -91,6 +91,15 @@ def test_rounded_to_f32(name: str) -> None:
 
 
 @long_double
+def test_erf_of_f32() -> None:
+    """The polynomial for f32: at special values too, and around 4, from where on it is 1."""
+    x = np.concatenate([arguments(-5.0, 5.0), every(), SPECIAL, np.linspace(3.8, 4.2, 2000)]).astype(np.float32)
+    got = exponential.erf_single(Lanes(x)).array
+    assert distance(got, each(math.erf)(x)) < 0.5001
+    assert np.array_equal(np.signbit(got), np.signbit(x))
+
+
+@long_double
 @pytest.mark.parametrize("name", WIDE)
 def test_every_exponent(name: str) -> None:
     function, truth, *_ = FUNCTIONS[name]

@@ -49,6 +49,20 @@ def test_exp() -> None:
 
 
 @long_double
+def test_exp_by_four() -> None:
+    x = samples(-708.0, 709.0)
+    assert ulps(exponential.exp_by_four(Lanes(x)).array, np.exp(x.astype(np.longdouble))) < 2.5
+
+
+def test_four_polynomials_are_one() -> None:
+    """Of each length, the last ones shorter than the others."""
+    for count in range(4, 12):
+        coefficients = tuple(float(k) for k in range(1, count + 1))
+        got = exponential.horner_by_four(coefficients, Lanes(np.array([3.0])))
+        assert got.array[0] == exponential.horner(coefficients, Lanes(np.array([3.0]))).array[0]
+
+
+@long_double
 def test_sigmoid() -> None:
     x = samples(-700.0, 700.0)
     assert ulps(sigmoid(x), 1 / (1 + np.exp(-x.astype(np.longdouble)))) < 2.5

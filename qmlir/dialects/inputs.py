@@ -1,0 +1,63 @@
+"""What a module records about its inputs: symbols of their first dimensions, and how samples are read from files.
+
+    module attributes {qmlir.batch = {image = "N"}, qmlir.preprocess = "scale=0.00392157", qmlir.dtype = "uint8"} {…}
+
+These are facts for people and for later commands; they do not change what the network computes.
+"""
+
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
+from xdsl.ir import Attribute
+
+from qmlir.errors import PipelineError
+from qmlir.ir.reading import ReadingNotes
+
+BATCH = "qmlir.batch"
+"""The attribute key, on a module, of the symbols that first dimensions of inputs had in the source model, by input.
+
+Such a dimension is 1 in the module, and can become symbolic again in an exported file.
+"""
+
+PREPROCESS = "qmlir.preprocess"
+"""The attribute key, on a module, of the options that say how pictures become inputs."""
+
+DTYPE = "qmlir.dtype"
+"""The attribute key, on a module, of the element type in which raw files store inputs."""
+
+
+def batch_symbols(module: ModuleOp) -> dict[str, str]:
+    """Returns the symbols of first dimensions by the inputs' names.
+
+    Raises:
+        PipelineError: The attribute is not a dictionary of texts.
+    """
+    given = module.attributes.get(BATCH)
+    symbols: Mapping[str, Attribute] = given.data if isinstance(given, DictionaryAttr) else {}
+    found = {name: symbol.data for name, symbol in symbols.items() if isinstance(symbol, StringAttr)}
+    if len(found) != len(symbols) or not isinstance(given, DictionaryAttr | None):
+        raise PipelineError("the module", f"must have symbols by input as {BATCH}", got=str(given), remedy="remove it")
+    return found
+
+
+def reading_notes(module: ModuleOp) -> ReadingNotes:
+    """Returns what a module records about reading samples.
+
+    Raises:
+        PipelineError: An attribute is not text.
+    """
+    return ReadingNotes(_text(module, PREPROCESS), _text(module, DTYPE))
+
+
+def _text(module: ModuleOp, key: str) -> str:
+    given = module.attributes.get(key, StringAttr(""))
+    if not isinstance(given, StringAttr):
+        raise PipelineError("the module", f"must have a text as {key}", got=str(given), remedy="remove it")
+    return given.data
+
+
+def note_reading(module: ModuleOp, notes: ReadingNotes) -> None:
+    """Records how samples are read; empty texts leave the module as it is."""
+    for key, text in ((PREPROCESS, notes.preprocess), (DTYPE, notes.dtype)):
+        if text:
+            module.attributes[key] = StringAttr(text)

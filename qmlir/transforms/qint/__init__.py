@@ -1,0 +1,1 @@
+"""Passes on integer networks, whose results stay the same bits."""

@@ -1,0 +1,79 @@
+"""Random functions of a byte, of several operations: the table that replaces them gives the same bits."""
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp, TensorType, i8, i32
+from xdsl.ir import Operation, SSAValue
+
+from qmlir.backends.reference import evaluate
+from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.qint import AddOp, DivOp, LookupOp, MulOp, PairLookupOp, RequantizeOp
+from qmlir.ir.verify import verify
+from qmlir.transforms.qint.tabulate import TabulatePass
+from tests.ops.sample import narrow, quotients, scaled, summed, weights, zeros
+from tests.transforms.nn.graphs import function_of
+
+HALF = 1 << 30
+
+BYTES = np.arange(-128, 128, dtype=np.int8).reshape(4, 64)
+
+
+def random_function(rng: np.random.Generator) -> ModuleOp:
+    """A network of 2 to 7 steps, each of results of other steps and of constants; the last two are its results."""
+    function = func.FuncOp("main", ([TensorType(i8, (4, 64))], []))
+    block = function.body.block
+    values: list[SSAValue] = [block.args[0]]
+
+    def do(op: Operation) -> SSAValue:
+        block.add_op(op)
+        return op.results[0]
+
+    def pick() -> SSAValue:
+        return values[int(rng.integers(len(values)))]
+
+    def other() -> SSAValue:
+        number = rng.integers(-128, 128, (1, 1)[: rng.integers(3)], "i1")
+        return pick() if rng.random() < 0.5 else do(ConstantOp(number))
+
+    def table(*shape: int) -> dict[str, object]:
+        return {"table": weights(rng.integers(-128, 128, shape), np.int8)}
+
+    def step() -> SSAValue:
+        points = zeros(*rng.integers(-128, 128, 2).tolist())
+        ending = narrow(8, int(rng.integers(-128, 128)))
+        factors = rng.integers(HALF, 2 * HALF, 2).tolist()
+        match rng.integers(5):
+            case 0:
+                return do(LookupOp.make([pick()], table(256)))
+            case 1:
+                return do(PairLookupOp.make([pick(), other()], table(256, 256)))
+            case 2:
+                return do(AddOp.make([other(), pick()], points | ending | summed(factors, 31), element=i8))
+            case 3:
+                return do(DivOp.make([pick(), other()], points | ending | quotients(factors[0], 5), element=i8))
+            case _:
+                product = do(MulOp.make([pick(), other()], points, element=i32))
+                return do(RequantizeOp.make([product], ending | scaled(factors[:1], [-6]), element=i8))
+
+    for _ in range(rng.integers(2, 8)):
+        values.append(step())
+    block.add_op(func.ReturnOp(*values[-2:]))
+    function.update_function_type()
+    return ModuleOp([function])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_tables(seed: int) -> None:
+    module = random_function(np.random.default_rng(seed))
+    verify(module)
+    before = evaluate(function_of(module), [BYTES])
+    TabulatePass().apply(Context(), module)
+    verify(module)
+    after = evaluate(function_of(module), [BYTES])
+    assert all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+    others = (ConstantOp, MulOp, func.ReturnOp)
+    assert sum(not isinstance(op, others) for op in function_of(module).body.block.ops) <= 2, (
+        "each result takes one pass over the data at most"
+    )
