@@ -14,17 +14,30 @@ from xdsl.ir import Attribute, SSAValue
 from qmlir.backends.npu.execute import Report, Simulator
 from qmlir.backends.npu.report import predicted, predicted_cycles
 from qmlir.backends.npu.stream import DTYPES, Port, Program, Routine, Segment, flat
+from qmlir.backends.npu.trace import Trace, traced
 from qmlir.devices import Device
-from qmlir.devices.module import LAYERS, Filled, buffers_of, device_of, filled_of, function_of, steps_of
+from qmlir.devices.module import (
+    LAYERS,
+    Filled,
+    Placed,
+    buffers_of,
+    device_of,
+    filled_of,
+    function_of,
+    placed_of,
+    steps_of,
+)
 from qmlir.devices.relays import with_relays
 from qmlir.dialects.npu import BufferOp, CallOp
 from qmlir.dialects.npu.commands import Numbers
+from qmlir.display import Shown, Table
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import Signature, TensorSpec, signature_of
 from qmlir.ir.source import read_mlir
 from qmlir.ir.storage import TextForm, write_module
 from qmlir.ir.verify import verify
+from qmlir.isa.commands import Host
 from qmlir.isa.encoding import Command, Wait
 from qmlir.policies.ledger import Entry
 
@@ -134,7 +147,7 @@ Native = Callable[[ModuleOp], Callable[[Sequence[Array]], Sequence[Array]]]
 """Compiles a module with one function on the qint level for this processor."""
 
 
-class Simulated:
+class Simulated(Shown):
     """A network on a simulated device.
 
     program    the commands that the device runs, and the data in its memories
@@ -143,6 +156,7 @@ class Simulated:
     signature  the network's inputs and outputs by name
     ledger     where each operation runs, with the reason for each on the host; empty if the program was loaded
     filled     how full each external memory is, by the memory's name; empty if the program was loaded
+    buffers    where each buffer lies, and from which command to which; empty if the program was loaded
     """
 
     def __init__(
@@ -153,6 +167,7 @@ class Simulated:
         native: Native,
         ledger: Sequence[Entry] = (),
         filled: Mapping[str, Filled] | None = None,
+        buffers: Sequence[Placed] = (),
     ):
         """Prepares the simulator for a program.
 
@@ -163,15 +178,21 @@ class Simulated:
             native: Compiles such a function for this processor; each is compiled when it is first called.
             ledger: The decision recorded for each operation.
             filled: How full each external memory is.
+            buffers: Where each buffer lies; `first` and `last` are numbers of the program's commands.
 
         Raises:
             StreamError: The program was made for another device.
         """
         self.program, self.device, self.routines, self.native = program, device, routines, native
         self.signature = Signature(*(tuple(map(_spec, ports)) for ports in (program.inputs, program.outputs)))
-        self.ledger, self.filled = tuple(ledger), dict(filled or {})
+        self.ledger, self.filled, self.buffers = tuple(ledger), dict(filled or {}), tuple(buffers)
         called = {f.sym_name.data: _compiled(f, native) for f in routines.ops if isinstance(f, func.FuncOp)}
         self._simulator = Simulator(program, device, called)
+
+    def table(self) -> Table:
+        on_host = sum(entry.code == "host" for entry in self.ledger)
+        title = f"network on simulated {self.device.name}: {self.signature.described()}"
+        return Table(f"{title}; {len(self.program.commands)} commands, {on_host} operations on the host")
 
     def __call__(self, inputs: Array | Mapping[str, Array]) -> Any:
         """Runs the network; returns the output if there is exactly one, else the outputs by name.
@@ -204,8 +225,12 @@ class Simulated:
         return [program, host]
 
     def with_program(self, program: Program) -> "Simulated":
-        """Returns a copy that runs another program for the same device."""
-        return Simulated(program, self.device, self.routines, self.native, self.ledger, self.filled)
+        """Returns a copy that runs another program for the same device.
+
+        If the program has all commands of this one in the same order, the copy has the same buffers, otherwise none.
+        """
+        buffers = _renumbered(self.buffers, list(map(type, self.program.commands)), program)
+        return Simulated(program, self.device, self.routines, self.native, self.ledger, self.filled, buffers)
 
     @property
     def report(self) -> Report | None:
@@ -216,6 +241,11 @@ class Simulated:
     def predicted(self) -> Report:
         """The predicted report of a call, computed from the commands without running them."""
         return predicted(self.program, self.device)
+
+    @property
+    def trace(self) -> Trace:
+        """The timeline of a call, which does not depend on the inputs."""
+        return traced(self.program, self.device)
 
     @property
     def predicted_cycles(self) -> int:
@@ -235,9 +265,38 @@ def simulated(module: ModuleOp, native: Native, ledger: Sequence[Entry] = ()) ->
         PipelineError: The module has no commands, or its buffers have no addresses.
     """
     program = assemble(module)
-    commands = function_of(module, "simulated")
-    host = ModuleOp([f.clone() for f in module.ops if isinstance(f, func.FuncOp) and f is not commands])
-    return Simulated(program, device_of(module), host, native, ledger, filled_of(module))
+    function = function_of(module, "simulated")
+    host = ModuleOp([f.clone() for f in module.ops if isinstance(f, func.FuncOp) and f is not function])
+    kinds = [Host if isinstance(step, CallOp) else type(step.command.data) for step in steps_of(function)]
+    buffers = _renumbered(placed_of(function), kinds, program)
+    return Simulated(program, device_of(module), host, native, ledger, filled_of(module), buffers)
+
+
+def _renumbered(buffers: Sequence[Placed], kinds: Sequence[type[Command]], program: Program) -> list[Placed]:
+    """Buffers whose lifetimes number the commands of a program.
+
+    Args:
+        buffers: Buffers whose lifetimes number other commands.
+        kinds: The classes of these other commands.
+        program: A program that has all of them in the same order, with relays among them; otherwise the result is
+            empty.
+    """
+    numbers = [-1]
+    for number, command in enumerate(program.commands):
+        if len(numbers) <= len(kinds) and type(command) is kinds[len(numbers) - 1]:
+            numbers.append(number)
+    if len(numbers) <= len(kinds):
+        return []
+    numbers.append(len(program.commands))
+    return [
+        replace(
+            buffer,
+            first=numbers[buffer.first + 1],
+            last=numbers[buffer.last + 1],
+            commands=[numbers[command + 1] for command in buffer.commands],
+        )
+        for buffer in buffers
+    ]
 
 
 def load_simulated(path: str | Path, device: Device, native: Native) -> Simulated:

@@ -2,6 +2,7 @@
 
 description.py, schema.py   the keys of a device file: type, unit, bounds, default and meaning of each
 reading.py                  reads a file; a mistake in it becomes an error with its key, its unit and the nearest name
+changing.py                 variants of a device: other values of some keys
 legality.py                 the limits of a device; an operation that breaks one is refused with the limit's sentence
 properties.py, stored.py    what the limits are about, and how tensors lie in memory
 requirements.py             what a device asks of the quantizer
@@ -14,6 +15,6 @@ Nothing here knows the passes or the simulator.
 """
 
 from qmlir.devices.description import Device
-from qmlir.devices.reading import load_device, parse_device, shipped_devices
+from qmlir.devices.reading import Accelerator, load_device, parse_device, shipped_devices, text_of
 
-__all__ = ["Device", "load_device", "parse_device", "shipped_devices"]
+__all__ = ["Accelerator", "Device", "load_device", "parse_device", "shipped_devices", "text_of"]

@@ -9,6 +9,7 @@ between memories, an `array` queue multiplies and adds, a `vector` queue execute
 wait for each other.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -26,6 +27,7 @@ from qmlir.devices.schema import (
     Fallback,
     Flag,
     Lanes,
+    Line,
     MHz,
     Name,
     Operations,
@@ -49,6 +51,11 @@ class ArrayLanes(Table):
     k: Lanes = Field(description="elements of one sum, multiplied and added together")
     n: Lanes = Field(description="output channels")
     m: Lanes = Field(default=1, description="output positions")
+
+    @property
+    def products(self) -> int:
+        """Products in a cycle."""
+        return self.k * self.n * self.m
 
 
 class Mode(Table):
@@ -75,6 +82,11 @@ class DepthwiseLanes(Table):
     c: Lanes = Field(description="channels")
     taps: Lanes = Field(default=1, description="elements of the window")
     m: Lanes = Field(default=1, description="output positions")
+
+    @property
+    def products(self) -> int:
+        """Products in a cycle."""
+        return self.c * self.taps * self.m
 
 
 class Depthwise(Table):
@@ -254,10 +266,16 @@ BY_DEVICE = {
 
 
 class Device(Table):
-    """A whole device file."""
+    """A whole device file.
+
+    >>> import qmlir
+    >>> qmlir.load_device("nmp").name
+    'nmp'
+    """
 
     format: Literal[1] = Field(alias="schema", description="version of these keys")
     name: Name = Field(description="as given to --target")
+    description: Line = Field(default="", description="what it is, for lists of devices; programs do not depend on it")
     clock: MHz = Field(alias="clock_mhz", description="frequency of everything that counts cycles")
     array: Array = Field(description="what multiplies and adds")
     memory: tuple[Memory, ...] = Field(min_length=1, description="memories")
@@ -273,9 +291,22 @@ class Device(Table):
 
     @property
     def peak_macs(self) -> int:
-        """Products (multiply-accumulates) of the array in a cycle, in its fastest mode."""
-        lanes = self.array.lanes
-        return lanes.k * lanes.n * lanes.m
+        """The most products (multiply-accumulates) in a cycle: of the array's lanes, or of its depthwise lanes."""
+        depthwise = 0 if self.array.depthwise is None else self.array.depthwise.lanes.products
+        return max(self.array.lanes.products, depthwise)
+
+    def with_(self, changes: Mapping[str, object]) -> "Device":
+        """Returns a variant of the device: `device.with_({"array.lanes.k": 16, "memory.act.bytes": 65536})`.
+
+        Args:
+            changes: Key → its value, as plain data in the form of a device file (devices/changing.py).
+
+        Raises:
+            OptionError: There is no such key, or the variant breaks the schema.
+        """
+        from qmlir.devices.changing import changed
+
+        return changed(self, changes)
 
     def memory_of(self, role: Role) -> Memory:
         """The memory that holds a role; a memory inside the device takes precedence over an external memory."""
@@ -340,10 +371,13 @@ def _check_queue(queue: Queue, device: Device) -> None:
     for memory in (*queue.source, *queue.target):
         if memory not in known:
             raise broken(f"queue {queue.id}: there is no memory {memory}; {near_misses(memory, known) or 'add it'}")
-    others = [q.id for q in device.queue if q.id != queue.id]
+    others = {q.id: q.engine for q in device.queue if q.id != queue.id}
     if queue.shares_bus_with is not None and queue.shares_bus_with not in others:
         near = near_misses(queue.shares_bus_with, others) or f"there are {', '.join(others) or 'none'}"
         raise broken(f"queue {queue.id}: there is no other queue {queue.shares_bus_with}; {near}")
+    if queue.shares_bus_with is not None and {queue.engine, others[queue.shares_bus_with]} != {"dma"}:
+        got = f"{queue.id} ({queue.engine}) and {queue.shares_bus_with} ({others[queue.shares_bus_with]})"
+        raise broken(f"queue {queue.id}: shares_bus_with is for two queues of the engine dma, got {got}")
     needed = {
         "dma": ("from", "to", "bytes_per_cycle"),
         "vector": ("elements_per_cycle",),

@@ -108,12 +108,18 @@ def limits_of(device: Device, kind: str) -> Iterator[tuple[Limit, Any]]:
             yield limit, wanted
 
 
+MOST_VALUES = 4
+"""The most values that a sentence lists; a channel-wise requantization has hundreds of multipliers."""
+
+
 def _text(value: object) -> str:
     """A value in words: 3x3, [0, 31], i8 or i16."""
     if isinstance(value, range):
         return f"[{value.start}, {value.stop - 1}]"
     if isinstance(value, frozenset):
-        return " or ".join(sorted(map(str, cast(frozenset[object], value))))
+        words = sorted(map(str, cast(frozenset[object], value)))
+        others = len(words) - MOST_VALUES
+        return " or ".join(words if others <= 1 else [*words[:MOST_VALUES], f"{others} others"])
     if isinstance(value, tuple):
         values = cast(tuple[object, ...], value)
         return (" or " if any(isinstance(v, Sums) for v in values) else "x").join(map(str, values))

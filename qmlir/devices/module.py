@@ -3,19 +3,19 @@
 The module names its device in an attribute. From `npu-tile` on it has one function that holds buffers and commands.
 """
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.ir import SSAValue
 
 from qmlir.devices.description import Device
 from qmlir.devices.reading import load_device
-from qmlir.devices.requirements import target_of_device
 from qmlir.dialects.npu import BufferOp, CallOp, IssueOp
-from qmlir.dialects.npu.layers import DEVICE
+from qmlir.dialects.target import DEVICE
 from qmlir.errors import PipelineError
-from qmlir.ir.context import QmlirContext, make_context
+from qmlir.isa.commands import Arithmetic, Post, SetContext
 
 LAYERS = "npu.layers"
 """The module attribute with the layer names that `Mark` commands refer to."""
@@ -97,17 +97,91 @@ def buffers_of(function: func.FuncOp) -> list[BufferOp]:
     return [op for op in function.body.block.ops if isinstance(op, BufferOp)]
 
 
-def context_of(module: ModuleOp, target: str | Path | None = None) -> QmlirContext:
-    """A context for a module; if the module is for a device, the context has that device as its target.
+@dataclass(frozen=True)
+class Life:
+    """A buffer and the commands that touch it.
 
-    Args:
-        module: A network.
-        target: A device; by default the device that the module names.
+    op        the buffer
+    first     number of the first command
+    last      number of the last command
+    commands  the numbers of all
     """
-    context = make_context()
-    named = module.attributes.get(DEVICE)
-    if target is None and isinstance(named, StringAttr):
-        target = named.data
-    if target is not None:
-        context.target = target_of_device(load_device(target))
-    return context
+
+    op: BufferOp
+    first: int
+    last: int
+    commands: Sequence[int] = ()
+
+
+def lives_of(function: func.FuncOp) -> list[Life]:
+    """The lifetimes of the buffers that a command touches, and of inputs and outputs.
+
+    A command that uses a context also reads the context's table. An input is live before the first command, from -1
+    on; an output after the last.
+    """
+    steps = steps_of(function)
+    touched: dict[SSAValue, list[int]] = {}
+    tables: dict[int, Sequence[SSAValue]] = {}
+    for number, step in enumerate(steps):
+        command = step.command.data if isinstance(step, IssueOp) else None
+        if isinstance(command, SetContext):
+            tables[command.ctx] = step.operands
+        context = tables.get(command.ctx, ()) if isinstance(command, Post | Arithmetic) else ()
+        for buffer in (*step.operands, *context):
+            touched.setdefault(buffer, []).append(number)
+    return [
+        Life(op, *_extended(op, touched.get(op.buffer, ()), len(steps)), touched.get(op.buffer, ()))
+        for op in buffers_of(function)
+        if op.buffer in touched or op.port is not None
+    ]
+
+
+def _extended(op: BufferOp, touched: Sequence[int], end: int) -> tuple[int, int]:
+    """A buffer's first and last step: an input is live before the first command, an output after the last."""
+    first, last = (touched[0], touched[-1]) if touched else (end, -1)
+    direction = op.port.direction.data if op.port is not None else None
+    return (-1 if direction == "input" else first), (end if direction == "output" else max(last, first))
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A buffer of a program, at its address.
+
+    memory    the memory's id in the device file
+    role      the kind of data, a role of the device file
+    tensor    the name of the network's tensor in it; None for a tile and for constants
+    address   its first byte in the memory
+    bytes     its size
+    first     number of the first command that touches it; -1 for an input
+    last      number of the last command that touches it; the number of commands for an output
+    commands  numbers of all commands that touch it
+    constant  whether its bytes are there from the start
+    """
+
+    memory: str
+    role: str
+    tensor: str | None
+    address: int
+    bytes: int
+    first: int
+    last: int
+    commands: Sequence[int]
+    constant: bool
+
+    @property
+    def kind(self) -> str:
+        """What the buffer holds: a whole `tensor` of the network, a `tile` of one, or a `constant`."""
+        return "constant" if self.constant else "tile" if self.tensor is None else "tensor"
+
+
+def placed_of(function: func.FuncOp) -> list[Placed]:
+    """The buffers of a function that have addresses, with their lifetimes."""
+    return [
+        Placed(
+            life.op.memory.data, life.op.role.data, None if life.op.tensor is None else life.op.tensor.data,
+            life.op.address.value.data, life.op.size, life.first, life.last, life.commands,
+            life.op.contents is not None,
+        )
+        for life in lives_of(function)
+        if life.op.address is not None
+    ]  # fmt: skip

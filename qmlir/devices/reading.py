@@ -1,7 +1,12 @@
-"""Reads a device file (TOML); reports all its problems at once, each with its key, its unit and the nearest name."""
+"""Reads a device file (TOML); reports all its problems at once, each with its key, its unit and the nearest name.
 
+A device is also written as text in one line, for modules that are compiled for a device which has no file.
+"""
+
+import json
 import re
 import tomllib
+from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
@@ -16,6 +21,9 @@ from qmlir.devices.schema import keys_of, table_of, unit_of
 from qmlir.errors import FileError, OptionError, near_misses
 from qmlir.files import note_file, path_of
 from qmlir.yaml_files import check_data
+
+Accelerator = Device | str | Path
+"""A device as functions accept it: the device, its name, or the path of its file."""
 
 DEVICE_KEY = "schema"
 """The top-level key that distinguishes a device file from the file of another target."""
@@ -33,16 +41,25 @@ def _is_toml(name: str) -> bool:
     return name.endswith(".toml")
 
 
-def load_device(device: str | Path) -> Device:
+def load_device(device: Accelerator) -> Device:
     """Loads a device by its name or its file.
 
     Args:
-        device: The name of a device that ships with qmlir, or the path of a device file.
+        device: The name of a device that ships with qmlir, or the path of a device file; a device is returned as it is.
+            A module names a device that has neither by the text that `text_of` gives.
 
     Raises:
         OptionError: There is no such device.
         FileError: The file cannot be read or breaks the schema; the message names every key that does.
+
+    >>> import qmlir
+    >>> print(qmlir.load_device("nmp").array.lanes)  # products in a cycle: terms of a sum, output channels, rows
+    k=32 n=16 m=1
     """
+    if isinstance(device, Device):
+        return device
+    if isinstance(device, str) and device.startswith("{"):
+        return _parse_line(device)
     if isinstance(device, str) and not _is_toml(device):
         known = shipped_devices()
         if device not in known:
@@ -75,19 +92,75 @@ def parse_device(text: str, source: str) -> Device:
     Raises:
         FileError: The text is not TOML or breaks the schema; `source` names the file.
     """
-    try:
+
+    def read() -> object:
         if _LONG_KEY.search(text) is not None:
             raise ValueError("a key of more than 64 words")
-        data = tomllib.loads(text)
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            problem, line, column = _mistake(error, text)
+            raise FileError(f"{source}:{line}:{column}", "must be TOML", got=f"a mistake ({problem})") from None
+
+    return _read(read, source, "TOML")
+
+
+def text_of(device: Accelerator) -> str:
+    """Returns the text by which a module names a device, for `load_device`.
+
+    Returns:
+        The name or the path that was given; of a `Device`, its keys as JSON, or its name if it ships with qmlir as it
+        is.
+    """
+    if not isinstance(device, Device):
+        return str(device)
+    if device.name in shipped_devices() and device == load_device(device.name):
+        return device.name
+    return json.dumps(data_of(device), separators=(",", ":"))
+
+
+def data_of(device: Device) -> dict[str, Any]:
+    """Returns the keys of a device file that were given, as plain data in the file's nesting."""
+    return device.model_dump(mode="json", by_alias=True, exclude_unset=True)
+
+
+@lru_cache(maxsize=16)
+def _parse_line(text: str) -> Device:
+    """The device that a text of `text_of` describes."""
+    return _read(lambda: json.loads(text), "the device of the module", "JSON")
+
+
+def _read(read: Callable[[], object], source: str, form: str) -> Device:
+    """Reads the data of a device and checks it; `form` is how the text was to be written."""
+    try:
+        data = cast(dict[str, Any], read())
         check_data(data)
     except RecursionError:
-        raise FileError(source, "must be TOML", got="something nested too deep") from None
-    except ValueError as error:  # raised by tomllib, by Python for a number, or by check_data for data out of bounds
-        raise FileError(source, "must be TOML", got=str(error)) from None
+        raise FileError(source, f"must be {form}", got="something nested too deep") from None
+    except ValueError as error:  # raised by the parser, by Python for a number, or by check_data for data out of bounds
+        raise FileError(source, f"must be {form}", got=str(error)) from None
     try:
         return Device.model_validate(data)
     except ValidationError as error:
-        raise FileError(source, "; ".join(_problem(e, data) for e in _causes(error))) from None
+        raise FileError(source, problems(error, data)) from None
+
+
+def problems(error: ValidationError, data: dict[str, Any]) -> str:
+    """The messages about all broken rules of a device's data."""
+    return "; ".join(_problem(e, data) for e in _causes(error))
+
+
+_AT = re.compile(r"(?P<problem>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of document)\)", re.DOTALL)
+
+
+def _mistake(error: tomllib.TOMLDecodeError, text: str) -> tuple[str, int, int]:
+    """Returns what tomllib reports, with line and column, which it has in its message only."""
+    lines = text.rstrip().split("\n")
+    end = len(lines), len(lines[-1]) + 1
+    if (found := _AT.fullmatch(str(error))) is None:
+        return str(error), *end
+    problem = found["problem"][:1].lower() + found["problem"][1:]
+    return problem, *((int(found["line"]), int(found["column"])) if found["line"] else end)
 
 
 def _causes(error: ValidationError) -> list[ErrorDetails]:
@@ -104,6 +177,8 @@ def _problem(error: ErrorDetails, data: dict[str, Any]) -> str:
     unit = f" {found}" if field is not None and (found := unit_of(field)) else ""
     got = error["input"]
     match error["type"]:
+        case "string_pattern_mismatch" if unit == " text":
+            return f"{where}: must be a line of text, got {got!r}"
         case "extra_forbidden":
             remedy = near_misses(str(error["loc"][-1]), _fields(error["loc"][:-1]))
             return f"{where}: there is no such key" + (f"; {remedy}" if remedy else "")
@@ -119,9 +194,14 @@ def _problem(error: ErrorDetails, data: dict[str, Any]) -> str:
             return f"{where}: must be at most {context['le']:g}{unit}, got {got}"
         case "greater_than":
             return f"{where}: must be more than {context['gt']:g}{unit}, got {got}"
+        case "model_type":
+            return f"{where}: must be a table, got {got!r}"
+        case "tuple_type":
+            return f"{where}: must be a list, got {got!r}"
         case "int_type" | "float_type" | "bool_type" | "string_type":
             kind = {"int_type": "a whole number", "float_type": "a number", "bool_type": "true or false"}
-            return f"{where}: must be {kind.get(error['type'], 'text')}{unit and ' of' + unit}, got {got!r}"
+            of = f" of{unit}" if unit and error["type"] in kind else ""
+            return f"{where}: must be {kind.get(error['type'], 'text')}{of}, got {got!r}"
         case _:
             return f"{where}: {error['msg']}" if where else error["msg"]
 

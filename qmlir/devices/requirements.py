@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 from qmlir.devices.description import Device
-from qmlir.devices.reading import load_device
+from qmlir.devices.reading import Accelerator, load_device
 from qmlir.dialects.target import Target, load_target
 from qmlir.errors import OptionError
 
@@ -62,11 +61,11 @@ OPEN = ("same", "auto")
 """Values of options that leave the choice to the device."""
 
 
-def required_options(target: str | Path, given: Mapping[str, object]) -> dict[str, object]:
+def required_options(target: Accelerator, given: Mapping[str, object]) -> dict[str, object]:
     """The options of `quantize` that a device fixes, merged with the user's choices for them.
 
     Args:
-        target: The device, by its name or its file.
+        target: The device, its name, or the path of its file.
         given: Options that the user sets, by name.
 
     Raises:

@@ -32,6 +32,11 @@ Share = Annotated[float, Field(strict=True, gt=0, le=1, json_schema_extra={"unit
 MHz = Annotated[int, _count("MHz")]
 Flag = Annotated[bool, Field(strict=True)]
 Name = Annotated[str, StringConstraints(strict=True, pattern=r"^[a-z][a-z0-9_-]*$")]
+Line = Annotated[
+    str,
+    StringConstraints(strict=True, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$"),
+    Field(json_schema_extra={"unit": "text"}),
+]
 
 Storage = Literal["i8", "u8", "i16"]
 Accumulator = Literal["i24", "i32", "i40", "i48", "i64"]

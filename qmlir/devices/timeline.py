@@ -12,8 +12,9 @@ that touch the same addresses are done.
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from qmlir.devices import Device
 from qmlir.devices.costs import Demand, demand
@@ -29,6 +30,35 @@ class Interval:
 
     start: int
     end: int
+
+
+class Cause(NamedTuple):
+    """What a command had to wait for before its setup.
+
+    time   when it was there
+    kind   `waits` of the command, a `barrier`, an `interlock` of addresses, `depth` (room in a queue of the device), or
+           `outstanding` (commands of the same queue whose setup may overlap); empty if there was nothing to wait for
+    queue  the queue of the command that had to end
+    ended  how many commands of that queue had ended then
+    """
+
+    time: int = 0
+    kind: str = ""
+    queue: int = 0
+    ended: int = 0
+
+
+class Start(NamedTuple):
+    """How a command came to begin.
+
+    free   when its engine was free of the commands before
+    setup  cycles of its setup, which may lie before `free`
+    cause  the last thing that it waited for
+    """
+
+    free: int
+    setup: int
+    cause: Cause
 
 
 @dataclass
@@ -97,6 +127,7 @@ class Timeline:
     finished   for each queue, when each of its commands ended
     now        when the last of the commands so far ended
     busy       the resources that the last command kept busy, and when: name of its engine or bus, or of a memory
+    start      how the last command came to begin
     """
 
     def __init__(self, device: Device, tokens: Sequence[Tokens] = ()):
@@ -108,8 +139,10 @@ class Timeline:
         """
         self.device, self.tokens = device, tokens
         self.finished: list[list[int]] = [[] for _ in device.queue]
-        self.now = self._given = self._added = 0
+        self.now = self._added = 0
         self.busy: Mapping[str, Sequence[Interval]] = {}
+        self.start = Start(0, 0, NOTHING)
+        self._given = NOTHING
         self._fifos: defaultdict[tuple[int, int], Fifo] = defaultdict(lambda: Fifo(device.sync.tokens))
         self._compared = device.sync.compared([memory.id for memory in device.memory])
         self._hazards = Hazards(device) if self._compared else None
@@ -128,20 +161,10 @@ class Timeline:
         """
         queue, ends = self.device.queue[command.queue], self.finished[command.queue]
         asked = demand(command, self.device, touched)
-        if self.device.sync.depth <= len(ends):
-            self._given = max(self._given, ends[-self.device.sync.depth])
-        ready = max(
-            (self.finished[wait.queue][wait.finished - 1] for wait in command.waits if wait.finished),
-            default=0,
-        )
-        ready = max(ready, self._given, self._interlocked(command.queue, touched))
-        if waits_for_all(command):
-            ready = max(ready, self.now)
-        outstanding = 1 if isinstance(command, Host) else queue.outstanding
-        if outstanding <= len(ends):
-            ready = max(ready, self._leaves(command, ends[-outstanding]))
+        cause = max(self._causes(command, touched), key=lambda cause: cause.time)
         free = self._leaves(command, ends[-1] if ends else 0)
-        start = max(free, ready + asked.setup)
+        start = max(free, cause.time + asked.setup)
+        self.start = Start(free, asked.setup, cause)
         room = self._room(command.queue, start)
         end = max(self._served(command, start, asked), ends[-1] if ends else 0, room)
         if queue.pipelined and isinstance(command, Window):
@@ -152,15 +175,39 @@ class Timeline:
         self.now = max(self.now, end)
         return Interval(start, end)
 
-    def _interlocked(self, queue: int, touched: Footprint) -> int:
-        """When other queues are done with the compared addresses that a command touches; 0 without a conflict."""
+    def _causes(self, command: Command, touched: Footprint) -> Iterator[Cause]:
+        """Yields what a command waits for before its setup."""
+        ends, depth = self.finished[command.queue], self.device.sync.depth
+        if depth <= len(ends) and ends[-depth] > self._given.time:
+            self._given = Cause(ends[-depth], "depth", command.queue, len(ends) - depth + 1)
+        yield self._given
+        for queue, count in command.waits:
+            if count:
+                yield Cause(self.finished[queue][count - 1], "waits", queue, count)
+        yield self._interlocked(command.queue, touched)
+        if waits_for_all(command) and any(self.finished):
+            last = max((queue for queue, given in enumerate(self.finished) if given), key=self._ended)
+            yield Cause(self.now, "barrier", last, len(self.finished[last]))
+        outstanding = 1 if isinstance(command, Host) else self.device.queue[command.queue].outstanding
+        if outstanding <= len(ends):
+            left = self._leaves(command, ends[-outstanding])
+            yield Cause(left, "outstanding", command.queue, len(ends) - outstanding + 1)
+
+    def _ended(self, queue: int) -> int:
+        """When the last command of a queue ended, which is given at least one."""
+        return self.finished[queue][-1]
+
+    def _interlocked(self, queue: int, touched: Footprint) -> Cause:
+        """When other queues are done with the compared addresses that a command touches."""
         if self._hazards is None:
-            return 0
+            return NOTHING
         compared = self._hazards.touched(touched).within(self._compared)
         needed = self._hazards.before(compared)
         self._hazards.touch(compared, queue, len(self.finished[queue]) + 1)
         others = [other for other in range(len(self.finished)) if needed[other] and other != queue]
-        return max((self.finished[other][int(needed[other]) - 1] for other in others), default=0)
+        counts = {other: int(needed[other]) for other in others}
+        causes = (Cause(self.finished[other][n - 1], "interlock", other, n) for other, n in counts.items())
+        return max(causes, key=lambda cause: cause.time, default=NOTHING)
 
     def _room(self, queue: int, start: int) -> int:
         """When the FIFOs to which a command pushes tokens have room; the command starts at `start`."""
@@ -196,6 +243,9 @@ class Timeline:
         after = self.device.queue[command.queue].pipelined and isinstance(command, FOLLOWING)
         return f"{name}, after the array" if after else name
 
+
+NOTHING = Cause()
+"""The cause of a command that waited for nothing."""
 
 HOST = "the host"
 """The name of the engine of host calls; no queue can have this name."""

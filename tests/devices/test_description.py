@@ -19,6 +19,11 @@ def test_what_ships() -> None:
     assert peaks == {"ethos-u55-like": 128, "gemmini": 256, "nmp": 512, "nvdla-small": 64, "vta": 256}
 
 
+def test_the_peak_is_that_of_the_faster_lanes() -> None:
+    wide = NMP.replace("lanes = { c = 16 }", "lanes = { c = 64, taps = 9, m = 2 }")
+    assert parse_device(wide, "mine.toml").peak_macs == 64 * 9 * 2
+
+
 @pytest.mark.parametrize("name", shipped_devices())
 def test_a_shipped_device(name: str) -> None:
     device = load_device(name)
@@ -67,6 +72,16 @@ REJECTED = [
     ('"watermark"', '"interlock"\ncompares = ["acte"]', "sync.compares: there is no memory acte; did you mean act?"),
     ('from = ["dram"]', "", "queue load: the engine dma needs from"),
     ('shares_bus_with = "load"', 'shares_bus_with = "loud"', "there is no other queue loud; did you mean load?"),
+    (
+        'engine = "vector"\n',
+        'engine = "vector"\nshares_bus_with = "load"\n',
+        "queue post: shares_bus_with is for two queues of the engine dma, got post (vector) and load (dma)",
+    ),
+    (
+        'shares_bus_with = "load"',
+        'shares_bus_with = "exec"',
+        "queue store: shares_bus_with is for two queues of the engine dma, got store (dma) and exec (array)",
+    ),
     ("elements_per_cycle = 16.0", "", "queue post: the engine vector needs elements_per_cycle"),
     ('engine = "array"', 'engine = "vector"\nelements_per_cycle = 1.0', "some queue must have the engine array"),
     ('holds = ["acc", "bias"]', 'holds = ["bias"]', "some memory must hold acc"),
@@ -101,7 +116,7 @@ def test_what_is_wrong_is_named(text: str, instead: str, message: str | None) ->
         return
     with pytest.raises(FileError) as error:
         parse_device(changed, "mine.toml")
-    assert str(error.value).startswith("mine.toml: ")
+    assert str(error.value).startswith("mine.toml:")
     assert message in str(error.value)
 
 

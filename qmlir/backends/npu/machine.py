@@ -19,7 +19,7 @@ from qmlir.isa.commands import SetContext
 from qmlir.numerics import Int64s
 
 Bytes = npt.NDArray[np.uint8]
-T = TypeVar("T", np.uint8, np.bool_)
+T = TypeVar("T", np.uint8, np.bool_, np.int32)
 
 
 class _Contents:
@@ -56,8 +56,8 @@ class Memories:
         """Writes bytes before the first command, for one network or, if `network` is None, for all networks."""
         contents = self._all[block.place.memory]
         chosen = slice(None) if network is None else slice(network, network + 1)
-        _strided(contents.data[chosen], block)[...] = np.frombuffer(data, np.uint8)
-        _strided(contents.written, block)[...] = True
+        strided(contents.data[chosen], block)[...] = np.frombuffer(data, np.uint8)
+        strided(contents.written, block)[...] = True
 
     def read(self, block: Block) -> Bytes:
         """A copy of a block, uint8 [networks, planes, rows, size].
@@ -66,14 +66,14 @@ class Memories:
             Fault: Some bytes of the block were never written.
         """
         contents = self._all[block.place.memory]
-        written = _strided(contents.written, block)[0]
+        written = strided(contents.written, block)[0]
         if not written.all():
             plane, row, byte = np.argwhere(~written)[0]
             at = block.place.address + plane * block.plane_pitch + row * block.row_pitch + byte
             raise Fault(
                 "must read what was written before", got=f"byte {at:#x} of {contents.memory.id}, which never was"
             )
-        return _strided(contents.data, block).copy()
+        return strided(contents.data, block).copy()
 
     def write(self, block: Block, data: Bytes) -> None:
         """Writes a block, uint8 [networks, planes, rows, size].
@@ -84,16 +84,17 @@ class Memories:
         contents = self._all[block.place.memory]
         if contents.memory.read_only:
             raise Fault("must write memory that can be written", got=contents.memory.id)
-        _strided(contents.data, block)[...] = data
-        _strided(contents.written, block)[...] = True
+        strided(contents.data, block)[...] = data
+        strided(contents.written, block)[...] = True
 
 
-def _strided(array: npt.NDArray[T], block: Block) -> npt.NDArray[T]:
+def strided(array: npt.NDArray[T], block: Block) -> npt.NDArray[T]:
     """The elements of a block as a view [networks, planes, rows, size]; the block lies within the array."""
     shape = (len(array), block.planes, block.rows, block.size)
     if block.empty:
         return np.zeros(shape, array.dtype)
-    strides = (array.strides[0], block.plane_pitch, block.row_pitch, 1)
+    step = array.itemsize  # an array may hold more than a byte about each byte
+    strides = (array.strides[0], block.plane_pitch * step, block.row_pitch * step, step)
     return np.lib.stride_tricks.as_strided(array[:, block.place.address :], shape, strides)
 
 

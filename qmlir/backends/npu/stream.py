@@ -263,7 +263,7 @@ def _port(entry: Mapping[str, Any]) -> Port:
 
 
 def flat(device: Device) -> dict[str, object]:
-    """The keys of a device file as flat names with their values: `memory.0.bytes` → 262144."""
+    """The keys of a device file as flat names with their values: `memory.0.bytes` → 262144; without its description."""
     found: dict[str, object] = {}
 
     def walk(value: object, key: str) -> None:
@@ -276,7 +276,7 @@ def flat(device: Device) -> dict[str, object]:
         else:
             found[key] = value
 
-    walk(device.model_dump(mode="json", by_alias=True), "")
+    walk(device.model_dump(mode="json", by_alias=True, exclude={"description"}), "")
     return found
 
 
