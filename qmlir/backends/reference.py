@@ -12,6 +12,7 @@ from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.calib import ObserveOp
+from qmlir.display import Shown, Table
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array
 from qmlir.ir.memory import within_memory
@@ -50,12 +51,16 @@ def trace(function: func.FuncOp, inputs: Sequence[Array]) -> tuple[list[Array], 
     raise UnsupportedError.at("func.func", function.sym_name.data, "must end with func.return")
 
 
-class Reference:
+class Reference(Shown):
     """A network as a callable on arrays, with the interface of a compiled executable (signature.py)."""
 
     def __init__(self, function: func.FuncOp):
         self.function = function
         self.signature = signature_of(function)
+
+    def table(self) -> Table:
+        count = sum(1 for op in self.function.body.block.ops if op.results)
+        return Table(f"reference of {self.signature.described()}; {count} operations in numpy")
 
     def __call__(self, inputs: Array | Mapping[str, Array]) -> Any:
         """Runs the network; returns the output if there is exactly one, else the outputs by name."""

@@ -17,9 +17,9 @@ from xdsl.dialects.builtin import (
     Float64Type,
     FloatAttr,
     IntegerAttr,
-    IntegerType,
     ModuleOp,
     UnitAttr,
+    i1,
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
@@ -87,7 +87,7 @@ def constant_text(value: Attribute) -> str:
     """The text of a constant's value, without its type."""
     if isinstance(value, IntegerAttr):
         integer = value.value.data
-        if value.get_type() == IntegerType(1):
+        if value.get_type() == i1:
             return "true" if integer else "false"
         return str(integer)
     if isinstance(value, FloatAttr):
@@ -99,7 +99,7 @@ def constant_text(value: Attribute) -> str:
         numbers: Iterable[Any] = islice(dense.iter_values(), 1) if dense.is_splat() else dense.get_values()
         if isinstance(element, AnyFloat):
             texts = [float_text(number, element) for number in numbers]
-        elif element == IntegerType(1):
+        elif element == i1:
             texts = ["true" if number else "false" for number in numbers]
         else:
             texts = [str(number) for number in numbers]

@@ -3,6 +3,7 @@
     exe = Executable(text, weights=blob, arena_size=4096, signature=signature)
     y = exe(x)                          # one input, one output
     ys = exe({"a": a, "b": b})          # several: dicts by tensor name
+    call = exe.bind(x)                  # then call() reads x where it is (bound.py)
 
 The code has the ABI `void net(const u8* weights, u8* arena, const void* const* inputs, void* const* outputs)`. It
 keeps no state: weights are read-only, and each running call has its own arena (scratch memory), taken from a free list.
@@ -11,13 +12,14 @@ Executables compiled for several threads share the pool of the process (pool.py)
 """
 
 import ctypes
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from qmlir.backends.cpu.bound import BoundCall
+from qmlir.backends.cpu.frame import Frame, aligned_empty
 from qmlir.backends.cpu.machine import (
     LoadedObject,
     Machine,
@@ -28,13 +30,11 @@ from qmlir.backends.cpu.machine import (
     missing_here,
 )
 from qmlir.backends.cpu.pool import run_address
-from qmlir.errors import QmlirError, UnsupportedError
+from qmlir.display import Shown, Table, bytes_text
+from qmlir.errors import InputError, QmlirError, UnsupportedError
 from qmlir.ir.arena import CACHE_LINE
-from qmlir.ir.signature import RUN_SHARES, Signature, TensorSpec
+from qmlir.ir.signature import RUN_SHARES, Signature
 from qmlir.numerics import Array
-
-SMALL = 16 * 1024
-"""The most bytes of an array that a call copies; copying them takes less than a microsecond."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Sizes:
     arena: int
 
 
-class Executable:
+class Executable(Shown):
     """A network compiled for one processor; only a processor with its features can run it.
 
     signature  inputs and outputs by name
@@ -87,12 +87,17 @@ class Executable:
         self.weights = _aligned(weights)
         self._arena_size = arena_size
         self._weights_address = self.weights.ctypes.data
-        self._free: list[_Frame] = []  # a list's pop and append are atomic
+        self._free: list[Frame] = []  # a list's pop and append are atomic
         self.object = compile_object(self.llvm_ir, self.machine) if compiled is None else compiled
         self.sizes = Sizes(code_bytes(self.object), weights.nbytes, arena_size)
         self.uses_pool = RUN_SHARES.encode() in self.object
         self._missing = [] if self.machine.triple else missing_here(self.machine)
         self._function = self._refuse if self.machine.triple or self._missing else self._load()
+
+    def table(self) -> Table:
+        sizes = f"{bytes_text(self.sizes.code)} of code, {bytes_text(self.sizes.weights)} of weights, "
+        sizes += f"{bytes_text(self.sizes.arena)} of scratch memory for each call"
+        return Table(f"compiled network {self.signature.described()}; {sizes}")
 
     def _load(self) -> Callable[..., None]:
         self._loaded = LoadedObject(self.object, self.entry, {RUN_SHARES: run_address()} if self.uses_pool else {})
@@ -143,6 +148,24 @@ class Executable:
         finally:
             self._free.append(frame)
 
+    def bind(self, inputs: Array | Mapping[str, Array]) -> BoundCall:
+        """Returns a function that computes the network on what these arrays hold when it is called (bound.py).
+
+        Args:
+            inputs: The array of the only input, or arrays by tensor name: C-contiguous, aligned, of the input's dtype.
+
+        Raises:
+            InputError: As for a call; or an array would have to be copied.
+        """
+        given = self.signature.arrays(inputs)
+        for spec, array in zip(self.signature.inputs, given, strict=True):
+            if array is not (inputs[spec.name] if isinstance(inputs, Mapping) else inputs):
+                need = "must be C-contiguous, aligned and of native byte order: it is read where it is"
+                raise InputError(spec.name, need, remedy="bind numpy.ascontiguousarray of it")
+        results = [np.empty(spec.shape, spec.dtype) for spec in self.signature.outputs]
+        answer = self.signature.result(results)
+        return BoundCall(self._function, self.weights, self._new_frame(), given, results, answer, self)
+
     @property
     def llvm_ir(self) -> str:
         """The module's text before optimization."""
@@ -154,14 +177,14 @@ class Executable:
         """The optimized code as assembly text for readers; it is generated anew on each call."""
         return compile_assembly(self.llvm_ir, self.machine)
 
-    def _new_frame(self) -> "_Frame":
+    def _new_frame(self) -> Frame:
         """The memory of one more call at a time.
 
         Raises:
             QmlirError: The process has no memory for another arena.
         """
         try:
-            return _Frame(self._arena_size, self.signature)
+            return Frame(self._arena_size, self.signature)
         except MemoryError:
             raise QmlirError(
                 f"needs {self._arena_size} bytes of scratch memory, more than there is",
@@ -170,57 +193,11 @@ class Executable:
             ) from None
 
 
-class _Frame:
-    """What a call needs besides its arrays: an arena, and the tables of the ABI; calls one after another share it.
-
-    Small inputs and results are copied to and from arrays of the frame (`given`, `made`; None for others): numpy takes
-    longer to tell an array's address.
-    """
-
-    __slots__ = ("arena", "arena_address", "given", "inputs", "made", "outputs")
-
-    def __init__(self, arena_size: int, signature: Signature):
-        self.arena = _aligned_empty(arena_size)
-        self.arena_address = self.arena.ctypes.data
-        self.given, self.inputs = _small_arrays(signature.inputs)
-        self.made, self.outputs = _small_arrays(signature.outputs)
-
-    def take(self, i: int, array: Array) -> None:
-        """Makes an array input `i` of the call."""
-        own = self.given[i]
-        if own is None:
-            self.inputs[i] = array.ctypes.data
-        else:
-            own[...] = array
-
-    def result(self, i: int, spec: TensorSpec) -> Array:
-        """The array that the call fills with output `i`."""
-        own = self.made[i]
-        if own is not None:
-            return own
-        array = np.empty(spec.shape, spec.dtype)
-        self.outputs[i] = array.ctypes.data
-        return array
-
-
-def _small_arrays(specs: Sequence[TensorSpec]) -> tuple[list[Array | None], Any]:
-    """An array for each small tensor, None for each other one, and a table with the addresses of these arrays."""
-    small = [math.prod(spec.shape) * spec.dtype.itemsize <= SMALL for spec in specs]
-    arrays = [np.empty(spec.shape, spec.dtype) if fits else None for spec, fits in zip(specs, small, strict=True)]
-    return arrays, (ctypes.c_void_p * len(specs))(*(None if a is None else a.ctypes.data for a in arrays))
-
-
-def _aligned_empty(size: int) -> Array:
-    raw = np.empty(size + CACHE_LINE, np.uint8)
-    start = -raw.ctypes.data % CACHE_LINE
-    return raw[start : start + size]
-
-
 def _aligned(array: Array) -> Array:
     """The array's bytes, aligned to a cache line; copied only if they are not aligned already."""
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
     if data.ctypes.data % CACHE_LINE == 0:
         return data
-    copy = _aligned_empty(data.size)
+    copy = aligned_empty(data.size)
     copy[:] = data
     return copy

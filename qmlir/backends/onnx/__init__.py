@@ -2,7 +2,8 @@
 
 convert.py       the entry: a function → a file
 values.py        values as tensors                             graph.py        tensors, nodes, checks against the opset
-model.py         names; the file, and weights beside it
+model.py         names; the file, and weights beside it     batch.py       the batch dimension as a symbol
+saturation.py    layers whose sums onnxruntime saturates
 
 The other files are the operator families. A form is a function that writes an operation as ONNX nodes. Every quantized
 tensor is written by a QuantizeLinear with the exact scale and zero point of its integers, and its real values are read
@@ -13,5 +14,6 @@ integer.py       onnx-integer: the operations of qint, with their rounding writt
 """
 
 from qmlir.backends.onnx.convert import DEFAULT_OPSET, EXPORTS, export_onnx
+from qmlir.backends.onnx.saturation import warn_of_saturation
 
-__all__ = ["DEFAULT_OPSET", "EXPORTS", "export_onnx"]
+__all__ = ["DEFAULT_OPSET", "EXPORTS", "export_onnx", "warn_of_saturation"]

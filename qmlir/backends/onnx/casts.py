@@ -77,4 +77,4 @@ def storage_cast(op: StorageCastOp, values: Values) -> None:
     """Writes the same bits under another type, by Cast: ONNX's Cast between integers keeps the low bits."""
     require_uniform(op)
     order, dtype = values.order(op.input), stored_dtype(op.result)
-    values.hold(op.result, values.graph.cast(values.stored(op.input, order), dtype), order)
+    values.hold(op.result, values.graph.cast(values.integers(op.input, order), dtype), order)

@@ -1,6 +1,6 @@
 """The entry of the ONNX exporter: writes a function in one walk in program order."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import onnx
@@ -41,7 +41,13 @@ FORMATS: dict[str, Callable[[Forms[Values]], Forms[Values]]] = {
 
 
 def export_onnx(
-    function: func.FuncOp, path: Path, *, opset: int = DEFAULT_OPSET, format: str = "onnx-qdq"
+    function: func.FuncOp,
+    path: Path,
+    *,
+    opset: int = DEFAULT_OPSET,
+    format: str = "onnx-qdq",
+    unsigned: bool = False,
+    symbols: Mapping[str, str] | None = None,
 ) -> list[Path]:
     """Writes a network as an ONNX file.
 
@@ -50,6 +56,9 @@ def export_onnx(
         path: The .onnx file; weights of more than `LARGEST` bytes (model.py) go to a file beside it.
         opset: The version of ONNX's operators.
         format: A name in `FORMATS`.
+        unsigned: For `onnx-qdq`, whether signed bytes between operations are stored as unsigned bytes (values.py).
+        symbols: The symbol of an input's first dimension, by the input's name, where that dimension shall be symbolic
+            in the file; a warning says why it cannot be.
 
     Returns:
         The files written, all or none.
@@ -65,7 +74,7 @@ def export_onnx(
     if not OLDEST_OPSET <= opset <= NEWEST_OPSET:
         raise OptionError("opset", f"must lie in {OLDEST_OPSET} … {NEWEST_OPSET}", got=str(opset))
     graph = Graph(opset)
-    values = Values(graph)
+    values = Values(graph, unsigned=unsigned and format == "onnx-qdq")
     signature = signature_of(function)
     for argument, spec in zip(function.body.block.args, signature.inputs, strict=True):
         values.hold(argument, graph.input(spec.dtype))
@@ -76,4 +85,4 @@ def export_onnx(
     results = FORMATS[format](EXPORTS).walk(function, values, enter)
     assert function.body.block.last_op is not None
     with refusing(function.body.block.last_op):
-        return write_model(graph, [values.stored(o) for o in results], signature, path)
+        return write_model(graph, [values.integers(o) for o in results], signature, path, symbols or {})

@@ -1,13 +1,16 @@
 """Writes a finished graph as a file: names tensors and nodes, and stores more than 2 GB of weights beside the file."""
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import onnx
 
 from qmlir.backends.forms import Names
+from qmlir.backends.onnx.batch import make_symbolic
 from qmlir.backends.onnx.graph import Graph, Node, Tensor, tensor_type
+from qmlir.errors import QmlirWarning
 from qmlir.files import write_together
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import Signature, TensorSpec
@@ -22,7 +25,9 @@ ALIGNMENT = 4096
 PRODUCER = "qmlir"
 
 
-def write_model(graph: Graph, outputs: Sequence[Tensor], signature: Signature, path: Path) -> list[Path]:
+def write_model(
+    graph: Graph, outputs: Sequence[Tensor], signature: Signature, path: Path, symbols: Mapping[str, str]
+) -> list[Path]:
     """Writes a graph as an ONNX file.
 
     Args:
@@ -30,6 +35,7 @@ def write_model(graph: Graph, outputs: Sequence[Tensor], signature: Signature, p
         outputs: One tensor for each output of the signature.
         signature: The names and shapes of the inputs and outputs.
         path: The file; if the weights exceed `LARGEST` bytes, they go to `<path>.data`.
+        symbols: The symbol of an input's first dimension, by the input's name; a warning says why it has to stay 1.
 
     Returns:
         The files written.
@@ -51,6 +57,8 @@ def write_model(graph: Graph, outputs: Sequence[Tensor], signature: Signature, p
     model = onnx.helper.make_model(
         body, opset_imports=opsets, producer_name=PRODUCER, ir_version=onnx.helper.find_min_ir_version_for(opsets[:1])
     )
+    if symbols and (reason := make_symbolic(model, symbols)):
+        warnings.warn(f"the batch of {path} stays 1, not {', '.join(set(symbols.values()))}: {reason}", QmlirWarning)
     writers: dict[Path, Callable[[Path], object]] = {path: lambda file: file.write_bytes(model.SerializeToString())}
     if external:
         writers[beside] = lambda file: _write_arrays(file, written)

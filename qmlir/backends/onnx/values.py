@@ -8,6 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.backends.forms import constant, fused_bounds
 from qmlir.backends.onnx.graph import Graph, Tensor
+from qmlir.dialects.nn.reduction import AveragePool2DOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, element_of, shape_of
@@ -54,14 +55,20 @@ def inverse(permutation: Permutation) -> Permutation:
     return tuple(permutation.index(i) for i in range(len(permutation)))
 
 
+SHIFT = 128
+"""What is added to signed bytes, and to their zero points, to store the same real values as unsigned bytes."""
+
+
 class Values:
     """The tensors that hold the values of a function.
 
-    graph    the graph to which nodes are added
+    graph      the graph to which nodes are added
+    unsigned   whether computed signed bytes are stored as unsigned bytes, which onnxruntime multiplies much faster on
+               x86; the real values are the same. Constants, arguments and results of the function stay signed.
     """
 
-    def __init__(self, graph: Graph):
-        self.graph = graph
+    def __init__(self, graph: Graph, *, unsigned: bool = False):
+        self.graph, self.unsigned = graph, unsigned
         self._stored: dict[SSAValue, dict[Key, tuple[Permutation, Tensor]]] = {}
         self._real: dict[tuple[Tensor, UniformType], Tensor] = {}
 
@@ -76,7 +83,7 @@ class Values:
     def stored(self, value: SSAValue, permutation: Permutation | None = None) -> Tensor:
         """Returns the tensor that stores a value in a dimension order, by default the value's own.
 
-        The tensor holds the integers of a quantized value, else the elements.
+        The tensor holds the integers of a quantized value, which may be `SHIFT` larger (`unsigned`), else the elements.
         """
         permutation = identity(len(shape_of(value))) if permutation is None else permutation
         forms = self._stored.setdefault(value, {})
@@ -89,12 +96,24 @@ class Values:
             forms[key] = (permutation, made)
         return forms[key][1]
 
+    def integers(self, value: SSAValue, permutation: Permutation | None = None) -> Tensor:
+        """Returns the tensor that stores a value in the value's own type, even if `stored` has unsigned bytes."""
+        held = self.stored(value, permutation)
+        element = element_of(value)
+        if not isinstance(element, UniformType) or held.dtype == element.numpy_dtype:
+            return held
+        # Exact: n · scale / scale rounds to n for the few bits of n.
+        axes = identity(len(shape_of(value))) if permutation is None else permutation
+        return self._quantized(self.real(value, permutation), element, axes, element.numpy_dtype)
+
     def _transposed(self, value: SSAValue, permutation: Permutation) -> Tensor:
         """Transposes a value's tensor to a new dimension order; a quantized value is transposed between casts."""
         held = self.order(value)
         moved = self.graph.node("Transpose", self.real(value, held), perm=composed(permutation, inverse(held)))
         element = element_of(value)
-        return self._quantized(moved, element, permutation) if isinstance(element, UniformType) else moved
+        if not isinstance(element, UniformType):
+            return moved
+        return self._quantized(moved, element, permutation, self._written(value))
 
     def real(self, value: SSAValue, permutation: Permutation | None = None) -> Tensor:
         """Returns the tensor of a value's real values in a dimension order, dequantized if the value is quantized."""
@@ -168,7 +187,7 @@ class Values:
         permutation = identity(len(shape_of(value))) if permutation is None else permutation
         element = element_of(value)
         assert isinstance(element, UniformType)
-        y = self._quantized(x, element, permutation)
+        y = self._quantized(x, element, permutation, self._written(value))
         if name := tensor_name(value) or name:
             y.wanted = f"{name}_quantized"
         self.hold(value, y, permutation)
@@ -193,9 +212,22 @@ class Values:
     # -----------------------------------------------------------------------------------------------------------
     # Integers as real values
 
-    def _quantized(self, x: Tensor, element: UniformType, permutation: Permutation) -> Tensor:
-        """Adds a QuantizeLinear of real values."""
+    def _written(self, value: SSAValue) -> np.dtype[Any]:
+        """Returns the type to which a value's real values are quantized.
+
+        Signed bytes beside an average pool stay signed: qmlir reads the pool as a mean of stored integers with halves
+        away from zero, and a shifted zero would move them.
+        """
+        element = element_of(value)
+        assert isinstance(element, UniformType)
         dtype = _storage(element)
+        if not self.unsigned or dtype != np.int8 or element.axis is not None:
+            return dtype
+        around = (value.owner, *(use.operation for use in value.uses))
+        return dtype if any(isinstance(op, AveragePool2DOp) for op in around) else np.dtype(np.uint8)
+
+    def _quantized(self, x: Tensor, element: UniformType, permutation: Permutation, dtype: np.dtype[Any]) -> Tensor:
+        """Adds a QuantizeLinear of real values to integers of a type, the element's own or its unsigned one."""
         return self.graph.node("QuantizeLinear", x, *self.parameters(element, dtype), dtype=dtype,
                                axis=_axis(element, permutation))  # fmt: skip
 
@@ -215,14 +247,20 @@ class Values:
         return fixed_point.dequantize(np.array(nearest(real, element)), element.scale, element.zero_point)
 
     def parameters(self, element: UniformType, dtype: np.dtype[Any]) -> tuple[Tensor, Tensor]:
-        """Returns scale and zero point as constants; scalars per tensor, lists per axis."""
-        limits = np.iinfo(dtype)
+        """Returns scale and zero point as constants; scalars per tensor, lists per axis.
+
+        Args:
+            element: The quantized type.
+            dtype: The type of the stored integers; unsigned for a signed element if they are `SHIFT` larger.
+        """
+        limits = np.iinfo(element.numpy_dtype if dtype.itemsize == 1 else dtype)
         if not all(limits.min <= z <= limits.max for z in element.zero_points):
             got = f"{min(element.zero_points)} to {max(element.zero_points)}"
             raise UnsupportedError(
-                f"must have zero points that {dtype.name} holds", got, "choose parameters within the storage"
+                f"must have zero points that {limits.dtype} holds", got, "choose parameters within the storage"
             )
-        scales, points = np.array(element.scales, np.float32), np.array(element.zero_points, dtype)
+        shift = SHIFT if dtype == np.uint8 and element.is_signed else 0
+        scales, points = np.array(element.scales, np.float32), (np.array(element.zero_points) + shift).astype(dtype)
         if element.axis is None:
             scales, points = scales.reshape(()), points.reshape(())
         return self.graph.constant(scales), self.graph.constant(points)
@@ -232,7 +270,7 @@ class StoredValues(Values):
     """Values for forms on integers: `real` returns the stored integers, and no casts are added."""
 
     def __init__(self, values: Values):
-        super().__init__(values.graph)
+        super().__init__(values.graph, unsigned=values.unsigned)
         self._stored = values._stored
 
     def real(self, value: SSAValue, permutation: Permutation | None = None) -> Tensor:
@@ -243,7 +281,7 @@ class StoredValues(Values):
         """Returns the integers unchanged."""
         return q
 
-    def _quantized(self, x: Tensor, element: UniformType, permutation: Permutation) -> Tensor:
+    def _quantized(self, x: Tensor, element: UniformType, permutation: Permutation, dtype: np.dtype[Any]) -> Tensor:
         return x
 
     def bounded(self, value: SSAValue, x: Tensor) -> Tensor:

@@ -135,6 +135,11 @@ def roundings(lanes: int) -> list[Case]:
         shift = RNG.permutation(np.resize(np.arange(-31, 0), lanes)).astype("i4")
         text = f"%r = simd.mul_shift_round %0, %1, %2 : vector<{lanes}xi32>"
         cases.append(Case(text, (a, multiplier, shift), MulShiftRoundOp.evaluate(a, multiplier, shift)))
+        offset = RNG.integers(-128, 128, lanes).astype("i4")
+        near = np.maximum(shift, -23)
+        text = f"%r = simd.mul_shift_round %0, %1, %2, %3 : vector<{lanes}xi32>"
+        expected = MulShiftRoundOp.evaluate(a, multiplier, near, offset)
+        cases.append(Case(text, (a, multiplier, near, offset), expected))
         p, b, q = (sums(lanes) // 2 for _ in range(3))
         a = a // 2
         a[:1], p[:1], b[:1], q[:1] = LEAST // 2, LEAST // 2, LEAST // 2, LEAST // 2

@@ -178,7 +178,7 @@ def test_build_wants_a_planned_module() -> None:
         build(ModuleOp([]), Signature((), ()))
 
 
-def test_products_and_sums_are_never_fused() -> None:
+def test_llvm_never_fuses_products_and_sums() -> None:
     text = """
 define float @f(float %a, float %b, float %c) {
   %p = fmul float %a, %b

@@ -43,7 +43,7 @@ def test_a_convolution(tmp_path: Path) -> None:
     conv = nodes["c"]
     assert (conv.op_type, conv.name) == ("Conv", "conv+relu")
     data, weights, bias = (nodes[name] for name in conv.input)
-    assert [arrays[n].tolist() for n in data.input[1:]] == [0.5, -3]
+    assert [arrays[n].tolist() for n in data.input[1:]] == [0.5, -3 + 128]  # the same numbers as unsigned bytes
     assert (weights.input[0], bias.input[0]) == ("w", "b")
     assert (arrays["w"].dtype, arrays["w"].shape) == (np.int8, (2, 2, 1, 1))
     assert [arrays[n].tolist() for n in weights.input[1:]] == [[0.25, 0.125], [0, 0]]

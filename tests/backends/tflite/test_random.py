@@ -15,9 +15,10 @@ from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.errors import UnsupportedError
 from qmlir.policies.runtimes import follow
 from tests.backends.tflite.runtime import LiteRT, kinds
+from tests.conftest import THOROUGH
 from tests.graphs import SCHEMAS, Graph, drawn, graphs, quantized
 
-EACH = 60
+EACH = 60 if THOROUGH else 24
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
