@@ -1,11 +1,9 @@
 """Finds out which operations of a network a device computes, without compiling the network."""
 
-from pathlib import Path
-
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.compiler import IMPORTED, OBSERVE, TO_INTEGERS, Pipeline
-from qmlir.devices import Device, load_device
+from qmlir.devices import Accelerator, load_device
 from qmlir.devices.legality import Verdict, verdicts
 from qmlir.devices.requirements import requirements, target_of_device
 from qmlir.frontends.opaque import refuse_opaque
@@ -14,7 +12,7 @@ from qmlir.transforms.quantize.apply_profile import fill_ranges, is_float
 from qmlir.transforms.quantize.fold_qdq import is_as_imported
 
 
-def judge(module: ModuleOp, device: Device | str | Path) -> list[Verdict]:
+def judge(module: ModuleOp, device: Accelerator) -> list[Verdict]:
     """Returns the device's verdict on each integer operation of a network.
 
     Args:
@@ -23,7 +21,7 @@ def judge(module: ModuleOp, device: Device | str | Path) -> list[Verdict]:
         device: A device, the name of a device that comes with qmlir, or the path of a device file.
     """
     refuse_opaque(module, "the network")
-    described = device if isinstance(device, Device) else load_device(device)
+    described = load_device(device)
     context = make_context()
     context.target = target_of_device(described)
     network = Pipeline(*IMPORTED)(module, context) if is_as_imported(module) else module.clone()

@@ -20,6 +20,7 @@ from qmlir.dialects.nn import ConstantOp, RequantizeOp
 from qmlir.dialects.nn.base import is_float, is_quantized
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.display import Rows, Table
 from qmlir.errors import QmlirError, QmlirWarning
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.interfaces import Array, TensorOp, shape_of
@@ -39,12 +40,14 @@ Tapped = tuple[ModuleOp, list[str]]
 """A module of one function, and the names of the tensors that are its last results."""
 
 
-def tapped(module: ModuleOp, function: func.FuncOp) -> Tapped:
-    """Copies a network, without observers, so that it returns every named tensor too, as floats, after its own results.
+def tapped(module: ModuleOp, function: func.FuncOp, *, stored: bool = False) -> Tapped:
+    """Copies a network, without observers, so that it returns every named tensor too, after its own results.
 
     Args:
         module: Stays unchanged.
         function: The network in it.
+        stored: Whether tensors of all types are returned, as they are stored. By default only float and quantized
+            tensors are, as floats.
     """
     module = module.clone()
     (function,) = (f for f in module.walk() if isinstance(f, func.FuncOp) and f.sym_name == function.sym_name)
@@ -54,13 +57,13 @@ def tapped(module: ModuleOp, function: func.FuncOp) -> Tapped:
     operations = [o for o in block.ops if isinstance(o, TensorOp) and not isinstance(o, ConstantOp)]
     named: dict[str, SSAValue] = {}
     for value in (*block.args, *(r for op in operations for r in op.results)):
-        if (name := tensor_name(value)) and name not in named and (is_float(value) or is_quantized(value)):
+        if (name := tensor_name(value)) and name not in named and (stored or is_float(value) or is_quantized(value)):
             named[name] = value
     end = block.last_op
     assert isinstance(end, func.ReturnOp)
     values: list[SSAValue] = []
     for value in map(_as_read, named.values()):
-        if is_quantized(value):
+        if is_quantized(value) and not stored:
             cast = DequantizeCastOp(value, TensorType(f32, shape_of(value)))
             block.insert_op_before(cast, end)
             value = cast.result
@@ -85,7 +88,7 @@ def isolated(function: func.FuncOp, known: Iterable[str]) -> tuple[ModuleOp, lis
     Returns:
         The module, the names of the tensors that it takes, and the names of the tensors that it returns.
     """
-    taken = _Isolation(set(known))
+    taken = Isolation(set(known))
     results: dict[str, SSAValue] = {}
     for op in function.body.block.ops:
         if not isinstance(op, TensorOp) or isinstance(op, ConstantOp | RequantizeOp):
@@ -102,7 +105,7 @@ def isolated(function: func.FuncOp, known: Iterable[str]) -> tuple[ModuleOp, lis
     return ModuleOp([func.FuncOp("main", types, Region(taken.block))]), list(taken.inputs), list(results)
 
 
-class _Isolation:
+class Isolation:
     """The function of isolated operations while it is built."""
 
     def __init__(self, known: set[str]):
@@ -113,7 +116,7 @@ class _Isolation:
 
     def copy_of(self, op: Operation) -> Operation | None:
         """A copy of an operation that reads quantized inputs; None if the operation reads an unknown tensor."""
-        operands = {v: self._operand(v) for v in op.operands}
+        operands = {v: self.operand(v) for v in op.operands}
         read = {v: stands for v, stands in operands.items() if stands is not None}
         if len(read) < len(operands):
             return None
@@ -121,7 +124,8 @@ class _Isolation:
         self.block.add_op(copy)
         return copy
 
-    def _operand(self, value: SSAValue) -> SSAValue | None:
+    def operand(self, value: SSAValue) -> SSAValue | None:
+        """What a copied operation reads in place of `value`; None for an unknown tensor."""
         if value not in self.copies:
             self.copies[value] = self._new_operand(value)
         return self.copies[value]
@@ -131,15 +135,25 @@ class _Isolation:
         owner, source = value.owner, _source(value)
         if isinstance(owner, ConstantOp):
             copy = self.copy_of(owner)
-        elif is_quantized(value) and (name := tensor_name(source)) in self.known:
-            if name not in self.inputs:
-                type = TensorType(f32, shape_of(source))
-                self.inputs[name] = self.block.insert_arg(type, len(self.block.args))
-            copy = QuantizeCastOp(self.inputs[name], value.type)
+        elif is_quantized(value) and tensor_name(source) in self.known:
+            copy = QuantizeCastOp(self._input(source), value.type)
             self.block.add_op(copy)
         else:
             copy = self.copy_of(owner) if isinstance(owner, MovementOp | RequantizeOp) else None
         return copy.results[0] if copy is not None else None
+
+    def source(self, value: SSAValue) -> SSAValue | None:
+        """The float network's tensor that a quantized value stands for; None if it is not that of a known tensor."""
+        source = _source(value)
+        known = not isinstance(value.owner, ConstantOp) and tensor_name(source) in self.known
+        return self._input(source) if known else None
+
+    def _input(self, source: SSAValue) -> SSAValue:
+        name = tensor_name(source)
+        if name not in self.inputs:
+            type = TensorType(f32, shape_of(source))
+            self.inputs[name] = self.block.insert_arg(type, len(self.block.args))
+        return self.inputs[name]
 
 
 def _source(value: SSAValue) -> SSAValue:
@@ -233,7 +247,16 @@ class TensorError:
         return {k: None if isinstance(v, float) and math.isinf(v) else v for k, v in asdict(self).items()}
 
 
-def analyze(module: Network, quantized: Network, samples: Iterable[Array | Mapping[str, Array]]) -> list[TensorError]:
+class TensorErrors(Rows[TensorError]):
+    """The errors of a network's tensors: a list that shows itself as a table."""
+
+    def table(self) -> Table:
+        rows = [(r.tensor, r.operation, r.cumulative_sqnr, r.cumulative_cosine, r.isolated_sqnr) for r in self]
+        headings = ("tensor", "operation", "SQNR [dB]", "cosine", "own SQNR [dB]")
+        return Table(f"errors of {len(self)} tensors", headings, rows)
+
+
+def analyze(module: Network, quantized: Network, samples: Iterable[Array | Mapping[str, Array]]) -> TensorErrors:
     """Compares the tensors of a quantized network with those of the float network it was made from.
 
     Args:
@@ -242,10 +265,15 @@ def analyze(module: Network, quantized: Network, samples: Iterable[Array | Mappi
         samples: Arrays for the only input, or dicts of arrays by input name.
 
     Returns:
-        A row for each tensor that both networks have, in program order.
+        A row for each tensor that both networks have, in program order; the list shows itself as a table.
 
     Raises:
         QmlirError: The networks have no tensor in common, or there is no sample.
+
+    >>> import qmlir
+    >>> rows = qmlir.analyze("digits.onnx", qmlir.quantize("digits.onnx", data=samples), samples)
+    >>> min(rows, key=lambda row: row.cumulative_sqnr).cumulative_sqnr > 20  # dB
+    True
     """
     compared = Comparison(module, quantized)
     cumulative, isolated = ({name: Distance() for name in names} for names in (compared.shared, compared.outputs))
@@ -255,7 +283,7 @@ def analyze(module: Network, quantized: Network, samples: Iterable[Array | Mappi
         for name, values in alone.items():
             isolated[name].update(exact[name], values)
     makers = {tensor_name(r): op.name for op in deciding_operations(compared.quantized) for r in op.results}
-    rows: list[TensorError] = []
+    rows = TensorErrors()
     for name, whole in cumulative.items():
         own = isolated.get(name, None if name in makers else whole)
         figures = (own.sqnr, own.cosine) if own else (None, None)

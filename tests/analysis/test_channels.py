@@ -74,7 +74,7 @@ def test_the_command_names_a_channel_that_saturates(tmp_path: Path, capsys: pyte
     assert main(["quantize", network, "--profile", profile, "--rule", rule, "-o", quantized]) == 0
     assert main([*command, "--json", str(tmp_path / "rows.json")]) == 0
     out = capsys.readouterr().out
-    rows = json.loads((tmp_path / "rows.json").read_text())
+    rows = json.loads((tmp_path / "rows.json").read_text())["channels"]
     assert rows
     assert all(row["tensor"] == "scores" and row["excess"] > MARGIN for row in rows)
     assert f"{len(rows)} of 7 channels are out of line" in out

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.analysis.tensors import RANKINGS, Distance, TensorError, analyze, ranked
-from qmlir.cli.ledger import RANKINGS as OPTIONS
+from qmlir.cli.analyzing import RANKINGS as OPTIONS
 from qmlir.compiler import Pipeline
 from qmlir.errors import QmlirError, QmlirWarning
 from tests.cli.small import write_small

@@ -1,0 +1,157 @@
+"""The facts of a report: what is read from networks, and what is measured on samples."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import qmlir
+from qmlir.analysis.facts import Facts
+from qmlir.analysis.gather import COMPARED, Given, gather
+from qmlir.errors import OptionError
+from tests.cli.small import Small, write_small
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
+    return write_small(tmp_path_factory.mktemp("facts"))
+
+
+@pytest.fixture(scope="module")
+def network(small: Small) -> ModuleOp:
+    return qmlir.load(small.onnx)
+
+
+@pytest.fixture(scope="module")
+def quantized(small: Small, network: ModuleOp) -> ModuleOp:
+    return qmlir.quantize(network, data=list(small.samples[:, None]))
+
+
+@pytest.fixture(scope="module")
+def facts(small: Small, network: ModuleOp, quantized: ModuleOp) -> Facts:
+    samples = list(small.samples[:, None])
+    labels = [int(np.argmax(qmlir.compile(network)(each))) for each in samples]
+    return gather({"q": quantized, "f": network}, Given(samples, labels, seconds=0.0))
+
+
+def test_the_float_network_comes_first(facts: Facts) -> None:
+    assert [(n.name, n.quantized) for n in facts.networks] == [("f", False), ("q", True)]
+    assert (facts.compared, facts.profiled) == (6, 6)
+    assert {*facts.missing} == {"times", "device"}
+
+
+def test_errors_are_those_of_analyze(facts: Facts, small: Small, network: ModuleOp, quantized: ModuleOp) -> None:
+    rows = {row.tensor: row for row in qmlir.analyze(network, quantized, list(small.samples[:, None]))}
+    layers = {layer.result.name: layer for layer in facts.networks[1].layers if layer.errors}
+    assert {"active", "scores"} <= {*layers}
+    for name, layer in layers.items():
+        assert layer.errors is not None
+        assert layer.errors.own == rows[name].isolated_sqnr
+        assert layer.errors.whole == rows[name].cumulative_sqnr
+
+
+def test_counts_and_decisions(facts: Facts) -> None:
+    floats, quantized = ({layer.name: layer for layer in n.layers} for n in facts.networks)
+    conv = quantized["conv1+relu1"]
+    assert conv.counts.macs == floats["conv1+relu1"].counts.macs == 8 * 8 * 4 * 2 * 9
+    assert conv.counts.weight_bytes == 4 * 2 * 9 + 4 * 4
+    assert (conv.counts.read, conv.counts.written) == (2 * 8 * 8, 4 * 8 * 8)
+    assert floats["conv1+relu1"].counts.written == 4 * 4 * 8 * 8
+    assert conv.decision is not None
+    assert conv.decision.outcome == "quantized"
+    assert floats["conv1+relu1"].decision is None
+    assert {"conv1", "relu1", "features", "active"} <= {*conv.names}
+
+
+def test_distributions_and_thresholds(facts: Facts, small: Small) -> None:
+    layers = {layer.name: layer for layer in facts.networks[1].layers}
+    active, kernel = layers["conv1+relu1"].result, layers["conv1+relu1"].weights
+    assert active.histogram is not None
+    assert sum(active.histogram.counts) == 6 * 4 * 8 * 8
+    assert (active.low, active.beyond is not None) == (0.0, True)
+    assert kernel is not None
+    assert kernel.histogram is not None
+    assert sum(kernel.histogram.counts) == 4 * 2 * 9
+    assert (kernel.axis, kernel.channels) == (0, 4)
+    assert kernel.high == pytest.approx(max(kernel.scales or ()) * 127)
+
+
+def test_values_beyond_the_thresholds_are_counted(small: Small, network: ModuleOp) -> None:
+    policy = {"rules": [{"name": "active", "range": [0.0, 0.5]}]}
+    samples = list(small.samples[:, None])
+    narrow = qmlir.quantize(network, data=samples, policy=policy)
+    found = gather({"f": network, "q": narrow}, Given(samples, seconds=0.0))
+    (active,) = (layer.result for layer in found.networks[1].layers if layer.result.name == "active")
+    values = np.concatenate([np.maximum(_features(network, each), 0).reshape(-1) for each in samples])
+    assert active.high == pytest.approx(0.5)
+    assert active.beyond == pytest.approx(float((values > 0.5).mean()), abs=0.01)
+
+
+def _features(network: ModuleOp, sample: np.ndarray) -> np.ndarray:
+    from qmlir.analysis.tensors import tapped
+    from qmlir.compiler import Pipeline, compile, main_function
+
+    module, names = tapped(Pipeline("simplify")(network), main_function(Pipeline("simplify")(network)))
+    return compile(module).run(sample)[-len(names) :][names.index("active")]
+
+
+def test_accuracy(facts: Facts) -> None:
+    floats, quantized = (n.accuracy for n in facts.networks)
+    assert floats is not None
+    assert quantized is not None
+    assert (floats.samples, floats.top1, floats.top5, floats.agreement) == (6, 1.0, None, None)
+    assert quantized.agreement == quantized.top1
+
+
+def test_times_of_layers_add_up(network: ModuleOp) -> None:
+    (found,) = gather({"f": network}, Given(seconds=0.01)).networks
+    assert found.timing is not None
+    spent = [layer.seconds for layer in found.layers if layer.seconds is not None]
+    assert len(spent) >= 2
+    assert all(each > 0 for each in spent)
+    assert found.timing.map.size == found.timing.arena
+
+
+def test_cycles_are_those_of_the_device(small: Small, network: ModuleOp) -> None:
+    quantized = qmlir.quantize(network, data=list(small.samples[:, None]), target="ethos-u55-like")
+    (found,) = gather({"q": quantized}, Given(seconds=0.0, target="ethos-u55-like")).networks
+    predicted = qmlir.compile(quantized, target="ethos-u55-like").predicted
+    assert found.run is not None
+    assert found.run.cycles == predicted.cycles
+    costs = [layer.device for layer in found.layers if layer.device] + list(found.run.others.values())
+    assert sum(cost.cycles for cost in costs) == predicted.cycles
+    assert [roof.memory for roof in found.run.rooflines] == ["sram", "flash"]
+
+
+def test_few_samples_are_compared(small: Small, network: ModuleOp, quantized: ModuleOp) -> None:
+    samples = list(small.samples[:, None]) * 7
+    assert gather({"f": network, "q": quantized}, Given(samples, seconds=0.0)).compared == COMPARED
+
+
+def test_networks_that_are_too_many(network: ModuleOp, quantized: ModuleOp) -> None:
+    for given, got in (({"a": network, "b": network}, "2 float"), ({}, "none")):
+        with pytest.raises(OptionError, match=f"at most one float network.*got {got}"):
+            gather(given, Given(seconds=0.0))
+    with pytest.raises(OptionError, match="got 0 float and 3 quantized"):
+        gather({"a": quantized, "b": quantized, "c": quantized}, Given(seconds=0.0))
+
+
+@pytest.mark.parametrize(("labels", "need"), [([0], "one for each sample"), ([0, 1, 2, 3, 0, 0], "from 0 to 2")])
+def test_labels_that_do_not_fit(small: Small, network: ModuleOp, labels: list[int], need: str) -> None:
+    with pytest.raises(OptionError, match=need):
+        gather({"f": network}, Given(list(small.samples[:, None]), labels, seconds=0.0))
+
+
+def test_a_network_that_was_quantized_elsewhere(shared_free: Path) -> None:
+    """The casts of its file are folded, as for all that qmlir does with it."""
+    (found,) = gather({"q": qmlir.load(shared_free)}, Given(seconds=0.0)).networks
+    assert found.quantized
+    assert {layer.operation for layer in found.layers} >= {"nn.conv2d", "nn.fully_connected"}
+    assert all(layer.result.quantized for layer in found.layers if layer.operation == "nn.conv2d")
+
+
+@pytest.fixture
+def shared_free(quantized: ModuleOp, tmp_path: Path) -> Path:
+    qmlir.export(quantized, tmp_path / "qdq.onnx", format="onnx-qdq", activations="kept")
+    return tmp_path / "qdq.onnx"
