@@ -12,14 +12,23 @@
 Names are imported when first used, so that `import qmlir` is fast.
 """
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from qmlir.ir.garbage import collected_rarely
+
 if TYPE_CHECKING:
+    __version__: str
+    from qmlir.analysis.differences import compare
+    from qmlir.analysis.error_budget import error_budgets
+    from qmlir.analysis.scores import score
     from qmlir.analysis.tensors import analyze
     from qmlir.cached import compile
+    from qmlir.cli.data import read_samples
     from qmlir.compiler import (
         Pipeline,
+        decisions,
         export,
         load,
         load_program,
@@ -29,13 +38,17 @@ if TYPE_CHECKING:
         save,
         to_integers,
     )
+    from qmlir.devices import Device, load_device
     from qmlir.errors import QmlirError
-    from qmlir.numerics.calibration import choose_quantization
-    from qmlir.policies.ledger import decisions
+    from qmlir.notebooks import summary
+    from qmlir.numerics.calibration import choose_quantization, register_calibration
+    from qmlir.numerics.roundings import register_rounding
     from qmlir.policies.policy import Policy, Rule
     from qmlir.profiles.profile import Profile
+    from qmlir.reports.report import report
 
 __all__ = [
+    "Device",
     "Pipeline",
     "Policy",
     "Profile",
@@ -43,33 +56,78 @@ __all__ = [
     "Rule",
     "analyze",
     "choose_quantization",
+    "compare",
     "compile",
     "decisions",
+    "error_budgets",
     "export",
     "load",
+    "load_device",
     "load_program",
     "profile",
     "quantize",
+    "read_samples",
     "reference",
+    "register_calibration",
+    "register_rounding",
+    "report",
     "save",
+    "score",
+    "summary",
     "to_integers",
 ]
 
 _HOMES = {
+    "Device": "qmlir.devices",
     "Policy": "qmlir.policies.policy",
     "Profile": "qmlir.profiles.profile",
     "QmlirError": "qmlir.errors",
     "Rule": "qmlir.policies.policy",
     "analyze": "qmlir.analysis.tensors",
+    "compare": "qmlir.analysis.differences",
     "compile": "qmlir.cached",
     "choose_quantization": "qmlir.numerics.calibration",
-    "decisions": "qmlir.policies.ledger",
+    "register_calibration": "qmlir.numerics.calibration",
+    "register_rounding": "qmlir.numerics.roundings",
+    "summary": "qmlir.notebooks",
+    "error_budgets": "qmlir.analysis.error_budget",
+    "report": "qmlir.reports.report",
+    "load_device": "qmlir.devices",
+    "read_samples": "qmlir.cli.data",
+    "score": "qmlir.analysis.scores",
 }
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """Makes IPython show modules as tables: `%load_ext qmlir`; `import qmlir` in a running IPython does it, too."""
+
+    def html(module: Any) -> Any:
+        return import_module("qmlir.notebooks").module_html(module)
+
+    def text(module: Any, printer: Any, cycle: bool) -> None:
+        import_module("qmlir.notebooks").module_text(module, printer, cycle)
+
+    formatters = shell.display_formatter.formatters
+    formatters["text/html"].for_type_by_name("xdsl.dialects.builtin", "ModuleOp", html)
+    formatters["text/plain"].for_type_by_name("xdsl.dialects.builtin", "ModuleOp", text)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, "__version__", *(name for name in globals() if name.startswith("__"))})
+
+
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("qmlir")
     if name not in __all__:
         raise AttributeError(f"module 'qmlir' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES.get(name, "qmlir.compiler")), name)
+    with collected_rarely():  # imports make classes by the hundred, which stay
+        value = getattr(import_module(_HOMES.get(name, "qmlir.compiler")), name)
     globals()[name] = value
     return value
+
+
+if (_ipython := sys.modules.get("IPython")) is not None and (_shell := _ipython.get_ipython()) is not None:
+    load_ipython_extension(_shell)

@@ -7,15 +7,18 @@ texts and mappings are checked in the same way.
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.errors import OptionError, near_misses
 from qmlir.numerics import Array
-from qmlir.policies.policy import Policy
-from qmlir.profiles.profile import Profile
+
+if TYPE_CHECKING:
+    from qmlir.backends.cpu.machine import Machine
+    from qmlir.policies.policy import Policy
+    from qmlir.profiles.profile import Profile
 
 T = TypeVar("T")
 
@@ -37,8 +40,10 @@ def samples_given(given: object) -> Iterable[Array | Mapping[str, Array]]:
     return cast(Iterable[Array | Mapping[str, Array]], given)
 
 
-def profile_given(given: object) -> tuple[Profile, str]:
+def profile_given(given: object) -> "tuple[Profile, str]":
     """Returns a profile and its name for errors, from a `Profile` or from the path of a profile."""
+    from qmlir.profiles.profile import Profile
+
     if isinstance(given, str | Path):
         return Profile.load(given), str(given)
     if not isinstance(given, Profile):
@@ -47,8 +52,10 @@ def profile_given(given: object) -> tuple[Profile, str]:
     return given, "profile"
 
 
-def policy_given(given: object) -> Policy:
+def policy_given(given: object) -> "Policy":
     """Returns a policy from a `Policy`, from plain data or from the path of a file; None is the empty policy."""
+    from qmlir.policies.policy import Policy
+
     match given:
         case Policy():
             return given
@@ -155,3 +162,18 @@ def _typed(option: str, given: object, type: type[T], need: str) -> T:
 
 def _described(given: object) -> str:
     return f"{given!r} of type {type(given).__name__}"
+
+
+def machine_given(cpu: object, features: object, triple: object = None, target: object = None) -> "Machine":
+    """Returns the processor that a user names.
+
+    Raises:
+        OptionError: There is no such processor, feature or triple, or a device is named, whose host is this processor.
+    """
+    from qmlir.backends.cpu import Machine
+
+    given = {"cpu": cpu, "features": features, "triple": triple}
+    texts = {key: None if value is None else text_given(key, value) for key, value in given.items()}
+    if target is not None and (named := [key for key, text in texts.items() if text is not None]):
+        raise OptionError(named[0], "must not be given for a device: its host is this processor")
+    return Machine.of(texts["cpu"], texts["features"], texts["triple"])

@@ -1,9 +1,9 @@
 """Compiled networks kept on disk: `qmlir.compile` of a network that was compiled before reads its machine code.
 
 An entry is one file: machine code, weights, LLVM IR and the signature. Its name is a hash of all that the code depends
-on: the content of the model, the options, the processor, the sources of qmlir, and the versions of the libraries that
-take part. What the model refers to (external data) is listed in the entry with its hash. An entry is used only if its
-checksum holds; a damaged one is compiled anew and replaced.
+on: the content of the model, the options, the processor, the sources of qmlir and of plugins with dialects, and the
+versions of the libraries that take part. What the model refers to (external data) is listed in the entry with its hash.
+An entry is used only if its checksum holds; a damaged one is compiled anew and replaced.
 
     $QMLIR_CACHE          the folder of the entries, `off` for none (default: $XDG_CACHE_HOME/qmlir or ~/.cache/qmlir)
     $QMLIR_CACHE_BYTES    the most bytes that they take; the least recently used are removed (default: 2 GiB)
@@ -30,11 +30,14 @@ from qmlir.backends.cpu.jit import Executable
 from qmlir.backends.cpu.machine import Machine
 from qmlir.errors import OptionError, QmlirWarning
 from qmlir.files import noted_files
+from qmlir.ir.garbage import collected_rarely
 from qmlir.ir.signature import Signature, TensorSpec
+from qmlir.plugins import DIALECTS, installed
 
 if TYPE_CHECKING:
     from qmlir.arguments import Network
     from qmlir.backends.simulated import Simulated
+    from qmlir.devices import Accelerator
 
 VARIABLE, BYTES_VARIABLE = "QMLIR_CACHE", "QMLIR_CACHE_BYTES"
 
@@ -66,11 +69,11 @@ def compile(
 
 
 @overload
-def compile(module: "Network", threads: int = 1, *, target: str | Path, cache: bool = True) -> "Simulated": ...
+def compile(module: "Network", threads: int = 1, *, target: "Accelerator", cache: bool = True) -> "Simulated": ...
 
 
 def compile(
-    module: "Network", threads: int = 1, *, target: str | Path | None = None, cpu: str | None = None,
+    module: "Network", threads: int = 1, *, target: "Accelerator | None" = None, cpu: str | None = None,
     features: str | None = None, triple: str | None = None, cache: bool = True,
 ) -> "Executable | Simulated":  # fmt: skip
     """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
@@ -81,17 +84,28 @@ def compile(
         module: A network, or its path; it stays unchanged.
         threads: Threads that one call may use, from 1 to 256: the caller's and those of a pool, one a process. The
             results are the same bits for any number.
-        target: A device, by its name or its file. This processor computes the operations that the device cannot.
+        target: A device, its name, or the path of its file. This processor computes the operations that the device
+            cannot.
         cpu: The processor to generate code for: `native`, this one, by default; or one of the architecture by LLVM's
             name, such as `x86-64-v3` or `znver3`. Code for features that this processor lacks can be written to files
             but not run here.
         features: Features to switch on and off in addition: `+avx2,-avx512f`.
         triple: The architecture and system to generate code for: `aarch64-linux-gnu`; by default this machine's.
         cache: Whether to read and to keep the code on disk; programs of devices never are.
+
+    Raises:
+        OptionError: The number of threads, the processor, a feature or a triple does not exist.
+        UnsupportedError: An operation has no machine code.
+
+    >>> import qmlir
+    >>> network = qmlir.compile(qmlir.quantize("digits.onnx", data=samples))
+    >>> network(samples[0]).shape, network(samples[0]).dtype  # float32 [1, 1, 8, 8] → float32 [1, 10]
+    ((1, 10), dtype('float32'))
     """
 
     def make() -> "Executable | Simulated":
-        from qmlir import compiler
+        with collected_rarely():
+            from qmlir import compiler
 
         options: dict[str, Any] = {} if target is None else {"target": target}
         return compiler.compile(module, threads, cpu=cpu, features=features, triple=triple, **options)
@@ -123,13 +137,15 @@ def kept(model: Any, options: Mapping[str, object], machine: Machine, make: Call
     content = None if folder is None else _file_hash(path) if path is not None else _module_hash(model)
     if folder is None or content is None:
         return make()
-    facts = {
+    facts: dict[str, object] = {
         "options": dict(options),
         "model": [content, "" if path is None else path.suffix],
         "machine": [machine.cpu, machine.features, machine.triple, sys.platform],
         "sources": _sources_hash(),
         "libraries": _versions(),
     }
+    if path is None or path.suffix == ".mlir":  # other model files hold no operations of plugins
+        facts["plugins"] = _dialects_of_plugins()
     entry = folder / (_hash(json.dumps(facts, sort_keys=True).encode()) + SUFFIX)
     base = Path() if path is None else path.parent
     if (found := _read(entry, base, machine)) is not None:
@@ -193,18 +209,23 @@ def _file_hash(path: Path) -> str | None:
         return None
 
 
-def _module_hash(module: Any) -> str:
-    """The hash of a module's text with all of its weights."""
+def _module_hash(module: Any) -> str | None:
+    """The hash of a module's text with all of its weights; None if the running program defines operations of it.
+
+    What such an operation means may change under the same text, in a notebook for example.
+    """
     from qmlir.ir.weights import WeightsMode, module_text
 
+    known = {"qmlir", "xdsl", *(each.package for each in installed() if each.group == DIALECTS)}
+    if any(type(op).__module__.partition(".")[0] not in known for op in module.walk()):
+        return None
     return _hash(module_text(module, WeightsMode.INLINE).encode())
 
 
 @once
-def _sources_hash() -> str:
-    """The hash of all files of this package that code depends on."""
-    root = Path(__file__).parent
-    total = hashlib.sha256()
+def _sources_hash(root: Path = Path(__file__).parent) -> str:
+    """The hash of a module, or of all files of a package that code depends on; by default of qmlir."""
+    total = hashlib.sha256(root.read_bytes() if root.is_file() else b"")
     for folder, folders, names in os.walk(root):
         folders.sort()
         for name in sorted(names):
@@ -215,6 +236,19 @@ def _sources_hash() -> str:
                 total.update(f"{os.path.relpath(path, root)} {len(content)}\n".encode())
                 total.update(content)
     return total.hexdigest()
+
+
+def _dialects_of_plugins() -> dict[str, str | None]:
+    """The plugins with dialects, each with the hash of its package, which says what the dialect's operations mean."""
+    from importlib.util import find_spec
+
+    found: dict[str, str | None] = {}
+    for each in installed():
+        if each.group == DIALECTS:
+            spec = find_spec(each.package)
+            place = None if spec is None else next(iter(spec.submodule_search_locations or ()), spec.origin)
+            found[each.called] = None if place is None else _sources_hash(Path(place))
+    return found
 
 
 @once

@@ -4,7 +4,7 @@ Stages meet only here. A stage is a tuple of pass names; the way from a model fi
 of the tuples below, and `qmlir-opt --mlir-print-ir-after-all` prints the IR after each pass.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -14,18 +14,19 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from qmlir import arguments
 from qmlir.arguments import Network
-from qmlir.devices import load_device
-from qmlir.devices.module import context_of
-from qmlir.devices.requirements import required_options
+from qmlir.dialects.inputs import batch_symbols, note_reading
 from qmlir.dialects.loops import MOST_THREADS
-from qmlir.dialects.npu.layers import DEVICE
-from qmlir.errors import FileError, OptionError, ProfileError
+from qmlir.dialects.target import DEVICE
+from qmlir.errors import OptionError, ProfileError
 from qmlir.files import path_of
+from qmlir.frontends import read_network
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.budget import BUDGET, limit
-from qmlir.ir.context import make_context
+from qmlir.ir.context import QmlirContext, make_context
+from qmlir.ir.garbage import collected_rarely
 from qmlir.ir.interfaces import Array
 from qmlir.ir.passes import Pipeline, configured_pass
+from qmlir.ir.reading import ReadingNotes
 from qmlir.ir.signature import main_function
 from qmlir.ir.verify import require_module, verify
 from qmlir.policies.quant_config import QuantConfig, QuantOptions
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from qmlir.backends.cpu.machine import Machine
     from qmlir.backends.reference import Reference
     from qmlir.backends.simulated import Simulated
+    from qmlir.devices import Accelerator
+    from qmlir.ir.signature import Signature
+    from qmlir.policies.ledger import Decisions
     from qmlir.policies.policy import Policy
     from qmlir.profiles.profile import Profile
 
@@ -42,7 +46,10 @@ if TYPE_CHECKING:
 SIMPLIFY = ("simplify",)
 """nn → nn: constants folded, layouts cancelled, batch norms, biases and activations fused."""
 
-IMPORTED = (*SIMPLIFY, "fold-qdq")
+FOLD_CASTS = ("fold-qdq",)
+"""nn with the casts of a quantized model file → nn on quantized types, simplified."""
+
+IMPORTED = (*SIMPLIFY, *FOLD_CASTS)
 """nn as imported from a model file → nn, on quantized types where the model file was quantized."""
 
 QUANTIZE = (
@@ -72,7 +79,7 @@ OBSERVE = (*SIMPLIFY, "insert-observers")
 TO_INTEGERS = ("nn-to-qint",)
 """nn on !quant → qint: integers only, and exact from here on."""
 
-TO_LOOPS = ("nn-to-loops", "qint-to-loops", "finish-loops")
+TO_LOOPS = ("tabulate", "nn-to-loops", "qint-to-loops", "finish-loops")
 """nn and qint → scf, memref, vector, arith and simd: one kernel function for each fused operation."""
 
 TO_LLVM = ("share-items", "hoist-scratch", "plan-memory", "loops-to-llvm")
@@ -87,6 +94,10 @@ TO_COMMANDS = ("npu-fit", "npu-cascade", "npu-tile", "npu-place", "npu-order")
 EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
 """The formats that `export` writes."""
 
+RUNTIME_OPTIONS: Mapping[str, Mapping[str, str]] = {"onnxruntime": {"precision": "uint8", "weight_precision": "int7"}}
+"""The defaults of `quantize` for a runtime. onnxruntime is fastest on x86 on unsigned data by signed weights; without
+VNNI, its sums saturate unless weights have 7 bits at most."""
+
 PARTIAL = 'Pipeline(("apply-profile", {"file": …, "partial": True}))'
 """The Python call that accepts a profile without some tensors; `quantize` names it in errors."""
 
@@ -98,6 +109,7 @@ VERIFY_LOOPS = False
 # What users call
 
 
+@collected_rarely()
 def load(
     path: str | Path,
     bind: Mapping[str, int] | None = None,
@@ -117,40 +129,21 @@ def load(
             `onnxruntime-vnni`, `litert-reference`, `litert-xnnpack` or `litert-builtin`. None keeps the file's choice.
         signature: The signature of a .tflite file whose subgraph is the network; by default its first subgraph.
         fold_budget: Bytes for constants that are computed at import or by a later simplification.
+
+    >>> import qmlir
+    >>> module = qmlir.load("digits.onnx", bind={"batch": 1})
+    >>> module.name
+    'builtin.module'
     """
     key = None if signature is None else arguments.text_given("signature", signature)
     sizes, arrays = arguments.sizes_given("bind", bind), arguments.arrays_given("constants", constants)
-    module = _load(path_of(path), sizes, arrays, key, arguments.integer_given("fold_budget", fold_budget))
+    module = read_network(path_of(path), sizes, arrays, key, arguments.integer_given("fold_budget", fold_budget))
     limit(module, fold_budget)
     if numerics is not None:
         from qmlir.policies.runtimes import follow
 
         follow(module, arguments.text_given("numerics", numerics))
     return module
-
-
-def _load(
-    path: Path, bind: Mapping[str, int], constants: Mapping[str, Array], signature: str | None, fold_budget: int
-) -> ModuleOp:
-    if signature is not None and path.suffix in (".mlir", ".onnx"):
-        raise OptionError(
-            "signature", "is for .tflite files: others have one graph", got=signature, remedy="leave it out"
-        )
-    if path.suffix == ".mlir":
-        from qmlir.ir.source import read_mlir
-
-        module = read_mlir(path)
-        verify(module)
-        return module
-    if path.suffix == ".onnx":
-        from qmlir.frontends.onnx import load_onnx
-
-        return load_onnx(path, bind=bind, constants=constants, fold_budget=fold_budget)
-    if path.suffix == ".tflite":
-        from qmlir.frontends.tflite import load_tflite
-
-        return load_tflite(path, bind=bind, constants=constants, signature=signature, fold_budget=fold_budget)
-    raise FileError(path, "must be an .onnx, a .tflite or an .mlir file", remedy="rename it if it is one of these")
 
 
 def loaded(network: Network, *, simplified: bool = True) -> ModuleOp:
@@ -165,7 +158,9 @@ def loaded(network: Network, *, simplified: bool = True) -> ModuleOp:
         FileError: The file does not exist or cannot be read.
     """
     if isinstance(network, str | Path):
-        return Pipeline(*SIMPLIFY if simplified else ())(load(network))
+        module = load(network)
+        Pipeline(*SIMPLIFY if simplified else ()).apply(module, make_context())
+        return module
     require_module(network)
     return network
 
@@ -188,6 +183,10 @@ def profile(
     Raises:
         ProfileError: No sample was given, a tensor was not finite on a sample, or there is nothing to profile.
         QmlirError: The network has operations that qmlir does not know.
+
+    >>> import qmlir
+    >>> qmlir.profile("digits.onnx", samples).samples == len(samples)
+    True
     """
     from qmlir.backends.cpu.tally import IN_MACHINE_CODE
     from qmlir.profiles.collect import collect
@@ -216,6 +215,11 @@ def profile(
     return found
 
 
+learn = profile
+"""`profile` under a name that no argument hides."""
+
+
+@collected_rarely()
 def quantize(
     module: Network,
     profile: "Profile | str | Path | None" = None,
@@ -223,38 +227,75 @@ def quantize(
     data: Iterable[Array | Mapping[str, Array]] | None = None,
     fail_on_float: bool = False,
     policy: "Policy | Mapping[str, Any] | str | Path | None" = None,
-    target: str | Path | None = None,
+    target: "Accelerator | None" = None,
+    runtime: str | None = None,
+    preprocess: str | None = None,
+    dtype: str | None = None,
+    memory_budget: int | None = None,
     **options: Unpack[QuantOptions],
 ) -> ModuleOp:
     """Returns a network on quantized types, made from a float network and the ranges of its tensors.
 
     Args:
         module: A float network, or its path; it stays unchanged.
-        profile: The ranges, or the path of a profile; None if the module's observers hold them.
+        profile: The ranges, or the path of a profile; None if the module's observers hold them, or if `data` are to be
+            profiled first.
         data: Samples, as for profiling. They serve to equalize channels, to find inputs that are integers times a
-            step, to round weights and to correct biases layer by layer. None skips all of this.
+            step, to round weights and to correct biases layer by layer. None skips all of this. If neither a profile
+            nor the module has ranges, they are learned from these samples.
         fail_on_float: Whether to raise an error if an operation stays float.
         policy: Rules for single operations, the same as plain data, or the path of a file of rules.
-        target: A device, by its name or its file. The device's requirements become the defaults, and an option that
-            the device does not support is an error. The module keeps the device, so that `reference` and `compile`
-            round as the device does.
+        target: A device, its name, or the path of its file. The device's requirements become the defaults, and an
+            option that the device does not support is an error. The module keeps the device, so that `reference` and
+            `compile` round as the device does.
+        runtime: The runtime that the network is quantized for, whose defaults for other options then hold:
+            "onnxruntime" (its fastest kernels that are exact on every x86 processor: unsigned activations, weights of
+            7 bits).
+        preprocess: How pictures became these samples, as `qmlir --preprocess` reads it. The module keeps the text, and
+            commands that read pictures for the module follow it. By default, it is what samples of
+            `qmlir.read_samples` or the profile say.
+        dtype: The element type in which raw files hold these samples; the module keeps it in the same way.
+        memory_budget: Bytes that the values of all samples may take while weights are rounded and biases are corrected;
+            a warning says if this allows fewer samples than given. By default 512 MiB.
         **options: The fields of `QuantConfig` (policies/quant_config.py), which says what each of them means: schema,
             precision, weight_precision, calibration, per_channel, bias, rounding, glow_exact. An option of None has
             its default, or what the target asks for.
+
+    >>> import qmlir
+    >>> q = qmlir.quantize("digits.onnx", data=samples, schema="symmetric")
+    >>> {entry.outcome for entry in qmlir.decisions(q)}
+    {'quantized'}
     """
     from qmlir.transforms.quantize.apply_profile import apply_profile
+    from qmlir.transforms.quantize.quantize import lacks_ranges
 
     result = loaded(module).clone()
     chosen = arguments.options_given("quantize", options, QuantConfig().options())
+    if runtime is not None:
+        known = arguments.choice_given("runtime", runtime, list(RUNTIME_OPTIONS))
+        chosen = {**RUNTIME_OPTIONS[known], **chosen}
     if target is not None:
+        from qmlir.devices import text_of
+        from qmlir.devices.requirements import required_options
+
         chosen |= required_options(target, chosen)
-        result.attributes[DEVICE] = StringAttr(str(target))
+        result.attributes[DEVICE] = StringAttr(text_of(target))
     context = context_of(result)
+    if memory_budget is not None:
+        context.samples_budget = arguments.integer_given("memory_budget", memory_budget)
+    if data is not None:
+        given = arguments.samples_given(data)
+        context.samples[""] = samples = list(given) if isinstance(given, Iterator) else given  # both steps read them
+        if profile is None and lacks_ranges(result):
+            profile = learn(result, samples)
     if profile is not None:
         held, source = arguments.profile_given(profile)
         apply_profile(result, held, source=source, switch=PARTIAL)
-    if data is not None:
-        context.samples[""] = arguments.samples_given(data)
+        note_reading(result, held.notes)
+    if isinstance(notes := getattr(data, "notes", None), ReadingNotes):  # of samples that were read from files
+        note_reading(result, notes)
+    texts = {"preprocess": preprocess, "dtype": dtype}
+    note_reading(result, ReadingNotes(**{n: arguments.text_given(n, t) for n, t in texts.items() if t is not None}))
     step = configured_pass("quantize", {**chosen, "fail_on_float": fail_on_float})
     context.policy = arguments.policy_given(policy)
     step.apply(context, result)
@@ -262,26 +303,71 @@ def quantize(
     return result
 
 
-def to_integers(module: Network, target: str | Path | None = None) -> ModuleOp:
+def decisions(module: Network) -> "Decisions":
+    """Returns what the quantizer decided about each operation, in program order; the list shows itself as a table.
+
+    Args:
+        module: A network, or its path; the list is empty for one that has not been through the quantizer.
+
+    >>> import qmlir
+    >>> qmlir.decisions(qmlir.quantize("model.mlir"))[0].reason
+    'i8 activations, i8 weights per channel'
+    """
+    from qmlir.policies.ledger import decisions as found
+
+    return found(loaded(module, simplified=False))
+
+
+@collected_rarely()
+def to_integers(module: Network, target: "Accelerator | None" = None) -> ModuleOp:
     """Returns the network in qint, which is its exact meaning; casts of an imported model are folded first.
 
     Args:
         module: A network, or its path; it stays unchanged.
         target: The device whose rounding to use; by default the device that the network was quantized for, or none.
+
+    >>> import qmlir
+    >>> integers = qmlir.to_integers(qmlir.quantize("model.mlir"))
+    >>> sum(op.name == "qint.conv2d" for op in integers.walk())
+    1
     """
     from qmlir.transforms.quantize.fold_qdq import is_as_imported
 
     module = loaded(module)
-    stages = Pipeline(*(IMPORTED if is_as_imported(module) else ()), *TO_INTEGERS)
+    stages = Pipeline(*(FOLD_CASTS if is_as_imported(module) else ()), *TO_INTEGERS)
     return stages(module, context_of(module, target))
 
 
-def reference(module: Network, target: str | Path | None = None) -> "Reference":
+def context_of(module: ModuleOp, target: "Accelerator | None" = None) -> QmlirContext:
+    """Returns a context for a module; if the module is for a device, the context has that device as its target.
+
+    Args:
+        module: A network.
+        target: A device; by default the device that the module names.
+    """
+    context = make_context()
+    named = module.attributes.get(DEVICE)
+    if target is None and isinstance(named, StringAttr):
+        target = named.data
+    if target is not None:
+        from qmlir.devices import load_device  # device files need pydantic, a fifth of all imports
+        from qmlir.devices.requirements import target_of_device
+
+        context.target = target_of_device(load_device(target))
+    return context
+
+
+@collected_rarely()
+def reference(module: Network, target: "Accelerator | None" = None) -> "Reference":
     """Returns a callable that evaluates the network's exact meaning operation by operation in numpy.
 
     Args:
         module: A network, or its path; it stays unchanged.
         target: The device whose rounding to use; by default the device that the network was quantized for, or none.
+
+    >>> import qmlir
+    >>> qmlir.reference("digits.onnx")(samples[0]).shape
+    (1, 10)
     """
     from qmlir.backends.reference import Reference
 
@@ -297,11 +383,12 @@ def compile(
 
 
 @overload
-def compile(module: Network, threads: int = 1, *, target: str | Path) -> "Simulated": ...
+def compile(module: Network, threads: int = 1, *, target: "Accelerator") -> "Simulated": ...
 
 
+@collected_rarely()
 def compile(
-    module: Network, threads: int = 1, *, target: str | Path | None = None, cpu: str | None = None,
+    module: Network, threads: int = 1, *, target: "Accelerator | None" = None, cpu: str | None = None,
     features: str | None = None, triple: str | None = None,
 ) -> "Executable | Simulated":  # fmt: skip
     """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
@@ -311,7 +398,8 @@ def compile(
         threads: Threads that one call may use, from 1 to 256: the caller's and those of a pool, one a process. The
             results are the same bits for any number. More threads than there are processors take turns, and only cost
             time. A call that finds the pool taken by another call computes in its own thread.
-        target: A device, by its name or its file. This processor computes the operations that the device cannot.
+        target: A device, its name, or the path of its file. This processor computes the operations that the device
+            cannot.
         cpu: The processor to generate code for: `native`, this one, by default; or one of the architecture by LLVM's
             name, such as `x86-64-v3` or `znver3`. Code for features that this processor lacks can be written to files
             but not run here.
@@ -325,49 +413,42 @@ def compile(
     sharers = arguments.integer_given("threads", threads)
     if not 1 <= sharers <= MOST_THREADS:
         raise OptionError("threads", f"must be from 1 to {MOST_THREADS}", got=str(sharers))
-    machine = machine_given(cpu, features, triple, target)
+    machine = arguments.machine_given(cpu, features, triple, target)
     source = loaded(module)
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
     lowered = to_integers(source, target)
     if target is None:
         return to_machine_code(lowered, sharers, machine)
     from qmlir.backends.simulated import simulated
-    from qmlir.policies.ledger import decisions
+    from qmlir.devices import text_of
 
     to_npu, fuse = TO_LAYERS
-    Pipeline((to_npu, {"device": str(target)}), fuse).apply(lowered, make_context(), verify_each=VERIFY_LOOPS)
+    Pipeline((to_npu, {"device": text_of(target)}), fuse).apply(lowered, make_context(), verify_each=VERIFY_LOOPS)
     entries = decisions(lowered)
     Pipeline(*TO_COMMANDS).apply(lowered, make_context(), verify_each=VERIFY_LOOPS)
     return simulated(lowered, lambda routine: to_machine_code(routine, sharers).run_in_order, entries)
 
 
-def machine_given(cpu: object, features: object, triple: object = None, target: object = None) -> "Machine":
-    """Returns the processor that a user names.
-
-    Raises:
-        OptionError: There is no such processor, feature or triple, or a device is named, whose host is this processor.
-    """
-    from qmlir.backends.cpu import Machine
-
-    given = {"cpu": cpu, "features": features, "triple": triple}
-    texts = {key: None if value is None else arguments.text_given(key, value) for key, value in given.items()}
-    if target is not None and (named := [key for key, text in texts.items() if text is not None]):
-        raise OptionError(named[0], "must not be given for a device: its host is this processor")
-    return Machine.of(texts["cpu"], texts["features"], texts["triple"])
-
-
-def load_program(path: str | Path, target: str | Path) -> "Simulated":
+def load_program(path: str | Path, target: "Accelerator") -> "Simulated":
     """Returns the callable of a program that was saved.
 
     Args:
         path: The program's file; the code that the host runs lies beside it.
-        target: The device that the program was compiled for, by its name or its file.
+        target: The device that the program was compiled for, its name, or the path of its file.
+
+    >>> import qmlir
+    >>> q = qmlir.quantize("digits.onnx", data=samples, target="nmp")
+    >>> files = qmlir.compile(q, target="nmp").save("digits.npu")  # the program, and the code of the host
+    >>> qmlir.load_program("digits.npu", "nmp")(samples[0]).shape
+    (1, 10)
     """
     from qmlir.backends.simulated import load_simulated
+    from qmlir.devices import load_device
 
     return load_simulated(path_of(path), load_device(target), lambda routine: to_machine_code(routine).run_in_order)
 
 
+@collected_rarely()
 def to_machine_code(
     module: ModuleOp, threads: int = 1, machine: "Machine | None" = None, *, counter: str | None = None
 ) -> "Executable":
@@ -380,28 +461,57 @@ def to_machine_code(
         counter: The counter that the code reads around each call of a kernel, an option of `time-calls`; the readings
             are one more output, behind the others. None for code without.
     """
-    from qmlir.backends.cpu import Machine, build, enabled
+    from qmlir.backends.cpu import Machine, build
+
+    entry = main_function(module).sym_name.data
+    machine = machine or Machine.host()
+    signature = to_planned_loops(module, threads, machine, counter=counter)
+    to_llvm = (TO_LLVM[-1], {"features": _enabled(machine)})
+    Pipeline(to_llvm).apply(module, make_context(), verify_each=VERIFY_LOOPS)
+    return build(module, signature, entry=entry, machine=machine)
+
+
+def to_planned_loops(
+    module: ModuleOp, threads: int = 1, machine: "Machine | None" = None, *, counter: str | None = None
+) -> "Signature":
+    """Lowers a network on the qint level to loops on one arena of memory; its passes change `module` in place.
+
+    Args:
+        module: The network.
+        threads: Threads that one call may use.
+        machine: The processor to generate code for; by default this one.
+        counter: As for `to_machine_code`.
+
+    Returns:
+        The inputs and outputs of the code.
+    """
+    from qmlir.backends.cpu import Machine
     from qmlir.ir.signature import Signature, signature_of
 
     function = main_function(module)
-    entry, signature = function.sym_name.data, signature_of(function)
+    signature = signature_of(function)
     # There are thousands of scalar operations: verifying them takes longer than the passes do. The tests verify them.
     timing = () if counter is None else (("time-calls", {"counter": counter}),)
-    machine = machine or Machine.host()
-    features = ",".join(f"+{name}" for name in sorted(enabled(machine)))
-    nn_to_loops, qint_to_loops, finish = TO_LOOPS
-    loops = Pipeline(nn_to_loops, (qint_to_loops, {"features": features}), finish, *timing)
+    features = {"features": _enabled(machine or Machine.host())}
+    tabulate, nn_to_loops, qint_to_loops, finish = TO_LOOPS
+    loops = Pipeline(tabulate, nn_to_loops, (qint_to_loops, features), finish, *timing)
     loops.apply(module, make_context(), verify_each=VERIFY_LOOPS)
     if timing:
         readings = signature_of(function).inputs[-1]  # results are arguments on this level, the readings the last
         signature = Signature(signature.inputs, (*signature.outputs, readings))
-    share, hoist, plan, to_llvm = TO_LLVM
-    emission = Pipeline((share, {"threads": threads}), hoist, plan, (to_llvm, {"features": features}))
-    emission.apply(module, make_context(), verify_each=VERIFY_LOOPS)
-    return build(module, signature, entry=entry, machine=machine)
+    share, hoist, plan, _ = TO_LLVM
+    Pipeline((share, {"threads": threads}), hoist, plan).apply(module, make_context(), verify_each=VERIFY_LOOPS)
+    return signature
 
 
-def save(module: ModuleOp, path: str | Path, *, weights: str = "file", generic: bool = False) -> None:
+def _enabled(machine: "Machine") -> str:
+    """The features of a processor as passes take them: `+avx2,+fma`."""
+    from qmlir.backends.cpu import enabled
+
+    return ",".join(f"+{name}" for name in sorted(enabled(machine)))
+
+
+def save(module: ModuleOp, path: str | Path, *, weights: str = "file", generic: bool = False) -> list[Path]:
     """Writes a module as text; the file appears whole or not at all.
 
     Args:
@@ -411,16 +521,32 @@ def save(module: ModuleOp, path: str | Path, *, weights: str = "file", generic: 
             text, as hexadecimal digits; `resource`: behind the text, as upstream's `dense_resource`; `elide`: nowhere.
             mlir-opt reads all of these except `file`.
         generic: Whether to write operations in the generic form, which mlir-opt reads for every dialect.
+
+    Returns:
+        The files written: the text, and its side file if there is one.
+
+    >>> import qmlir
+    >>> [path.name for path in qmlir.save(qmlir.load("digits.onnx"), "digits.mlir")]
+    ['digits.mlir', 'digits.safetensors']
+    >>> qmlir.load("digits.mlir").name
+    'builtin.module'
     """
     from qmlir.ir.storage import TextForm, write_module
     from qmlir.ir.weights import WeightsMode
 
     require_module(module)
     mode = WeightsMode(arguments.choice_given("weights", weights, [m.value for m in WeightsMode]))
-    write_module(module, path_of(path), TextForm(generic=arguments.flag_given("generic", generic), weights=mode))
+    return write_module(module, path_of(path), TextForm(generic=arguments.flag_given("generic", generic), weights=mode))
 
 
-def export(module: Network, path: str | Path, *, format: str | None = None, opset: int | None = None) -> list[Path]:
+def export(
+    module: Network,
+    path: str | Path,
+    *,
+    format: str | None = None,
+    opset: int | None = None,
+    activations: str = "uint8",
+) -> list[Path]:
     """Writes a network on the nn level, float or quantized, in another runtime's format.
 
     Args:
@@ -432,13 +558,26 @@ def export(module: Network, path: str | Path, *, format: str | None = None, opse
             "tflite": a .tflite file with quantized tensors as integers. By default "tflite" if the path ends in
             .tflite, else "onnx-qdq".
         opset: The version of ONNX's operators; by default the newest that onnxruntime runs.
+        activations: For "onnx-qdq", how signed bytes between operations are stored: "uint8", larger by 128 and with
+            zero points larger by 128, which is the same network and much faster in onnxruntime on x86; or "kept". A
+            warning says where onnxruntime's sums of these bytes can saturate on x86 without VNNI; weights of 7 bits,
+            as `quantize` makes them for the runtime "onnxruntime", cannot.
+
+    A first dimension that was symbolic in the source .onnx file is symbolic again in an exported .onnx file, if all
+    operations treat the samples of a batch separately; otherwise a warning says which does not.
 
     Returns:
         The files written; weights of more than 2 GB go to a file of their own.
+
+    >>> import qmlir
+    >>> q = qmlir.quantize("digits.onnx", data=samples, weight_precision="int7")
+    >>> [path.name for path in qmlir.export(q, "digits_int8.onnx")]
+    ['digits_int8.onnx']
     """
     if format is None:
         format = "tflite" if path_of(path).suffix == ".tflite" else "onnx-qdq"
     format = arguments.choice_given("format", format, EXPORT_FORMATS)
+    unsigned = arguments.choice_given("activations", activations, ["uint8", "kept"]) == "uint8"
     module = loaded(module)
     refuse_opaque(module, "the network")
     if format == "tflite":
@@ -447,8 +586,13 @@ def export(module: Network, path: str | Path, *, format: str | None = None, opse
         if opset is not None:
             raise OptionError("opset", "is for ONNX's formats", got=str(opset), remedy="leave it out")
         return export_tflite(main_function(module), path_of(path))
-    from qmlir.backends.onnx import DEFAULT_OPSET, export_onnx
+    from qmlir.backends.onnx import DEFAULT_OPSET, export_onnx, warn_of_saturation
 
     written = to_integers(module) if format == "onnx-integer" else module
     version = DEFAULT_OPSET if opset is None else arguments.integer_given("opset", opset)
-    return export_onnx(main_function(written), path_of(path), opset=version, format=format)
+    unsigned = unsigned and format == "onnx-qdq"
+    function, symbols = main_function(written), batch_symbols(module)
+    files = export_onnx(function, path_of(path), opset=version, format=format, unsigned=unsigned, symbols=symbols)
+    if format == "onnx-qdq":
+        warn_of_saturation(function, unsigned=unsigned)
+    return files

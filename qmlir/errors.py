@@ -74,6 +74,9 @@ class QmlirError(Exception):
     need    the requirement, as a sentence without its subject or full stop
     got     what was found instead
     remedy  what the user can do, in the imperative
+
+    >>> print(QmlirError("must be a number", where="threads", got="two", remedy="give a number"))
+    threads: must be a number, got two; give a number
     """
 
     where: str | None

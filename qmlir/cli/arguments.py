@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.passes import ModulePass
-from xdsl.transforms import get_all_passes
 
 from qmlir.cli.flags import PIPELINE_FLAG, ArgumentParser, argument_parser
 from qmlir.cli.options import PassSpec, build_pass, parse_options, parse_pipeline
-from qmlir.cli.pipeline import Watch
+from qmlir.cli.pipeline import Changes, Watch
 from qmlir.errors import OptionError, near_misses
-from qmlir.ir.passes import PASSES, listed_name, pass_class
+from qmlir.ir.passes import known_passes, listed_name, pass_class, refuse_taken
 from qmlir.ir.storage import TextForm
 from qmlir.ir.weights import WeightsMode
 
@@ -48,6 +47,8 @@ def parse_arguments(argv: Sequence[str]) -> Request:
             names.
     """
     specs, rest = _split_off_passes(argv)
+    for spec in specs:
+        refuse_taken(spec.name)
     parser = argument_parser()
     flags, unknown = parser.parse_known_args(rest)
     if unknown:
@@ -59,6 +60,7 @@ def parse_arguments(argv: Sequence[str]) -> Request:
             _pass_names("--mlir-print-ir-after", flags.mlir_print_ir_after),
             flags.mlir_print_ir_before_all,
             flags.mlir_print_ir_after_all,
+            _changes(flags.mlir_print_ir_after_change, flags.mlir_print_ir_diff),
         ),
         input=flags.input,
         output=flags.output,
@@ -75,7 +77,7 @@ def parse_arguments(argv: Sequence[str]) -> Request:
 
 def _split_off_passes(argv: Sequence[str]) -> tuple[list[PassSpec], list[str]]:
     """Returns the passes of a command line, in order, and all other arguments."""
-    known = {*PASSES, *get_all_passes()}
+    known = set(known_passes())
     specs: list[PassSpec] = []
     rest: list[str] = []
     arguments = iter(argv)
@@ -93,9 +95,13 @@ def _split_off_passes(argv: Sequence[str]) -> tuple[list[PassSpec], list[str]]:
     return specs, rest
 
 
+def _changes(module: bool, lines: bool) -> Changes:
+    return Changes.LINES if lines else Changes.MODULE if module else Changes.NOTHING
+
+
 def _pass_names(flag: str, values: Sequence[str]) -> frozenset[str]:
     names = frozenset(listed_name(name.strip()) for value in values for name in value.split(","))
-    known = {*PASSES, *get_all_passes()}
+    known = set(known_passes())
     for name in sorted(names - known):
         raise OptionError(flag, f'there is no pass "{name}"', remedy=near_misses(name, known))
     return names
@@ -105,7 +111,7 @@ def _unknown(argument: str, parser: ArgumentParser) -> OptionError:
     flag = argument.partition("=")[0]
     if not flag.startswith("-"):
         return OptionError(argument, "there can be one input file only", remedy="drop this one")
-    known = [*PASSES, *get_all_passes(), PIPELINE_FLAG, *parser.long_flags()]
+    known = [*known_passes(), PIPELINE_FLAG, *parser.long_flags()]
     return OptionError(
         flag, "there is no such pass or flag", remedy=near_misses(flag.lstrip("-"), known, prefix="--") or "see --help"
     )

@@ -1,20 +1,24 @@
-"""`qmlir device check`, and `compile` and `run` for a device: what it computes, programs, and their cost."""
+"""`qmlir device`, and `compile` and `run` for a device: what it computes, programs, and their cost."""
 
 import argparse
+import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
 
-from qmlir.cli.flags import ArgumentParser
+from qmlir.cli.documents import add_json_option, cost_fields, prints_document, signature_fields, write_document
+from qmlir.cli.flags import ArgumentParser, file_of
 from qmlir.cli.models import load_known, load_simplified
-from qmlir.cli.terminal import cell, say, table_of, terminal
+from qmlir.cli.terminal import cell, is_verbose, say, table_of, terminal
 from qmlir.errors import OptionError
 
 # ---------------------------------------------------------------------------------------------------------------
+# `qmlir device list` and `qmlir device show`: the devices that come with qmlir, and the file of one.
 # `qmlir device check`: prints a device's figures, and which operations of a network the device can compute.
 
 
@@ -25,10 +29,66 @@ if TYPE_CHECKING:
     from qmlir.devices.legality import Verdict
 
 
+def run_list(arguments: argparse.Namespace) -> None:
+    """Prints the devices that come with qmlir."""
+    from qmlir.devices.summary import summaries
+
+    console, found = terminal(), summaries()
+    headings = ("device", "MACs/cycle", "array", "memories", "contract")
+    whole = ("device", "contract")
+    console.print(table_of(headings, map(_row, found), numbers=("MACs/cycle",), whole=whole))
+    say("")
+    for device in found:
+        console.print(cell(f"{device['name']}: {device['description']}"))
+    write_document(arguments, "device list", {"devices": found})
+
+
+def _row(device: Mapping[str, Any]) -> tuple[object, ...]:
+    """The cells of a device in the list."""
+    lanes = device["array"]["lanes"]
+    array = " x ".join(str(lanes[key]) for key in ("k", "n", "m") if lanes[key] > 1 or key != "m")
+    inside = [f"{memory['id']} {_size(memory['bytes'])}" for memory in device["memories"] if not memory["external"]]
+    outside = [f"{memory['id']} {_size(memory['bytes'])}" for memory in device["memories"] if memory["external"]]
+    memories = f"{', '.join(inside)}; outside {', '.join(outside)}"
+    return (
+        device["name"],
+        device["macs_per_cycle"],
+        f"{array}, {device['array']['dataflow']}",
+        memories,
+        device["contract"],
+    )
+
+
+def _size(size: int) -> str:
+    """A number of bytes in the largest unit that divides it."""
+    power = next((power for power in (2, 1) if size % 1024**power == 0), 0)
+    return f"{size // 1024**power} {('bytes', 'KiB', 'MiB')[power]}"
+
+
+def add_show_options(parser: ArgumentParser) -> None:
+    """Adds the options of `qmlir device show`."""
+    parser.add_argument("device", help="a device file, or the name of a device that comes with qmlir")
+    add_json_option(parser)
+    add_set_option(parser)
+
+
+def run_show(arguments: argparse.Namespace) -> None:
+    """Prints a device as the text of a device file."""
+    from qmlir.devices import load_device
+    from qmlir.devices.summary import summary, toml_of
+
+    device = load_device(arguments.device)
+    if not prints_document(arguments):
+        sys.stdout.write(toml_of(device))
+    write_document(arguments, "device show", {"device": summary(device)})
+
+
 def add_check_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir device check`."""
     parser.add_argument("device", help="a device file, or the name of a device that comes with qmlir")
     parser.add_argument("model", type=Path, nargs="?", help="an .onnx, .tflite or .mlir file")
+    add_json_option(parser)
+    add_set_option(parser)
 
 
 def run_check(arguments: argparse.Namespace) -> None:
@@ -39,19 +99,31 @@ def run_check(arguments: argparse.Namespace) -> None:
     """
     from qmlir.analysis.placement import judge
     from qmlir.devices import load_device
+    from qmlir.devices.summary import summary
 
     device = load_device(arguments.device)
     console = terminal()
     _print_figures(device, console)
     if arguments.model is None:
+        write_document(arguments, "device check", {"device": summary(device), "model": None, "network": None})
         return
     verdicts = judge(load_known(arguments), device)
     _print_verdicts(verdicts, device, console)
+    network = _network(verdicts)
+    fields = {"device": summary(device), "model": str(arguments.model), "network": network}
+    write_document(arguments, "device check", fields)
     if all(v.refusals for v in verdicts):
         raise OptionError(
-            str(arguments.device), "must compute some operation of the network", got="none of them",
+            device.name, "must compute some operation of the network", got="none of them",
             remedy="see the reasons above; each names the key of the device file",
         )  # fmt: skip
+
+
+def _network(verdicts: "Sequence[Verdict]") -> dict[str, Any]:
+    """What becomes of a network's operations, for a document."""
+    from qmlir.devices.legality import share_on_device
+
+    return {"share": share_on_device(verdicts), "operations": [asdict(verdict) for verdict in verdicts]}
 
 
 def _print_figures(device: "Device", console: Console) -> None:
@@ -62,7 +134,10 @@ def _print_figures(device: "Device", console: Console) -> None:
         cell(f"{device.name}: {peak} MACs/cycle, {peak * device.clock / 1000:g} GMAC/s at {device.clock} MHz")
     )
     for mode in device.array.modes:
-        console.print(cell(f"  {mode.a} by {mode.w} into {mode.acc}: {peak * mode.rate:g} MACs/cycle"))
+        rate = device.array.lanes.products * mode.rate
+        console.print(cell(f"  {mode.a} by {mode.w} into {mode.acc}: {rate:g} MACs/cycle"))
+    if device.array.depthwise is not None:
+        console.print(cell(f"  depthwise: {device.array.depthwise.lanes.products} MACs/cycle"))
     for memory in device.memory:
         where = "external" if memory.external else "inside"
         balance = ""
@@ -82,10 +157,12 @@ def _print_verdicts(verdicts: "Sequence[Verdict]", device: "Device", console: Co
     from qmlir.devices.legality import share_on_device
 
     refused = [v for v in verdicts if v.refusals]
-    if refused:
+    if len(refused) > LISTED and not is_verbose():
+        _print_reasons(refused, device, console)
+    elif refused:
         headings = ("node", "operation", "MACs", f"why not on {device.name}")
         rows = [(v.node, v.operation, v.macs, "; ".join(v.refusals)) for v in refused]
-        console.print(table_of(headings, rows, numbers=("MACs",)))
+        console.print(table_of(headings, rows, numbers=("MACs",), names=("node",), whole=("operation",)))
     kinds = Counter(v.operation for v in verdicts if not v.refusals)
     taken = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "nothing"
     share = 100 * share_on_device(verdicts)
@@ -95,6 +172,26 @@ def _print_verdicts(verdicts: "Sequence[Verdict]", device: "Device", console: Co
             f"{len(verdicts) - len(refused)} of {len(verdicts)} operations, {share:.1f} % of the MACs on {device.name}"
         )
     )
+
+
+LISTED = 12
+"""The most refused operations that are listed one by one unless the user asks for details."""
+
+
+def _print_reasons(refused: "Sequence[Verdict]", device: "Device", console: Console) -> None:
+    """Prints each reason with the number of operations that it is about; one sentence stands for each key."""
+    met: dict[str, list[tuple[str, Verdict]]] = {}
+    for verdict in refused:
+        for sentence in verdict.refusals:
+            met.setdefault(sentence.partition(", got")[0], []).append((sentence, verdict))
+    rows = [
+        (first[0], len(found), first[1].node)
+        for found in sorted(met.values(), key=lambda found: -len(found))
+        for first in found[:1]
+    ]
+    headings = (f"why not on {device.name}", "operations", "such as")
+    console.print(table_of(headings, rows, numbers=("operations",), names=("such as",)))
+    console.print(cell("--verbose lists them"))
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -120,9 +217,66 @@ def chunks(items: Iterable[T], count: int) -> Iterator[list[T]]:
         yield some
 
 
+def target_text(arguments: argparse.Namespace) -> str | None:
+    """Returns the device of a command line for a document: its name or path, or its keys as JSON after `--set`."""
+    from qmlir.devices import text_of
+
+    return None if arguments.target is None else text_of(arguments.target)
+
+
 def add_target_option(parser: ArgumentParser, help: str) -> None:
     """Adds the option that names a device."""
     parser.add_argument("--target", metavar="DEVICE", help=f"{help}: a device file, or one that comes with qmlir")
+    add_set_option(parser)
+
+
+def add_set_option(parser: ArgumentParser) -> None:
+    """Adds the option that changes keys of the device."""
+    parser.add_argument(
+        "--set",
+        action="append",
+        metavar="KEY=VALUE",
+        help="change a key of the device, such as array.lanes.k=16 or memory.act.bytes=65536; may be repeated",
+    )
+
+
+def change_device(arguments: argparse.Namespace) -> None:
+    """Replaces the name of a device on the command line by the device with the keys that `--set` changes.
+
+    Raises:
+        OptionError: There is no device to change, no such key, or the changed device breaks the schema.
+    """
+    from qmlir.devices import load_device
+    from qmlir.devices.changing import settings_of
+
+    if not getattr(arguments, "set", None):
+        return
+    name = "target" if hasattr(arguments, "target") else "device"
+    if getattr(arguments, name) is None:
+        raise OptionError("--set", "changes a device, which --target names", got="no device")
+    setattr(arguments, name, load_device(getattr(arguments, name)).with_(settings_of(arguments.set)))
+
+
+def add_simulation_options(parser: ArgumentParser) -> None:
+    """Adds the options of `qmlir run --target`."""
+    parser.add_argument("--serial", action="store_true", help="let nothing on the accelerator overlap")
+    parser.add_argument(
+        "--trace",
+        type=file_of(".json"),
+        help="write when each command of the accelerator ran and what it waited for, for ui.perfetto.dev or "
+        "chrome://tracing; a microsecond there is a cycle",
+    )
+
+
+def write_trace(arguments: argparse.Namespace, simulated: "Simulated") -> None:
+    """Writes the timeline of a call, if `--trace` asks for it."""
+    from qmlir.backends.npu.chrome import write_chrome_trace
+
+    if arguments.trace is None:
+        return
+    trace = simulated.trace
+    write_chrome_trace(trace, arguments.trace)
+    say(f"{arguments.trace}: written, {len(trace.spans)} commands in {trace.cycles} cycles")
 
 
 def write_program(arguments: argparse.Namespace) -> None:
@@ -142,7 +296,8 @@ def write_program(arguments: argparse.Namespace) -> None:
     if arguments.output.suffix != suffix:
         raise OptionError("--output", f"must end in {suffix} with --target{given}", got=str(arguments.output))
     executable = compile(load_simplified(arguments), target=arguments.target)
-    for path in [_write_listing(executable, arguments.output)] if listed else executable.save(arguments.output):
+    files = [_write_listing(executable, arguments.output)] if listed else executable.save(arguments.output)
+    for path in files:
         say(f"{path}: written")
     for entry in executable.ledger:
         if entry.code in ("host", *REMEDIES):
@@ -160,6 +315,16 @@ def write_program(arguments: argparse.Namespace) -> None:
         least = f"{filled.bound} live at once" if filled.bound < filled.tensors else "as many as live at once"
         say(f"{memory}: {filled.tensors} bytes of tensors, {least}; {filled.constants} of constants")
     print_report(executable.predicted, executable.device, SHOWN)
+    written = {
+        "commands": len(program.commands),
+        "constant_bytes": sum(len(s.data) for s in program.segments),
+        "memories": [{"name": memory, **asdict(filled)} for memory, filled in executable.filled.items()],
+        "decisions": [entry.as_dict() for entry in executable.ledger],
+        "cost": cost_fields(executable.predicted, executable.device),
+    }
+    made = {"model": str(arguments.model), "target": target_text(arguments), "files": [str(path) for path in files]}
+    fields = {**made, "code": None, "program": written}
+    write_document(arguments, "compile", fields | signature_fields(executable.signature))
 
 
 def _write_listing(executable: "Simulated", path: Path) -> Path:
@@ -174,10 +339,11 @@ def _write_listing(executable: "Simulated", path: Path) -> Path:
 def require_target(arguments: argparse.Namespace) -> None:
     """Checks that a device is named if the command needs one, and that `--reference` is not given a program."""
     program = arguments.model.suffix == PROGRAM_SUFFIX
-    if arguments.target is None and (program or arguments.serial):
-        need = "must name the device that the program is for" if program else "must name a device with --serial"
+    simulating = "--serial" if arguments.serial else "--trace" if arguments.trace is not None else None
+    if arguments.target is None and (program or simulating):
+        need = "must name the device that the program is for" if program else f"must name a device with {simulating}"
         raise OptionError("--target", need, got="nothing")
-    if arguments.reference and (program or arguments.serial):
+    if arguments.reference and (program or simulating):
         raise OptionError("--reference", "evaluates networks, not programs", remedy="leave it out")
 
 
@@ -210,10 +376,10 @@ def print_report(report: "Report", device: "Device", least: float = 0.0) -> None
         rows.append((layer.name, layer.cycles, layer.bound, layer.bound_by, layer.products, *shares))
     if rest := len(report.layers) - len(shown):
         cycles = sum(layer.cycles for layer in report.layers) - sum(layer.cycles for layer in shown)
-        rows.append((f"{rest} of less than {100 * least:g} %", cycles))
+        rows.append((f"{rest} of less than {100 * least:g} %", cycles, *[""] * 5))
     numbers = ("cycles", "bound", "MACs", "used", "at most")
     console = terminal()
-    console.print(table_of(("layer", "cycles", "bound", "by", *numbers[2:]), rows, numbers))
+    console.print(table_of(("layer", "cycles", "bound", "by", *numbers[2:]), rows, numbers, names=("layer",)))
     console.print(
         cell(
             f"{report.cycles} cycles on {device.name}, {report.cycles / device.clock:.1f} "

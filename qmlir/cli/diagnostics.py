@@ -4,13 +4,15 @@ import re
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Literal, TextIO
 
+from rich.cells import cell_len
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import DiagnosticException, ParseError, UnregisteredConstructException
@@ -23,8 +25,8 @@ from qmlir.ir.upstream.source_parser import one_line
 # ---------------------------------------------------------------------------------------------------------------
 # Turns exceptions into diagnostics: the messages that a driver prints when something goes wrong.
 #
-# A diagnostic is one paragraph, `error: model.mlir:3:8: what is wrong; what to do`. It treats three kinds of
-# exceptions:
+# A diagnostic is one paragraph, `error: model.mlir:3:8: what is wrong; what to do`, and below it the line that it is
+# about. It treats three kinds of exceptions:
 #
 # * qmlir's typed errors, whose messages are complete;
 # * xDSL's exceptions, including NotImplementedError (qmlir refuses with its own types). Their notes hold a dump of the
@@ -37,15 +39,26 @@ Severity = Literal["error", "warning", "remark", "note"]
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """A message to the user; `location` is None unless it is about a place in a text file."""
+    """A message to the user; `location` is None unless it is about a place in MLIR text."""
 
     severity: Severity
     message: str
     location: Location | None = None
 
+    @property
+    def place(self) -> Location | None:
+        """The place in a text file that the message is about: its location, or the place that it begins with."""
+        if self.location is not None or (found := _PLACE.match(self.message)) is None:
+            return self.location
+        return Location(found["file"], int(found["line"]), int(found["column"]))
+
     def __str__(self) -> str:
         place = f"{printable(str(self.location))}: " if self.location else ""
         return f"{self.severity}: {place}{printable(self.message, longest=4000)}"
+
+
+_PLACE = re.compile(r"(?P<file>[^\n]+?):(?P<line>\d{1,9}):(?P<column>\d{1,9}): ")
+"""What messages about YAML, TOML and JSON files begin with."""
 
 
 def diagnostic_of(error: Exception, *, doing: str) -> Diagnostic:
@@ -75,9 +88,17 @@ def diagnose(error: Exception, *, doing: str, debug: bool) -> Diagnostic:
     return diagnostic_of(error, doing=doing)
 
 
-def report(diagnostics: Sequence[Diagnostic]) -> None:
-    """Prints diagnostics to standard error."""
-    sys.stderr.write("".join(f"{d}\n" for d in diagnostics))
+def report(
+    diagnostics: Sequence[Diagnostic], texts: Mapping[str, str] | None = None, *, with_lines: bool = True
+) -> None:
+    """Prints diagnostics to standard error; each with the line that it is about and a caret, if its place is known.
+
+    Args:
+        diagnostics: The messages.
+        texts: The text of files that cannot be read again, by name: standard input.
+        with_lines: Whether lines and carets are printed.
+    """
+    sys.stderr.write("".join(f"{d}\n{excerpt(d.place, texts or {}) if with_lines else ''}" for d in diagnostics))
 
 
 @contextmanager
@@ -145,6 +166,60 @@ def _frames(traceback: TracebackType | None) -> list[TracebackType]:
         frames.append(traceback)
         traceback = traceback.tb_next
     return frames
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Shows the line of a text file that a diagnostic is about, with a caret under the column:
+#
+#     error: net.mlir:3:8: operation nn.rely is not registered; did you mean nn.relu?
+#       %0 = nn.rely %x : tensor<1x2xf32> -> tensor<1x2xf32>
+#            ^
+
+
+SHOWN = 60
+"""The most characters of a line that are shown on either side of the caret; lines of weights are megabytes long."""
+
+MARGIN = "  "
+
+
+def excerpt(place: Location | None, texts: Mapping[str, str]) -> str:
+    """Returns two lines: the line at a place in a text, and a caret; empty if there is no place, or no such line.
+
+    Args:
+        place: The place.
+        texts: The text of files by name; all other files are read.
+    """
+    if place is None or (line := _line_at(place, texts)) is None:
+        return ""
+    at = min(max(place.col - 1, 0), len(line))
+    first, last = max(at - SHOWN, 0), at + SHOWN
+    before = ("…" if first else "") + _plain(line[first:at])
+    after = _plain(line[at:last]).rstrip() + ("…" if len(line) > last else "")
+    before = before.lstrip()
+    if not before + after:
+        return ""
+    return f"{MARGIN}{before}{after}\n{MARGIN}{' ' * cell_len(before)}^\n"
+
+
+def _line_at(place: Location, texts: Mapping[str, str]) -> str | None:
+    """Returns the line at a place, without its end; None if the text cannot be read or has no such line."""
+    number = place.line - 1
+    if place.file in texts:
+        return next(islice(texts[place.file].split("\n"), number, None), None)
+    path = Path(place.file)
+    try:
+        if not path.is_file():
+            return None
+        with path.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+            found = next(islice(lines, number, None), None)
+    except (OSError, ValueError):  # a name with a null character is a ValueError
+        return None
+    return None if found is None else found.rstrip("\r\n")
+
+
+def _plain(text: str) -> str:
+    """Returns text with one printable character for each of its own."""
+    return "".join(c if c.isprintable() else " " if c == "\t" else "?" for c in text)
 
 
 # ---------------------------------------------------------------------------------------------------------------

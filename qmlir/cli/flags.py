@@ -1,7 +1,8 @@
 """The fixed flags of `qmlir-opt`, apart from passes; the module imports very little, so that `--help` is fast."""
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -11,7 +12,25 @@ PIPELINE_FLAG = "pass-pipeline"
 
 
 class ArgumentParser(argparse.ArgumentParser):
-    """An argparse parser that does not exit: a wrong command line raises `OptionError`."""
+    """An argparse parser that does not exit: a wrong command line raises `OptionError`.
+
+    Its help may show options in sections: `with parser.section("processor"): add_code_options(parser)`.
+    """
+
+    _section: Any = None
+
+    @contextmanager
+    def section(self, title: str) -> Generator[None]:
+        """Shows the arguments that the block adds under a title of their own in the help."""
+        self._section = self.add_argument_group(title)
+        try:
+            yield
+        finally:
+            self._section = None
+
+    def add_argument(self, *names: Any, **settings: Any) -> argparse.Action:
+        container = super() if self._section is None else self._section
+        return container.add_argument(*names, **settings)
 
     def error(self, message: str) -> NoReturn:
         raise OptionError("command line", message.removeprefix("argument "))
@@ -19,6 +38,14 @@ class ArgumentParser(argparse.ArgumentParser):
     def long_flags(self) -> list[str]:
         """The names of all flags, without dashes."""
         return [s[2:] for action in self._actions for s in action.option_strings if s.startswith("--")]
+
+    def all_actions(self) -> list[argparse.Action]:
+        """The declared arguments and options."""
+        return list(self._actions)
+
+    def positionals(self) -> list[argparse.Action]:
+        """The declared arguments without a flag, in order."""
+        return [action for action in self._actions if not action.option_strings]
 
 
 def one_of(values: Sequence[str]) -> dict[str, Any]:
@@ -56,10 +83,33 @@ def count(text: str) -> int:
     return int(text)
 
 
+SIZES = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+"""Unit of a size → bytes."""
+
+
+def size(text: str) -> int:
+    """Converts a size such as 512MiB, 2GiB or a number of bytes to bytes, as an argparse type."""
+    digits = text.rstrip("KMGiB")
+    unit = text[len(digits) :]
+    if not digits.isdecimal() or int(digits) < 1 or unit not in SIZES:
+        raise argparse.ArgumentTypeError(f"must be bytes, or a size such as 512MiB or 2GiB, got {text}")
+    return int(digits) * SIZES[unit]
+
+
 def _truth(text: str) -> bool:
     if text not in ("true", "false"):
         raise argparse.ArgumentTypeError(f"must be true or false, got {text}")
     return text == "true"
+
+
+def version_text() -> str:
+    """Returns what `--version` prints: versions, and the plugins of installed packages, which are not imported."""
+    from importlib.metadata import version
+
+    from qmlir.plugins import plugin_lines
+
+    plugins = "".join(f"  {line}\n" for line in plugin_lines())
+    return f"qmlir {version('qmlir')} (xDSL {version('xdsl')})\n" + (f"plugins:\n{plugins}" if plugins else "")
 
 
 def argument_parser() -> ArgumentParser:
@@ -95,6 +145,8 @@ def argument_parser() -> ArgumentParser:
             help=f"print the IR to stderr {when} a pass",
         )
         switch(f"--mlir-print-ir-{when}-all", f"print the IR to stderr {when} each pass")
+    switch("--mlir-print-ir-after-change", "print the IR to stderr after each pass that changed it")
+    switch("--mlir-print-ir-diff", "print to stderr the lines that each pass changed")
     switch("--mlir-timing", "print to stderr where the time went")
     switch("--mlir-print-op-generic", "print operations in the generic form")
     switch("--mlir-print-debuginfo", "print the location of each operation")

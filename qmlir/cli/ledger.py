@@ -1,42 +1,81 @@
-"""The reports `qmlir ledger`, `ledger diff` and `qmlir analyze`: what was decided, and how far off tensors are."""
+"""`qmlir ledger` and `qmlir ledger diff`: what was decided about each operation, as tables and as documents."""
 
 import argparse
 import json
-import math
-import sys
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from rich.console import Console
 
-from qmlir.cli.data import add_data_options, samples_of
-from qmlir.cli.flags import ArgumentParser, count, file_of, one_of
-from qmlir.cli.models import load_known
-from qmlir.cli.terminal import progress, say, table_of, terminal
+from qmlir.cli.documents import FORMAT, add_json_option, document, ledger_fields, write_document
+from qmlir.cli.flags import ArgumentParser
+from qmlir.cli.terminal import WIDE, is_verbose, table_of, terminal
 from qmlir.errors import FileError
-from qmlir.files import replacing, write_whole
+from qmlir.files import replacing
 
 if TYPE_CHECKING:
-    from xdsl.dialects.builtin import ModuleOp
-
-    from qmlir.numerics import Array
+    from qmlir.analysis.counts import Decided
     from qmlir.policies.ledger import Change, Entry
-
-    Samples: TypeAlias = Iterable[Array | Mapping[str, Array]]
 
 # ---------------------------------------------------------------------------------------------------------------
 # Prints the ledger on a terminal, and writes it as JSON.
 
 
-def print_decisions(entries: "Sequence[Entry]", console: Console | None = None) -> None:
-    """Prints a table with a row for each operation, and a line that counts them."""
+def print_decisions(network: "Sequence[Decided]", console: Console | None = None, *, whole: bool | None = None) -> None:
+    """Prints a line that counts the operations, and a table.
+
+    Args:
+        network: The decisions.
+        console: Where to print; by default standard output.
+        whole: Whether the table has a row for each operation, or only for each that is float or has a remark; by
+            default, as the user asked for details or not.
+    """
     console = console or terminal()
-    rows = [(entry.node, entry.operation, entry.outcome, entry.scale, _why(entry)) for entry in entries]
-    console.print(table_of(("node", "operation", "outcome", "scale", "why"), rows))
-    quantized = sum(e.outcome == "quantized" for e in entries)
-    console.print(f"{quantized} of {len(entries)} operations quantized")
+    if is_verbose() if whole is None else whole:
+        rows = [_row(each.entry, console) for each in network]
+        console.print(table_of(_headings(console), rows, names=("node",), whole=KINDS))
+        console.print(_counted(network))
+        return
+    told = [each.entry for each in network if each.entry.outcome != "quantized" or each.entry.remedy]
+    remarked = [each.entry for each in network if each.entry.has_remark and each.entry not in told]
+    shown = remarked if len(remarked) <= REMARKS else []
+    console.print(_counted(network) + (":" if told or shown else ""))
+    if rows := [(e.node, e.operation, _why(e)) for e in told] + [(e.node, e.operation, e.remark) for e in shown]:
+        console.print(table_of(("node", "operation", "why"), rows, names=("node",), whole=KINDS))
+    if len(remarked) > len(shown):
+        console.print(f"{len(remarked)} quantized operations have remarks, which --verbose shows")
+
+
+REMARKS = 4
+"""The most remarks about quantized operations that are shown unless the user asks for details."""
+
+KINDS = ("operation", "outcome")
+"""Headings of columns that are never folded nor shortened."""
+
+
+def _headings(console: Console) -> tuple[str, ...]:
+    return ("node", "operation", "outcome", *(("scale",) if console.width >= WIDE else ()), "why")
+
+
+def _row(entry: "Entry", console: Console) -> tuple[str, ...]:
+    scale = (entry.scale,) if console.width >= WIDE else ()
+    return (entry.node, entry.operation, entry.outcome, *scale, _why(entry))
+
+
+def _counted(network: "Sequence[Decided]") -> str:
+    """Returns how many operations were quantized, to what, and how many were not."""
+    quantized = [each for each in network if each.entry.outcome == "quantized"]
+    line = f"{len(quantized)} of {len(network)} operations quantized"
+    precisions = Counter(each.precision for each in quantized)
+    if "" not in precisions and len(precisions) == 1:
+        line += f" to {next(iter(precisions))}"
+    elif "" not in precisions and precisions:
+        line += f" ({', '.join(f'{count} to {name}' for name, count in precisions.most_common())})"
+    left = len(network) - len(quantized)
+    return f"{line}, {left} left float" if left else line
 
 
 def print_changes(changes: "Sequence[Change]", console: Console | None = None) -> None:
@@ -46,9 +85,9 @@ def print_changes(changes: "Sequence[Change]", console: Console | None = None) -
     for change in changes:
         for sign, entry in (("-", change.before), ("+", change.after)):
             if entry is not None:
-                rows.append((sign, entry.node, entry.operation, entry.outcome, entry.scale, _why(entry)))
+                rows.append((sign, *_row(entry, console)))
     if rows:
-        console.print(table_of(("", "node", "operation", "outcome", "scale", "why"), rows))
+        console.print(table_of(("", *_headings(console)), rows, names=("node",), whole=("", *KINDS)))
     console.print(f"{len(changes)} operations changed" if rows else "no operation changed")
 
 
@@ -57,13 +96,14 @@ def _why(entry: "Entry") -> str:
 
 
 @contextmanager
-def write_ledger(entries: "Sequence[Entry]", path: Path | None) -> Generator[None]:
-    """Writes the ledger as JSON to `path`, if given, together with the block's own files: both or neither."""
+def write_ledger(network: "Sequence[Decided]", model: Path, path: Path | None) -> Generator[None]:
+    """Writes a model's ledger as JSON to `path`, if given, together with the block's own files: both or neither."""
     if path is None:
         yield
         return
     with replacing(path) as temporary:
-        temporary.write_text(json.dumps([e.as_dict() for e in entries], indent=2) + "\n", encoding="utf-8")
+        fields = {"model": str(model), **ledger_fields(network)}
+        temporary.write_text(document("ledger", fields), encoding="utf-8")
         yield
 
 
@@ -77,165 +117,95 @@ WHAT = "a ledger as `quantize --ledger` writes it, or a quantized .mlir file"
 def add_ledger_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir ledger`."""
     parser.add_argument("ledger", type=Path, help=WHAT)
-    _add_json(parser)
+    add_json_option(parser)
 
 
 def add_diff_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir ledger diff`."""
     parser.add_argument("before", type=Path, help=WHAT)
     parser.add_argument("after", type=Path, help=WHAT)
-    _add_json(parser)
-
-
-def _add_json(parser: ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    add_json_option(parser)
 
 
 def run_ledger(arguments: argparse.Namespace) -> None:
     """Prints a ledger."""
-    entries = read_ledger(arguments.ledger)
-    if arguments.json:
-        _print_json([entry.as_dict() for entry in entries])
-    else:
-        print_decisions(entries)
+    network = read_ledger(arguments.ledger)
+    print_decisions(network, whole=True)
+    write_document(arguments, "ledger", {"model": str(arguments.ledger), **ledger_fields(network)})
 
 
 def run_diff(arguments: argparse.Namespace) -> None:
     """Prints the differences between two ledgers."""
     from qmlir.policies.ledger import changes
 
-    found = changes(read_ledger(arguments.before), read_ledger(arguments.after))
-    if arguments.json:
-        _print_json([change.as_dict() for change in found])
-    else:
-        print_changes(found)
+    before, after = read_ledger(arguments.before), read_ledger(arguments.after)
+    found = changes([each.entry for each in before], [each.entry for each in after])
+    print_changes(found)
+    counted = {id(each.entry): each.as_dict() for each in (*before, *after)}
+    rows = [{"before": counted.get(id(c.before)), "after": counted.get(id(c.after))} for c in found]
+    fields = {"before": str(arguments.before), "after": str(arguments.after), "changes": rows}
+    write_document(arguments, "ledger diff", fields)
 
 
-def _print_json(rows: Any) -> None:
-    sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+def read_ledger(path: Path) -> "list[Decided]":
+    """Reads the decisions of a ledger in JSON, or of a quantized network.
 
-
-def read_ledger(path: Path) -> "list[Entry]":
-    """Reads the entries of a ledger in JSON, or of a quantized network.
+    Ledgers of older versions are lists of decisions without figures.
 
     Raises:
         FileError: The file is neither of the two.
     """
-    from qmlir.policies.ledger import CROSSING, Entry, decisions
+    from qmlir.analysis.counts import Decided, decided
+    from qmlir.policies.ledger import CROSSING, Entry
 
     if path.suffix != ".json":
         from qmlir.compiler import load
 
-        return decisions(load(path))
-    need, remedy = "must be a ledger", "write one with `qmlir quantize --ledger`"
-    try:
-        rows: Any = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FileError(path, need, got=error, remedy=remedy) from None
-    except json.JSONDecodeError as error:
-        place = f"{path}:{error.lineno}:{error.colno}"
-        raise FileError(place, need, got=f"a mistake ({error.msg})", remedy=remedy) from None
-    except (ValueError, RecursionError):  # not UTF-8, numbers of thousands of digits, thousands of brackets
-        raise FileError(path, need, got="something that is no JSON", remedy=remedy) from None
+        return decided(load(path))
     names = list(Entry.__dataclass_fields__)
-    found: list[Entry] = []
-    for number, row in enumerate(cast(list[object], rows) if isinstance(rows, list) else [None]):
+    found: list[Decided] = []
+    for number, row in enumerate(_rows(path)):
         fields = cast(dict[str, Any], row) if isinstance(row, dict) else {}
-        if not all(isinstance(fields.get(name), int | None if name == CROSSING else str) for name in names):
+        figures = {name: value for name, value in fields.items() if name in FIGURES}
+        known = all(isinstance(fields.get(name), int | None if name == CROSSING else str) for name in names)
+        if not known or not all(_is_figure(name, value) for name, value in figures.items()):
             need = f"must be a ledger: a list of rows with {', '.join(names)}"
-            raise FileError(path, need, got=f"another row {number}", remedy=remedy)
-        found.append(Entry(**{name: fields[name] for name in names if name in fields}))
+            raise FileError(path, need, got=f"another row {number}", remedy=REMEDY)
+        entry = Entry(**{name: fields[name] for name in names if name in fields})
+        found.append(Decided(entry, figures))
     return found
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# `qmlir analyze`: reports how far each tensor of a quantized network is from the float network's tensor.
+REMEDY = "write one with `qmlir quantize --ledger`"
+
+FIGURES = ("macs", "weight_bytes", "activation_bytes", "operands", "results")
+"""Fields of a decision in JSON that are figures of its operation."""
 
 
-Said: TypeAlias = tuple[str, str]
-"""A count of rows, and the meaning of their figures, for the last line that the command prints."""
-
-RANKINGS = ("isolated", "cumulative", "order")
-
-
-def add_analyze_options(parser: ArgumentParser) -> None:
-    """Adds the options of `qmlir analyze`."""
-    parser.add_argument("quantized", type=Path, help="what `qmlir quantize` made of the model, an .mlir file")
-    add_data_options(parser, "inputs to compare on")
-    parser.add_argument(
-        "--sort",
-        **one_of(RANKINGS),
-        help="the worst first by its operation's own error, by the whole error, or as computed (default: isolated)",
-    )
-    parser.add_argument(
-        "--channels",
-        action="store_true",
-        help="name the channels of convolutions and fully connected layers that are further off than their storage "
-        "explains; also names channels whose bias was corrected on few samples",
-    )
-    parser.add_argument("--worst", type=count, help="show this many rows only (default: all)")
-    parser.add_argument("--json", type=file_of(".json"), help="write all rows to this .json file, in this order")
+def _is_figure(name: str, value: Any) -> bool:
+    """Whether a figure of an operation has the type that `qmlir ledger` needs."""
+    if name not in ("operands", "results"):
+        return isinstance(value, int)
+    tensors: list[Any] = cast(list[Any], value) if isinstance(value, list) else [None]
+    return all(isinstance(t, dict) and isinstance(t.get("type"), str) and "scales" in t for t in tensors)  # pyright: ignore[reportUnknownMemberType]
 
 
-def run_analyze(arguments: argparse.Namespace) -> None:
-    """Compares the tensors of two networks on samples, and prints a row for each tensor or channel."""
-    from qmlir.compiler import load, main_function
-    from qmlir.ir.signature import signature_of
-
-    module = load_known(arguments)
-    samples = samples_of(arguments, signature_of(main_function(module)))
-    shown = progress(samples, len(samples), "analyzing")
-    show = _show_channels if arguments.channels else _show_tensors
-    rows, meaning = show(arguments, module, load(arguments.quantized), shown)
-    say(f"{rows} over {len(samples)} samples; {meaning}")
-
-
-def _show_tensors(arguments: argparse.Namespace, module: "ModuleOp", quantized: "ModuleOp", samples: "Samples") -> Said:
-    """Prints a row for each tensor."""
-    from qmlir.analysis.tensors import analyze, ranked
-
-    rows = ranked(analyze(module, quantized, samples), arguments.sort)
-    _write(arguments, [row.as_dict() for row in rows])
-    headings = ("tensor", "operation", "own SQNR", "cosine", "whole SQNR", "cosine")
-    cells = [
-        (
-            row.tensor,
-            row.operation,
-            *_figures(row.isolated_sqnr, row.isolated_cosine),
-            *_figures(row.cumulative_sqnr, row.cumulative_cosine),
-        )
-        for row in rows[: arguments.worst]
-    ]
-    terminal().print(table_of(headings, cells))
-    return f"{len(rows)} tensors", "SQNR in dB"
-
-
-def _show_channels(
-    arguments: argparse.Namespace, module: "ModuleOp", quantized: "ModuleOp", samples: "Samples"
-) -> Said:
-    """Prints a row for each channel that is out of line."""
-    from qmlir.analysis.channels import MARGIN, survey
-
-    rows = survey(module, quantized, samples)
-    out = [row for row in rows if row.is_out_of_line]
-    _write(arguments, [row.as_dict() for row in out])
-    if out:
-        headings = ("tensor", "channel", "operation", "steps off", "explained", "beyond, dB")
-        cells = [
-            (r.tensor, str(r.channel), r.operation, f"{r.steps:.2f}", f"{r.expected:.2f}", f"{r.excess:.1f}")
-            for r in out[: arguments.worst]
-        ]
-        terminal().print(table_of(headings, cells))
-    meaning = f"by more than {MARGIN:g} dB beyond what their storage explains"
-    return f"{len(out)} of {len(rows)} channels are out of line", meaning
-
-
-def _write(arguments: argparse.Namespace, rows: list[dict[str, Any]]) -> None:
-    if arguments.json is not None:
-        write_whole(arguments.json, json.dumps(rows, indent=2) + "\n")
-
-
-def _figures(sqnr: float | None, cosine: float | None) -> tuple[str, str]:
-    if sqnr is None or cosine is None:
-        return "–", "–"
-    return ("exact" if sqnr == math.inf else f"{sqnr:.2f}"), f"{cosine:.6f}"
+def _rows(path: Path) -> list[Any]:
+    """Returns the decisions in a ledger's file; a single None if the file holds something else."""
+    need = "must be a ledger"
+    try:
+        found: Any = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileError(path, need, got=error, remedy=REMEDY) from None
+    except json.JSONDecodeError as error:
+        place = f"{path}:{error.lineno}:{error.colno}"
+        raise FileError(place, need, got=f"a mistake ({error.msg})", remedy=REMEDY) from None
+    except (ValueError, RecursionError):  # not UTF-8, numbers of thousands of digits, thousands of brackets
+        raise FileError(path, need, got="something that is no JSON", remedy=REMEDY) from None
+    if isinstance(found, dict) and "format" in found:
+        whole = cast(dict[str, Any], found)
+        if whole["format"] != FORMAT or not isinstance(whole.get("decisions"), list):
+            got = f"{whole.get('document')} of format {whole['format']}"
+            raise FileError(path, f"{need} of format {FORMAT}", got=got, remedy=REMEDY)
+        return whole["decisions"]
+    return cast(list[Any], found) if isinstance(found, list) else [None]

@@ -5,40 +5,60 @@
     qmlir run      net.mlir --data test.npz -o outputs.npz
 
 Each subcommand is a few calls of qmlir/compiler.py. Errors are one paragraph on standard error and exit status 1.
+Help and completion import nothing of the compiler, so that they answer at once.
 """
 
 import argparse
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from qmlir.cli import bench, device, ledger, quantizing
-from qmlir.cli.data import add_data_options, samples_of
-from qmlir.cli.diagnostics import diagnose, report, reported_warnings
-from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of
+from qmlir.cli import analyzing, bench, compare, device, ledger, quantizing, scoring
+from qmlir.cli import report as reporting
+from qmlir.cli.data import add_data_options, samples_of, stored_in
+from qmlir.cli.documents import add_json_option, prints_document, signature_fields, with_targets, write_document
+from qmlir.cli.examples import EXAMPLES
+from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of, version_text
 from qmlir.cli.models import add_code_options, add_loading_options, compiled, load_known, load_simplified
-from qmlir.cli.terminal import progress, say
+from qmlir.cli.terminal import Detail, printing, progress, say
 from qmlir.errors import OptionError, near_misses
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from qmlir.cli.samples import Samples
+
 FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
+SHELLS = ("bash", "zsh", "fish")
+EXPORT_ACTIVATIONS = ("uint8", "kept")
 CODE_SUFFIXES = {"obj": ".o", "llvm-ir": ".ll", "asm": ".s"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `qmlir` and returns its exit status: 0, or 1 after an error has been reported."""
     argv = sys.argv[1:] if argv is None else argv
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what may follow
+        from qmlir.cli.completion import answer_for_commands
+
+        parser, commands, add = _parser()
+        answer_for_commands(parser, commands, add)
     debug = "--debug" in argv or os.environ.get("QMLIR_DEBUG", "0") not in ("", "0")
     doing = "qmlir"
     try:
+        if not argv or "--version" in argv:
+            sys.stdout.write(version_text() if argv else _parser()[0].format_help())
+            sys.stdout.flush()
+            return 0
         arguments = _parse(argv)
         doing = f"qmlir {arguments.subcommand}"
         command: Callable[[argparse.Namespace], None] = arguments.command
-        with reported_warnings():
+        from qmlir.cli.diagnostics import reported_warnings
+
+        with reported_warnings(), printing(_detail(arguments)):
+            device.change_device(arguments)
             command(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of the output has closed the pipe
@@ -47,9 +67,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 130
     except Exception as error:
+        from qmlir.cli.diagnostics import diagnose, report
+
         report([diagnose(error, doing=doing, debug=debug)])
         return 1
     return 0
+
+
+def _detail(arguments: argparse.Namespace) -> Detail:
+    return Detail(quiet=arguments.quiet or prints_document(arguments), verbose=arguments.verbose)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -62,8 +88,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     Raises:
         OptionError: A command or an option is unknown or has an unusable value; the error proposes similar names.
     """
-    parser, commands = _parser()
-    argv = _joined(argv, commands)
+    parser, commands, _ = _parser()
+    argv = with_targets(_joined(argv, commands))
     named = next((a for a in argv if not a.startswith("-")), None)
     if named is not None and named not in commands:
         raise OptionError(named, "there is no such command", remedy=near_misses(named, commands))
@@ -92,32 +118,56 @@ def _with_dashes(argv: Sequence[str], commands: Mapping[str, ArgumentParser]) ->
 
 def _joined(argv: Sequence[str], commands: Iterable[str]) -> Sequence[str]:
     """Returns the arguments with a command of two words, such as `profile merge`, joined into one argument."""
-    return [" ".join(argv[:2]), *argv[2:]] if " ".join(argv[:2]) in commands else argv
+    first = next((i for i, argument in enumerate(argv) if not argument.startswith("-")), len(argv))
+    words = " ".join(argv[first : first + 2])
+    return [*argv[:first], words, *argv[first + 2 :]] if words in commands else argv
 
 
-def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
-    """Returns the parser of the command line, and the parsers of the commands by name."""
-    parser = ArgumentParser("qmlir", description="A quantizing compiler for neural networks.", allow_abbrev=False)
+def command_parsers() -> dict[str, ArgumentParser]:
+    """Returns the parser of each command by its name, for tests and documentation."""
+    return _parser()[1]
+
+
+def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str], ArgumentParser]]:
+    """Returns the parser of the command line, the parsers of the commands by name, and what adds another parser."""
+    parser = ArgumentParser(
+        "qmlir",
+        description="A quantizing compiler for neural networks.",
+        epilog="qmlir COMMAND --help shows a command's options and an example.",
+        allow_abbrev=False,
+    )
     parser.add_argument("--debug", action="store_true", help="show the traceback of a bug (also: QMLIR_DEBUG=1)")
+    parser.add_argument("--version", action="store_true", help="print versions and stop; with any command, too")
+    _add_detail_options(parser, False)
     subparsers = parser.add_subparsers(dest="subcommand", required=True, metavar="COMMAND")
     commands: dict[str, ArgumentParser] = {}
 
     def bare(name: str, run: Callable[[argparse.Namespace], None], help: str) -> ArgumentParser:
-        sub = subparsers.add_parser(name, help=help, description=help[0].upper() + help[1:] + ".", allow_abbrev=False)
+        sub = subparsers.add_parser(
+            name,
+            help=help,
+            description=f"{help[0].upper()}{help[1:]}.",
+            epilog=f"example:\n{EXAMPLES[name]}" if name in EXAMPLES else None,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
         sub.set_defaults(command=run)
         sub.add_argument("--debug", action="store_true", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        _add_detail_options(sub, argparse.SUPPRESS)
         commands[name] = sub
         return sub
 
     def command(name: str, run: Callable[[argparse.Namespace], None], help: str) -> ArgumentParser:
         sub = bare(name, run, help)
         sub.add_argument("model", type=Path, help="an .onnx, .tflite or .mlir file")
-        add_loading_options(sub)
+        with sub.section("how to read the model"):
+            add_loading_options(sub)
         return sub
 
     sub = command("import", _import, "read a model, simplify it and write it as MLIR")
     sub.add_argument("-o", "--output", type=file_of(".mlir"), required=True, help="the .mlir file to write")
     sub.add_argument("--raw", action="store_true", help="leave the graph as it was imported")
+    add_json_option(sub)
 
     quantizing.add_profile_options(
         command("profile", quantizing.run_profile, "learn the ranges of a float network's tensors from data")
@@ -132,13 +182,24 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     ledger.add_ledger_options(bare("ledger", ledger.run_ledger, "show what became of each operation"))
     ledger.add_diff_options(bare("ledger diff", ledger.run_diff, "compare what became of each operation"))
 
-    ledger.add_analyze_options(
-        command("analyze", ledger.run_analyze, "compare the tensors of a float network and a quantized one on data")
+    analyzing.add_analyze_options(
+        command("analyze", analyzing.run_analyze, "compare the tensors of a float network and a quantized one on data")
     )
 
+    compare.add_compare_options(
+        command("compare", compare.run_compare, "find the first tensor whose bits differ between two runs")
+    )
+
+    sub = command("graph", _graph, "draw a network as a graph in the DOT language, for Graphviz")
+    sub.add_argument("-o", "--output", type=file_of(".dot", ".gv"), required=True, help="the .dot file to write")
+    add_json_option(sub)
+
+    add_json_option(bare("device list", device.run_list, "list the devices that come with qmlir"))
+    device.add_show_options(bare("device show", device.run_show, "print a device as the text of a device file"))
     sub = bare("device check", device.run_check, "print what a device can do, and what becomes of a network on it")
     device.add_check_options(sub)
-    add_loading_options(sub)
+    with sub.section("how to read the model"):
+        add_loading_options(sub)
 
     sub = command("compile", _compile, "compile a network to an object file, its weights and a C header")
     sub.add_argument("--emit", **one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")
@@ -146,12 +207,19 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
     device.add_target_option(
         sub, "write the program of an accelerator instead, or with --emit asm its commands as text"
     )
-    add_code_options(sub)
+    with sub.section("which processor"):
+        add_code_options(sub)
     sub.add_argument("-o", "--output", type=Path, required=True, help="the .o, .ll, .s or .npu file to write")
+    add_json_option(sub)
 
     sub = command("bench", bench.run_bench, "measure how long a call of a network takes, layer by layer")
-    add_code_options(sub)
+    with sub.section("which processor"):
+        add_code_options(sub)
     bench.add_bench_options(sub)
+
+    reporting.add_report_options(
+        bare("report", reporting.run_report, "write a page that shows what quantization did to each layer")
+    )
 
     sub = command("export", _export, "write a network, float or quantized, for another runtime")
     sub.add_argument(
@@ -160,18 +228,44 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser]]:
         help="what to write: floats between casts, onnxruntime's operators on integers, integers spelled out in ONNX's "
         "operators, or a TFLite file (default: by the file's name, tflite or onnx-qdq)",
     )
+    sub.add_argument(
+        "--activations",
+        **one_of(EXPORT_ACTIVATIONS),
+        help="how onnx-qdq stores signed bytes between operations: as unsigned ones, which mean the same numbers and "
+        "are much faster in onnxruntime on x86, or kept as they are (default: uint8)",
+    )
     sub.add_argument("--opset", type=count, help="version of ONNX's operators (default: what onnxruntime runs)")
     sub.add_argument("-o", "--output", type=file_of(".onnx", ".tflite"), required=True, help="the file to write")
+    add_json_option(sub)
 
     sub = command("run", _run, "run a network on samples")
-    add_data_options(sub, "inputs")
+    with sub.section("samples"):
+        add_data_options(sub, "inputs")
+        scoring.add_scoring_options(sub, splits=False)
     sub.add_argument("--reference", action="store_true", help="evaluate in numpy instead of compiling")
     _add_threads_option(sub)
     device.add_target_option(sub, "simulate an accelerator; the model may be a program compiled for it")
-    sub.add_argument("--serial", action="store_true", help="let nothing on the accelerator overlap")
-    add_code_options(sub)
+    device.add_simulation_options(sub)
+    with sub.section("which processor"):
+        add_code_options(sub)
     sub.add_argument("-o", "--output", type=file_of(".npz"), help="write the outputs of all samples to this .npz file")
-    return parser, commands
+    sub.add_argument(
+        "--tensors",
+        type=file_of(".npz"),
+        help="write every named tensor of all samples to this .npz file, as it is stored; fused operations have one",
+    )
+    add_json_option(sub)
+
+    sub = bare("completion", _completion, "print the script that completes command lines in a shell")
+    sub.add_argument("shell", **(one_of(SHELLS) | {"default": None}), help="the shell that reads the script")
+    return parser, commands, subparsers.add_parser
+
+
+def _add_detail_options(parser: ArgumentParser, default: Any) -> None:
+    """Adds `--quiet` and `--verbose`, which hold before a command and behind it."""
+    add = parser.add_argument
+    add("-q", "--quiet", action="store_true", default=default, help="print nothing but warnings and errors")
+    add("-v", "--verbose", action="store_true", default=default, help="print details, such as each operation")
 
 
 def _add_threads_option(parser: ArgumentParser) -> None:
@@ -190,23 +284,50 @@ def _refuse_threads(arguments: argparse.Namespace, elsewhere: bool) -> None:
 # Subcommands
 
 
+def _completion(arguments: argparse.Namespace) -> None:
+    from qmlir.cli.completion import script
+
+    sys.stdout.write(script(arguments.shell))
+
+
 def _import(arguments: argparse.Namespace) -> None:
-    from qmlir.compiler import IMPORTED, Pipeline, save
+    from qmlir.compiler import IMPORTED, Pipeline, main_function, save
+    from qmlir.ir.signature import signature_of
 
     module = load_known(arguments)
     if not arguments.raw:
         module = Pipeline(*IMPORTED)(module)
-    save(module, arguments.output)
-    say(f"{arguments.output}: {_census(module)}")
+    files = save(module, arguments.output)
+    census = _census(module)
+    say(f"{arguments.output}: {', '.join(f'{count} {kind}' for kind, count in census.items()) or 'no operations'}")
+    fields = {"model": str(arguments.model), "files": _texts(files), "operations": census}
+    write_document(arguments, "import", fields | signature_fields(signature_of(main_function(module))))
 
 
-def _census(module: "ModuleOp") -> str:
+def _graph(arguments: argparse.Namespace) -> None:
+    from qmlir.analysis.graph import dot_text
+    from qmlir.compiler import main_function
+    from qmlir.files import write_whole
+    from qmlir.ir.signature import signature_of
+
+    module = load_simplified(arguments)
+    write_whole(arguments.output, dot_text(module))
+    say(f"{arguments.output}: written")
+    fields = {"model": str(arguments.model), "files": [str(arguments.output)], "operations": _census(module)}
+    write_document(arguments, "graph", fields | signature_fields(signature_of(main_function(module))))
+
+
+def _census(module: "ModuleOp") -> dict[str, int]:
+    """The number of operations of each kind, the most frequent first."""
     from collections import Counter
 
     from qmlir.policies.ledger import deciding_operations
 
-    kinds = Counter(op.name for op in deciding_operations(module))
-    return ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "no operations"
+    return dict(Counter(op.name for op in deciding_operations(module)).most_common())
+
+
+def _texts(paths: Iterable[Path]) -> list[str]:
+    return [str(path) for path in paths]
 
 
 def _compile(arguments: argparse.Namespace) -> None:
@@ -221,18 +342,32 @@ def _compile(arguments: argparse.Namespace) -> None:
     if arguments.output.suffix != suffix:
         raise OptionError("--output", f"must end in {suffix} with --emit {arguments.emit}", got=str(arguments.output))
     executable = compiled(arguments, entry_name(arguments.output.stem))  # no clash with a program's `main`
-    for path in write_bundle(executable, arguments.output, arguments.emit):
+    files = list(write_bundle(executable, arguments.output, arguments.emit))
+    for path in files:
         say(f"{path}: written")
     sizes = executable.sizes
     say(f"{sizes.code} bytes of code, {sizes.weights} of weights, {sizes.arena} of scratch memory for each call")
+    fields = {
+        "model": str(arguments.model),
+        "target": None,
+        "files": _texts(files),
+        "code": {"weights": sizes.weights, "arena": sizes.arena, "code": sizes.code, "threads": arguments.threads},
+        "program": None,
+    }
+    write_document(arguments, "compile", fields | signature_fields(executable.signature))
 
 
 def _export(arguments: argparse.Namespace) -> None:
-    from qmlir.compiler import export
+    from qmlir.compiler import export, main_function
+    from qmlir.ir.signature import signature_of
 
     module = load_simplified(arguments)
-    for path in export(module, arguments.output, format=arguments.format, opset=arguments.opset):
+    options = {"format": arguments.format, "opset": arguments.opset, "activations": arguments.activations}
+    files = list(export(module, arguments.output, **options))
+    for path in files:
         say(f"{path}: written")
+    fields = {"model": str(arguments.model), "files": _texts(files)}
+    write_document(arguments, "export", fields | signature_fields(signature_of(main_function(module))))
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -240,6 +375,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
     import numpy as np
 
+    from qmlir.cli.documents import cost_fields
     from qmlir.cli.samples import write_arrays
 
     device.require_target(arguments)
@@ -254,7 +390,11 @@ def _run(arguments: argparse.Namespace) -> None:
         network = simulated = device.program_of(arguments)
     else:
         network = compiled(arguments)
-    samples = samples_of(arguments, network.signature)
+    scores = scoring.wants_score(arguments)
+    samples = samples_of(arguments, network.signature, stored_in(arguments.model))
+    trial = scoring.trial_of(arguments, samples) if scores else None
+    if arguments.tensors:
+        _write_tensors(arguments, samples)
     outputs: list[list[np.ndarray]] = []
     seconds = 0.0
     together = device.AT_ONCE if simulated is not None else 1
@@ -271,7 +411,40 @@ def _run(arguments: argparse.Namespace) -> None:
         say(f"{name}: {array.dtype.name}{list(array.shape)}")
     if simulated is not None and simulated.report is not None:
         device.print_report(simulated.report, simulated.device)
+        device.write_trace(arguments, simulated)
     say(f"{len(outputs)} samples, {1000 * seconds / len(outputs):.3f} ms each")
+    accuracy = None
+    if trial is not None:
+        from qmlir.analysis.scores import score_outputs
+
+        scoring.print_score(found := score_outputs(stacked, trial.labels, trial.metric), len(outputs))
+        accuracy = asdict(found)
+    ran = simulated.report if simulated is not None else None
+    fields = {
+        "model": str(arguments.model),
+        "target": device.target_text(arguments),
+        "reference": arguments.reference,
+        "files": _texts(p for p in (arguments.output, arguments.tensors, arguments.trace) if p is not None),
+        "accuracy": accuracy,
+        "samples": len(outputs),
+        "seconds": seconds,
+        "cost": cost_fields(ran, simulated.device) if simulated is not None and ran is not None else None,
+    }
+    write_document(arguments, "run", fields | signature_fields(network.signature))
+
+
+def _write_tensors(arguments: argparse.Namespace, samples: "Samples") -> None:
+    """Runs the network with each named tensor as a result, and writes these."""
+    import numpy as np
+
+    from qmlir.analysis.differences import CPU, REFERENCE, Run
+    from qmlir.cli.samples import write_arrays
+
+    executor = REFERENCE if arguments.reference else arguments.target or CPU
+    run = Run(load_simplified(arguments), executor, str(arguments.model))
+    taken = [run.tensors(sample) for sample in progress(samples, len(samples), "tensors")]
+    write_arrays(arguments.tensors, {name: np.stack([arrays[name] for arrays in taken]) for name in run.names})
+    say(f"{arguments.tensors}: {len(run.names)} tensors of {len(taken)} samples")
 
 
 if __name__ == "__main__":

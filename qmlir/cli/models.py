@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from qmlir.cli.flags import ArgumentParser, count
 from qmlir.errors import FileError
-from qmlir.ir.budget import BUDGET
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -49,7 +48,6 @@ def add_loading_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--fold-budget",
         type=count,
-        default=BUDGET,
         metavar="BYTES",
         help="what constants may take that are computed from smaller ones, at import and in each later simplification; "
         "beyond it their operations stay (default: 1 GiB)",
@@ -88,6 +86,7 @@ def _constants(arguments: argparse.Namespace) -> "dict[str, Array]":
 def load_model(arguments: argparse.Namespace) -> "ModuleOp":
     """Loads a command's model with the options that all commands share."""
     from qmlir.compiler import load
+    from qmlir.ir.budget import BUDGET
 
     return load(
         arguments.model,
@@ -95,7 +94,7 @@ def load_model(arguments: argparse.Namespace) -> "ModuleOp":
         constants=_constants(arguments),
         numerics=arguments.numerics,
         signature=arguments.signature,
-        fold_budget=arguments.fold_budget,
+        fold_budget=arguments.fold_budget or BUDGET,
     )
 
 

@@ -12,13 +12,25 @@ import os
 import sys
 from collections.abc import Sequence
 
-from qmlir.cli.flags import argument_parser
-from qmlir.cli.pass_list import pass_list
+from qmlir.cli.flags import argument_parser, version_text
+from qmlir.cli.pass_list import pass_lines, pass_list
+
+AFTER_PASSES = """
+qmlir-opt --PASS --help is about a pass, its options and their defaults; --list-passes lists those of all passes, and
+the passes of xDSL, which can be used alike.
+
+example:
+  qmlir-opt --fold-batch-norm --quantize="schema=symmetric per-channel=true" net.mlir -o quantized.mlir
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs `qmlir-opt` and returns its exit status: 0, or 1 after an error has been reported."""
     argv = sys.argv[1:] if argv is None else argv
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what may follow
+        from qmlir.cli.completion import answer_for_passes
+
+        answer_for_passes()
     debug = "--debug" in argv or os.environ.get("QMLIR_DEBUG", "0") not in ("", "0")
     try:
         if (text := _information(argv)) is not None:
@@ -46,11 +58,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _information(argv: Sequence[str]) -> str | None:
     """Returns the text for a command line that asks for help, passes or versions; None for all others."""
     if "--help" in argv or "-h" in argv:
-        return argument_parser().format_help() + "\n" + pass_list(with_xdsl=False)
+        from qmlir.cli.pass_help import help_of
+
+        return help_of(argv) or argument_parser().format_help() + "\n" + pass_lines() + AFTER_PASSES
     if "--list-passes" in argv:
         return pass_list(with_xdsl=True)
     if "--version" in argv:
-        from importlib.metadata import version
-
-        return f"qmlir {version('qmlir')} (xDSL {version('xdsl')})\n"
+        return version_text()
     return None

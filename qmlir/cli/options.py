@@ -16,13 +16,15 @@ import re
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from xdsl.passes import ModulePass
 
-from qmlir.cli.pass_list import OptionInfo, value_text
+from qmlir.cli.pass_list import OptionInfo
 from qmlir.errors import OptionError, near_misses
+from qmlir.ir.option_text import value_text
 from qmlir.ir.passes import option_help
+from qmlir.plugins import admits, choices
 
 T = TypeVar("T")
 
@@ -126,7 +128,7 @@ def build_options(spec: PassSpec, pass_type: type[T]) -> T:
     Raises:
         OptionError: See `build_pass`.
     """
-    hints = get_type_hints(pass_type)
+    hints = get_type_hints(pass_type, include_extras=True)
     declared: Any = pass_type
     fields = {f.name: f for f in dataclasses.fields(declared) if f.init}
     values: dict[str, object] = {}
@@ -159,9 +161,9 @@ def _convert(option: str, text: str, annotation: Any) -> object:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         return _convert_union(option, text, arguments)
-    if origin is Literal:
-        by_text = {value_text(a): a for a in arguments}
-        if text not in by_text:
+    if (known := choices(annotation)) is not None:
+        by_text = {value_text(a): a for a in known}
+        if text not in by_text or not admits(annotation, by_text[text]):
             raise OptionError(
                 option, f"must be one of {', '.join(by_text)}", got=text or "nothing", remedy=_near(text, by_text)
             )
@@ -223,7 +225,7 @@ _NAMES: dict[Any, str] = {bool: "true or false", int: "an integer", float: "a nu
 
 def option_infos(pass_type: type[ModulePass]) -> list[OptionInfo]:
     """Returns the name, type, default and help of each option of a pass."""
-    hints = get_type_hints(pass_type)
+    hints = get_type_hints(pass_type, include_extras=True)
     infos: list[OptionInfo] = []
     for field in dataclasses.fields(pass_type):
         if not field.init:
@@ -243,8 +245,8 @@ def _type_text(annotation: Any) -> str:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
         return " | ".join("none" if a is type(None) else _type_text(a) for a in arguments)
-    if origin is Literal:
-        return " | ".join(value_text(a) for a in arguments)
+    if (known := choices(annotation)) is not None:
+        return " | ".join(value_text(a) for a in known)
     if origin is tuple:
         return ",".join("…" if a is ... else _type_text(a) for a in arguments)
     return {bool: "bool", int: "int", float: "float", str: "text"}.get(annotation, str(annotation))

@@ -20,8 +20,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
 
+from qmlir.ir.option_text import value_text
+from qmlir.plugins import PASSES, Plugin, plugins_in
+
 _WIDTH = 118
 _CONVERSIONS = "What goes from one level to another answers to --convert-<name>, too.\n\n"
+_OTHERS = "\npasses of other packages:\n"
 _PLAIN_TYPES = {"str": "text", "None": "none"}
 
 
@@ -38,7 +42,9 @@ class OptionInfo:
 def pass_list(*, with_xdsl: bool) -> str:
     """Returns all passes as text, each with its options; with `with_xdsl`, also the names of xDSL's other passes."""
     passes = pass_table()
-    entries = "".join(_entry(name, passes[name]) for name in sorted(passes))
+    entries = "".join(_entry(name, *read_pass(passes[name])) for name in sorted(passes))
+    if plugins := _plugins():
+        entries += _OTHERS + "".join(_entry(each.name, *_plugin_facts(each)) for each in plugins)
     if not with_xdsl:
         return f"passes:\n{entries}\n{_CONVERSIONS}xDSL's passes can be used alike; --list-passes names them.\n"
     from xdsl.transforms import get_all_passes
@@ -55,8 +61,27 @@ def pass_table() -> dict[str, str]:
     return cast("dict[str, str]", ast.literal_eval(found[1]))
 
 
-def _entry(name: str, reference: str) -> str:
-    summary, options = read_pass(reference)
+def _plugins() -> list[Plugin]:
+    """The passes of plugins, also those of names that are taken."""
+    return [each for found in plugins_in(PASSES).values() for each in found]
+
+
+def _plugin_facts(found: Plugin) -> tuple[str, list[OptionInfo]]:
+    """Returns summary and options of a plugin's pass, whose package is imported; a fault takes the summary's place."""
+    from qmlir.errors import QmlirError
+
+    try:
+        from qmlir.cli.options import option_infos
+        from qmlir.ir.passes import pass_class, refuse_taken
+
+        refuse_taken(found.name)
+        cls = pass_class(found.name)
+        return f"{first_sentence(cls.__doc__ or '')} ({found.origin})", option_infos(cls)
+    except QmlirError as error:
+        return f"cannot be used: {error}", []
+
+
+def _entry(name: str, summary: str, options: list[OptionInfo]) -> str:
     lines = [f"  --{name}", *_wrapped(summary, 6)]
     for option in options:
         default = "required" if option.default is None else f"default: {option.default}"
@@ -78,6 +103,29 @@ def read_pass(reference: str) -> tuple[str, list[OptionInfo]]:
             if isinstance(field, ast.AnnAssign) and not ast.unparse(field.annotation).startswith("ClassVar"):
                 options.append(_option(where, field))
     return first_sentence(ast.get_docstring(_lineage(module, name)[0][1]) or ""), options
+
+
+def pass_docstrings(reference: str) -> list[str]:
+    """Returns the docstring of a pass's class, at `module:Class`, and of its module if that begins with its name."""
+    module, _, name = reference.partition(":")
+    text = ast.get_docstring(_lineage(module, name)[0][1]) or ""
+    known = next((n for n, r in pass_table().items() if r == reference), "")
+    about = ast.get_docstring(ast.parse(_source(module))) or ""
+    return [text, about] if about.startswith(f"`{known}`") else [text]
+
+
+def pass_lines() -> str:
+    """Returns all passes as text, a line each."""
+    passes, plugins = pass_table(), _plugins()
+    width = max(len(name) for name in (*passes, *(each.name for each in plugins))) + 4
+    ours = ((name, read_pass(passes[name])[0] or "a pass of xDSL") for name in sorted(passes))
+    theirs = ((each.name, _plugin_facts(each)[0]) for each in plugins)
+    lines, others = ([f"{_cut(f'  --{n:<{width - 2}}{text}')}\n" for n, text in some] for some in (ours, theirs))
+    return "passes:\n" + "".join(lines) + (_OTHERS if others else "") + "".join(others)
+
+
+def _cut(line: str) -> str:
+    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1].rstrip()}…"
 
 
 @lru_cache
@@ -110,27 +158,15 @@ def _option(module: str, field: ast.AnnAssign) -> OptionInfo:
             return OptionInfo(name, type, value_text(ast.literal_eval(value)), "")
 
 
-def value_text(value: object) -> str:
-    """Returns a value as the user would write it."""
-    match value:
-        case None:
-            return "none"
-        case bool():
-            return str(value).lower()
-        case "" | ():
-            return '""'
-        case tuple():
-            return ",".join(value_text(v) for v in cast("tuple[object, ...]", value))
-        case _:
-            return str(value)
-
-
 def _type_text(module: str, annotation: ast.expr) -> str:
     match annotation:
         case ast.BinOp(left=left, op=ast.BitOr(), right=right):
             return f"{_type_text(module, left)} | {_type_text(module, right)}"
         case ast.Subscript(value=ast.Name(id="Literal"), slice=values):
             return " | ".join(value_text(ast.literal_eval(v)) for v in _elements(values))
+        case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[listed, ast.Call(args=[mark])])):
+            known = _type_text(module, listed)
+            return " | ".join([known, *(n for n in plugins_in(_group(module, mark)) if n not in known.split(" | "))])
         case ast.Subscript(value=ast.Name(id="tuple"), slice=members):
             return ",".join(_type_text(module, m) for m in _elements(members))
         case ast.Constant(value=value):
@@ -140,6 +176,13 @@ def _type_text(module: str, annotation: ast.expr) -> str:
         case _:
             text = ast.unparse(annotation)
             return _PLAIN_TYPES.get(text, text)
+
+
+def _group(module: str, mark: ast.expr) -> str:
+    """Returns the group of plugins that an `Extensible` names: the value of a constant of plugins.py."""
+    found = _alias(module, ast.unparse(mark))
+    assert found is not None
+    return str(ast.literal_eval(found[1]))
 
 
 def _elements(slice: ast.expr) -> list[ast.expr]:
@@ -155,8 +198,10 @@ def _alias(module: str, name: str) -> tuple[str, ast.expr] | None:
                 return module, value
             case ast.AnnAssign(target=ast.Name(id=target), value=ast.expr() as value) if target == name:
                 return module, value
-            case ast.ImportFrom(module=str(other), names=names) if any(n.name == name for n in names):
-                return _alias(other, name)
+            case ast.ImportFrom(module=str(other), names=names):
+                for imported in names:
+                    if (imported.asname or imported.name) == name:
+                        return _alias(other, imported.name)
             case _:
                 pass
     return None

@@ -1,13 +1,16 @@
 """Runs a pass with mlir-opt's means of observation: dumps of the IR, verification and timing.
 
-Dumps go to standard error under the header that mlir-opt uses, with large weights elided.
+Dumps go to standard error under the header that mlir-opt uses, with large weights elided. `Changes` chooses what is
+dumped after a pass that changed the module: nothing more, the whole module, or the lines that differ.
 """
 
+import difflib
 import sys
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import Enum
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
@@ -50,6 +53,14 @@ class Stopwatch:
         return "\n".join(lines) + "\n"
 
 
+class Changes(Enum):
+    """What is dumped after each pass that changed the module."""
+
+    NOTHING = "nothing"
+    MODULE = "module"
+    LINES = "lines"
+
+
 @dataclass(frozen=True)
 class Watch:
     """The passes before and after which to dump the IR; `all_before` and `all_after` mean every pass."""
@@ -58,6 +69,7 @@ class Watch:
     after: frozenset[str] = frozenset()
     all_before: bool = False
     all_after: bool = False
+    changes: Changes = Changes.NOTHING
 
 
 def run_pass(
@@ -72,10 +84,13 @@ def run_pass(
         return _run_pipeline(ctx, module, each, watch=watch, stopwatch=stopwatch, verify=verify)
     if watch.all_before or each.name in watch.before:
         _dump(module, f"Before {each.name}")
+    before = "" if watch.changes is Changes.NOTHING else module_text(module, WeightsMode.ELIDED)
     with stopwatch.measure(each.name):
         each.apply(ctx, module)
     if watch.all_after or each.name in watch.after:
         _dump(module, f"After {each.name}")
+    elif watch.changes is not Changes.NOTHING:
+        _dump_change(module, before, each.name, watch.changes)
     if not verify:
         return []
     with stopwatch.measure("(verify)"):
@@ -98,5 +113,21 @@ def _run_pipeline(
 
 
 def _dump(module: ModuleOp, when: str) -> None:
-    sys.stderr.write(f"// -----// IR Dump {when} //----- //\n{module_text(module, WeightsMode.ELIDED)}\n")
+    _write(module_text(module, WeightsMode.ELIDED), when)
+
+
+def _dump_change(module: ModuleOp, before: str, name: str, changes: Changes) -> None:
+    """Dumps what a pass changed; `before` is the module's text before the pass."""
+    after = module_text(module, WeightsMode.ELIDED)
+    if after == before:
+        _write("", f"After {name} (no change)")
+    elif changes is Changes.MODULE:
+        _write(after, f"After {name}")
+    else:
+        lines = difflib.unified_diff(before.splitlines(), after.splitlines(), n=1, lineterm="")
+        _write("\n".join(list(lines)[2:]), f"Change by {name}")  # without the two lines that name files
+
+
+def _write(text: str, when: str) -> None:
+    sys.stderr.write(f"// -----// IR Dump {when} //----- //\n{text}\n")
     sys.stderr.flush()

@@ -7,11 +7,14 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.cli.data import add_data_options, samples_of
-from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of
+from qmlir.cli.data import Stored, add_data_options, given_notes, samples_at, samples_of
+from qmlir.cli.device import add_target_option, target_text
+from qmlir.cli.documents import add_json_option, ledger_fields, write_document
+from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of, size
 from qmlir.cli.models import load_known, load_model
 from qmlir.cli.pass_list import OptionInfo, read_pass
-from qmlir.cli.terminal import progress, say
+from qmlir.cli.scoring import add_scoring_options, held_out, print_comparison, wants_score
+from qmlir.cli.terminal import is_verbose, progress, say
 
 # ---------------------------------------------------------------------------------------------------------------
 # `qmlir profile` and `qmlir profile merge`: learn the ranges of tensors from data, and merge profiles.
@@ -25,18 +28,21 @@ FORMATS = ("qmlir", "glow")
 
 def add_profile_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir profile`."""
-    add_data_options(parser, "calibration samples")
+    with parser.section("samples"):
+        add_data_options(parser, "calibration samples")
     parser.add_argument("--bins", type=count, default=2000, help="the most bins of a histogram (default: 2000)")
     parser.add_argument(
         "--per-channel", action="store_true", help="learn the same of each channel, along the last axis"
     )
     _add_output(parser)
+    add_json_option(parser)
 
 
 def add_merge_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir profile merge`."""
     parser.add_argument("profiles", type=Path, nargs="+", metavar="PROFILE", help="profiles of parts of the data")
     _add_output(parser)
+    add_json_option(parser)
 
 
 def _add_output(parser: ArgumentParser) -> None:
@@ -53,6 +59,7 @@ def run_profile(arguments: argparse.Namespace) -> None:
     samples = samples_of(arguments, signature_of(main_function(module)))
     taken = progress(samples, len(samples), "profiling")
     found = profile(module, taken, bins=arguments.bins, per_channel=arguments.per_channel)
+    found.notes = given_notes(arguments)
     _write(found, arguments)
 
 
@@ -80,14 +87,30 @@ def _write(found: "Profile", arguments: argparse.Namespace) -> None:
     else:
         found.save(arguments.output)
     say(f"{arguments.output}: {len(found.tensors)} tensors over {found.samples} samples")
-    for name, tensor in found.dead().items():
+    dead = found.dead()
+    for name, tensor in list(dead.items())[: None if is_verbose() else SHOWN]:
         if tensor.is_dead:
             say(f'  "{name}" never changes: all of it is {tensor.lo:g}')
         else:
-            dead = tensor.dead_channels()
-            shown = ", ".join(map(str, dead[:8])) + (", …" if len(dead) > 8 else "")
-            say(f'  "{name}" has channels that never change: {len(dead)} of them ({shown})')
+            channels = tensor.dead_channels()
+            shown = ", ".join(map(str, channels[:8])) + (", …" if len(channels) > 8 else "")
+            say(f'  "{name}" has channels that never change: {len(channels)} of them ({shown})')
+    if not is_verbose() and len(dead) > SHOWN:
+        say(f"  and {len(dead) - SHOWN} more such tensors, which --verbose names")
+    fields = {
+        "model": None if arguments.subcommand == "profile merge" else str(arguments.model),
+        "files": [str(arguments.output)],
+        "samples": found.samples,
+        "tensors": [
+            {"name": n, "min": t.lo, "max": t.hi, "constant": t.is_dead, "constant_channels": t.dead_channels()}
+            for n, t in found.tensors.items()
+        ],
+    }
+    write_document(arguments, arguments.subcommand, fields)
 
+
+SHOWN = 8
+"""The most tensors that never change that `qmlir profile` names unless the user asks for details."""
 
 # ---------------------------------------------------------------------------------------------------------------
 # `qmlir quantize`: turns options, profile and policy into a quantized network and its ledger.
@@ -100,6 +123,9 @@ if TYPE_CHECKING:
     from qmlir.ir.signature import Array
     from qmlir.policies.policy import Policy
 
+RUNTIMES = ("onnxruntime",)
+"""The runtimes that networks are quantized for: the keys of `compiler.RUNTIME_OPTIONS`."""
+
 CONFIG = "qmlir.policies.quant_config:QuantConfig"
 
 
@@ -111,9 +137,36 @@ def config_options() -> list[OptionInfo]:
 def add_quantize_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir quantize`."""
     add = parser.add_argument
-    add("--profile", type=Path, help="a profile, of ours or of Glow's (default: the ranges in the IR)")
+    add("--profile", type=Path, help="a profile, of ours or of Glow's (default: the ranges in the IR, or of --data)")
+    add("--save-profile", type=file_of(".yaml"), help="keep the profile that is learned from --data")
     add("--partial-profile", action="store_true", help="accept a profile that lacks some of the tensors")
     add("--profile-by-name", action="store_true", help="accept tensors that were computed in another way then")
+    with parser.section("how to quantize"):
+        _add_config_options(parser)
+    add("--policy", type=Path, help="rules for single operations, a .yaml file")
+    add("--rule", action="append", default=[], help='one more rule: "name=conv1 precision=int16"; docs/quantization.md')
+    add("--print-config", action="store_true", help="print the policy that results, and where it holds, and stop")
+    what = "learn ranges, round weights and correct biases, layer by layer, on these samples"
+    with parser.section("samples"):
+        add_data_options(parser, what, required=False)
+        help = "what the values of all samples may take while weights are rounded and biases corrected; a line says if "
+        help += "this allows fewer samples (default: 512MiB)"
+        add("--memory-budget", type=size, metavar="SIZE", help=help)
+    with parser.section("scores"):
+        add_scoring_options(parser, splits=True)
+    help = "the runtime that is to run the exported network: other defaults, for onnxruntime --precision uint8 "
+    help += "--weight-precision int7, whose kernels are fast on x86 and, unlike those for weights of 8 bits, exact "
+    help += "without VNNI, too"
+    add("--for", dest="runtime", **choice(RUNTIMES), help=help)
+    add_target_option(parser, "what a device asks for")
+    add("--fail-on-float", action="store_true", help="refuse if an operation stays float")
+    add("--ledger", type=Path, help="write the decision for each operation as JSON")
+    add("-o", "--output", type=file_of(".mlir"), help="the .mlir file to write")
+    add_json_option(parser)
+
+
+def _add_config_options(parser: ArgumentParser) -> None:
+    add = parser.add_argument
     for option in config_options():
         flag, help = f"--{option.name}", f"{option.help} (default: {option.default})"
         if option.type == "bool":
@@ -121,23 +174,15 @@ def add_quantize_options(parser: ArgumentParser) -> None:
         else:
             add(flag, **choice(option.type.split(" | ")), help=help)
     add("--per-tensor", dest="per_channel", action="store_false", default=None, help="the same as --no-per-channel")
-    add("--policy", type=Path, help="rules for single operations, a .yaml file")
-    add("--rule", action="append", default=[], help='one more rule: "name=conv1 precision=int16"; see the README')
-    add("--print-config", action="store_true", help="print the policy that results, and where it holds, and stop")
-    add_data_options(parser, "round weights and correct biases, layer by layer, on these samples", required=False)
-    add("--target", metavar="DEVICE", help="what a device asks for: a device file, or one that comes with qmlir")
-    add("--fail-on-float", action="store_true", help="refuse if an operation stays float")
-    add("--ledger", type=Path, help="write the decision for each operation as JSON")
-    add("-o", "--output", type=file_of(".mlir"), help="the .mlir file to write")
 
 
 def run_quantize(arguments: argparse.Namespace) -> None:
     """Quantizes a network and prints the decision about each operation."""
+    from qmlir.analysis.counts import decided
     from qmlir.cli.ledger import print_decisions, write_ledger
     from qmlir.compiler import main_function, quantize, save
     from qmlir.errors import OptionError
     from qmlir.ir.signature import signature_of
-    from qmlir.policies.ledger import decisions
 
     output: Path | None = arguments.output
     if output is None and not arguments.print_config:
@@ -147,34 +192,72 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     if output is None or arguments.print_config:
         _print_config(module, policy, arguments)
         return
-    samples = samples_of(arguments, signature_of(main_function(module))) if arguments.data is not None else None
-    report = _apply_profile(module, arguments) if arguments.profile is not None else []
-    data = None if samples is None else _some(samples, module)
+    signature, stored = signature_of(main_function(module)), _stored(module, arguments)
+    paths = (arguments.data, arguments.test_data)
+    samples, tests = (None if p is None else samples_at(p, arguments, signature, stored) for p in paths)
+    trial = None
+    if wants_score(arguments):
+        samples, trial = held_out(arguments, samples, tests)
+    elif samples is not None:
+        samples = samples.first(arguments.samples)
+    report = _ranges(module, samples, arguments)
+    data = None if samples is None else _some(samples, module, arguments.memory_budget, report)
     options = _given(arguments) | {"fail_on_float": arguments.fail_on_float, "target": arguments.target}
+    notes = stored()[0] if samples is None else given_notes(arguments).over(stored()[0])
+    options |= {"memory_budget": arguments.memory_budget, "preprocess": notes.preprocess, "dtype": notes.dtype}
     quantized = quantize(module, policy=policy, data=data, **options)
-    entries = decisions(quantized)
-    with write_ledger(entries, arguments.ledger):
-        save(quantized, output)
+    network = decided(quantized)
+    with write_ledger(network, output, arguments.ledger):
+        files = save(quantized, output)
     for line in report:
         say(line)
-    print_decisions(entries)
+    print_decisions(network)
     say(f"{output}: written")
+    accuracy = None
+    if trial is not None:
+        from qmlir.analysis.scores import score
+
+        taken = progress(trial.samples, len(trial.samples), "scoring")
+        print_comparison(found := score(module, quantized, taken, trial.labels, metric=trial.metric), trial)
+        accuracy = found.as_dict()
+    others = [path for path in (arguments.ledger, arguments.save_profile) if path is not None]
+    made = {"model": str(arguments.model), "files": [str(f) for f in (*files, *others)]}
+    fields = {**made, "target": target_text(arguments), "remarks": report, "accuracy": accuracy}
+    write_document(arguments, "quantize", fields | ledger_fields(network))
 
 
-def _some(samples: "Samples", module: "ModuleOp") -> "Iterator[Mapping[str, Array]]":
-    """Returns as many samples as rounding can use, with a progress bar; warns if some samples stay unused."""
+def _stored(module: "ModuleOp", arguments: argparse.Namespace) -> Stored:
+    """Returns how samples were read before: by the profile that is given, else by the model."""
+    from qmlir.dialects.inputs import reading_notes
+    from qmlir.profiles.profile import Profile
+
+    in_profile = None if arguments.profile is None else Profile.load(arguments.profile).notes
+    if in_profile:
+        return lambda: (in_profile, arguments.profile)
+    return lambda: (reading_notes(module), arguments.model)
+
+
+def _some(
+    samples: "Samples", module: "ModuleOp", budget: int | None, report: list[str]
+) -> "Iterator[Mapping[str, Array]]":
+    """Returns as many samples as rounding can use, with a progress bar; the report gets a line on them."""
     from qmlir.transforms.quantize.side_by_side import samples_at_once, warn_of_fewer
 
-    used = min(len(samples), samples_at_once(module))
+    used = min(len(samples), samples_at_once(module, budget))
     if used < len(samples):
-        warn_of_fewer(module, used, len(samples))
+        warn_of_fewer(module, used, len(samples), budget)
+    share = f"{used} samples" if used == len(samples) else f"{used} of {len(samples)} samples"
+    report.append(f"weights rounded and biases corrected on {share}")
     return progress(islice(samples, used), used, "rounding weights and correcting biases")
 
 
 def _given(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the quantizer's options that the command line gives, by their names in Python."""
+    from qmlir.compiler import RUNTIME_OPTIONS
+
     named = [option.name.replace("-", "_") for option in config_options()]
-    return {name: value for name in named if (value := getattr(arguments, name)) is not None}
+    given = {name: value for name in named if (value := getattr(arguments, name)) is not None}
+    return {**RUNTIME_OPTIONS.get(arguments.runtime, {}), **given}
 
 
 def _policy(arguments: argparse.Namespace) -> "Policy":
@@ -199,16 +282,43 @@ def _print_config(module: "ModuleOp", policy: "Policy", arguments: argparse.Name
         say(f"# rule {number} holds for {', '.join(sorted(each.nodes)) or 'an input'}")
 
 
-def _apply_profile(module: "ModuleOp", arguments: argparse.Namespace) -> list[str]:
-    """Writes a profile's ranges on the model's observers; returns lines on its matches and gaps."""
+def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.Namespace) -> list[str]:
+    """Writes a profile's ranges on the model's observers: that given, or one of the samples if the model has none.
+
+    Returns:
+        Lines on what the profile is of, its matches and its gaps.
+    """
+    from qmlir.compiler import profile
+    from qmlir.errors import OptionError
     from qmlir.profiles.profile import Profile
     from qmlir.transforms.quantize.apply_profile import apply_profile
+    from qmlir.transforms.quantize.quantize import lacks_ranges
 
-    return apply_profile(
+    path, output = arguments.profile, arguments.save_profile
+    learns = path is None and samples is not None and lacks_ranges(module)
+    if output is not None and not learns:
+        got = "no --data" if samples is None else "ranges that are known already"
+        raise OptionError("--save-profile", "keeps what is learned from --data", got=got)
+    if learns:
+        assert samples is not None
+        found = profile(module, progress(samples, len(samples), "profiling"))
+        found.notes = given_notes(arguments)
+    elif path is not None:
+        found = Profile.load(path)
+    else:
+        return []
+    applied = apply_profile(
         module,
-        Profile.load(arguments.profile),
-        source=str(arguments.profile),
+        found,
+        source="profile" if path is None else str(path),
         partial=arguments.partial_profile,
         by_name=arguments.profile_by_name,
         switch="--partial-profile",
-    ).lines()
+    )
+    if not learns:
+        return applied.lines()
+    lines = [f"ranges of {len(found.tensors)} tensors, learned from {found.samples} samples"]
+    if output is not None:
+        found.save(output)
+        lines.append(f"{output}: written")
+    return lines

@@ -40,6 +40,7 @@ class Run:
         self.debug = debug
         self.stopwatch = Stopwatch()
         self.file = "<stdin>" if request.input == "-" else request.input
+        self.texts: dict[str, str] = {}
 
     def run(self) -> int:
         """Processes every piece, writes the result and returns the exit status."""
@@ -48,7 +49,8 @@ class Run:
         if Path(self.file).suffix in MODEL_SUFFIXES:
             pieces = [None]
         else:
-            pieces = self._pieces(_read_text(self.request.input))
+            self.texts[self.file] = _read_text(self.request.input)
+            pieces = self._pieces(self.texts[self.file])
         for piece in pieces:
             module, diagnostics = self._process(piece)
             if module is not None and not diagnostics:
@@ -61,7 +63,7 @@ class Run:
             self._write(modules)
         if self.request.timing:
             sys.stderr.write(self.stopwatch.report())
-        report(wrong)
+        report(wrong, self.texts, with_lines=not self.request.verify_diagnostics)
         return 1 if wrong else 0
 
     def _pieces(self, text: str) -> list[_Piece]:

@@ -5,10 +5,11 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import islice
+from itertools import groupby
 from math import prod
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -18,6 +19,7 @@ import numpy as np
 from qmlir.errors import FileError, InputError, OptionError, near_misses
 from qmlir.files import replacing
 from qmlir.ir.passes import option
+from qmlir.ir.reading import ReadingNotes
 from qmlir.ir.signature import Signature, TensorSpec
 from qmlir.numerics import Array, native
 
@@ -137,6 +139,8 @@ def _as_type(values: Array, spec: TensorSpec) -> Array:
 #     .bin, .raw                   samples end to end, in the input's shape, of its dtype or the dtype given
 #     .png, .jpg, …                one sample each
 #
+# A folder may hold a folder of files for each class instead.
+#
 # Dimensions of 1 may be missing from an array or added to it (often the batch dimension); all other dimensions must
 # have the input's order. Integers become floats if the network takes floats. All files are checked before the first is
 # used.
@@ -159,13 +163,20 @@ class Reading:
 
 
 class Samples:
-    """The samples in a file or a folder for a network's inputs: `len`, and iteration over dicts of arrays by name."""
+    """The samples in a file or a folder for a network's inputs: `len`, and iteration over dicts of arrays by name.
+
+    path     the file or the folder
+    files    the file of each sample that it holds
+    notes    how the files are read, in words, which `qmlir.quantize` keeps in the module
+    chosen   the numbers of the samples to use, among all that the path holds, in order of use
+    """
 
     def __init__(self, path: Path, signature: Signature, limit: int | None = None, reading: Reading | None = None):
         """Checks the files and counts their samples.
 
         Args:
-            path: A file of one of the suffixes in `ARRAYS`, `RAW` and `PICTURES`, or a folder of files of one kind.
+            path: A file of one of the suffixes in `ARRAYS`, `RAW` and `PICTURES`; a folder of files of one kind; or a
+                folder of such folders, one for each class.
             signature: The network's signature.
             limit: The most samples to use; None for all.
             reading: How raw files and pictures are read.
@@ -174,24 +185,56 @@ class Samples:
             FileError: A file cannot be read, lacks an input, or holds no sample.
             InputError: An array does not fit its input.
         """
-        self._parts = [_part(file, signature, reading or Reading()) for file in _files(path)]
-        count = sum(len(part) for part in self._parts)
+        self.path, self.notes = path, ReadingNotes()
+        self._parts = [_part(file, signature, reading or Reading()) for file in files_of(path)]
+        self._places = [(part, i) for part in self._parts for i in range(len(part))]
+        count = len(self._places)
         if count == 0:
             raise FileError(path, "must hold at least one sample", got="none")
-        self._length = count if limit is None else min(count, limit)
+        self.files = [part.path for part, _ in self._places]
+        self.chosen: Sequence[int] = range(count if limit is None else min(count, limit))
 
     def __len__(self) -> int:
-        return self._length
+        return len(self.chosen)
 
     def __iter__(self) -> Iterator[Mapping[str, Array]]:
-        return islice((sample for part in self._parts for sample in part), self._length)
+        for part, group in groupby((self._places[i] for i in self.chosen), key=lambda place: place[0]):
+            yield from part.take([i for _, i in group])
+
+    def first(self, count: int | None) -> "Samples":
+        """Returns the first of the samples, at most `count`; None for all."""
+        return self if count is None else self.of(self.chosen[:count])
+
+    def of(self, chosen: Sequence[int]) -> "Samples":
+        """Returns other samples of the same path, by their numbers among all that it holds."""
+        others = copy(self)
+        others.chosen = chosen
+        return others
+
+    def split(self, count: int) -> "tuple[Samples, Samples]":
+        """Returns `count` of the samples, drawn at random with a fixed seed, and the rest in their order.
+
+        Data are often ordered by class, so the first samples would not do. Those drawn come in random order, unless
+        that would read files of several samples again and again.
+        """
+        order: list[int] = np.random.default_rng(0).permutation(len(self)).tolist()
+        drawn = [self.chosen[i] for i in order[:count]]
+        rest = [self.chosen[i] for i in sorted(order[count:])]
+        scattered = len(self._parts) == 1 or all(len(part) == 1 for part in self._parts)
+        return self.of(drawn if scattered else sorted(drawn)), self.of(rest)
 
 
-def _files(path: Path) -> list[Path]:
-    """Returns the files of samples at a path: the file itself, or a folder's files in the order of their names."""
+def files_of(path: Path) -> list[Path]:
+    """Returns the files of samples at a path: the file itself, or a folder's files in the order of their names.
+
+    A folder of folders holds one for each class: their files follow each other, in the order of the folders' names.
+    """
     if not path.is_dir():
         return [path]
-    files = sorted(f for f in path.iterdir() if f.is_file() and not f.name.startswith("."))
+    entries = sorted(f for f in path.iterdir() if not f.name.startswith("."))
+    if entries and all(f.is_dir() for f in entries):
+        entries = [f for folder in entries for f in sorted(folder.iterdir()) if not f.name.startswith(".")]
+    files = [f for f in entries if f.is_file()]
     kinds = {next((k for k in (ARRAYS, RAW, PICTURES) if f.suffix.lower() in k), (f.suffix,)): f for f in files}
     unknown = [f.name for k, f in kinds.items() if k not in (ARRAYS, RAW, PICTURES)]
     if unknown or len(kinds) != 1:
@@ -241,9 +284,11 @@ class _Raw:
     def __len__(self) -> int:
         return self.count
 
-    def __iter__(self) -> Iterator[Mapping[str, Array]]:
+    def take(self, numbers: Sequence[int]) -> Iterator[Mapping[str, Array]]:
+        """Yields the samples with these numbers."""
         with self.path.open("rb") as file:
-            for _ in range(self.count):
+            for number in numbers:
+                file.seek(number * self.bytes)
                 array = np.frombuffer(file.read(self.bytes), self.dtype).reshape(self.spec.shape)
                 yield {self.spec.name: array.astype(self.spec.dtype)}
 
@@ -260,7 +305,8 @@ class _Picture:
     def __len__(self) -> int:
         return 1
 
-    def __iter__(self) -> Iterator[Mapping[str, Array]]:
+    def take(self, numbers: Sequence[int]) -> Iterator[Mapping[str, Array]]:
+        """Yields the sample."""
         yield {self.spec.name: self.preprocessing.read(self.path, self.spec)}
 
 
@@ -287,9 +333,10 @@ class _Arrays:
     def __len__(self) -> int:
         return self.count
 
-    def __iter__(self) -> Iterator[Mapping[str, Array]]:
+    def take(self, numbers: Sequence[int]) -> Iterator[Mapping[str, Array]]:
+        """Yields the samples with these numbers; the file is read once for all of them."""
         arrays = self._fitting(read_arrays(self.path, self.stored.values()))
-        for i in range(self.count):
+        for i in numbers:
             yield {s.name: arrays[s.name][i].reshape(s.shape).astype(s.dtype) for s in self.signature.inputs}
 
 

@@ -19,7 +19,6 @@ from typing import Any, TypeAlias
 
 from xdsl.dialects import arith, func, memref, scf, vector
 from xdsl.dialects.builtin import (
-    DYNAMIC_INDEX,
     AnyFloat,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -28,7 +27,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     UnitAttr,
-    VectorType,
     i32,
     i64,
 )
@@ -36,7 +34,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qmlir.codegen.value import INDEX, Kind, Value
 from qmlir.dialects import simd
-from qmlir.ir.types import is_integer, is_memref, is_vector
+from qmlir.ir.types import is_integer, is_memref, is_vector, row_of, vector_of
 
 WIDTHS = (16, 8)
 """Lanes of the vectors that `Code.spans` uses, widest first; the remaining elements are processed one by one."""
@@ -61,7 +59,7 @@ class Buffer:
         operands = [self.ssa, *self._indices(indices)]
         if lanes is None:
             return self.code.emit(memref.LoadOp, operands, self.element)
-        return self.code.emit(vector.LoadOp, operands, VectorType(self.element, [lanes]))
+        return self.code.emit(vector.LoadOp, operands, vector_of(self.element, lanes))
 
     def store(self, value: Value, *indices: Value | int) -> None:
         """Stores a scalar at `indices`, or a vector to the consecutive elements that start there."""
@@ -160,9 +158,10 @@ class Code:
         """table[places[i]], where the places, vectors of i8, count as unsigned; the table has 256 entries of i8."""
         return self.emit(simd.LookupBytesOp, [table.ssa, places.ssa], places.type)
 
-    def multiply_shift_round(self, a: Value, multiplier: Value, shift: Value) -> Value:
+    def multiply_shift_round(self, a: Value, multiplier: Value, shift: Value, offset: Value | None = None) -> Value:
         """(a·multiplier + 2^(30−shift)) >> (31−shift) on vectors of i32, for results that fit i32."""
-        return self.emit(simd.MulShiftRoundOp, [a.ssa, multiplier.ssa, shift.ssa], a.type)
+        operands = [a.ssa, multiplier.ssa, shift.ssa, *([] if offset is None else [offset.ssa])]
+        return self.emit(simd.MulShiftRoundOp, operands, a.type)
 
     def multiply_add_shift_round(self, a: Value, p: Value, b: Value, q: Value, shift: Value) -> Value:
         """(a·p + b·q + 2^(shift−1)) >> shift on vectors of i32, for results that fit i32 and shifts of at least 32."""
@@ -184,7 +183,7 @@ class Code:
             view = memref.ReinterpretCastOp(row, [], [], [], [0], [size], [1], type)
             self._top.append(view)
             row = view.results[0]
-        cast = memref.CastOp.get(row, MemRefType(buffer.element, [DYNAMIC_INDEX]))
+        cast = memref.CastOp.get(row, row_of(buffer.element))
         self._top.append(cast)
         self._flat[buffer.ssa] = cast.results[0]
         return cast.results[0]
@@ -203,7 +202,7 @@ class Code:
 
     def zeros(self, element: Attribute, lanes: int | None) -> Value:
         """A zero scalar, or a vector of `lanes` zeros."""
-        return self.constant(0, VectorType(element, [lanes]) if lanes else element)
+        return self.constant(0, vector_of(element, lanes) if lanes else element)
 
     def constant_ssa(self, number: float, type: Attribute) -> SSAValue:
         """The IR value of a constant operation; equal numbers of one type share one operation."""

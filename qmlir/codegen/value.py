@@ -9,14 +9,14 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     IndexType,
     IntegerAttr,
-    VectorType,
     i1,
     i64,
 )
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qmlir.ir.types import dtype_of, element_type_of, is_integer, is_vector
+from qmlir.ir.types import dtype_of, element_type_of, is_integer, is_vector, vector_of
 from qmlir.ir.upstream import arith as conversions
+from qmlir.numerics.elementary.division import moderate_quotient
 
 if TYPE_CHECKING:
     from qmlir.codegen.code import Code
@@ -151,6 +151,10 @@ class Value:
         """Integer quotient rounded toward zero, by a divisor that is neither 0 nor −1."""
         return self._binary(arith.DivSIOp, arith.DivSIOp, other)
 
+    def moderate_quotient(self, other: "Value") -> "Value":
+        """⌊self / other⌋ of i64, for 0 ≤ self < 2^62, 0 < other < 2^62 and a quotient below 2^30."""
+        return self.truncated_quotient(other) if self.lanes is None else moderate_quotient(self, self.same(other))
+
     def __and__(self, other: Number) -> "Value":
         return self._binary(arith.AndIOp, arith.AndIOp, other)
 
@@ -182,6 +186,12 @@ class Value:
 
     def __rtruediv__(self, other: float) -> "Value":
         return self.same(other) / self
+
+    def fused_multiply_add(self, factor: "Value", addend: "Value") -> "Value":
+        """self · factor + addend of floats, rounded once."""
+        lanes = next((v.lanes for v in (self, factor, addend) if v.lanes is not None), None)
+        operands = [v.spread(lanes).ssa for v in (self, factor, addend)]
+        return self.code.emit(math.FmaOp, operands, addend.spread(lanes).type, {"fastmath": _NO_FASTMATH})
 
     def maximum(self, other: Number, *, unsigned: bool = False) -> "Value":
         """The greater of two values; NaN if either value is NaN."""
@@ -279,7 +289,7 @@ class Value:
             return self
         if isinstance(have, IndexType) or isinstance(element, IndexType):
             return self.code.emit(arith.IndexCastOp, [self.ssa], element)
-        type = VectorType(element, [self.lanes]) if self.lanes else element
+        type = vector_of(element, self.lanes) if self.lanes else element
         if is_integer(have) and is_integer(element):
             narrower = element.width.data < have.width.data
             wider = conversions.ExtUIOp if unsigned or have == i1 else conversions.ExtSIOp
@@ -300,12 +310,17 @@ class Value:
         if self.lanes is None:
             return self.code.emit(arith.BitcastOp, [self.ssa], element)
         lanes = self.lanes * _width(self.element) // _width(element)
-        return self.code.emit(vector.BitcastOp, [self.ssa], VectorType(element, [lanes]))
+        return self.code.emit(vector.BitcastOp, [self.ssa], vector_of(element, lanes))
 
     def lane(self, position: int) -> "Value":
         """One lane of a vector."""
         place = DenseArrayBase.from_list(i64, [position])
         return self.code.emit(vector.ExtractOp, [self.ssa], self.element, {"static_position": place})
+
+    def lanes_from(self, first: int, count: int) -> "Value":
+        """`count` neighbouring lanes of a vector, from lane `first` on."""
+        type, mask = vector_of(self.element, count), DenseArrayBase.from_list(i64, range(first, first + count))
+        return self.code.emit(vector.ShuffleOp, [self.ssa, self.ssa], type, {"mask": mask})
 
     def interleave(self, other: "Value", first: int = 0, count: int | None = None) -> "Value":
         """`count` lanes of two vectors of one type in turn, from lane `first` on: self[0], other[0], self[1], …"""
@@ -313,14 +328,14 @@ class Value:
         assert self.type == other.type
         count = self.lanes - first if count is None else count
         order = [lane for i in range(first, first + count) for lane in (i, self.lanes + i)]
-        type, mask = VectorType(self.element, [2 * count]), DenseArrayBase.from_list(i64, order)
+        type, mask = vector_of(self.element, 2 * count), DenseArrayBase.from_list(i64, order)
         return self.code.emit(vector.ShuffleOp, [self.ssa, other.ssa], type, {"mask": mask})
 
     def spread(self, lanes: int | None) -> "Value":
         """Broadcasts a scalar to a vector of `lanes` lanes; returns self if lanes is None or self is a vector."""
         if lanes is None or self.lanes is not None:
             return self
-        return self.code.emit(vector.BroadcastOp, [self.ssa], VectorType(self.type, [lanes]))
+        return self.code.emit(vector.BroadcastOp, [self.ssa], vector_of(self.type, lanes))
 
     def same(self, other: Number) -> "Value":
         """`other` as a value of this value's type: a number becomes a constant, a scalar is broadcast to the lanes."""

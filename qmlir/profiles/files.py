@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,6 +12,7 @@ import yaml
 
 from qmlir.errors import FileError
 from qmlir.files import replacing, write_whole
+from qmlir.ir.reading import ReadingNotes
 from qmlir.numerics import Float64s, Int64s
 from qmlir.numerics.histograms import SQUARE_UNIT, VALUE_UNIT, Moments
 from qmlir.profiles.profile import BINS, Profile, TensorProfile, exact, grid, structure_of
@@ -148,6 +150,7 @@ def redistributed(edges: Float64s, heights: Float64s, wanted: Float64s) -> Int64
 #     structure: c67cfddd65ff4851
 #     samples: 1
 #     bins: 8
+#     preprocess: scale=0.00392157          # how pictures became inputs, and `dtype` the type of raw files; if given
 #     tensors:
 #       r:
 #         shape: [4]                        # without the batch dimension
@@ -185,6 +188,7 @@ def save_profile(profile: Profile, path: Path) -> None:
         "structure": profile.structure,
         "samples": profile.samples,
         "bins": profile.bins,
+        **{name: text for name, text in asdict(profile.notes).items() if text},
         "tensors": {name: _entry(tensor) for name, tensor in profile.tensors.items()},
     }
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8") as file:
@@ -263,7 +267,16 @@ def _profile_of(fields: Mapping[str, Any]) -> Profile:
     if fields.get("structure", structure) != structure:
         raise Broken(f"{len(tensors)} tensors are not those that were observed", "structure")
     bins = _integer(fields, "bins", BINS)
-    return Profile(structure, _integer(fields, "samples", 1), bins, tensors)
+    notes = ReadingNotes(*(_text(fields, key) for key in ("preprocess", "dtype")))
+    return Profile(structure, _integer(fields, "samples", 1), bins, tensors, notes)
+
+
+def _text(fields: Mapping[str, Any], key: str) -> str:
+    """Returns a text of the file, empty if it is missing."""
+    text = fields.get(key, "")
+    if not isinstance(text, str):
+        raise Broken(f"{key} is a text", key)
+    return text
 
 
 def _tensor_of(entry: Any) -> TensorProfile:

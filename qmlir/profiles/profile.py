@@ -20,8 +20,10 @@ from typing import Self
 
 import numpy as np
 
+from qmlir.display import Shown, Table
 from qmlir.errors import OptionError, ProfileError
 from qmlir.files import path_of
+from qmlir.ir.reading import ReadingNotes
 from qmlir.numerics import Array, Float64s, Int64s
 from qmlir.numerics.histograms import BLOCK, VALUE_UNIT, Moments
 
@@ -206,20 +208,30 @@ def exact(value: float) -> int:
     return int(math.ldexp(value, -VALUE_UNIT))
 
 
-@dataclass
-class Profile:
+@dataclass(repr=False)
+class Profile(Shown):
     """The profiles of a network's tensors.
 
     structure  hash of the names and shapes of the observed tensors
     samples    number of samples seen
     bins       the most bins a histogram may have
     tensors    profiles by tensor name, in program order
+    notes      how the samples were read from files, for commands that read more of them
+
+    >>> import qmlir
+    >>> profile = qmlir.profile("digits.onnx", samples)  # samples of shape [1, 1, 8, 8], float32
+    >>> profile.tensors["image"].lo, profile.tensors["image"].hi
+    (0.0, 1.0)
+    >>> profile.save("digits.yaml")
+    >>> qmlir.Profile.load("digits.yaml").samples == profile.samples
+    True
     """
 
     structure: str
     samples: int = 0
     bins: int = BINS
     tensors: dict[str, TensorProfile] = field(default_factory=dict[str, TensorProfile])
+    notes: ReadingNotes = ReadingNotes()
 
     @classmethod
     def empty(
@@ -244,6 +256,15 @@ class Profile:
         for tensor, shape in zip(tensors.values(), observed.values(), strict=True):
             tensor.channels = [TensorProfile(()) for _ in range(shape[-1])] if per_channel and shape else None
         return cls(structure_of(observed), 0, bins, tensors)
+
+    def table(self) -> Table:
+        rows = [
+            (name, str(list(t.shape or ())), t.lo, t.hi, *t.average_range, len(t.counts))
+            for name, t in self.tensors.items()
+            if t.count
+        ]
+        headings = ("tensor", "shape", "least", "greatest", "mean least", "mean greatest", "bins")
+        return Table(f"profile of {len(self.tensors)} tensors over {self.samples} samples", headings, rows)
 
     def update(self, values: Mapping[str, Array], counter: Counter | None = None, *, number: int | None = None) -> None:
         """Adds one sample: an array for each observed tensor.
@@ -290,9 +311,17 @@ class Profile:
                     got=f'one where tensor "{name}" {what}',
                     remedy="profile each part of the data with the same model and options",
                 )
+        if self.notes.over(other.notes) != other.notes.over(self.notes):
+            raise ProfileError(
+                "profile to merge",
+                f'must be of samples that were read in the same way: "{self.notes}"',
+                got=f'"{other.notes}"',
+                remedy="profile each part of the data with the same --preprocess and --dtype",
+            )
         for name, tensor in other.tensors.items():
             self.tensors[name].merge(tensor, self.bins)
         self.samples += other.samples
+        self.notes = self.notes.over(other.notes)
 
     def range_of(self, name: str) -> tuple[float, float]:
         """Returns the observed (lowest, highest) value of a tensor."""

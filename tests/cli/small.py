@@ -64,3 +64,10 @@ def write_small(folder: Path, *, scores: str = "scores") -> Small:
 def run(*arguments: object) -> int:
     """The status of the driver `qmlir` with these arguments."""
     return driver.main([str(a) for a in arguments])
+
+
+def is_one_paragraph(error: str) -> bool:
+    """Whether standard error holds one message: a line, and where it is about a place in a text, that with a caret."""
+    message, *excerpt = error.splitlines()
+    marked = not excerpt or (len(excerpt) == 2 and excerpt[0].startswith("  ") and excerpt[1].strip() == "^")
+    return message.startswith(("error: ", "warning: ")) and marked and error.endswith("\n")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qmlir.cli.bench import random_inputs, shortened
+from qmlir.analysis.timing import random_inputs
 from qmlir.ir.signature import Signature, TensorSpec
 from tests.cli.small import Small, run
 
@@ -53,7 +53,11 @@ def test_samples_are_inputs(small: Small) -> None:
     assert run("bench", small.onnx, *QUICK, "--data", small.data, "--samples", 2) == 0
 
 
-def test_against_an_earlier_run(small: Small, figures: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("format", ["qmlir-1", "qmlir-bench-1"])
+def test_against_an_earlier_run(
+    small: Small, figures: dict[str, Any], format: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    figures["format"] = format
     for layer in figures["layers"]:
         layer["seconds"] = 1.0 if layer["name"] != "pool1+flatten1" else 0.0
     figures["layers"].append({"name": "gone", "seconds": 0.5})
@@ -81,13 +85,17 @@ def test_against_an_earlier_run(small: Small, figures: dict[str, Any], capsys: p
         ("[]", "something else"),
         ('{"format": "qmlir-bench-1", "layers": [{}]}', "something else"),
         ('{"format": "other", "layers": [], "latency": {"min": 1, "median": 1, "p90": 1}}', "format other"),
+        (
+            '{"format": "qmlir-1", "document": "run", "layers": [], "latency": {"min": 1, "median": 1, "p90": 1}}',
+            "format run",
+        ),
         ('{"format": "qmlir-bench-1", "layers": [], "latency": {"min": NaN, "median": 1, "p90": 1}}', "no numbers"),
     ],
 )
 def test_other_files_are_refused(small: Small, text: str, got: str, capsys: pytest.CaptureFixture[str]) -> None:
     (small / "then.json").write_text(text)
     assert run("bench", small.onnx, *QUICK, "--against", small / "then.json") == 1
-    assert capsys.readouterr().err.endswith(f"must be what `qmlir bench --json` writes (qmlir-bench-1), got {got}\n")
+    assert capsys.readouterr().err.endswith(f"must be what `qmlir bench --json` writes, of format qmlir-1, got {got}\n")
 
 
 @pytest.mark.parametrize("options", [("--seconds", "0"), ("--seconds", "nan"), ("--runs", "0"), ("--json", "x.txt")])
@@ -111,9 +119,3 @@ def test_random_inputs() -> None:
     again = random_inputs(Signature(specs, ()), 7)
     assert all(np.array_equal(drawn[k], again[k]) for k in kinds)
     assert not np.array_equal(drawn["float32"], random_inputs(Signature(specs, ()), 8)["float32"])
-
-
-def test_long_names_lose_their_middle() -> None:
-    assert shortened("conv1", 10) == "conv1"
-    assert shortened("abcdefghijkl", 10) == "abcde…ijkl"
-    assert len(shortened("x" * 99)) == 32

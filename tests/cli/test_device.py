@@ -1,10 +1,12 @@
 """`qmlir device check`: figures, what a device takes of a network, and why not the rest."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from qmlir.cli import main as driver
+from qmlir.devices import load_device
 from tests.conftest import ROOT
 
 DIGITS = str(ROOT / "examples" / "digits" / "digits.onnx")
@@ -19,6 +21,31 @@ def test_the_figures_of_a_device(capsys: pytest.CaptureFixture[str]) -> None:
     assert "  memory dram: 67108864 bytes external, 16 bytes/cycle: 0.03125 bytes/MAC" in lines
     assert "  results can stay in act until the last layer reads them" in lines
     assert lines[-1] == "  scales change by the contract shift"
+
+
+def test_the_devices(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    assert driver.main(["device", "list"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"^nmp +512  32 x 16, ws +act 256 KiB, .*; outside dram 64 MiB +shift", shown, re.MULTILINE)
+    assert "vta: In the manner of TVM's VTA" in shown
+
+
+def test_the_file_of_a_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert driver.main(["device", "show", "nmp", "--set", "array.lanes.k=16"]) == 0
+    (tmp_path / "mine.toml").write_text(capsys.readouterr().out, "utf-8")
+    assert load_device(tmp_path / "mine.toml") == load_device("nmp").with_({"array.lanes.k": 16})
+    assert driver.main(["device", "show", "nmpp"]) == 1
+    assert "did you mean nmp?" in capsys.readouterr().err
+
+
+def test_the_figures_of_a_variant(capsys: pytest.CaptureFixture[str]) -> None:
+    changes = ("--set", "array.lanes.k=16", "--set", "array.depthwise.lanes.taps=32")
+    assert driver.main(["device", "check", "nmp", DIGITS, *changes]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("nmp: 512 MACs/cycle, 204.8 GMAC/s at 400 MHz\n")
+    for line in ("  i8 by i8 into i32: 256 MACs/cycle", "  depthwise: 512 MACs/cycle", "100.0 % of the MACs on nmp"):
+        assert line in shown
 
 
 def test_a_device_without_a_memory_for_data_and_results(capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from xdsl.pattern_rewriter import PatternRewriter, PatternRewriteWalker, Rewrite
 
 from qmlir.cli import opt
 from qmlir.ir import passes
+from tests.cli.small import is_one_paragraph
 
 TEXT = "func.func @f() {\n  %a = arith.constant 1 : i32\n  func.return\n}\n"
 
@@ -64,7 +65,7 @@ def test_a_bug_is_one_paragraph_without_traceback_or_ir(file: str, capsys: pytes
     assert out == ""
     assert err.startswith(f"error: {file}:2:8: pass \"buggy\" failed with KeyError: 'lost' at cli/test_opt.py:")
     assert "please report it" in err
-    assert err.count("\n") == 1
+    assert is_one_paragraph(err)
 
 
 @pytest.mark.parametrize("how", ["--debug", "QMLIR_DEBUG"])
@@ -126,7 +127,7 @@ def test_wrong_text(content: bytes, message: str, file: str, capsys: pytest.Capt
     assert opt.main([file]) == 1
     err = capsys.readouterr().err
     assert message in err
-    assert err.count("\n") == 1
+    assert is_one_paragraph(err)
 
 
 def test_no_operation_is_an_empty_module(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

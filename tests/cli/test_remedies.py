@@ -356,7 +356,7 @@ def test_who_asks_for_more_samples_than_fit_is_told(
     message = r"weights are rounded and biases corrected on 5 of {} samples: the values of one take 0.00122 MiB"
     with pytest.warns(qmlir.errors.QmlirWarning, match=message.format(12)):
         qmlir.quantize("net.onnx", "net.yaml", data=SAMPLES)
-    with pytest.warns(qmlir.errors.QmlirWarning, match=message.format("the")):
+    with pytest.warns(qmlir.errors.QmlirWarning, match=message.format(12)):
         qmlir.quantize("net.onnx", "net.yaml", data=iter(SAMPLES))
     command = "quantize net.onnx --profile net.yaml --data samples.npy --samples {} -o o.mlir"
     assert qmlir_main.main(shlex.split(command.format(10))) == 0

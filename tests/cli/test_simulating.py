@@ -1,5 +1,6 @@
 """`--target` from the command line: quantize for a device, write its program, run that, with and without overlap."""
 
+import json
 import re
 from pathlib import Path
 
@@ -107,3 +108,63 @@ def test_a_program_without_its_host(small: Small, quantized: Path, capsys: pytes
     capsys.readouterr()
     assert run("run", program, "--target", "nmp", "--data", small.data) == 1
     assert "small.host.mlir: must be a readable file" in capsys.readouterr().err
+
+
+def test_a_trace(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = small / "trace.json"
+    assert run("run", quantized, "--target", "nmp", "--data", small.data, "--trace", file) == 0
+    shown = capsys.readouterr().out
+    cycles = json.loads(file.read_text(encoding="utf-8"))["otherData"]["cycles"]
+    assert f"{cycles} cycles on nmp" in shown
+    assert re.search(rf"trace\.json: written, \d+ commands in {cycles} cycles", shown)
+    assert run("run", quantized, "--target", "nmp", "--data", small.data, "--trace", file, "--serial") == 0
+    assert json.loads(file.read_text(encoding="utf-8"))["otherData"]["cycles"] > cycles
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--trace", "t.json"), "--target: must name a device with --trace, got nothing"),
+        (("--trace", "t.txt", "--target", "nmp"), "--trace: must be a file name that ends in .json, got t.txt"),
+        (("--trace", "t.json", "--target", "nmp", "--reference"), "--reference: evaluates networks, not programs"),
+    ],
+)
+def test_traces_that_are_none(
+    small: Small, arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("run", small.onnx, "--data", small.data, *arguments) == 1
+    assert message in capsys.readouterr().err
+    assert not Path(arguments[1]).exists()
+
+
+def test_keys_of_the_device_are_changed(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    target = ("--target", "nmp", "--set", "array.lanes.k=16", "--set", "memory.act.bytes=65536")
+    module, program = small / "small.mlir", small / "small.npu"
+    assert run("quantize", small.onnx, "--data", small.data, *target, "-o", module) == 0
+    assert run("compile", module, *target, "-o", program) == 0
+    expected = outputs(small, module)
+    assert np.array_equal(outputs(small, program, *target), expected)
+    assert np.array_equal(outputs(small, module, *target, "--reference"), expected)
+    keys = Program.load(program).device
+    assert (keys["array.lanes.k"], keys["memory.0.bytes"]) == (16, 65536)
+    capsys.readouterr()
+    assert run("run", program, "--target", "nmp", "--data", small.data) == 1
+    assert "array.lanes.k = 16 there, 32 here" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--set", "array.lanes.k=16"), "--set: changes a device, which --target names, got no device"),
+        (("--target", "nmp", "--set", "array.lane.k=16"), "there is no such key of a device; did you mean array.lanes"),
+        (("--target", "nmp", "--set", "array.lanes.k=wide"), "array.lanes.k: must be a whole number of lanes"),
+        (("--target", "nmp", "--set", "array.lanes.k"), "--set: must be a key of the device and its value"),
+        (("--target", "mnp", "--set", "array.lanes.k=16"), "did you mean nmp?"),
+    ],
+)
+def test_changes_that_are_none(
+    small: Small, arguments: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("compile", small.onnx, *arguments, "-o", small / "small.npu") == 1
+    assert message in capsys.readouterr().err
+    assert not (small / "small.npu").exists()

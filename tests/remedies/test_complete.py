@@ -3,12 +3,22 @@
 from collections.abc import Callable
 
 from qmlir.policies.ledger import REMEDIES
+from tests.cli import test_labels, test_pictures
 from tests.cli import test_remedies as commands
-from tests.remedies import test_decisions, test_exports, test_files, test_host, test_lowerings, test_quantizing
+from tests.profiles import test_notes
+from tests.remedies import (
+    test_decisions,
+    test_exports,
+    test_files,
+    test_host,
+    test_lowerings,
+    test_plugins,
+    test_quantizing,
+)
 from tests.remedies.texts import remedies
 
 TABLES = (
-    *(test_files.CASES, test_quantizing.CASES, test_lowerings.CASES, test_exports.CASES),
+    *(test_files.CASES, test_quantizing.CASES, test_lowerings.CASES, test_exports.CASES, test_plugins.CASES),
     {REMEDIES[code]: case for code, case in test_decisions.CASES.items()},
 )
 
@@ -21,6 +31,12 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     REMEDIES["policy"]: commands.test_the_policys_rule_can_be_dropped,
     REMEDIES["neighbours"]: commands.test_movement_is_quantized_with_either_neighbour,
     REMEDIES["host"]: test_host.test_the_key_that_the_sentence_ends_with_is_the_one_to_change,
+    "score it by a function of your own: --metric, or metric in Python": test_pictures.test_one_step_with_scores,
+    "give --test-data or --data": test_pictures.test_one_step_with_scores,
+    "give fewer --samples, or --test-data": test_pictures.test_one_step_with_scores,
+    "give --labels or --metric, too": test_pictures.test_one_step_with_scores,
+    "count classes from 0, or give --label-offset": test_labels.test_lines,
+    "profile each part of the data with the same --preprocess and --dtype": test_notes.test_notes_are_merged,
     "use int8": commands.test_remedies_of_commands,
 }
 """Remedies that tests of their own carry out."""
@@ -29,8 +45,10 @@ NOT_CARRIED_OUT = {
     "parts of other texts": ("-", "--", ", or ", ".tflite", "loc"),
     "another program is needed": (
         "pip install 'qmlir[images]'",
+        "pip install 'qmlir[report]'",
         "install a newer onnx",
         "convert the model again",
+        "report this to the package's authors",
     ),
     "another machine is needed": ("give the process more memory",),
     "says that nothing helps": ("there is none",),
@@ -54,6 +72,11 @@ NOT_CARRIED_OUT = {
         REMEDIES["runtime"],
         "follow other numerics, or export as onnx-qdq",
         "export as onnx-qdq",
+    ),
+    "tests of scores, profiles and reports show the refusal, and tests beside these what it advises": (
+        "make a report for each pair",
+        "name the files that lines are for, or give all of …",
+        "remove it",
     ),
     "only tensors of more than five dimensions meet it": ("reshape before and behind it",),
     "only a device of more than twelve queues or memories meets it": ("add it",),

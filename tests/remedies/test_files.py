@@ -228,6 +228,10 @@ SAMPLES = {
         both(lambda f: np.save(f / "s.npy", np.zeros((3, 8), np.float32)), command(RUN + "s.npy")),
     ),
     "give the stored type as --dtype": Case(command(RUN + "bytes.bin"), command(RUN + "bytes.bin --dtype uint8")),
+    "bind numpy.ascontiguousarray of it": Case(
+        lambda f: qmlir.compile(f / "net.onnx").bind(np.zeros((1, 16), np.float32)[:, ::2]),
+        lambda f: qmlir.compile(f / "net.onnx").bind(np.ascontiguousarray(np.zeros((1, 16), np.float32)[:, ::2])),
+    ),
     "pass a dict of arrays": Case(
         lambda f: qmlir.compile(f / "two.onnx")(np.zeros((1, 8), np.float32)),
         lambda f: qmlir.compile(f / "two.onnx")({n: np.zeros((1, 8), np.float32) for n in "ab"}),

@@ -8,7 +8,6 @@ import onnx
 import pytest
 
 import qmlir
-from qmlir.transforms.nn.simplify import SimplifyPass
 from tests.frontends.onnx.agreement import floats, model, node
 from tests.remedies.case import Action, Case, both, check, command, opt, passes, write
 
@@ -31,7 +30,7 @@ def sigmoid(text: str) -> Action:
 
 INT16 = "rules: [{name: l, precision: int16}]"
 POLICIES = {
-    "see the README for what a policy may say": Case(
+    "see docs/quantization.md for what a policy may say": Case(
         policy("rules: [{"), policy("rules: [{name: l, precision: int16}]")
     ),
     "drop one": Case(
@@ -226,12 +225,12 @@ PASSES = {
         lambda f: integers(f) and qmlir.profile(f / "i.onnx", [np.zeros((1, 8), np.int32)]),
         lambda f: qmlir.compile(f / "i.onnx")(np.zeros((1, 8), np.int32)),
     ),
-    "make an object of the class": Case(
-        lambda f: qmlir.Pipeline(cast(Any, SimplifyPass))(qmlir.load(f / "net.onnx")),
-        lambda f: qmlir.Pipeline(SimplifyPass())(qmlir.load(f / "net.onnx")),
-    ),
     "load it: qmlir.load(path)": Case(
-        lambda f: qmlir.decisions(cast(Any, "q.mlir")), lambda f: qmlir.decisions(qmlir.load("q.mlir"))
+        lambda f: qmlir.save(cast(Any, "q.mlir"), "r.mlir"), lambda f: qmlir.save(qmlir.load("q.mlir"), "r.mlir")
+    ),
+    "drop one of them": Case(
+        command("analyze net.onnx q.mlir --data samples.npy --budget --channels"),
+        command("analyze net.onnx q.mlir --data samples.npy --budget"),
     ),
     "give the network that was quantized, and what `quantize` wrote": Case(
         lambda f: qmlir.analyze(f / "net.onnx", f / "net.onnx", [*np.load("samples.npy")]),

@@ -16,6 +16,7 @@ appears once more. So the sums are exact in all cases.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -71,22 +72,20 @@ def pair_channels(weights: Array, span: int) -> Pairing:
 def _safe(groups: Array) -> Array:
     """Which pairs of channels are safe: bool [n, 16, 16], symmetric, for weights int8 [n, 16, span]; span is 8k.
 
-    Compares channel i with i + 1, …, i + 8 of the ring of 16, in bytes: two magnitudes sum to 254 or less.
+    A channel is compared with all channels behind it at a time, in bytes: v + w > 128 as v > 128 − w, both magnitudes.
     """
     count, size, span = groups.shape
-    wide = groups.astype(np.int16)
-    above, below = np.maximum(wide, 0).astype(np.uint8), np.maximum(-wide, 0).astype(np.uint8)
-    safe = np.zeros((count, size, size), np.bool_)
-    places = np.arange(size, dtype=np.int64)
-    for distance in range(1, size // 2 + 1):
-        far = (np.roll(x, -distance, 1) for x in (above, below))
-        unsafe = np.zeros((count, size, span), np.bool_)
-        for x, y in zip((above, below), far, strict=True):
-            unsafe |= (x + np.minimum(y, 255 - x)) > LIMIT  # −128 and −128 would wrap
-        found = np.logical_and.reduce(unsafe.view(np.uint64) == 0, -1)
-        other = (places + distance) % size
-        safe[:, places, other] = safe[:, other, places] = found
-    return safe
+    by_channel = np.ascontiguousarray(groups.transpose(1, 0, 2)).reshape(size, -1)
+    above = np.maximum(by_channel, 0).view(np.uint8)
+    below = np.negative(np.minimum(by_channel, 0)).view(np.uint8)  # −128 stays, which is 128 as an unsigned byte
+    room_above, room_below = LIMIT - above, LIMIT - below
+    safe = np.zeros((size, size, count), np.bool_)
+    for i in range(size - 1):
+        unsafe = above[i] > room_above[i + 1 :]
+        unsafe |= below[i] > room_below[i + 1 :]
+        words = unsafe.view(np.uint64).reshape(size - 1 - i, count, span // 8)
+        safe[i, i + 1 :] = safe[i + 1 :, i] = reduce(np.bitwise_or, np.moveaxis(words, -1, 0)) == 0
+    return np.ascontiguousarray(safe.transpose(2, 0, 1))
 
 
 def _matched(groups: Array) -> Array:
@@ -119,31 +118,34 @@ def _attempt(safe: Array, preference: Array) -> tuple[Array, Array]:
         The order, and the number of channels without a safe partner, which come last.
     """
     count, size = preference.shape
-    groups = np.arange(count, dtype=np.int64)
-    free = np.ones((count, size), np.bool_)
-    order = np.empty((count, size), np.int64)
+    partners = safe.reshape(count * size, size)
+    order = np.empty(count * size, np.int64)
     left = np.zeros(count, np.int64)
-    front, back = np.zeros(count, np.int64), np.full(count, size - 1)
-    degree = safe.sum(2, dtype=np.float32) + preference
-    for _ in range(size):
-        first = np.where(free, degree, np.inf).argmin(1)
-        busy = np.logical_or.reduce(free, 1)
-        free[groups, first] &= ~busy
-        partners = safe[groups, first] & free
-        second = np.where(partners, degree, np.inf).argmin(1)
-        alone = busy & ~np.logical_or.reduce(partners, 1)
-        both = busy & ~alone
-        order[groups[both], front[both]], order[groups[both], front[both] + 1] = first[both], second[both]
-        free[groups[both], second[both]] = False
+    base = np.arange(0, count * size, size, dtype=np.int64)  # of each group in the flat arrays
+    front, back = base.copy(), base + size - 1
+    degree = safe.sum(2, dtype=np.float32) + preference  # partners left of each channel; infinite once it has a place
+    flat = degree.reshape(-1)
+    while True:
+        first = degree.argmin(1)
+        at = base + first
+        busy = flat[at] < np.inf
+        if not busy.any():
+            return order.reshape(count, size), left
+        flat[at] = np.inf
+        of_first = partners.take(at, 0)
+        among = np.where(of_first, degree, np.inf)
+        second = among.argmin(1)
+        then = base + second
+        both = among.reshape(-1)[base + second] < np.inf
+        alone = busy & ~both
+        order[front[both]], order[front[both] + 1] = first[both], second[both]
+        order[back[alone]] = first[alone]
+        flat[then[both]] = np.inf
         front[both] += 2
-        order[groups[alone], back[alone]] = first[alone]
         back[alone] -= 1
         left += alone
-        degree -= np.where(busy[:, None], safe[groups, first], 0)
-        degree -= np.where(both[:, None], safe[groups, second], 0)
-        if not free.any():
-            break
-    return order, left
+        degree -= of_first
+        degree -= partners.take(then, 0) & both[:, None]
 
 
 def _split(ordered: Array) -> tuple[Array, Array]:

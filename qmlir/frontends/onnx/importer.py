@@ -5,9 +5,10 @@ from pathlib import Path
 
 import onnx
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, NoneType, TensorType
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, NoneType, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
+from qmlir.dialects.inputs import BATCH
 from qmlir.errors import FileError, OptionError, UnsupportedError, near_misses
 from qmlir.frontends.function import Builder, Constant, Value, named, sized
 from qmlir.frontends.onnx.control import local_functions
@@ -71,6 +72,12 @@ def bind_shapes(inputs: Iterable[onnx.ValueInfoProto], bind: Mapping[str, int], 
                 remedy="export the model with other input shapes",
             ) from None  # fmt: skip
     return shapes
+
+
+def batch_symbols(inputs: Iterable[onnx.ValueInfoProto], bind: Mapping[str, int], file: str) -> dict[str, str]:
+    """Returns the symbols of first dimensions that are 1 because nothing binds them, by the inputs' names."""
+    first = {i.name: next(iter(_dims(i, file)), 1) for i in inputs}
+    return {name: dim for name, dim in first.items() if isinstance(dim, str) and dim not in bind}
 
 
 def _dims(info: onnx.ValueInfoProto, file: str) -> list[int | str]:
@@ -143,6 +150,7 @@ class _Import:
         # Before IR version 4 every initializer is the default value of an input of the same name.
         self.arguments = [i for i in self.graph.input if i.name not in initializers and i.name not in constants]
         shapes = bind_shapes(self.arguments, bind, model.file)
+        self.symbols = batch_symbols(self.arguments, bind, model.file)
         self.types = InferredTypes(model, shapes, given)
         arrays = {t.name: model.array(t) for t in self.graph.initializer if len(t.dims) <= 1}
         self.builder = Builder(Block(arg_types=[
@@ -168,7 +176,10 @@ class _Import:
         outputs = [o.name for o in self.graph.output]
         values = self.walk.run(self.graph.node, outputs)
         results = [self._output(n, v) for n, v in zip(outputs, values, strict=True)]
-        return self.builder.finish(main, results, outputs)
+        module = self.builder.finish(main, results, outputs)
+        if self.symbols:
+            module.attributes[BATCH] = DictionaryAttr({n: StringAttr(s) for n, s in self.symbols.items()})
+        return module
 
     def _output(self, name: str, value: Value) -> SSAValue:
         """Returns the SSA value of an output of the graph, which may be a constant."""

@@ -1,0 +1,105 @@
+"""`qmlir compare`: finds the first tensor whose bits differ between two runs of a network, or of two networks."""
+
+import argparse
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qmlir.cli.data import add_data_options, samples_of, stored_in
+from qmlir.cli.documents import add_json_option, write_document
+from qmlir.cli.flags import ArgumentParser, count
+from qmlir.cli.models import load_simplified
+from qmlir.cli.terminal import progress, say, table_of, terminal
+from qmlir.errors import OptionError, QmlirError
+
+if TYPE_CHECKING:
+    from qmlir.analysis.differences import Agreement, Difference
+
+
+def add_compare_options(parser: ArgumentParser) -> None:
+    """Adds the options of `qmlir compare`."""
+    parser.add_argument("other", type=Path, nargs="?", help="the network of the second run (default: the same)")
+    parser.add_argument(
+        "--run",
+        action="append",
+        default=[],
+        metavar="WHERE",
+        help="where the first run takes place, and given again, the second: cpu, reference (numpy), or a device "
+        "(default: cpu, then reference; cpu twice for two networks)",
+    )
+    with parser.section("samples"):
+        add_data_options(parser, "inputs to compare on")
+    parser.add_argument("--most", type=count, default=10, help="show at most this many tensors (default: 10)")
+    parser.add_argument("--fail", action="store_true", help="exit with status 1 if a tensor differs")
+    add_json_option(parser)
+
+
+def run_compare(arguments: argparse.Namespace) -> None:
+    """Compares two runs, and prints the tensors that differ in program order.
+
+    Raises:
+        QmlirError: A tensor differs, and `--fail` is given.
+    """
+    from qmlir.analysis.differences import compare
+    from qmlir.compiler import load, main_function
+    from qmlir.ir.signature import signature_of
+
+    module = load_simplified(arguments)
+    other = None if arguments.other is None else load(arguments.other)
+    stored = stored_in(*filter(None, (arguments.model, arguments.other)))
+    samples = samples_of(arguments, signature_of(main_function(module)), stored)
+    shown = progress(samples, len(samples), "comparing")
+    executors = _executors(arguments)
+    found = compare(module, shown, other, executors=executors)
+    if found.left_out:
+        say(f"not compared, as the other run has no such tensor: {', '.join(found.left_out)}")
+    total = f"{len(found.compared)} tensors over {found.samples} samples"
+    if found.first is None:
+        say(f"{total}: equal bit for bit")
+        _write(arguments, executors, found)
+        return
+    headings = ("tensor", "operation", "differ", "of", "by at most", "first sample", "place", "values")
+    numbers = ("differ", "of", "by at most", "first sample")
+    rows = [_cells(each) for each in found.differences[: arguments.most]]
+    terminal().print(table_of(headings, rows, numbers, names=("tensor",), whole=("operation",)))
+    first = found.first
+    say(f"{total}: {len(found.differences)} differ, the first is {first.tensor} ({first.operation})")
+    _write(arguments, executors, found)
+    if arguments.fail:
+        raise QmlirError("the runs must be equal bit for bit", got=f"another {first.tensor}")
+
+
+def _write(arguments: argparse.Namespace, executors: tuple[str, str], found: "Agreement") -> None:
+    fields = {
+        "model": str(arguments.model),
+        "other": None if arguments.other is None else str(arguments.other),
+        "executors": list(executors),
+        "samples": found.samples,
+        "compared": list(found.compared),
+        "left_out": list(found.left_out),
+        "differences": [each.as_dict() for each in found.differences],
+    }
+    write_document(arguments, "compare", fields)
+
+
+def _executors(arguments: argparse.Namespace) -> tuple[str, str]:
+    from qmlir.analysis.differences import CPU, REFERENCE
+
+    match arguments.run:
+        case []:
+            return CPU, REFERENCE if arguments.other is None else CPU
+        case [only] if arguments.other is not None:
+            return only, only
+        case [only]:
+            return only, REFERENCE
+        case [first, second]:
+            return first, second
+        case more:
+            raise OptionError("--run", "can be given twice, once for each run", got=f"{len(more)} times")
+
+
+def _cells(each: "Difference") -> tuple[str, ...]:
+    largest = "NaN" if math.isnan(each.largest) else f"{each.largest:g}"
+    place = "[" + ", ".join(map(str, each.place)) + "]"
+    values = " / ".join(f"{value:g}" for value in each.values)
+    return each.tensor, each.operation, str(each.elements), str(each.of), largest, str(each.sample), place, values

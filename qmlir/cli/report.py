@@ -1,0 +1,123 @@
+"""`qmlir report`: a page that shows what quantization did to each layer of a network."""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from qmlir.cli.data import add_data_options, samples_of
+from qmlir.cli.device import add_target_option
+from qmlir.cli.documents import add_json_option, write_document
+from qmlir.cli.flags import ArgumentParser, file_of
+from qmlir.cli.models import add_loading_options, load_known
+from qmlir.cli.terminal import progress, say
+from qmlir.errors import FileError, OptionError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from qmlir.cli.samples import Samples
+
+SECONDS = 1.0
+"""How long calls of each network are measured by default."""
+
+
+def add_report_options(parser: ArgumentParser) -> None:
+    """Adds the options of `qmlir report`."""
+    add = parser.add_argument
+    models = "the float model and one or two networks quantized from it, or fewer of these: .onnx, .tflite or .mlir"
+    add("models", type=Path, nargs="+", metavar="MODEL", help=models)
+    with parser.section("how to read the models"):
+        add_loading_options(parser)
+    with parser.section("samples"):
+        what = "samples, for the error of each layer and the distribution of its values"
+        add_data_options(parser, what, required=False)
+        classes = "the right class of each sample, counted from 0: .npy, FILE.npz:ARRAY or lines of text"
+        add("--labels", type=Path, help=classes)
+    add("--profile", type=Path, help="the distributions of tensors (default: learned from --data)")
+    add_target_option(parser, "show the cycles on a device")
+    add("--seconds", type=_seconds, default=SECONDS, help="measure calls of each network so long; 0: not (default: 1)")
+    add("--title", help="the page's title (default: the name of the first model)")
+    add("-o", "--output", type=file_of(".html"), required=True, help="the .html file to write")
+    add_json_option(parser)
+
+
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 1e6:
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, or 0, got {text}")
+    return value
+
+
+def run_report(arguments: argparse.Namespace) -> None:
+    """Gathers the facts of some networks, and writes the page that shows them."""
+    from qmlir.compiler import main_function
+    from qmlir.ir.signature import signature_of
+    from qmlir.reports.report import report, require_plots
+
+    require_plots()
+    paths: list[Path] = arguments.models
+    modules = [_load(path, arguments) for path in paths]
+    samples = labels = None
+    if arguments.data is not None:
+        samples = samples_of(arguments, signature_of(main_function(modules[0])))
+    if arguments.labels is not None:
+        if samples is None:
+            raise OptionError("--labels", "are of the samples of --data", got="no --data")
+        labels = _labels(arguments.labels, samples)
+    made = report(
+        *modules,
+        data=None if samples is None else progress(samples, len(samples), "reading samples"),
+        labels=labels,
+        profile=arguments.profile,
+        target=arguments.target,
+        seconds=arguments.seconds,
+        names=_names(paths),
+        title=arguments.title or paths[0].name,
+    )
+    made.save(arguments.output)
+    for sentence in made.facts.missing.values():
+        say(sentence)
+    say(f"{arguments.output}: written, {len(made.html.encode()) / 1e6:.1f} MB; open it in a browser")
+    fields = {"models": list(map(str, paths)), "files": [str(arguments.output)]}
+    write_document(arguments, "report", fields | {"missing": list(made.facts.missing.values())})
+
+
+def _load(path: Path, arguments: argparse.Namespace) -> "ModuleOp":
+    """Loads one of the models; the options of loading are for files of other formats than .mlir."""
+    own = argparse.Namespace(**{**vars(arguments), "model": path})
+    if path.suffix == ".mlir":
+        own.signature = None
+    return load_known(own)
+
+
+def _names(paths: list[Path]) -> list[str]:
+    """What the page calls the models: names that differ, and as short as they can."""
+    for names in ([path.stem for path in paths], [path.name for path in paths], [str(path) for path in paths]):
+        if len({*names}) == len(names):
+            return names
+    raise OptionError("MODEL", "must be different files", got=", ".join(map(str, paths)))
+
+
+def _labels(path: Path, samples: "Samples") -> list[int]:
+    """The labels of a file, as many as there are samples; those of further samples are left out."""
+    from qmlir.cli.samples import read_arrays
+
+    if path.suffix not in (".npy", ".npz") and ".npz:" not in path.name:
+        try:
+            found = [int(line) for line in path.read_text(encoding="utf-8").split()]
+        except OSError as error:
+            raise FileError(path, "must be readable", got=error) from None
+        except ValueError:
+            raise FileError(path, "must hold a number of a class on each line", got="something else") from None
+    else:
+        (array, *others) = read_arrays(path).values()
+        if others or array.ndim != 1 or array.dtype.kind not in "iu":
+            need, got = "must hold one array of classes", f"{len(others) + 1} arrays, the first {array.dtype.name}"
+            raise FileError(path, need, got=f"{got}{list(array.shape)}", remedy=f"name one: {path}:ARRAY")
+        found = [int(label) for label in array]
+    if len(found) < len(samples):
+        raise FileError(path, "must hold a label for each sample", got=f"{len(found)} for {len(samples)} samples")
+    return found[: len(samples)]

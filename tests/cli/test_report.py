@@ -1,0 +1,57 @@
+"""`qmlir report`: what it writes, what it says is missing, and what it refuses."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.small import Small, run
+
+
+@pytest.fixture
+def quantized(small: Small) -> Path:
+    assert run("quantize", small.onnx, "--data", small.data, "-o", small / "q.mlir", "-q") == 0
+    return small / "q.mlir"
+
+
+def test_a_report_is_written(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez(small / "labels.npz", labels=np.arange(6) % 3)
+    labels = f"{small / 'labels.npz'}:labels"
+    output = small / "r.html"
+    data = ("--data", small.data, "--labels", labels)
+    assert run("report", small.onnx, quantized, *data, "--seconds", 0.01, "-o", output) == 0
+    said = capsys.readouterr().out
+    assert said.splitlines()[0] == "Cycles need a device (--target)."
+    assert f"{output}: written, 1." in said
+    text = output.read_text(encoding="utf-8")
+    assert "<title>small.onnx – qmlir report</title>" in text
+    assert '"agreement"' in text
+
+
+def test_labels_as_lines_of_text(small: Small, quantized: Path) -> None:
+    (small / "labels.txt").write_text("0\n1\n2\n0\n1\n2\n")
+    options = ("--data", small.data, "--labels", small / "labels.txt", "--seconds", 0)
+    assert run("report", small.onnx, quantized, *options, "-o", small / "r.html") == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--labels", "labels.txt"], "--labels: are of the samples of --data, got no --data"),
+        (["--seconds", "soon"], "--seconds: must be a number of seconds, or 0, got soon"),
+        (["--target", "nowhere.toml", "--seconds", "0"], "nowhere.toml"),
+        (["-o", "r.pdf"], "must be a file name that ends in .html, got r.pdf"),
+    ],
+)
+def test_options_that_are_refused(
+    quantized: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = quantized.parent / "r.html"
+    assert run("report", quantized, "-o", output, *options) == 1
+    assert message in capsys.readouterr().err
+    assert not output.exists()
+
+
+def test_the_same_model_twice(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("report", small.onnx, small.onnx, "-o", small / "r.html") == 1
+    assert "MODEL: must be different files" in capsys.readouterr().err
