@@ -15,10 +15,14 @@ from rich.console import Console
 from rich.table import Table
 
 import qmlir
+from qmlir.analysis.counts import decided
 from qmlir.cli.ledger import print_decisions
 from qmlir.numerics.schemas import Schema
 
 HERE = Path(__file__).resolve().parent
+
+REPORT = HERE.parent.parent / "build" / "digits.html"
+"""Where the report goes."""
 
 
 def main() -> None:
@@ -35,7 +39,7 @@ def main() -> None:
     console.print(f"Profiled {len(profile.tensors)} tensors on {profile.samples} images.")
     quantized = qmlir.quantize(network, profile, schema=schema)
     console.rule(f"what was decided, schema {schema}")
-    print_decisions(qmlir.decisions(quantized), console)
+    print_decisions(decided(quantized), console, whole=True)
 
     floats = qmlir.compile(qmlir.Pipeline("simplify")(network))
     integers = qmlir.compile(quantized)
@@ -55,6 +59,17 @@ def main() -> None:
     agree = sum(a.argmax() == b.argmax() for a, b in zip(results["float"], results["integer"], strict=True))
     console.print(f"{agree} of {len(images)} decisions as in float.")
     console.print(f"{same} of {len(images)} outputs of the machine code equal the numpy reference bit for bit.")
+
+    console.rule("something to look at")
+    samples = [image[None] for image in images]
+    names = ["float", f"int8, {schema}"]
+    report = qmlir.report(
+        network, quantized, data=samples, labels=labels, profile=profile, seconds=0.3, names=names, title="digits"
+    )
+    REPORT.parent.mkdir(exist_ok=True)
+    report.save(REPORT)
+    console.print("A page with the graph, the error of each layer and its distributions; open it in a browser:")
+    console.print(str(REPORT), soft_wrap=True)
 
 
 def _run(network: Any, images: Any) -> tuple[list[Any], float]:
