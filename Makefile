@@ -9,17 +9,18 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed
 TOOLS  := $(VENV)/.tools
+SITE   := $(VENV)/.site
 JOBS   ?= 2
 
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint models models-sample accuracy npu conformance fuzz files tables bench clean
+.PHONY: help demo test check lint docs models models-sample accuracy npu conformance fuzz files tables bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: $(READY) ## the digits network: profile, quantize, compile, run, compare with float
+demo: $(READY) ## the digits network: profile, quantize, compile, run, compare with float, write a report
 	$(BIN)/python examples/digits/demo.py
 
 # pytest runs filecheck_tests/ too, in one process; lit then runs the driver's own as real processes.
@@ -37,7 +38,12 @@ lint: $(TOOLS) ## format, style, types, layers, generated pages
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python -W ignore -m tests.conformance.matrix --check
 	$(BIN)/python -W ignore -m tests.devices.pages --check
+	$(BIN)/python -W ignore -m tests.cli.documents_page --check
+	$(BIN)/python -W ignore -m tests.errors.page --check
 	$(BIN)/python -W ignore -m tests.models.accuracy --check
+
+docs: $(SITE) ## the documentation's site, in build/site; warnings are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
 models: $(READY) ## accuracy of trained models in QMLIR_SHARED (../shared), QMLIR_MODELS_SHARE (1) of the samples; then:
 	QMLIR_MODELS_SHARE=$${QMLIR_MODELS_SHARE:-1} OMP_NUM_THREADS=1 \
@@ -47,7 +53,7 @@ models: $(READY) ## accuracy of trained models in QMLIR_SHARED (../shared), QMLI
 models-sample: $(READY) ## a few seeded samples of each of these networks, in minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --ignore=tests/benchmarks -m models
 
-accuracy: $(READY) ## what each option of the quantizer costs on them: write ACCURACY.md anew, and README's table
+accuracy: $(READY) ## what each option of the quantizer costs on them: write ACCURACY.md anew, and docs/accuracy.md's table
 	$(BIN)/python -W ignore -m tests.models.accuracy -j $(JOBS)
 
 npu: $(READY) ## networks on the devices that come with qmlir, simulated: what differs, cycles, utilization
@@ -55,7 +61,8 @@ npu: $(READY) ## networks on the devices that come with qmlir, simulated: what d
 
 conformance: $(READY) ## every test case of ONNX and of others, with a table; all random layers, guarded runs, streams of devices
 	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest -q tests/conformance tests/backends/npu tests/lowering/qint_to_npu \
-	  tests/lowering/qint_to_loops tests/backends/cpu/test_guard_pages.py tests/backends/cpu/test_aarch64.py
+	  tests/lowering/qint_to_loops tests/backends/cpu/test_guard_pages.py tests/backends/cpu/test_aarch64.py \
+	  tests/test_random_graphs.py tests/backends/onnx/test_random.py tests/backends/tflite/test_random.py
 
 fuzz: $(READY) ## N (1000) random networks from SEED (0), for SECONDS at most, on JOBS; what is found goes to OUT
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz --n $(or $(N),1000) --seed $(or $(SEED),0) \
@@ -64,9 +71,11 @@ fuzz: $(READY) ## N (1000) random networks from SEED (0), for SECONDS at most, o
 files: $(READY) ## N (5000) damaged files of each format that is read, on JOBS: results or typed errors, 20 s, 2 GB
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz.files --count $(or $(N),5000) --jobs $(JOBS)
 
-tables: $(READY) ## write the generated pages anew: OPERATORS.md, DEVICES.md
+tables: $(READY) ## write the generated pages anew: OPERATORS.md, DEVICES.md, docs/errors.md
 	$(BIN)/python -W ignore -m tests.conformance.matrix
 	$(BIN)/python -W ignore -m tests.devices.pages
+	$(BIN)/python -W ignore -m tests.cli.documents_page
+	$(BIN)/python -W ignore -m tests.errors.page
 
 bench: $(READY) ## speed: the networks of QMLIR_PEERS and QMLIR_SHARED beside other runtimes, layers, the compiler itself
 	$(BIN)/python -W ignore -m tests.benchmarks.peers
@@ -86,4 +95,8 @@ $(READY): pyproject.toml
 
 $(TOOLS): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(SITE): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@

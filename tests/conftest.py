@@ -11,8 +11,12 @@ import numpy as np
 import pytest
 
 os.environ["QMLIR_CACHE"] = "off"  # tests neither read nor write the user's cache, nor do the commands that they run
+os.environ.pop("COLUMNS", None)  # tables are as wide as for a pipe, whatever the terminal of whoever runs the tests
 
 ROOT = Path(__file__).resolve().parent.parent
+
+THOROUGH = bool(os.environ.get("QMLIR_CONFORMANCE"))
+"""Whether `make conformance` runs the tests, with all that is drawn at random, or `make test`, with a seeded part."""
 
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, database=None)
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=2000)

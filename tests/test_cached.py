@@ -10,15 +10,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from xdsl.irdl import irdl_op_definition, traits_def
+from xdsl.rewriter import Rewriter
 
 import qmlir
 from qmlir import cached, compiler
 from qmlir.backends.cpu.jit import Executable
 from qmlir.backends.cpu.machine import Machine
+from qmlir.dialects.nn.elementwise import FunctionOp
+from qmlir.dialects.quant.rules import FreeScale
 from qmlir.errors import FileError, OptionError, QmlirWarning, UnsupportedError
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
+from qmlir.numerics.elementary.lanes import N
+from qmlir.plugins import DIALECTS
 from tests.cli.small import Small, run, write_small
+from tests.packages import install
+from tests.packages import site as site
 
 X = np.random.default_rng(0).standard_normal((1, 2, 8, 8)).astype(np.float32)
 
@@ -299,3 +307,66 @@ def test_constants_of_a_command(small: Small, folder: Path, made: list[object]) 
         command = ("compile", small.onnx, "--constant", f"image={small / 'image.npy'}", "-o", small / "net.o")
         assert run(*command) == 0
         assert len(made) == count
+
+
+DIALECT = """
+from qmlir.dialects.nn.elementwise import FunctionOp
+from qmlir.dialects.quant.rules import FreeScale
+from xdsl.ir import Dialect
+from xdsl.irdl import irdl_op_definition, traits_def
+
+@irdl_op_definition
+class MoreOp(FunctionOp):
+    name = "mine.more"
+    traits = traits_def(FreeScale())
+
+    def function(self, x):
+        return x + 1.0
+
+MINE = Dialect("mine", [MoreOp])
+"""
+MORE = """
+func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %y = mine.more %x : tensor<2xf32> -> tensor<2xf32>
+  func.return %y : tensor<2xf32>
+}
+"""
+
+
+def test_the_code_of_a_plugins_dialect_counts(site: Path, folder: Path, made: list[object]) -> None:
+    """What its operations mean decides about the machine code; the module's text does not say it."""
+    install(site, "mine", {DIALECTS: {"mine": "mine_dialect:MINE"}}, {"mine_dialect": DIALECT})
+    path = site / "more.mlir"
+    path.write_text(MORE, encoding="utf-8")
+    program = "import sys, numpy, qmlir; n = qmlir.compile(sys.argv[1]); print(n(numpy.zeros(2, numpy.float32)))"
+
+    def answer() -> str:
+        command = [sys.executable, "-c", program, str(path)]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    assert [answer(), answer()] == ["[1. 1.]", "[1. 1.]"]
+    assert len(entries(folder)) == 1
+    (site / "mine_dialect.py").write_text(DIALECT.replace("1.0", "2.0"), encoding="utf-8")
+    assert answer() == "[2. 2.]"
+    assert len(entries(folder)) == 2
+    module = qmlir.load(path)
+    qmlir.compile(module)
+    assert len(entries(folder)) == 3
+
+
+def test_operations_that_a_program_defines_are_not_kept(folder: Path, made: list[object]) -> None:
+    @irdl_op_definition
+    class LessOp(FunctionOp):
+        name = "mine.less"
+        traits = traits_def(FreeScale())
+
+        def function(self, x: N) -> N:
+            return x - 1.0
+
+    module = parse_text(make_context(), MORE.replace("mine.more", "nn.relu"), "x.mlir")
+    (relu,) = [op for op in module.walk() if op.name == "nn.relu"]
+    Rewriter.replace_op(relu, LessOp.make([relu.operands[0]]))
+    for _ in range(2):
+        assert qmlir.compile(module)(np.zeros(2, np.float32)).tolist() == [-1, -1]
+    assert len(made) == 2
+    assert not entries(folder)

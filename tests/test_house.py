@@ -104,7 +104,7 @@ def test_test_folders_mirror_the_package(folder: str) -> None:
 
 
 def packages() -> list[str]:
-    """Folders and modules directly in the package, as README lists them."""
+    """Folders and modules directly in the package, as docs/architecture.md lists them."""
     root = ROOT / "qmlir"
     folders = [f"{p.name}/" for p in root.iterdir() if p.is_dir() and any(p.iterdir()) and p.name != "__pycache__"]
     return sorted([*folders, *(p.name for p in root.glob("*.py") if p.name != "__init__.py")])
@@ -145,9 +145,9 @@ ABOVE = re.compile(r"qmlir/(cli/|analysis/|compiler\.py)")
 """compiler.py, and the files of the layers above it."""
 
 
-def test_readme_draws_the_tree() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    drawn = readme.partition("```\nqmlir/\n")[2].partition("filecheck_tests/")[0]
+def test_the_architecture_page_draws_the_tree() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    drawn = page.partition("```plain\nqmlir/\n")[2].partition("filecheck_tests/")[0]
     listed = re.findall(r"^  ([a-z_]+(?:/|\.py))\s", drawn, re.MULTILINE)
     assert sorted(listed) == packages()
     for inner in re.findall(r"^    ([a-z_]+/)\s", drawn, re.MULTILINE):
@@ -266,12 +266,14 @@ def test_nothing_names_a_machine() -> None:
         assert found is None, f"{name}: {found}"
 
 
-def test_the_commands_of_the_readme_exist() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+def test_the_commands_of_the_pages_exist() -> None:
+    """Also those in running text, which tests/test_docs.py does not run."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"^make ([a-z]+)", readme, re.MULTILINE):
+    for target in re.findall(r"(?:^|`)make ([a-z]+(?:-[a-z]+)*)", text, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
     help = argument_parser().format_help() + pass_list(with_xdsl=False)
-    for command in re.findall(r"^qmlir-opt .*", readme, re.MULTILINE):
+    for command in re.findall(r"(?:^ *|`)(qmlir-opt [^`\n]*)", text, re.MULTILINE):
         for flag in re.findall(r"--[a-z][a-z-]+", command):
             assert re.search(rf"{flag}\b", help), flag

@@ -116,17 +116,29 @@ def litert(model: str, threads: int, cpu: str | None) -> Call:
     return lambda: interpreter.invoke()
 
 
-def qmlir(model: str, threads: int, cpu: str | None) -> Call:
-    """A call checks its inputs and makes its outputs."""
+def compiled(model: str, threads: int, cpu: str | None) -> tuple[Any, Any]:
+    """Our executable and its inputs."""
     package = importlib.import_module("qmlir")
     executable = package.compile(model, threads=threads, cpu=cpu)
     inputs = {x.name: random_array(x.shape, x.dtype) for x in executable.signature.inputs}
-    given = next(iter(inputs.values())) if len(inputs) == 1 else inputs
-    return lambda: executable(given)
+    return executable, next(iter(inputs.values())) if len(inputs) == 1 else inputs
+
+
+def qmlir(model: str, threads: int, cpu: str | None) -> Call:
+    """A call checks its inputs and makes its outputs."""
+    executable, inputs = compiled(model, threads, cpu)
+    return lambda: executable(inputs)
+
+
+def qmlir_bound(model: str, threads: int, cpu: str | None) -> Call:
+    """Inputs and outputs are bound once, as the peers' are."""
+    executable, inputs = compiled(model, threads, cpu)
+    return executable.bind(inputs)
 
 
 RUNTIMES: Mapping[str, Callable[[str, int, str | None], Call]] = {
     "qmlir": qmlir,
+    "qmlir-bound": qmlir_bound,
     "onnxruntime": onnxruntime,
     "openvino": openvino,
     "litert": litert,

@@ -3,7 +3,9 @@
 Every contender is a process (contender.py) with one network on as many processors as it has threads. They take turns,
 A B C A B C, so that a ratio compares what the machine did at the same time. A turn counts unless something else used
 the machine meanwhile; what is lost is taken again, up to a limit. A ratio is the median over the rounds in which both
-turns count, and its spread is that of these rounds.
+turns count, and its spread is that of these rounds. All peers are called on arrays that are bound once. We are called
+both ways: the ratios are those of calls that check their inputs and make their outputs, and `bound` is the least of the
+ratios to calls on bound arrays (`Executable.bind`).
 
 The networks of `$QMLIR_PEERS` (see its build_models.py) are measured beside onnxruntime and OpenVINO, on the same file;
 the .tflite files of int8 below `$QMLIR_SHARED` beside LiteRT with XNNPACK. What is not installed or not there is left
@@ -27,7 +29,8 @@ from tests.benchmarks.contender import Loaded, Turn
 from tests.benchmarks.depthwise import processor
 from tests.conftest import ROOT
 
-OURS = "qmlir"
+OURS, BOUND = "qmlir", "qmlir-bound"
+"""Our calls that check their inputs and make their outputs, and those on arrays that are bound once, as the peers'."""
 
 CONTENDER = Path(__file__).with_name("contender.py")
 
@@ -92,9 +95,11 @@ class Contender:
     turns: list[Turn] = field(default_factory=list)
 
     def __post_init__(self):
-        python = sys.executable if self.runtime == OURS else os.environ.get("QMLIR_PEERS_PYTHON", sys.executable)
+        python = (
+            sys.executable if self.runtime in (OURS, BOUND) else os.environ.get("QMLIR_PEERS_PYTHON", sys.executable)
+        )
         command = [python, "-W", "ignore", str(CONTENDER), self.runtime, str(self.model), str(self.threads)]
-        command += ["--cpu", self.cpu] if self.cpu and self.runtime == OURS else []
+        command += ["--cpu", self.cpu] if self.cpu and self.runtime in (OURS, BOUND) else []
         own = {"OMP_NUM_THREADS": str(self.threads), "TF_CPP_MIN_LOG_LEVEL": "3", "QMLIR_CACHE": self.cache}
         paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         self._errors = tempfile.TemporaryFile("w+")
@@ -175,7 +180,9 @@ class Row:
     """A row of the table.
 
     latency    of our calls, in seconds
+    bound      of our calls on bound arrays
     ratios     of each peer: its time divided by ours
+    to_bound   of each peer: its time divided by that of our calls on bound arrays
     cold       seconds until the first call has ended, without a cache; of some processes
     cached     the same from the cache
     megabytes  the peak of memory without a cache
@@ -185,7 +192,9 @@ class Row:
     network: str
     threads: int
     latency: Spread
+    bound: Spread
     ratios: Mapping[str, Spread]
+    to_bound: Mapping[str, Spread]
     cold: Spread
     cached: Spread
     megabytes: float
@@ -195,6 +204,11 @@ class Row:
     def fastest(self) -> float | None:
         """The least of the ratios."""
         return min((ratio.median for ratio in self.ratios.values()), default=None)
+
+    @property
+    def fastest_bound(self) -> float | None:
+        """The least of the ratios to calls on bound arrays."""
+        return min((ratio.median for ratio in self.to_bound.values()), default=None)
 
 
 @dataclass(frozen=True)
@@ -240,8 +254,8 @@ def measured(model: Model, threads: int, effort: Effort, cpu: str | None = None)
     if not model.path.exists():
         raise NotThere(f"there is no {model.path}")
     cold, cached = loads(model, threads, cpu)
-    ours = Contender(OURS, model.path, threads, cpu)
-    contenders, notes = [ours], list[str]()
+    ours, bound = (Contender(runtime, model.path, threads, cpu) for runtime in (OURS, BOUND))
+    contenders, notes = [ours, bound], list[str]()
     for peer in model.peers:
         try:
             contenders.append(Contender(peer, model.path, threads))
@@ -253,15 +267,22 @@ def measured(model: Model, threads: int, effort: Effort, cpu: str | None = None)
         for contender in contenders:
             contender.end()
 
-    def ratio(peer: Contender) -> Spread:
-        both = zip(ours.turns, peer.turns, strict=True)
-        return Spread.of((b.median / a.median, ours.counts(a) and peer.counts(b)) for a, b in both)
+    def ratio(peer: Contender, own: Contender) -> Spread:
+        both = zip(own.turns, peer.turns, strict=True)
+        return Spread.of((b.median / a.median, own.counts(a) and peer.counts(b)) for a, b in both)
+
+    def latency(own: Contender) -> Spread:
+        return Spread.of((turn.median, own.counts(turn)) for turn in own.turns)
+
+    peers = contenders[2:]
 
     return Row(
         model.name,
         threads,
-        Spread.of((turn.median, ours.counts(turn)) for turn in ours.turns),
-        {peer.runtime: ratio(peer) for peer in contenders[1:]},
+        latency(ours),
+        latency(bound),
+        {peer.runtime: ratio(peer, ours) for peer in peers},
+        {peer.runtime: ratio(peer, bound) for peer in peers},
         Spread.of((load.seconds, True) for load in cold),
         Spread.of((load.seconds, True) for load in cached),
         max(load.megabytes for load in cold),
@@ -286,7 +307,16 @@ def milliseconds(seconds: float) -> str:
 def show(rows: Sequence[Row]) -> None:
     """Prints the table, and notes below it."""
     peers = list(dict.fromkeys(peer for row in rows for peer in row.ratios))
-    numbers = ["threads", "qmlir ms", *(f"{peer} ÷ qmlir" for peer in peers), "fastest", "cold s", "cached s", "MB"]
+    numbers = [
+        "threads",
+        "qmlir ms",
+        *(f"{peer} ÷ qmlir" for peer in peers),
+        "fastest",
+        "bound",
+        "cold s",
+        "cached s",
+        "MB",
+    ]
     lines = [
         (
             row.network,
@@ -294,6 +324,7 @@ def show(rows: Sequence[Row]) -> None:
             shown(row.latency, milliseconds),
             *(shown(row.ratios[p], "{:.2f}".format) if p in row.ratios else "" for p in peers),
             "" if row.fastest is None else f"{row.fastest:.2f}",
+            "" if row.fastest_bound is None else f"{row.fastest_bound:.2f}",
             f"{row.cold.median:.2f}",
             f"{row.cached.median:.2f}",
             f"{row.megabytes:.0f}",
@@ -349,7 +380,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for line in missing:
         say(line)
     if given.json is not None:
-        found = [{**asdict(row), "fastest": row.fastest} for row in rows]
+        found = [{**asdict(row), "fastest": row.fastest, "fastest_bound": row.fastest_bound} for row in rows]
         given.json.write_text(json.dumps({"processor": processor(), "rows": found}, indent=2) + "\n", encoding="utf-8")
 
 

@@ -16,6 +16,7 @@ def test_a_network_beside_peers(capsys: pytest.CaptureFixture[str]) -> None:
     row = measured(Model("digits", DIGITS, ("onnxruntime", "absent")), 1, Effort(2, 1, 0.02))
     assert list(row.ratios) == ["onnxruntime"]
     assert row.fastest == row.ratios["onnxruntime"].median > 0
+    assert row.fastest_bound == row.to_bound["onnxruntime"].median > 0
     assert row.latency.low <= row.latency.median <= row.latency.high
     assert row.cold.median > row.cached.median > 0
     assert row.notes[0].startswith("without absent: ended with 2")

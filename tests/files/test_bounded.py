@@ -54,7 +54,8 @@ OTHERS: dict[str, tuple[Callable[[Path], object], str, str | bytes]] = {
 @pytest.mark.parametrize("read", [Policy.load, Profile.load], ids=["policy", "profile"])
 def test_hostile_yaml(text: str, read: Callable[[Path], object], tmp_path: Path) -> None:
     (tmp_path / "f.yaml").write_text(text)
-    with pytest.raises(QmlirError, match="must be a"):
+    # From 6.0.4 on, PyYAML merges each field once, so that merged mappings are small and merely no rules.
+    with pytest.raises(QmlirError, match=r"must be a|a rule needs one of"):
         read(tmp_path / "f.yaml")
 
 

@@ -6,7 +6,7 @@
     types      results of the quantized network have the float network's shapes and types
     saved      the module that is saved and read again gives the same bits
     machine    the CPU gives the reference's bits
-    export     the file runs, and gives what README says of its format
+    export     the file runs, and gives what docs/onnx.md and docs/tflite.md say of its format
     again      the file, read by qmlir, gives the bits of the network that it was written of
     collapse   the quantized network is as good as its bits allow (expectation.py)
     device     the device gives the reference's bits (devices.py)

@@ -1,4 +1,4 @@
-"""Random options of the quantizer: those of README's table, rules, numerics, and what is checked besides."""
+"""Random options of the quantizer: those of docs/quantization.md, rules, numerics, and what is checked besides."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace

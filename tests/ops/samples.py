@@ -351,6 +351,8 @@ QINT_SAMPLES = (
         qint.SoftmaxOp, "of columns", (i(8, 2, 9, 3),), axis(1) | shares(FALLING, 1000003) | narrow(8, 5, -9, 90), i8
     ),
     Sample(qint.SoftmaxOp, "fine", (i(8, 5, 40),), axis(1) | shares(FALLING, 1 << 31) | narrow(8, -128), i8),
+    Sample(qint.SoftmaxOp, "of long rows", (i(8, 3, 141),), axis(1) | shares(FALLING, 256 << 12) | narrow(8, -128), i8),
+    Sample(qint.SoftmaxOp, "of equals", (i(8, 2, 64, most=0),), axis(1) | shares(FALLING, 96 << 12) | narrow(8), i8),
     Sample(qint.SoftmaxOp, "of i16", (i(16, 3, 20),), axis(1) | shares(WIDE_FALLING, 1 << 27) | narrow(16), i16),
     Sample(
         qint.SoftmaxOp,

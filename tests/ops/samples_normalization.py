@@ -27,6 +27,7 @@ FLOAT_SAMPLES = (
     Sample(nn.LogSoftmaxOp, "middle axis", (f(2, 5, 3),), axis(1)),
     Sample(nn.LogSoftmaxOp, "beyond exp", (f(5, 4, low=-2000, high=2000),), axis(0)),
     Sample(nn.LayerNormOp, "last axis", (f(6, 37, low=-1, high=5),), axis(1) | epsilon(1e-5)),
+    Sample(nn.LayerNormOp, "many rows", (f(19, 21, low=-1, high=5),), axis(1) | epsilon(1e-5)),
     Sample(nn.LayerNormOp, "two axes", (f(2, 3, 4, 5),), axis(2) | epsilon(0.1)),
     Sample(nn.RMSNormOp, "last axis", (f(6, 37, low=-1, high=5),), axis(1) | epsilon(1e-6)),
     Sample(nn.RMSNormOp, "all", (f(2, 3, 5),), axis(0) | epsilon(0.25)),

@@ -86,4 +86,5 @@ def test_any_number_of_threads(sample: Sample) -> None:
 
 def test_samples_share_loops() -> None:
     """The tests above test something: many samples have a loop of several items."""
-    assert sum(compiled(sample, 4)[0].uses_pool for sample in RUN[::24]) >= 8
+    chosen = RUN[::12]
+    assert sum(compiled(sample, 4)[0].uses_pool for sample in chosen) >= len(chosen) // 3

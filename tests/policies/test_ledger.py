@@ -6,6 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from qmlir.analysis.counts import Decided, decided
 from qmlir.cli.ledger import print_changes, print_decisions
 from qmlir.compiler import to_integers
 from qmlir.dialects import nn
@@ -44,6 +45,7 @@ def test_rows() -> None:
         "code": "integer",
         "reason": "i8 activations",
         "scale": "0.00392157",
+        "crossing": None,
         "remedy": "",
     }
     assert expected[1].remedy.startswith("leave it float, or build it of operations")
@@ -68,11 +70,31 @@ def test_each_code_that_is_used_is_explained_and_each_explained_is_used() -> Non
 
 def test_on_a_terminal() -> None:
     out = StringIO()
-    print_decisions(decisions(quantized(parsed(TEXT))), Console(file=out, width=160))
+    network = decided(quantized(parsed(TEXT)))
+    print_decisions(network, Console(file=out, width=160), whole=True)
     first, *_, last = out.getvalue().splitlines()
     assert first.split() == ["node", "operation", "outcome", "scale", "why"]
     assert "[bold]act" in out.getvalue()  # a name is no markup
-    assert last == "1 of 2 operations quantized"
+    assert last == "1 of 2 operations quantized to int8, 1 left float"
+
+
+def test_successes_are_counted_and_the_others_shown() -> None:
+    out = StringIO()
+    network = decided(quantized(parsed(TEXT)))
+    print_decisions(network, Console(file=out, width=160))
+    first, headings, row, *_ = out.getvalue().splitlines()
+    assert first == "1 of 2 operations quantized to int8, 1 left float:"
+    assert headings.split() == ["node", "operation", "why"]
+    assert "[bold]act" not in out.getvalue()
+    assert row.split()[0] == next(d.entry.node for d in network if d.entry.outcome == "float")
+
+
+def test_several_precisions_are_counted() -> None:
+    out = StringIO()
+    entry = Entry("a", "nn.relu", "quantized", "integer", "i8 activations")
+    stored = [{"results": [{"type": type, "scales": [1.0]}]} for type in ("i8", "u8", "i8")]
+    print_decisions([Decided(entry, each) for each in stored], Console(file=out, width=160))
+    assert out.getvalue() == "3 of 3 operations quantized (2 to int8, 1 to uint8)\n"
 
 
 def test_changes() -> None:
