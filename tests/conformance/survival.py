@@ -1,6 +1,5 @@
 """What becomes of damaged model files: a typed error of one paragraph, or an import that verifies, and nothing else."""
 
-import os
 import traceback
 import warnings
 from collections import Counter
@@ -12,8 +11,9 @@ import pytest
 
 from qmlir.errors import QmlirError
 from tests.conformance.isolation import Died, isolated
+from tests.conftest import THOROUGH
 
-COUNT = 2000 if os.environ.get("QMLIR_CONFORMANCE") else 150
+COUNT = 2000 if THOROUGH else 150
 SECONDS = 10
 
 

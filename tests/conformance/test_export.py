@@ -10,7 +10,6 @@ mnist and cifar it stays within one step of the result; ultraface, fifty layers 
 compared operation by operation.
 """
 
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,11 +30,11 @@ from qmlir.numerics.schemas import SCHEMAS
 from qmlir.policies.runtimes import follow
 from tests.backends.onnx.runtime import session
 from tests.backends.onnx.stepwise import compare
+from tests.conftest import THOROUGH
 from tests.models.networks import NETWORKS, Array, Network
 
-FULL = bool(os.environ.get("QMLIR_CONFORMANCE"))
-INPUTS = 500 if FULL else 10
-STEPWISE = 10 if FULL else 1
+INPUTS = 500 if THOROUGH else 10
+STEPWISE = 10 if THOROUGH else 1
 """Pictures on which ultraface is compared operation by operation; each has 6.7 million stored integers."""
 
 HALFWAY = {
@@ -81,7 +80,7 @@ class Prepared:
         return module
 
 
-@pytest.fixture(scope="module", params=["mnist-8", "cifar", *(["ultraface"] if FULL else [])])
+@pytest.fixture(scope="module", params=["mnist-8", "cifar", *(["ultraface"] if THOROUGH else [])])
 def prepared(request: pytest.FixtureRequest, shared: Callable[[str], Path]) -> Prepared:
     return Prepared(NETWORKS[request.param], shared)
 

@@ -4,7 +4,6 @@
 small ones.
 """
 
-import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,13 +20,13 @@ from qmlir.compiler import IMPORTED, Pipeline
 from qmlir.policies.runtimes import follow
 from qmlir.profiles.profile import Profile
 from tests.backends.tflite.runtime import LiteRT
+from tests.conftest import THOROUGH
 from tests.frontends.tflite.trained import FEWER, FLOAT, LARGE, QUANTIZED, inputs
 from tests.models.networks import NETWORKS, Array
 from tests.models.tflite_networks import LABELLED
 
-FULL = bool(os.environ.get("QMLIR_CONFORMANCE"))
-INPUTS = 200 if FULL else 3
-PROFILED = 100 if FULL else 20
+INPUTS = 200 if THOROUGH else 3
+PROFILED = 100 if THOROUGH else 20
 
 EPSILON = 1e-5
 
@@ -59,7 +58,7 @@ def differing(ours: Callable[[Array], Sequence[Array]], theirs: LiteRT, samples:
     return count
 
 
-@pytest.mark.parametrize("name", QUANTIZED if FULL else [n for n in QUANTIZED if n not in LARGE])
+@pytest.mark.parametrize("name", QUANTIZED if THOROUGH else [n for n in QUANTIZED if n not in LARGE])
 def test_quantized_files_come_back(name: str, shared: Shared, tmp_path: Path) -> None:
     """LiteRT computes the same of the file and of ours, and so do we."""
     path = shared(f"models/tflite/{name}.tflite")
@@ -151,7 +150,7 @@ WITHOUT_FORM = {"quantize0", "quantize1"}
 """Files with values of 32 bits that stand for real numbers, which LiteRT has no kernels for but these."""
 
 
-@pytest.mark.skipif(not FULL, reason="a minute; `make conformance` runs it")
+@pytest.mark.skipif(not THOROUGH, reason="a minute; `make conformance` runs it")
 def test_sixteen_bits_come_back(shared: Shared, tmp_path: Path) -> None:
     """TFLM's 127 models of one operator with data of 16 bits and weights of 8."""
     files = sorted(shared("conformance/tflm-seanet-int16x8").rglob("*.tflite"))

@@ -3,7 +3,6 @@
 `make conformance` runs all of them (`QMLIR_CONFORMANCE=1`), `make test` each tenth.
 """
 
-import os
 import sys
 from zlib import crc32
 
@@ -15,8 +14,7 @@ from tests.conformance.cases import SUITES, Case, cases
 from tests.conformance.outcomes import BACKENDS, FAILED, LISTED, PASSED, Outcome, Result
 from tests.conformance.run import run
 from tests.conformance.summary import summary
-
-FULL = bool(os.environ.get("QMLIR_CONFORMANCE"))
+from tests.conftest import THOROUGH
 
 LEAST = {"reference": 1600, "CPU": 1500}
 """How many of ONNX's 1,884 node cases pass on each back end."""
@@ -26,13 +24,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 def chosen() -> list[Case]:
     """All cases, or a tenth that stays the same."""
-    return [c for s in SUITES for c in cases(s) if FULL or (s != "real" and crc32(c.name.encode()) % 10 == 0)]
+    return [c for s in SUITES for c in cases(s) if THOROUGH or (s != "real" and crc32(c.name.encode()) % 10 == 0)]
 
 
 def test_each_case_passes_or_is_listed(capsys: pytest.CaptureFixture[str]) -> None:
     taken = chosen()
     outcomes = run(taken)
-    if FULL:
+    if THOROUGH:
         with capsys.disabled():
             sys.stdout.write("\n" + summary(taken, outcomes))
         assert not listing.unknown(taken)

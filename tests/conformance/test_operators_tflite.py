@@ -4,26 +4,23 @@
 `make test` takes one draw. Needs no models: the files are written here.
 """
 
-import os
-
 import pytest
 
 from tests.conformance import deviations
 from tests.conformance.litert import DRAWS, summary, totals
 from tests.conformance.operators_tflite import subjects, survey
-
-WHOLE = bool(os.environ.get("QMLIR_CONFORMANCE"))
+from tests.conftest import THOROUGH
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 
 def test_operators(capsys: pytest.CaptureFixture[str]) -> None:
     chosen = list(subjects())
-    draws = range(DRAWS) if WHOLE else [1]
-    surveyed = list(zip(chosen, survey(chosen, draws, machine=WHOLE), strict=True))
+    draws = range(DRAWS) if THOROUGH else [1]
+    surveyed = list(zip(chosen, survey(chosen, draws, machine=THOROUGH), strict=True))
     with capsys.disabled():
-        print("\n" + (summary(surveyed) if WHOLE else totals(surveyed)))  # noqa: T201
-    wrong = deviations.differences(deviations.by_key(surveyed), whole=WHOLE)
+        print("\n" + (summary(surveyed) if THOROUGH else totals(surveyed)))  # noqa: T201
+    wrong = deviations.differences(deviations.by_key(surveyed), whole=THOROUGH)
     assert not wrong, "\n".join(wrong)
 
 

@@ -25,13 +25,13 @@ from onnx import numpy_helper
 
 import qmlir
 from tests.conformance.test_quantized_models import session, with_unsigned_weights
+from tests.conftest import THOROUGH
 
 Array = npt.NDArray[Any]
 Find = Callable[[str], Path]
 
-FULL = bool(os.environ.get("QMLIR_CONFORMANCE"))
-MODELS = ["dscnn", "resnet8", "mobilenetv2", "minilm", "resnet50"] if FULL else ["dscnn", "resnet8"]
-TYPES = ["u8s8", "u8s8rr", "s8s8"] if FULL else ["u8s8"]
+MODELS = ["dscnn", "resnet8", "mobilenetv2", "minilm", "resnet50"] if THOROUGH else ["dscnn", "resnet8"]
+TYPES = ["u8s8", "u8s8rr", "s8s8"] if THOROUGH else ["u8s8"]
 FORMS = [f"{form}_{types}" for form in ("qdq", "qop") for types in TYPES]
 """Operators between casts or on integers; bytes of data and of weights, `rr` with weights of 7 bits."""
 

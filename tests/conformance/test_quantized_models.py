@@ -5,7 +5,6 @@ floats between casts as floats where its optimizations are off, in integers wher
 exact only on processors with VNNI, so signed weights beside unsigned data become unsigned first, which means the same.
 """
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,13 +20,12 @@ from PIL import Image
 
 import qmlir
 from qmlir.backends.cpu import Executable
-from tests.conftest import unpack
+from tests.conftest import THOROUGH, unpack
 
 Array = npt.NDArray[Any]
 Find = Callable[[str], Path]
 
-FULL = bool(os.environ.get("QMLIR_CONFORMANCE"))
-INPUTS = 500 if FULL else 20
+INPUTS = 500 if THOROUGH else 20
 
 NETWORKS = {
     "mnist_qdq_u8s8": "mnist",
@@ -127,7 +125,7 @@ def test_shufflenet_gives_the_vector_in_its_archive(shufflenet: tuple[Executable
     np.testing.assert_array_equal(executable(given), expected)
 
 
-@pytest.mark.skipif(not FULL, reason="minutes; `make conformance` runs it")
+@pytest.mark.skipif(not THOROUGH, reason="minutes; `make conformance` runs it")
 def test_shufflenet_scores_what_onnxruntime_scores(shufflenet: tuple[Executable, Path], shared: Find) -> None:
     """0.756 on a processor whose sums saturate, as onnxruntime's did; 0.876 where they are exact."""
     pictures = sorted(shared("data/imagenet1k-sample").glob("*.JPEG"))

@@ -3,13 +3,13 @@
 `make conformance` runs 200 inputs of each, 20 of deeplab; a few are part of tests/frontends/tflite/test_models.py.
 """
 
-import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import THOROUGH
 from tests.frontends.tflite.files import RESOLVERS
 from tests.frontends.tflite.trained import (
     FEWER,
@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.models,
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore"),
-    pytest.mark.skipif(not os.environ.get("QMLIR_CONFORMANCE"), reason="minutes; `make conformance` runs it"),
+    pytest.mark.skipif(not THOROUGH, reason="minutes; `make conformance` runs it"),
 ]
 
 SHARE = 1e-4

@@ -4,7 +4,6 @@ They come from one network, SEANet; a model's inputs and outputs lie beside it a
 a seeded few of them, or with `QMLIR_CONFORMANCE` all, on the CPU too. TFLite Micro rounds as LiteRT's reference.
 """
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -17,6 +16,7 @@ import qmlir
 from qmlir.frontends.tflite import load_tflite
 from qmlir.ir.signature import TensorSpec
 from qmlir.policies.runtimes import follow
+from tests.conftest import THOROUGH
 
 COUNTS = {
     "add": 17, "conv": 22, "leaky_relu": 23, "pad": 19, "quantize": 2, "strided_slice": 34, "sub": 5,
@@ -24,7 +24,7 @@ COUNTS = {
 }  # fmt: skip
 """Operator → models."""
 
-ON_CPU = 127 if os.environ.get("QMLIR_CONFORMANCE") else 16
+ON_CPU = 127 if THOROUGH else 16
 
 pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
 

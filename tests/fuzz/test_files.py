@@ -1,12 +1,11 @@
 """Damaged files of every format that is read end in a typed error or a result; `make files` tries 5,000 of each."""
 
-import os
-
 import pytest
 
+from tests.conftest import THOROUGH
 from tests.fuzz.files import FORMATS, outcome, survey
 
-COUNT = 5000 if os.environ.get("QMLIR_CONFORMANCE") else 60
+COUNT = 5000 if THOROUGH else 60
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

@@ -15,7 +15,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
 from qmlir.ir.weights import WeightsMode, module_text
-from tests.conftest import ROOT
+from tests.conftest import ROOT, THOROUGH
 from tests.interop.upstream import iree_opt, mlir_opt
 from tests.models.networks import NETWORKS, Find, split
 
@@ -70,7 +70,7 @@ def quantized_modules(draw: st.DrawFn) -> ModuleOp:
 
 
 @pytest.mark.slow
-@settings(max_examples=200, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200 if THOROUGH else 50, suppress_health_check=[HealthCheck.too_slow])
 @given(quantized_modules())
 def test_quantized_modules(module: ModuleOp) -> None:
     module.verify()
@@ -143,6 +143,7 @@ def digits() -> tuple[ModuleOp, ModuleOp]:
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(not THOROUGH, reason="make conformance runs it; those of the example run always")
 def test_levels_of_digits() -> None:
     check_levels(*digits())
 

@@ -1,6 +1,5 @@
 """Code for AArch64, run by an emulator: simd at its extremes, random layers, samples of all operations, threads."""
 
-import os
 import re
 import signal
 from collections.abc import Mapping, Sequence
@@ -29,6 +28,7 @@ from qmlir.numerics import Array
 from qmlir.transforms.loops.plan_memory import PlanMemoryPass
 from qmlir.transforms.loops.share_items import ShareItemsPass
 from tests.backends.cpu import emulated
+from tests.conftest import THOROUGH
 from tests.lowering.both import assert_same, compiled, features_of, network, referred, to_loops
 from tests.lowering.loops_to_llvm.kernels import lowered, specs, vectorwise
 from tests.lowering.qint_to_loops import (
@@ -246,7 +246,6 @@ FAMILIES = (
 OF_EACH = 7
 """Layers of each family in a batch."""
 
-THOROUGH = bool(os.environ.get("QMLIR_CONFORMANCE"))
 """Whether all random layers are drawn, and all samples run for all processors, as `make conformance` has it."""
 
 BATCHES = 16 if THOROUGH else 1

@@ -4,7 +4,6 @@ Each run is a process (guarded.py), so that a fault fails a test and names the n
 layers, operations and networks; `make conformance` runs more, and `make models` those of trained networks.
 """
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from tests.backends.cpu.guarded import RUN
-from tests.conftest import ROOT
+from tests.conftest import ROOT, THOROUGH
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="mprotect is POSIX's")
 
-THOROUGH = pytest.mark.skipif(not os.environ.get("QMLIR_CONFORMANCE"), reason="make conformance runs them")
+THOROUGHLY = pytest.mark.skipif(not THOROUGH, reason="make conformance runs them")
 
 LAYERS, NETWORKS, OPERATIONS = 30, 6, 40
 """Cases of a process."""
@@ -44,7 +43,7 @@ def batches(cases: int, each: int) -> list[object]:
     """(first, last) of batches of `each` cases; `make test` runs the first batch."""
     starts = range(0, cases, each)
     return [
-        pytest.param(first, min(first + each, cases), marks=() if first == 0 else THOROUGH, id=str(first))
+        pytest.param(first, min(first + each, cases), marks=() if first == 0 else THOROUGHLY, id=str(first))
         for first in starts
     ]
 

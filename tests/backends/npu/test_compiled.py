@@ -1,6 +1,5 @@
 """Programs that the compiler makes for each device: no wait can be spared, and no damage does harm."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -20,6 +19,7 @@ from qmlir.isa.blocks import Fault
 from qmlir.isa.encoding import Wait
 from tests.backends.npu.accounts import mistakes
 from tests.backends.npu.damage import outcomes
+from tests.conftest import THOROUGH
 
 SAME = "padding = array<i64: 1, 1, 1, 1>"
 IMAGE, HALF = "tensor<1x8x8x16xf32>", "tensor<1x4x4x16xf32>"
@@ -90,6 +90,6 @@ def test_each_cost_belongs_to_one_layer(device: str) -> None:
 def test_damaged_streams(device: str) -> None:
     """Words changed at random and the checksum made right again: 60 on each device, 2,000 in `make conformance`."""
     executable = compiled(device)
-    count = 2000 if os.environ.get("QMLIR_CONFORMANCE") else 60
+    count = 2000 if THOROUGH else 60
     found = outcomes(executable.program, len(device), count, lambda p: executable.with_program(p)(image()))
     assert all(found.values()), found

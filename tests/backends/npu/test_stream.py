@@ -1,6 +1,5 @@
 """Programs as text and as files: both ways, and no damage goes unnoticed."""
 
-import os
 from dataclasses import fields, replace
 from enum import IntEnum
 from pathlib import Path
@@ -16,6 +15,7 @@ from qmlir.isa.commands import BY_OP, COMMANDS, Convolve, End, Sync, decode, enc
 from qmlir.isa.encoding import Command, Place, Signed, StreamError, Wait, field_kinds
 from tests.backends.npu.damage import outcomes
 from tests.backends.npu.programs import DEVICE, Layer, image
+from tests.conftest import THOROUGH
 
 END = End(1, (), 0, 0)
 
@@ -135,6 +135,6 @@ def test_damaged_streams(seed: int) -> None:
 
     8 times 125 of them; 8 times 1,250 in `make conformance`.
     """
-    count = 1250 if os.environ.get("QMLIR_CONFORMANCE") else 125
+    count = 1250 if THOROUGH else 125
     found = outcomes(Layer.random().program(), seed, count, lambda p: Simulator(p, DEVICE).run(image()))
     assert all(found.values()), found

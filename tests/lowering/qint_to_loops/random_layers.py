@@ -10,7 +10,6 @@ order, as threads would compute them. `make test` draws a few batches of each fa
 """
 
 import gc
-import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
 from qmlir.ir.types import element_type_of
 from qmlir.numerics import Array
 from qmlir.numerics.contracts import CONTRACTS, WIDE_LIMIT
+from tests.conftest import THOROUGH
 from tests.lowering.both import features_of, network, run
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -228,12 +228,12 @@ Icelake's kernels take products of bytes and the tiles of AVX-512.
 QUICK = {"native": 1, "x86-64-v2": 1, "native, kernels of icelake-server": 1}
 """Batches that `make test` draws."""
 
-THOROUGH = pytest.mark.skipif(not os.environ.get("QMLIR_CONFORMANCE"), reason="make conformance draws them")
+THOROUGHLY = pytest.mark.skipif(not THOROUGH, reason="make conformance draws them")
 
 
 def _batches() -> list[Any]:
     return [
-        pytest.param(batch, form, marks=() if batch < QUICK.get(str(form), 0) else THOROUGH, id=f"{form}-{batch}")
+        pytest.param(batch, form, marks=() if batch < QUICK.get(str(form), 0) else THOROUGHLY, id=f"{form}-{batch}")
         for form, count in FORMS
         for batch in range(count)
     ]

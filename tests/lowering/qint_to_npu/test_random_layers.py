@@ -3,8 +3,6 @@
 `make test` draws a few of each, `make conformance` the rest.
 """
 
-import os
-
 import numpy as np
 import pytest
 from hypothesis import given, seed
@@ -15,6 +13,7 @@ from qmlir.backends.simulated import assemble, serial
 from qmlir.compiler import TO_COMMANDS, Pipeline, main_function
 from qmlir.devices import Device, load_device, shipped_devices
 from qmlir.errors import PipelineError
+from tests.conftest import THOROUGH
 from tests.graphs import drawn
 from tests.lowering.qint_to_npu.layers import Layer, illegal, legal
 
@@ -23,7 +22,7 @@ BATCHES, EACH = 14, 50
 
 ILLEGAL_BATCHES = 6
 QUICK = 12
-THOROUGH = pytest.mark.skipif(not os.environ.get("QMLIR_CONFORMANCE"), reason="make conformance draws them")
+THOROUGHLY = pytest.mark.skipif(not THOROUGH, reason="make conformance draws them")
 
 
 def commands(device: str) -> Pipeline:
@@ -55,7 +54,7 @@ def test_some_layers(name: str) -> None:
     drawn(QUICK)(seed(0)(given(illegal(device))(lambda layer: refuses(layer, device))))()
 
 
-@THOROUGH
+@THOROUGHLY
 @pytest.mark.parametrize("batch", range(BATCHES))
 @pytest.mark.parametrize("name", shipped_devices())
 def test_legal_layers_are_exact(name: str, batch: int) -> None:
@@ -63,7 +62,7 @@ def test_legal_layers_are_exact(name: str, batch: int) -> None:
     drawn(EACH)(seed(1 + batch)(given(legal(device))(lambda layer: computes(layer, device))))()
 
 
-@THOROUGH
+@THOROUGHLY
 @pytest.mark.parametrize("batch", range(ILLEGAL_BATCHES))
 @pytest.mark.parametrize("name", shipped_devices())
 def test_illegal_layers_are_refused(name: str, batch: int) -> None:

@@ -14,12 +14,12 @@ from qmlir.devices.module import filled_of
 from qmlir.dialects.npu import LayerOp
 from qmlir.errors import PipelineError
 from qmlir.transforms.npu.tile.aliases import joins
-from tests.conftest import ROOT
+from tests.conftest import ROOT, THOROUGH
 from tests.graphs import drawn
 from tests.lowering.qint_to_npu.layers import Layer
 from tests.transforms.npu.test_cascade import chains, layers, run, traffic
 
-EXAMPLES = 20
+EXAMPLES = 20 if THOROUGH else 6
 
 SLOW = {
     "nmp": [("bytes = 262144\nbanks = 8", "bytes = 8192\nbanks = 8"), ("= 16.0, write = 16.0", "= 1.0, write = 1.0")],
