@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.analysis.facts import Facts
-from qmlir.analysis.gather import Given, gather, labels_given
+from qmlir.analysis.gather import Given, gather
 from qmlir.arguments import Network, profile_given, samples_given
 from qmlir.compiler import load
 from qmlir.errors import OptionError, QmlirError
@@ -99,7 +99,8 @@ def report(
 
     Raises:
         OptionError: The networks are others than these, or labels do not fit the samples.
-        QmlirError: bokeh is not installed, or the networks have no tensor in common.
+        QmlirError: bokeh is not installed, the networks have no tensor in common, or there are labels and a network
+            does not have one output with a number for each class.
 
     >>> import qmlir
     >>> q = qmlir.quantize("digits.onnx", data=samples)
@@ -113,7 +114,7 @@ def report(
     samples = () if data is None else [*samples_given(data)]
     if not 0 <= seconds < 1e6:
         raise OptionError("seconds", "must be a number of seconds, or 0", got=str(seconds))
-    given = Given(samples, labels_given(labels), found, target, seconds)
+    given = Given(samples, labels, found, target, seconds)
     return Report(gather(modules, given), title or (called[0] if called else ""))
 
 

@@ -28,16 +28,22 @@ def test_a_report_is_written(small: Small, quantized: Path, capsys: pytest.Captu
     assert '"agreement"' in text
 
 
-def test_labels_as_lines_of_text(small: Small, quantized: Path) -> None:
-    (small / "labels.txt").write_text("0\n1\n2\n0\n1\n2\n")
-    options = ("--data", small.data, "--labels", small / "labels.txt", "--seconds", 0)
-    assert run("report", small.onnx, quantized, *options, "-o", small / "r.html") == 0
+def test_labels_as_lines_of_text(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The same file as for `qmlir quantize --labels`: a line for each sample, of which --samples takes the first."""
+    (small / "labels.txt").write_text("# counted from 1\n1\n2\n3\n1\n2\n3\n")
+    options = ("--data", small.data, "--samples", 4, "--labels", small / "labels.txt", "--seconds", 0)
+    assert run("report", small.onnx, quantized, *options, "-o", small / "r.html") == 1
+    wrong = "labels: must be a class of the network, from 0 to 2, got 3; count classes from 0, or give --label-offset"
+    assert wrong in capsys.readouterr().err
+    assert run("report", small.onnx, quantized, *options, "--label-offset", -1, "-o", small / "r.html") == 0
+    assert '"samples":4,' in (small / "r.html").read_text(encoding="utf-8").replace(" ", "")
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         (["--labels", "labels.txt"], "--labels: are of the samples of --data, got no --data"),
+        (["--label-offset", "1"], "--label-offset: is for labels"),
         (["--seconds", "soon"], "--seconds: must be a number of seconds, or 0, got soon"),
         (["--target", "nowhere.toml", "--seconds", "0"], "nowhere.toml"),
         (["-o", "r.pdf"], "must be a file name that ends in .html, got r.pdf"),
