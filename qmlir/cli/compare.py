@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmlir.cli.data import add_data_options, samples_of, stored_in
+from qmlir.cli.data import add_data_options, samples_of, stored_by
 from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, count
 from qmlir.cli.models import load_simplified
@@ -45,12 +45,13 @@ def run_compare(arguments: argparse.Namespace) -> None:
     from qmlir.ir.signature import signature_of
 
     module = load_simplified(arguments)
-    other = None if arguments.other is None else load(arguments.other)
-    stored = stored_in(*filter(None, (arguments.model, arguments.other)))
+    paths: list[Path] = [arguments.model, *filter(None, [arguments.other])]
+    models = [module, *map(load, paths[1:])]
+    stored = stored_by(*zip(models, paths, strict=True))
     samples = samples_of(arguments, signature_of(main_function(module)), stored)
     shown = progress(samples, len(samples), "comparing")
     executors = _executors(arguments)
-    found = compare(module, shown, other, executors=executors)
+    found = compare(module, shown, models[-1], executors=executors)
     if found.left_out:
         say(f"not compared, as the other run has no such tensor: {', '.join(found.left_out)}")
     total = f"{len(found.compared)} tensors over {found.samples} samples"

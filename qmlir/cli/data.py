@@ -1,7 +1,7 @@
 """The options that name a command's samples, and the samples they select."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -10,6 +10,7 @@ from qmlir.cli.terminal import say
 
 if TYPE_CHECKING:
     import numpy as np
+    from xdsl.dialects.builtin import ModuleOp
 
     from qmlir.arguments import Network
     from qmlir.cli.samples import Preprocessing, Samples
@@ -56,15 +57,36 @@ def stored_in(*paths: Path) -> Stored:
 
     def look() -> "tuple[ReadingNotes, Path]":
         from qmlir.compiler import load
-        from qmlir.dialects.inputs import reading_notes
-        from qmlir.ir.reading import ReadingNotes
 
-        for path in paths:
-            if path.suffix == ".mlir" and (notes := reading_notes(load(path))):
-                return notes, path
-        return ReadingNotes(), paths[0]
+        return _stored((load(path), path) for path in paths if path.suffix == ".mlir")
 
     return look
+
+
+def stored_by(*models: "tuple[ModuleOp, Path]", profile: Path | None = None) -> Stored:
+    """Returns what a profile says about reading samples, else what the first of some models says that says so.
+
+    Args:
+        *models: Models that are loaded already, and their files.
+        profile: The file of a profile, if there is one.
+    """
+
+    def look() -> "tuple[ReadingNotes, Path]":
+        from qmlir.profiles.profile import Profile
+
+        if profile is not None and (notes := Profile.load(profile).notes):
+            return notes, profile
+        return _stored(models)
+
+    return look
+
+
+def _stored(models: "Iterable[tuple[ModuleOp, Path]]") -> "tuple[ReadingNotes, Path]":
+    from qmlir.dialects.inputs import reading_notes
+    from qmlir.ir.reading import ReadingNotes
+
+    found = ((reading_notes(module), path) for module, path in models)
+    return next(((notes, path) for notes, path in found if notes), (ReadingNotes(), Path()))
 
 
 def given_notes(arguments: argparse.Namespace) -> "ReadingNotes":

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.cli.data import Stored, add_data_options, given_notes, samples_at, samples_of
+from qmlir.cli.data import add_data_options, given_notes, samples_at, samples_of, stored_by
 from qmlir.cli.device import add_target_option, target_text
 from qmlir.cli.documents import add_json_option, ledger_fields, write_document
 from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of, size
@@ -192,7 +192,8 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     if output is None or arguments.print_config:
         _print_config(module, policy, arguments)
         return
-    signature, stored = signature_of(main_function(module)), _stored(module, arguments)
+    signature = signature_of(main_function(module))
+    stored = stored_by((module, arguments.model), profile=arguments.profile)
     paths = (arguments.data, arguments.test_data)
     samples, tests = (None if p is None else samples_at(p, arguments, signature, stored) for p in paths)
     trial = None
@@ -224,17 +225,6 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     made = {"model": str(arguments.model), "files": [str(f) for f in (*files, *others)]}
     fields = {**made, "target": target_text(arguments), "remarks": report, "accuracy": accuracy}
     write_document(arguments, "quantize", fields | ledger_fields(network))
-
-
-def _stored(module: "ModuleOp", arguments: argparse.Namespace) -> Stored:
-    """Returns how samples were read before: by the profile that is given, else by the model."""
-    from qmlir.dialects.inputs import reading_notes
-    from qmlir.profiles.profile import Profile
-
-    in_profile = None if arguments.profile is None else Profile.load(arguments.profile).notes
-    if in_profile:
-        return lambda: (in_profile, arguments.profile)
-    return lambda: (reading_notes(module), arguments.model)
 
 
 def _some(

@@ -39,6 +39,25 @@ def test_labels_as_lines_of_text(small: Small, quantized: Path, capsys: pytest.C
     assert '"samples":4,' in (small / "r.html").read_text(encoding="utf-8").replace(" ", "")
 
 
+def test_how_samples_are_read_is_said_once(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    """The profile says it, else the quantized network; the command line overrides both."""
+    rng = np.random.default_rng(4)
+    rng.integers(0, 256, (6, 2, 8, 8), np.uint8).tofile(small / "bytes.bin")
+    raw = ("--data", small / "bytes.bin")
+    assert run("profile", small.onnx, *raw, "--dtype", "uint8", "-o", small / "p.yaml") == 0
+    assert run("quantize", small.onnx, "--profile", small / "p.yaml", "-o", small / "q.mlir", "-q") == 0
+    capsys.readouterr()
+    models = (small.onnx, small / "q.mlir")
+    for known, source in (((), "q.mlir"), (("--profile", small / "p.yaml"), "p.yaml")):
+        assert run("report", *models, *raw, *known, "--seconds", 0, "-o", small / "r.html") == 0
+        assert f"--dtype 'uint8', as in {small / source}\n" in capsys.readouterr().out
+        assert '"compared":6,' in (small / "r.html").read_text(encoding="utf-8").replace(" ", "")
+    assert run("report", *models, *raw, "--dtype", "int8", "--seconds", 0, "-o", small / "r.html") == 0
+    assert "as in" not in capsys.readouterr().out
+    assert run("report", small.onnx, *raw, "--seconds", 0, "-o", small / "r.html") == 1
+    assert "give the stored type as --dtype" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
