@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import prod
-from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +48,9 @@ from qmlir.transforms.quantize.apply_profile import is_float
 from qmlir.transforms.quantize.equalize_channels import FACTORS
 from qmlir.transforms.quantize.fold_qdq import is_as_imported
 
+if TYPE_CHECKING:
+    from qmlir.devices import Accelerator
+
 BINS = 96
 """The most bins of a histogram in a report; a screen shows no more."""
 
@@ -71,14 +73,14 @@ class Given:
     samples  inputs of the networks; empty if there are none
     labels   the right class of each sample; None if unknown
     profile  the distributions of the float network's tensors; None if unknown
-    target   a device, by its name or its file; None without
+    target   a device, its name, or the path of its file; None without
     seconds  how long to measure calls of each network; 0 to measure nothing
     """
 
     samples: Sequence[Sample] = ()
     labels: npt.ArrayLike | None = None
     profile: Profile | None = None
-    target: str | Path | None = None
+    target: "Accelerator | None" = None
     seconds: float = 1.0
 
 
@@ -401,7 +403,7 @@ def _owners(layers: Sequence[LayerFacts]) -> dict[str, int]:
     return owners
 
 
-def _with_device(facts: NetworkFacts, module: ModuleOp, target: str | Path) -> NetworkFacts:
+def _with_device(facts: NetworkFacts, module: ModuleOp, target: "Accelerator") -> NetworkFacts:
     """Adds the predicted cost of a device, in all and of each layer."""
     executable = compile(module, target=target)
     report = executable.predicted

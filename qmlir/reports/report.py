@@ -17,6 +17,7 @@ from qmlir.ir.interfaces import Array
 from qmlir.ir.verify import require_module
 
 if TYPE_CHECKING:
+    from qmlir.devices import Accelerator
     from qmlir.profiles.profile import Profile
 
 FRAME = 720
@@ -76,7 +77,7 @@ def report(
     data: Iterable[Array | Mapping[str, Array]] | None = None,
     labels: Sequence[int] | Array | None = None,
     profile: "Profile | str | Path | None" = None,
-    target: str | Path | None = None,
+    target: "Accelerator | None" = None,
     seconds: float = 1.0,
     names: Sequence[str] | None = None,
     title: str | None = None,
@@ -92,7 +93,7 @@ def report(
         labels: The number of the right class of each sample, counted from 0, for the accuracy of each network.
         profile: The distributions of the float network's tensors, or the path of a profile; by default they are
             learned from the samples.
-        target: A device, by its name or its file, whose cycles the page shows.
+        target: A device, its name, or the path of its file; the page shows its cycles.
         seconds: How long to measure calls of each network on this processor; 0 to measure nothing.
         names: What the page calls the networks, in their order; by default the names of their files.
         title: The page's title; by default the name of the first network.
