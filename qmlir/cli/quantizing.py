@@ -119,9 +119,9 @@ SHOWN = 8
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from qmlir.cli.samples import Samples
     from qmlir.ir.signature import Array
     from qmlir.policies.policy import Policy
+    from qmlir.samples.files import Samples
 
 RUNTIMES = ("onnxruntime",)
 """The runtimes that networks are quantized for: the keys of `compiler.RUNTIME_OPTIONS`."""

@@ -14,8 +14,8 @@ from qmlir.errors import OptionError
 
 if TYPE_CHECKING:
     from qmlir.analysis.scores import Comparison, Metric, NetworkScore
-    from qmlir.cli.samples import Samples
     from qmlir.numerics import Int64s
+    from qmlir.samples.files import Samples
 
 HELP = (
     "the class of each sample, counted from 0: a text file with a class a line or lines of file name and class, .npy, "
