@@ -144,7 +144,9 @@ def add_quantize_options(parser: ArgumentParser) -> None:
     with parser.section("how to quantize"):
         _add_config_options(parser)
     add("--policy", type=Path, help="rules for single operations, a .yaml file")
-    add("--rule", action="append", default=[], help='one more rule: "name=conv1 precision=int16"; docs/quantization.md')
+    rule = 'one more rule: "name=conv1 precision=int16"; "Rules for single layers" in docs/quantization.md says what '
+    rule += "rules may hold"
+    add("--rule", action="append", default=[], help=rule)
     add("--print-config", action="store_true", help="print the policy that results, and where it holds, and stop")
     what = "learn ranges, round weights and correct biases, layer by layer, on these samples"
     with parser.section("samples"):
