@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from qmlir.analysis.scores import score
     from qmlir.analysis.tensors import analyze
     from qmlir.cached import compile
-    from qmlir.cli.data import read_samples
     from qmlir.compiler import (
         Pipeline,
         decisions,
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from qmlir.policies.policy import Policy, Rule
     from qmlir.profiles.profile import Profile
     from qmlir.reports.report import report
+    from qmlir.samples.reading import read_samples
 
 __all__ = [
     "Device",
@@ -93,7 +93,7 @@ _HOMES = {
     "error_budgets": "qmlir.analysis.error_budget",
     "report": "qmlir.reports.report",
     "load_device": "qmlir.devices",
-    "read_samples": "qmlir.cli.data",
+    "read_samples": "qmlir.samples.reading",
     "score": "qmlir.analysis.scores",
 }
 

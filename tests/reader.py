@@ -8,8 +8,7 @@ What a block becomes, by the word behind its fence:
     plain     shown only: a drawing, the form of a command; json without a title likewise
     others    with `title="net.yaml"`, a file of that name, or more of it
 
-`<!-- not run: REASON -->` in the line above a block says why the block cannot be run. `<!-- needs: qmlir run --trace
--->` there says which command or option it needs; the block and its answer are left out where that is missing.
+`<!-- not run: REASON -->` in the line above a block says why the block cannot be run.
 """
 
 import os
@@ -28,7 +27,7 @@ from qmlir.cli import main as qmlir_main
 from qmlir.cli import opt
 
 BLOCK = re.compile(
-    r"^(?:<!-- (?:not run: (?P<reason>[^\n]+?)|needs: (?P<needs>[^\n]+?)) -->\n\n?)?"
+    r"^(?:<!-- not run: (?P<reason>[^\n]+?) -->\n\n?)?"
     r"(?P<indent> *)```(?P<kind>\w+)(?: title=\"(?P<title>[^\"]+)\")?[^\n]*\n(?P<text>.*?)^ *```$",
     re.MULTILINE | re.DOTALL,
 )
@@ -39,13 +38,12 @@ SHOWN_ONLY = ("plain", "json")
 
 @dataclass(frozen=True)
 class Block:
-    """A block of a page: `reason` says why it is not run, `needs` what it needs; both are empty for most blocks."""
+    """A block of a page: `reason` says why it is not run, and is empty for most blocks."""
 
     kind: str
     title: str
     text: str
     reason: str
-    needs: str
 
 
 def blocks_of(text: str) -> list[Block]:
@@ -53,9 +51,7 @@ def blocks_of(text: str) -> list[Block]:
     found: list[Block] = []
     for match in BLOCK.finditer(text):
         lines = (line.removeprefix(match["indent"]) for line in match["text"].splitlines(keepends=True))
-        found.append(
-            Block(match["kind"], match["title"] or "", "".join(lines), match["reason"] or "", match["needs"] or "")
-        )
+        found.append(Block(match["kind"], match["title"] or "", "".join(lines), match["reason"] or ""))
     return found
 
 
@@ -73,14 +69,11 @@ class Reader:
         self.scope: dict[str, Any] = {"__name__": "__page__"}
         self.answer, self.status = "", 0
         self.ran, self.checked = 0, 0
-        self.lacks = False
 
     def follow(self, text: str) -> None:
         """Runs the blocks of a page in order."""
         for block in blocks_of(text):
-            if block.kind != "text":
-                self.lacks = bool(block.needs) and not self.has(block.needs)
-            if not block.reason and not self.lacks:
+            if not block.reason:
                 self.run(block)
         assert self.status == 0, self.answer
 
@@ -105,17 +98,6 @@ class Reader:
             self.ran += 1
         else:
             assert block.title or block.kind in SHOWN_ONLY, f"neither run nor written: {block.text}"
-
-    def has(self, needed: str) -> bool:
-        """Whether a command exists, and an option of it if one is named."""
-        tool, *words = needed.split()
-        options = [word for word in words if word.startswith("--")]
-        try:
-            status = MAINS[tool]([*(word for word in words if word not in options), "--help"])
-        except SystemExit as end:
-            status = int(end.code or 0)
-        shown = self.capsys.readouterr().out
-        return status == 0 and all(option in shown for option in options)
 
     def check(self, text: str) -> None:
         """Checks the answer that the page shows; one that begins with `error:` belongs to a command that fails."""

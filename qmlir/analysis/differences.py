@@ -4,7 +4,7 @@ Two runs are compared tensor by tensor, in program order. A run is a network on 
 
     cpu         machine code for this processor
     reference   numpy, operation by operation
-    a device    the simulator of a device, by the device's name or file
+    a device    the simulator of a device, which is given as for `target=` elsewhere: the device, its name or its file
 
 The networks are run with each named tensor as one more result, so that a fused operation shows its result only. Tensors
 are compared as they are stored: quantized tensors as integers, floats by their bits, so that NaN equals itself.
@@ -16,21 +16,28 @@ runtime's numerics.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
 from qmlir.analysis.tensors import tapped
-from qmlir.arguments import Network, samples_given, text_given
+from qmlir.arguments import Network, samples_given
 from qmlir.compiler import compile, loaded, main_function, reference
-from qmlir.errors import OptionError, QmlirError
+from qmlir.errors import OptionError, QmlirError, near_misses
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.interfaces import Array
 from qmlir.ir.rewriting import tensor_name
 from qmlir.policies.ledger import deciding_operations
 
+if TYPE_CHECKING:
+    from qmlir.devices import Accelerator
+
 CPU, REFERENCE = "cpu", "reference"
 """The executors that are no devices."""
+
+Executor: TypeAlias = "Accelerator"
+"""What runs a network: `CPU`, `REFERENCE`, or a device, its name or the path of its file."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,7 @@ def compare(
     samples: Iterable[Array | Mapping[str, Array]],
     other: Network | None = None,
     *,
-    executors: tuple[str, str] = (CPU, REFERENCE),
+    executors: "tuple[Executor, Executor]" = (CPU, REFERENCE),
 ) -> Agreement:
     """Compares two runs of a network, or of two networks, tensor by tensor and bit by bit.
 
@@ -95,10 +102,12 @@ def compare(
         network: A network, or its path; it stays unchanged.
         samples: Arrays for the only input, or dicts of arrays by input name.
         other: The network of the second run; by default the same.
-        executors: What runs the first network and the second: `cpu`, `reference`, or a device by its name or file.
+        executors: What runs the first network and the second: `cpu`, `reference`, or a device, its name, or the path
+            of its file.
 
     Raises:
-        OptionError: There are not two executors.
+        OptionError: There are not two executors, or there is no such device.
+        FileError: The file of a device cannot be read.
         QmlirError: The networks have no tensor in common, or there is no sample.
 
     >>> import qmlir
@@ -106,12 +115,37 @@ def compare(
     >>> qmlir.compare(q, samples).differences  # machine code and the reference give the same bits
     ()
     """
-    names = [text_given("executors", name) for name in executors]
-    if len(names) != 2:
-        raise OptionError("executors", "must be two, one for each run", got=str(len(names)))
-    first = Run(network, names[0], "the first network")
-    second = Run(network if other is None else other, names[1], "the second network")
+    found = [executor_given("executors", each) for each in executors]
+    if len(found) != 2:
+        raise OptionError("executors", "must be two, one for each run", got=str(len(found)))
+    first = Run(network, found[0], "the first network")
+    second = Run(network if other is None else other, found[1], "the second network")
     return _compared(first, second, samples)
+
+
+def executor_given(option: str, given: object) -> "Executor":
+    """Returns an executor: `CPU`, `REFERENCE` or a loaded device.
+
+    Args:
+        option: What the user gives it as, for errors.
+        given: One of these, or a device's name or file.
+
+    Raises:
+        OptionError: It is something else, or there is no such device.
+        FileError: The file of the device cannot be read.
+    """
+    if isinstance(given, str) and given in (CPU, REFERENCE):
+        return given
+    from qmlir.devices import Device, load_device, shipped_devices
+
+    known = (CPU, REFERENCE, *shipped_devices())
+    need = f"must be one of {', '.join(known)}, or the path of a .toml file"
+    if not isinstance(given, str | Path | Device):
+        raise OptionError(option, need, got=f"{given!r} of type {type(given).__name__}")
+    try:
+        return load_device(given)
+    except OptionError:
+        raise OptionError(option, need, got=str(given), remedy=near_misses(str(given), known)) from None
 
 
 class _Callable(Protocol):
@@ -127,7 +161,7 @@ class Run:
     operations  the operation that makes each of them, by name; `input` for inputs of the network
     """
 
-    def __init__(self, network: Network, executor: str, what: str):
+    def __init__(self, network: Network, executor: "Executor", what: str):
         """Loads and compiles the network; `what` names it in errors."""
         module = loaded(network)
         refuse_opaque(module, what)

@@ -189,12 +189,12 @@ class DeviceRun:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How often the largest output is the right one.
+    """How often the largest logit is the right one; logits are the outputs, or what a final softmax reads.
 
     samples    labelled samples
-    top1       the share of them whose largest output is the label's
-    top5       the share of them whose label is among the five largest outputs; None with five outputs or fewer
-    agreement  the share of them whose largest output is the float network's; None of the float network itself
+    top1       the share of them whose largest logit is the label's
+    top5       the share of them whose label is among the five largest logits; None with five classes or fewer
+    agreement  the share of them whose largest logit is the float network's; None of the float network itself
     """
 
     samples: int

@@ -4,17 +4,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import prod
-from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import numpy.typing as npt
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, FloatAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
-from qmlir.analysis.accuracy import accuracies
 from qmlir.analysis.counts import figures_of
 from qmlir.analysis.facts import (
+    Accuracy,
     Counts,
     DeviceFacts,
     DeviceRun,
@@ -28,6 +28,7 @@ from qmlir.analysis.facts import (
 )
 from qmlir.analysis.memory_map import arena_map, memory_maps
 from qmlir.analysis.roofline import roofline
+from qmlir.analysis.scores import TOP, Scored, agreeing, check_count, labels_given, scored
 from qmlir.analysis.tensors import TensorError, analyze
 from qmlir.analysis.timing import measure, random_inputs
 from qmlir.compiler import IMPORTED, SIMPLIFY, Pipeline, compile, main_function
@@ -39,13 +40,16 @@ from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.rewriting import names_of, node_name, tensor_name
 from qmlir.ir.signature import signature_of
-from qmlir.numerics import Float64s
+from qmlir.numerics import Float64s, Int64s
 from qmlir.numerics.histograms import Histogram
 from qmlir.policies.ledger import REMEDIES, deciding_operations, decision_of, decisions
 from qmlir.profiles.profile import Profile, TensorProfile
 from qmlir.transforms.quantize.apply_profile import is_float
 from qmlir.transforms.quantize.equalize_channels import FACTORS
 from qmlir.transforms.quantize.fold_qdq import is_as_imported
+
+if TYPE_CHECKING:
+    from qmlir.devices import Accelerator
 
 BINS = 96
 """The most bins of a histogram in a report; a screen shows no more."""
@@ -69,14 +73,14 @@ class Given:
     samples  inputs of the networks; empty if there are none
     labels   the right class of each sample; None if unknown
     profile  the distributions of the float network's tensors; None if unknown
-    target   a device, by its name or its file; None without
+    target   a device, its name, or the path of its file; None without
     seconds  how long to measure calls of each network; 0 to measure nothing
     """
 
     samples: Sequence[Sample] = ()
-    labels: Sequence[int] | None = None
+    labels: npt.ArrayLike | None = None
     profile: Profile | None = None
-    target: str | Path | None = None
+    target: "Accelerator | None" = None
     seconds: float = 1.0
 
 
@@ -90,8 +94,12 @@ def gather(networks: Mapping[str, ModuleOp], given: Given) -> Facts:
 
     Raises:
         OptionError: There are other networks than these, or the labels do not fit the samples.
-        QmlirError: A network has operations that qmlir does not know, or the networks have no tensor in common.
+        QmlirError: A network has operations that qmlir does not know, the networks have no tensor in common, or there
+            are labels and a network does not have one output of classes.
     """
+    classes = None if given.labels is None else labels_given(given.labels)
+    if classes is not None:
+        check_count(classes, len(given.samples))
     for name, module in networks.items():
         refuse_opaque(module, name)
     floats, quantized = _sorted(networks)
@@ -113,8 +121,8 @@ def gather(networks: Mapping[str, ModuleOp], given: Given) -> Facts:
     if given.target is not None:
         for name in quantized:
             facts[name] = _with_device(facts[name], prepared[name], given.target)
-    if given.labels is not None:
-        found = accuracies(prepared, given.samples, given.labels, next(iter(floats), None))
+    if classes is not None:
+        found = _accuracies(prepared, given.samples, classes, next(iter(floats), None))
         facts = {name: replace(each, accuracy=found[name]) for name, each in facts.items()}
     missing = _missing(bool(floats), bool(quantized), given, profile)
     return Facts(tuple(facts.values()), compared, 0 if profile is None else profile.samples, missing)
@@ -395,7 +403,7 @@ def _owners(layers: Sequence[LayerFacts]) -> dict[str, int]:
     return owners
 
 
-def _with_device(facts: NetworkFacts, module: ModuleOp, target: str | Path) -> NetworkFacts:
+def _with_device(facts: NetworkFacts, module: ModuleOp, target: "Accelerator") -> NetworkFacts:
     """Adds the predicted cost of a device, in all and of each layer."""
     executable = compile(module, target=target)
     report = executable.predicted
@@ -419,17 +427,34 @@ def _with_device(facts: NetworkFacts, module: ModuleOp, target: str | Path) -> N
     return replace(facts, layers=layers, run=run)
 
 
-def labels_given(given: Any) -> list[int] | None:
-    """Returns labels as integers; None stays None.
+def _accuracies(
+    networks: Mapping[str, ModuleOp], samples: Iterable[Sample], classes: Int64s, exact: str | None
+) -> dict[str, Accuracy]:
+    """Scores networks on labelled samples.
 
-    Raises:
-        OptionError: They are no integers.
+    Args:
+        networks: The networks by name.
+        samples: Their inputs.
+        classes: The class of each sample.
+        exact: The name of the float network, whose decisions the others are compared with; None without.
     """
-    if given is None:
-        return None
-    array = np.asarray(given)
-    if array.dtype.kind not in "iu" or array.ndim != 1:
-        raise OptionError(
-            "labels", "must be one integer for each sample", got=f"{array.dtype.name} of {array.ndim} axes"
-        )
-    return [int(label) for label in array]
+    runs = {name: Scored(module, True) for name, module in networks.items()}
+    for sample in samples:
+        for run in runs.values():
+            run.add(sample, keeps=False)
+    logits = {name: run.all_logits(classes) for name, run in runs.items()}
+    truth = None if exact is None else logits[exact]
+    return {name: _accuracy(found, classes, None if name == exact else truth) for name, found in logits.items()}
+
+
+def _accuracy(found: Array, classes: Int64s, truth: Array | None) -> Accuracy:
+    """Returns the score of logits in shares of the samples; `truth` are the float network's logits."""
+    score, count = scored(found, classes), len(classes)
+    assert score.top1 is not None
+    assert score.top5 is not None
+    return Accuracy(
+        count,
+        score.top1 / count,
+        score.top5 / count if found.shape[1] > TOP else None,
+        None if truth is None else agreeing(truth, found) / count,
+    )

@@ -114,7 +114,7 @@ def score(
     >>> qmlir.score("digits.onnx", q, list(np.load("digits.npz")["test_images"][:20, None]), labels).quantized.top1
     20
     """
-    classes = None if labels is None else _classes(labels)
+    classes = None if labels is None else labels_given(labels)
     if classes is None and metric is None:
         raise OptionError("labels", "or a metric must be given", got="neither")
     runs = [Scored(network, classes is not None) for network in (module, quantized)]
@@ -126,8 +126,7 @@ def score(
     if classes is None:
         original, after_it = (NetworkScore(None, None, None, None, value) for value in own)
         return Comparison(before.count, original, after_it, None, None, None, None)
-    if len(classes) != before.count:
-        raise OptionError("labels", "must be as many as samples", got=f"{len(classes)} for {before.count}")
+    check_count(classes, before.count)
     truth, found = before.all_logits(classes), after.all_logits(classes)
     right, still = _first(truth) == classes, _first(found) == classes
     return Comparison(
@@ -136,17 +135,25 @@ def score(
         scored(found, classes, own[1]),
         int((right & ~still).sum()),
         int((~right & still).sum()),
-        int((_first(truth) == _first(found)).sum()),
+        agreeing(truth, found),
         sqnr(truth, found),
     )
 
 
-def _classes(labels: npt.ArrayLike) -> Int64s:
+def labels_given(labels: npt.ArrayLike) -> Int64s:
+    """Returns the classes that a user gives; raises `OptionError` unless they are integers, one for each sample."""
     array = np.asarray(labels)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         got = f"an array {array.dtype.name}{list(array.shape)}"
         raise OptionError("labels", "must be a list of integers, one for each sample", got=got)
     return array.astype(np.int64)
+
+
+def check_count(classes: Int64s, samples: int) -> None:
+    """Raises `OptionError` unless there are samples, and a class for each of them."""
+    if len(classes) != samples or not samples:
+        need = "must be as many as samples, at least one"
+        raise OptionError("labels", need, got=f"{len(classes)} for {samples}")
 
 
 class Scored:
@@ -306,6 +313,11 @@ def scored(logits: Array, classes: Int64s, metric: float | None = None) -> Netwo
         float((1 / largest[ahead == 0]).sum()),
         metric,
     )
+
+
+def agreeing(truth: Array, found: Array) -> int:
+    """Returns the number of samples with the same largest logit in both networks."""
+    return int((_first(truth) == _first(found)).sum())
 
 
 def sqnr(truth: Array, found: Array) -> float:

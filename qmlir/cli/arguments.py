@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from xdsl.passes import ModulePass
 
 from qmlir.cli.flags import PIPELINE_FLAG, ArgumentParser, argument_parser
-from qmlir.cli.options import PassSpec, build_pass, parse_options, parse_pipeline
 from qmlir.cli.pipeline import Changes, Watch
 from qmlir.errors import OptionError, near_misses
+from qmlir.ir.option_parsing import PassSpec, build_pass, parse_options, parse_pipeline
 from qmlir.ir.passes import known_passes, listed_name, pass_class, refuse_taken
 from qmlir.ir.storage import TextForm
 from qmlir.ir.weights import WeightsMode

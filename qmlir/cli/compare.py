@@ -5,7 +5,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmlir.cli.data import add_data_options, samples_of, stored_in
+from qmlir.cli.data import add_data_options, samples_of, stored_by
 from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, count
 from qmlir.cli.models import load_simplified
@@ -24,8 +24,8 @@ def add_compare_options(parser: ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="WHERE",
-        help="where the first run takes place, and given again, the second: cpu, reference (numpy), or a device "
-        "(default: cpu, then reference; cpu twice for two networks)",
+        help="where the first run takes place, and given again, the second: cpu, reference (numpy), a device file, or "
+        "a device that comes with qmlir (default: cpu, then reference; cpu twice for two networks)",
     )
     with parser.section("samples"):
         add_data_options(parser, "inputs to compare on")
@@ -40,23 +40,25 @@ def run_compare(arguments: argparse.Namespace) -> None:
     Raises:
         QmlirError: A tensor differs, and `--fail` is given.
     """
-    from qmlir.analysis.differences import compare
+    from qmlir.analysis.differences import compare, executor_given
     from qmlir.compiler import load, main_function
     from qmlir.ir.signature import signature_of
 
+    named = _executors(arguments)
+    first, second = (executor_given("--run", name) for name in named)
     module = load_simplified(arguments)
-    other = None if arguments.other is None else load(arguments.other)
-    stored = stored_in(*filter(None, (arguments.model, arguments.other)))
+    paths: list[Path] = [arguments.model, *filter(None, [arguments.other])]
+    models = [module, *map(load, paths[1:])]
+    stored = stored_by(*zip(models, paths, strict=True))
     samples = samples_of(arguments, signature_of(main_function(module)), stored)
     shown = progress(samples, len(samples), "comparing")
-    executors = _executors(arguments)
-    found = compare(module, shown, other, executors=executors)
+    found = compare(module, shown, models[-1], executors=(first, second))
     if found.left_out:
         say(f"not compared, as the other run has no such tensor: {', '.join(found.left_out)}")
     total = f"{len(found.compared)} tensors over {found.samples} samples"
     if found.first is None:
         say(f"{total}: equal bit for bit")
-        _write(arguments, executors, found)
+        _write(arguments, named, found)
         return
     headings = ("tensor", "operation", "differ", "of", "by at most", "first sample", "place", "values")
     numbers = ("differ", "of", "by at most", "first sample")
@@ -64,7 +66,7 @@ def run_compare(arguments: argparse.Namespace) -> None:
     terminal().print(table_of(headings, rows, numbers, names=("tensor",), whole=("operation",)))
     first = found.first
     say(f"{total}: {len(found.differences)} differ, the first is {first.tensor} ({first.operation})")
-    _write(arguments, executors, found)
+    _write(arguments, named, found)
     if arguments.fail:
         raise QmlirError("the runs must be equal bit for bit", got=f"another {first.tensor}")
 

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from qmlir.cli.samples import ARRAYS, Samples, read_arrays
 from qmlir.errors import FileError, OptionError
 from qmlir.numerics import Int64s
+from qmlir.samples.arrays import ARRAYS, read_arrays
+from qmlir.samples.files import Samples
 
 NAMES, FOLDERS = "names", "folders"
 """Values of `--labels` that stand for the samples' own files: the number that starts a file's name, or the folder."""

@@ -29,7 +29,7 @@ from qmlir.errors import OptionError, near_misses
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from qmlir.cli.samples import Samples
+    from qmlir.samples.files import Samples
 
 FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
 SHELLS = ("bash", "zsh", "fish")
@@ -376,7 +376,7 @@ def _run(arguments: argparse.Namespace) -> None:
     import numpy as np
 
     from qmlir.cli.documents import cost_fields
-    from qmlir.cli.samples import write_arrays
+    from qmlir.samples.arrays import write_arrays
 
     device.require_target(arguments)
     device.refuse_code_options(arguments)
@@ -438,7 +438,7 @@ def _write_tensors(arguments: argparse.Namespace, samples: "Samples") -> None:
     import numpy as np
 
     from qmlir.analysis.differences import CPU, REFERENCE, Run
-    from qmlir.cli.samples import write_arrays
+    from qmlir.samples.arrays import write_arrays
 
     executor = REFERENCE if arguments.reference else arguments.target or CPU
     run = Run(load_simplified(arguments), executor, str(arguments.model))

@@ -72,7 +72,7 @@ def _constants(arguments: argparse.Namespace) -> "dict[str, Array]":
     """The arrays that become constants, by the names of the inputs."""
     if not arguments.constant:
         return {}
-    from qmlir.cli.samples import read_arrays
+    from qmlir.samples.arrays import read_arrays
 
     constants: dict[str, Any] = {}
     for name, file in arguments.constant:

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.cli.data import Stored, add_data_options, given_notes, samples_at, samples_of
+from qmlir.cli.data import add_data_options, given_notes, samples_at, samples_of, stored_by
 from qmlir.cli.device import add_target_option, target_text
 from qmlir.cli.documents import add_json_option, ledger_fields, write_document
 from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of, size
@@ -119,9 +119,9 @@ SHOWN = 8
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from qmlir.cli.samples import Samples
     from qmlir.ir.signature import Array
     from qmlir.policies.policy import Policy
+    from qmlir.samples.files import Samples
 
 RUNTIMES = ("onnxruntime",)
 """The runtimes that networks are quantized for: the keys of `compiler.RUNTIME_OPTIONS`."""
@@ -144,7 +144,9 @@ def add_quantize_options(parser: ArgumentParser) -> None:
     with parser.section("how to quantize"):
         _add_config_options(parser)
     add("--policy", type=Path, help="rules for single operations, a .yaml file")
-    add("--rule", action="append", default=[], help='one more rule: "name=conv1 precision=int16"; docs/quantization.md')
+    rule = 'one more rule: "name=conv1 precision=int16"; "Rules for single layers" in docs/quantization.md says what '
+    rule += "rules may hold"
+    add("--rule", action="append", default=[], help=rule)
     add("--print-config", action="store_true", help="print the policy that results, and where it holds, and stop")
     what = "learn ranges, round weights and correct biases, layer by layer, on these samples"
     with parser.section("samples"):
@@ -192,7 +194,8 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     if output is None or arguments.print_config:
         _print_config(module, policy, arguments)
         return
-    signature, stored = signature_of(main_function(module)), _stored(module, arguments)
+    signature = signature_of(main_function(module))
+    stored = stored_by((module, arguments.model), profile=arguments.profile)
     paths = (arguments.data, arguments.test_data)
     samples, tests = (None if p is None else samples_at(p, arguments, signature, stored) for p in paths)
     trial = None
@@ -224,17 +227,6 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     made = {"model": str(arguments.model), "files": [str(f) for f in (*files, *others)]}
     fields = {**made, "target": target_text(arguments), "remarks": report, "accuracy": accuracy}
     write_document(arguments, "quantize", fields | ledger_fields(network))
-
-
-def _stored(module: "ModuleOp", arguments: argparse.Namespace) -> Stored:
-    """Returns how samples were read before: by the profile that is given, else by the model."""
-    from qmlir.dialects.inputs import reading_notes
-    from qmlir.profiles.profile import Profile
-
-    in_profile = None if arguments.profile is None else Profile.load(arguments.profile).notes
-    if in_profile:
-        return lambda: (in_profile, arguments.profile)
-    return lambda: (reading_notes(module), arguments.model)
 
 
 def _some(

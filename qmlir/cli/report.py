@@ -4,18 +4,17 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmlir.cli.data import add_data_options, samples_of
+from qmlir.cli.data import add_data_options, samples_of, stored_by
 from qmlir.cli.device import add_target_option
 from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, file_of
 from qmlir.cli.models import add_loading_options, load_known
+from qmlir.cli.scoring import add_label_options
 from qmlir.cli.terminal import progress, say
-from qmlir.errors import FileError, OptionError
+from qmlir.errors import OptionError
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
-
-    from qmlir.cli.samples import Samples
 
 SECONDS = 1.0
 """How long calls of each network are measured by default."""
@@ -31,8 +30,7 @@ def add_report_options(parser: ArgumentParser) -> None:
     with parser.section("samples"):
         what = "samples, for the error of each layer and the distribution of its values"
         add_data_options(parser, what, required=False)
-        classes = "the right class of each sample, counted from 0: .npy, FILE.npz:ARRAY or lines of text"
-        add("--labels", type=Path, help=classes)
+        add_label_options(parser, "each network")
     add("--profile", type=Path, help="the distributions of tensors (default: learned from --data)")
     add_target_option(parser, "show the cycles on a device")
     add("--seconds", type=_seconds, default=SECONDS, help="measure calls of each network so long; 0: not (default: 1)")
@@ -53,6 +51,7 @@ def _seconds(text: str) -> float:
 
 def run_report(arguments: argparse.Namespace) -> None:
     """Gathers the facts of some networks, and writes the page that shows them."""
+    from qmlir.cli.labels import read_labels
     from qmlir.compiler import main_function
     from qmlir.ir.signature import signature_of
     from qmlir.reports.report import report, require_plots
@@ -62,11 +61,14 @@ def run_report(arguments: argparse.Namespace) -> None:
     modules = [_load(path, arguments) for path in paths]
     samples = labels = None
     if arguments.data is not None:
-        samples = samples_of(arguments, signature_of(main_function(modules[0])))
+        stored = stored_by(*zip(modules, paths, strict=True), profile=arguments.profile)
+        samples = samples_of(arguments, signature_of(main_function(modules[0])), stored)
     if arguments.labels is not None:
         if samples is None:
             raise OptionError("--labels", "are of the samples of --data", got="no --data")
-        labels = _labels(arguments.labels, samples)
+        labels = read_labels(arguments.labels, samples, arguments.label_offset)
+    elif arguments.label_offset:
+        raise OptionError("--label-offset", "is for labels", remedy="give --labels, too")
     made = report(
         *modules,
         data=None if samples is None else progress(samples, len(samples), "reading samples"),
@@ -99,25 +101,3 @@ def _names(paths: list[Path]) -> list[str]:
         if len({*names}) == len(names):
             return names
     raise OptionError("MODEL", "must be different files", got=", ".join(map(str, paths)))
-
-
-def _labels(path: Path, samples: "Samples") -> list[int]:
-    """The labels of a file, as many as there are samples; those of further samples are left out."""
-    from qmlir.cli.samples import read_arrays
-
-    if path.suffix not in (".npy", ".npz") and ".npz:" not in path.name:
-        try:
-            found = [int(line) for line in path.read_text(encoding="utf-8").split()]
-        except OSError as error:
-            raise FileError(path, "must be readable", got=error) from None
-        except ValueError:
-            raise FileError(path, "must hold a number of a class on each line", got="something else") from None
-    else:
-        (array, *others) = read_arrays(path).values()
-        if others or array.ndim != 1 or array.dtype.kind not in "iu":
-            need, got = "must hold one array of classes", f"{len(others) + 1} arrays, the first {array.dtype.name}"
-            raise FileError(path, need, got=f"{got}{list(array.shape)}", remedy=f"name one: {path}:ARRAY")
-        found = [int(label) for label in array]
-    if len(found) < len(samples):
-        raise FileError(path, "must hold a label for each sample", got=f"{len(found)} for {len(samples)} samples")
-    return found[: len(samples)]

@@ -14,8 +14,8 @@ from qmlir.errors import OptionError
 
 if TYPE_CHECKING:
     from qmlir.analysis.scores import Comparison, Metric, NetworkScore
-    from qmlir.cli.samples import Samples
     from qmlir.numerics import Int64s
+    from qmlir.samples.files import Samples
 
 HELP = (
     "the class of each sample, counted from 0: a text file with a class a line or lines of file name and class, .npy, "
@@ -40,8 +40,7 @@ def add_scoring_options(parser: ArgumentParser, *, splits: bool) -> None:
     )
     held_out += "seed, serve for quantization, and the others are scored"
     what = "float and quantized network" if splits else "outputs"
-    parser.add_argument("--labels", metavar="FILE", help=f"score {what} by {HELP}{held_out if splits else ''}")
-    parser.add_argument("--label-offset", type=int, default=0, metavar="N", help="added to each label (default: 0)")
+    add_label_options(parser, what, held_out if splits else "")
     parser.add_argument(
         "--metric",
         metavar="MODULE:FUNCTION",
@@ -50,6 +49,18 @@ def add_scoring_options(parser: ArgumentParser, *, splits: bool) -> None:
     )
     if splits:
         parser.add_argument("--test-data", type=Path, help="score on these samples, and quantize on all of --data")
+
+
+def add_label_options(parser: ArgumentParser, what: str, more: str = "") -> None:
+    """Adds `--labels` and `--label-offset`.
+
+    Args:
+        parser: The parser of a command.
+        what: What is scored, for the help text.
+        more: The end of the help text.
+    """
+    parser.add_argument("--labels", metavar="FILE", help=f"score {what} by {HELP}{more}")
+    parser.add_argument("--label-offset", type=int, default=0, metavar="N", help="added to each label (default: 0)")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Sums of products: float32 sums by fused multiply-adds, other sums by a product and an addition.
+"""Sums of products: float32 sums by fused multiply-adds, sums of other types by a product and an addition.
 
 A fused multiply-add rounds x·w + s once. Processors have it as one instruction (FMA of x86, fmla of AArch64), numpy has
 not. It is computed here from float64 numbers, and every bit is that of the instruction:
@@ -34,18 +34,22 @@ SMALLEST_NORMAL = 2.0**-126
 
 
 def add_products(total: Array, x: Array, w: Array) -> None:
-    """Adds x[k] · w[k] to `total` for k = 0, 1, …, in this order; float32 sums are rounded once for each product.
+    """Adds x[k] · w[k] to `total` for k = 0, 1, …, in this order.
+
+    Float32 sums are rounded once for each product. Sums of other floats are rounded after the product and after the
+    addition, and sums of integers wrap around, as numpy does in their type.
 
     Args:
         total: The sums, changed in place.
-        x: Factors [K, …]; each x[k] has the rank of `total`, at least 1, and broadcasts to its shape. Factors that are
-            not float32, such as weights that are being rounded, are multiplied and added in their own type.
+        x: Factors [K, …] of the type of `total`; each x[k] has the rank of `total`, at least 1, and broadcasts to its
+            shape.
         w: The other factors, likewise.
     """
+    assert total.dtype == x.dtype == w.dtype, f"sums {total.dtype} of {x.dtype} by {w.dtype}"
     if total.size == 0:
         return
     with np.errstate(all="ignore"):
-        if not total.dtype == x.dtype == w.dtype == np.float32:
+        if total.dtype != np.float32:
             for a, b in zip(x, w, strict=True):
                 total += a * b
             return

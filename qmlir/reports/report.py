@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.analysis.facts import Facts
-from qmlir.analysis.gather import Given, gather, labels_given
+from qmlir.analysis.gather import Given, gather
 from qmlir.arguments import Network, profile_given, samples_given
 from qmlir.compiler import load
 from qmlir.errors import OptionError, QmlirError
@@ -17,6 +17,7 @@ from qmlir.ir.interfaces import Array
 from qmlir.ir.verify import require_module
 
 if TYPE_CHECKING:
+    from qmlir.devices import Accelerator
     from qmlir.profiles.profile import Profile
 
 FRAME = 720
@@ -76,7 +77,7 @@ def report(
     data: Iterable[Array | Mapping[str, Array]] | None = None,
     labels: Sequence[int] | Array | None = None,
     profile: "Profile | str | Path | None" = None,
-    target: str | Path | None = None,
+    target: "Accelerator | None" = None,
     seconds: float = 1.0,
     names: Sequence[str] | None = None,
     title: str | None = None,
@@ -92,14 +93,15 @@ def report(
         labels: The number of the right class of each sample, counted from 0, for the accuracy of each network.
         profile: The distributions of the float network's tensors, or the path of a profile; by default they are
             learned from the samples.
-        target: A device, by its name or its file, whose cycles the page shows.
+        target: A device, its name, or the path of its file; the page shows its cycles.
         seconds: How long to measure calls of each network on this processor; 0 to measure nothing.
         names: What the page calls the networks, in their order; by default the names of their files.
         title: The page's title; by default the name of the first network.
 
     Raises:
         OptionError: The networks are others than these, or labels do not fit the samples.
-        QmlirError: bokeh is not installed, or the networks have no tensor in common.
+        QmlirError: bokeh is not installed, the networks have no tensor in common, or there are labels and a network
+            does not have one output with a number for each class.
 
     >>> import qmlir
     >>> q = qmlir.quantize("digits.onnx", data=samples)
@@ -113,7 +115,7 @@ def report(
     samples = () if data is None else [*samples_given(data)]
     if not 0 <= seconds < 1e6:
         raise OptionError("seconds", "must be a number of seconds, or 0", got=str(seconds))
-    given = Given(samples, labels_given(labels), found, target, seconds)
+    given = Given(samples, labels, found, target, seconds)
     return Report(gather(modules, given), title or (called[0] if called else ""))
 
 

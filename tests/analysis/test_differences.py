@@ -1,6 +1,8 @@
 """The first tensor whose bits differ between two runs."""
 
 import re
+from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 
 import qmlir
 from qmlir.analysis.differences import CPU, REFERENCE, compare
-from qmlir.errors import OptionError, QmlirError
+from qmlir.errors import FileError, OptionError, QmlirError
 from tests.cli.small import Small, write_small
 from tests.transforms.quantize.calibrated import parsed
 
@@ -53,9 +55,17 @@ def test_executors_agree(small: Small) -> None:
     assert found.left_out == ()
 
 
-def test_a_device_agrees(small: Small) -> None:
+@pytest.mark.parametrize("form", ["name", "path", "text of a path", "device"])
+def test_a_device_agrees(small: Small, tmp_path: Path, form: str) -> None:
+    """The device is given as for `target=`; another device than the shipped one proves that it is the one that runs."""
     samples = [s[None] for s in small.samples[:2]]
-    found = compare(qmlir.quantize(small.onnx, data=samples, target="nmp"), samples, executors=("nmp", REFERENCE))
+    device: Any = "nmp"
+    if form != "name":
+        text = (resources.files("qmlir") / "targets" / "nmp.toml").read_text("utf-8")
+        (tmp_path / "own.toml").write_text(text.replace('name = "nmp"', 'name = "own"'), "utf-8")
+        device = tmp_path / "own.toml"
+        device = {"path": device, "text of a path": str(device), "device": qmlir.load_device(device)}[form]
+    found = compare(qmlir.quantize(small.onnx, data=samples, target=device), samples, executors=(device, REFERENCE))
     assert found.first is None
     assert "pooled" in found.compared
 
@@ -90,5 +100,12 @@ def test_refusals(small: Small) -> None:
         compare(small.onnx, [])
     with pytest.raises(OptionError, match="must be two"):
         compare(small.onnx, samples, executors=("cpu", "cpu", "cpu"))  # type: ignore[arg-type]
+    known = "must be one of cpu, reference, .*nmp.*, or the path of a .toml file"
+    with pytest.raises(OptionError, match=f"executors: {known}, got cup; did you mean cpu"):
+        compare(small.onnx, samples, executors=("cup", "cpu"))
+    with pytest.raises(OptionError, match=f"executors: {known}, got 3 of type int"):
+        compare(small.onnx, samples, executors=(3, "cpu"))  # type: ignore[arg-type]
+    with pytest.raises(FileError, match=r"none.toml: must be a device file that can be read"):
+        compare(small.onnx, samples, executors=("cpu", Path("none.toml")))
     with pytest.raises(QmlirError, match="same names, shapes and types"):
         compare(network(ONES), SAMPLES[:1], parsed(renamed(TEXT.replace("WEIGHTS", ONES))))

@@ -9,7 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.analysis.facts import Facts
 from qmlir.analysis.gather import COMPARED, Given, gather
-from qmlir.errors import OptionError
+from qmlir.errors import OptionError, QmlirError
+from tests.backends.quantized_text import network as text_network
 from tests.cli.small import Small, write_small
 
 
@@ -104,6 +105,45 @@ def test_accuracy(facts: Facts) -> None:
     assert quantized.agreement == quantized.top1
 
 
+def test_accuracy_is_that_of_score() -> None:
+    """Logits before a softmax count: in few bits, the softmax itself makes different logits equal."""
+    network = softmax_of_logits()
+    rng = np.random.default_rng(3)
+    samples = [rng.uniform(size=(1, 8)).astype(np.float32) for _ in range(40)]
+    labels = [int(np.argmax(each)) for each in samples]
+    quantized = qmlir.quantize(network, data=samples)
+    outputs = np.stack([qmlir.compile(quantized)(each).reshape(-1) for each in samples])
+    found = qmlir.score(network, quantized, samples, labels)
+    floats, integers = (
+        n.accuracy for n in gather({"f": network, "q": quantized}, Given(samples, labels, seconds=0.0)).networks
+    )
+    assert floats is not None
+    assert integers is not None
+    assert (floats.top1, floats.top5) == (1.0, 1.0)
+    assert found.quantized.top1 is not None
+    assert found.quantized.top5 is not None
+    assert found.agreeing is not None
+    assert integers.top1 == found.quantized.top1 / 40
+    assert integers.top5 == found.quantized.top5 / 40
+    assert integers.agreement == found.agreeing / 40
+    assert integers.top1 > float((outputs.argmax(axis=1) == labels).mean())
+
+
+def softmax_of_logits() -> ModuleOp:
+    return text_network("""
+      func.func @main(%x: tensor<1x8xf32> {qmlir.name = #qmlir.name<tensors ["x"]>}) -> tensor<1x8xf32> {
+        %y = nn.softmax %x {axis = 1 : i64, qmlir.name = #qmlir.name<tensors ["y"]>}
+           : tensor<1x8xf32> -> tensor<1x8xf32>
+        func.return %y : tensor<1x8xf32>
+      }""")
+
+
+def test_labels_need_one_output_of_classes() -> None:
+    module = text_network("func.func @main(%x: tensor<2x4xf32>) -> tensor<2x4xf32> { return %x : tensor<2x4xf32> }")
+    with pytest.raises(QmlirError, match=r"labels need a network of one output with a number for each class"):
+        gather({"f": module}, Given([np.zeros((2, 4), np.float32)], [0], seconds=0.0))
+
+
 def test_times_of_layers_add_up(network: ModuleOp) -> None:
     (found,) = gather({"f": network}, Given(seconds=0.01)).networks
     assert found.timing is not None
@@ -137,8 +177,11 @@ def test_networks_that_are_too_many(network: ModuleOp, quantized: ModuleOp) -> N
         gather({"a": quantized, "b": quantized, "c": quantized}, Given(seconds=0.0))
 
 
-@pytest.mark.parametrize(("labels", "need"), [([0], "one for each sample"), ([0, 1, 2, 3, 0, 0], "from 0 to 2")])
-def test_labels_that_do_not_fit(small: Small, network: ModuleOp, labels: list[int], need: str) -> None:
+@pytest.mark.parametrize(
+    ("labels", "need"),
+    [([0], "as many as samples"), ([0.5] * 6, "a list of integers"), ([0, 1, 2, 3, 0, 0], "from 0 to 2")],
+)
+def test_labels_that_do_not_fit(small: Small, network: ModuleOp, labels: list[float], need: str) -> None:
     with pytest.raises(OptionError, match=need):
         gather({"f": network}, Given(list(small.samples[:, None]), labels, seconds=0.0))
 

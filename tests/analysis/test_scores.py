@@ -75,8 +75,10 @@ def test_what_cannot_be_scored(pair: tuple[Path, Path]) -> None:
     labels = [0] * len(SAMPLES)
     with pytest.raises(OptionError, match="labels: must be a class of the network, from 0 to 2, got 3; count classes"):
         score(*pair, SAMPLES, [3, *labels[1:]])
-    with pytest.raises(OptionError, match="labels: must be as many as samples, got 39 for 40"):
+    with pytest.raises(OptionError, match="labels: must be as many as samples, at least one, got 39 for 40"):
         score(*pair, SAMPLES, labels[1:])
+    with pytest.raises(OptionError, match="labels: must be as many as samples, at least one, got 0 for 0"):
+        score(*pair, [], np.zeros(0, np.int64))
     with pytest.raises(OptionError, match=r"labels: must be a list of integers, .* got an array float64\[2, 1\]"):
         score(*pair, SAMPLES, [[0.5], [1]])
     with pytest.raises(OptionError, match="labels: or a metric must be given"):

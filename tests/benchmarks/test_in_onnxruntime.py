@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+from tests.backends.onnx.runtime import SATURATING
 from tests.benchmarks.in_onnxruntime import RECIPES, exports_of, ratios, squeezenet
 
 
+@SATURATING
 def test_a_small_squeezenet(tmp_path: Path) -> None:
     model = squeezenet(tmp_path / "squeezenet.onnx", size=40, classes=10)
     exports = exports_of(model, tmp_path)

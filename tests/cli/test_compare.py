@@ -1,6 +1,7 @@
 """`qmlir compare`, `graph`, `run --tensors` and `analyze --budget`."""
 
 import json
+from importlib import resources
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,20 @@ def test_two_networks_part(small: Small, quantized: Path, capsys: pytest.Capture
     assert "the first is scores (nn.fully_connected)" in out
     assert run("compare", quantized, other, "--data", small.data, "--fail") == 1
     assert "the runs must be equal bit for bit, got another scores" in capsys.readouterr().err
+
+
+def test_a_device_file(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (resources.files("qmlir") / "targets" / "nmp.toml").read_text("utf-8")
+    own, network = small / "own.toml", small / "on_own.mlir"
+    own.write_text(text.replace('name = "nmp"', 'name = "own"'), "utf-8")
+    assert run("-q", "quantize", small.onnx, "--data", small.data, "--target", own, "-o", network) == 0
+    json_file = small / "compared.json"
+    options = ("--data", small.data, "--samples", 2, "--run", own, "--run", "cpu", "--json", json_file)
+    assert run("compare", network, *options) == 0
+    assert "tensors over 2 samples: equal bit for bit" in capsys.readouterr().out
+    assert json.loads(json_file.read_text())["executors"] == [str(own), "cpu"]
+    assert run("compare", network, "--data", small.data, "--run", "npm") == 1
+    assert "--run: must be one of cpu, reference," in capsys.readouterr().err
 
 
 def test_a_run_too_many(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:

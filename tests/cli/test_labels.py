@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from qmlir.cli.labels import read_labels
-from qmlir.cli.samples import Samples
 from qmlir.errors import FileError, OptionError
 from qmlir.ir.signature import Signature, TensorSpec
+from qmlir.samples.files import Samples
 
 SIGNATURE = Signature((TensorSpec("x", (2,), np.dtype(np.float32)),), ())
 

@@ -1,5 +1,6 @@
 """`qmlir quantize --data` without a profile: the same files as in two steps; and what `qmlir` says of itself."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 import qmlir
 from tests.cli.small import Small, run
+from tests.conftest import ROOT
 
 
 def test_one_step_gives_what_two_give(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
@@ -45,6 +47,14 @@ def test_what_is_not_learned_is_not_kept(small: Small, capsys: pytest.CaptureFix
     assert "got ranges that are known already" in capsys.readouterr().err
     assert not (small / "p.yaml").exists()
     assert not (small / "q.mlir").exists()
+
+
+def test_help_names_a_part_of_a_page_that_there_is(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run("quantize", "--help")
+    found = re.search(r'"([^"]+)" in (docs/[a-z]+\.md)', " ".join(capsys.readouterr().out.split()))
+    assert found is not None
+    assert f"\n## {found[1]}\n" in (ROOT / found[2]).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("command", [["--version"], ["quantize", "--version"]])

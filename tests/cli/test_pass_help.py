@@ -7,8 +7,8 @@ import pytest
 
 from qmlir.cli import opt
 from qmlir.cli.flags import PIPELINE_FLAG
-from qmlir.cli.options import build_pass, parse_options, parse_pipeline
 from qmlir.cli.pass_list import pass_table, read_pass
+from qmlir.ir.option_parsing import build_pass, parse_options, parse_pipeline
 from qmlir.ir.passes import pass_class
 
 

@@ -14,12 +14,12 @@ from xdsl.transforms import get_all_passes
 import qmlir
 from qmlir.cli.flags import ArgumentParser, argument_parser
 from qmlir.cli.main import _parser
-from qmlir.cli.samples import Preprocessing
 from qmlir.compiler import EXPORT_FORMATS
 from qmlir.ir.passes import PASSES, pass_class
 from qmlir.policies.ledger import CODES, REMEDIES
 from qmlir.policies.quant_config import Recipe
 from qmlir.policies.runtimes import Runtime
+from qmlir.samples.pictures import Preprocessing
 from tests.remedies.texts import remedies
 
 

@@ -28,7 +28,7 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.ir.names import QUANTIZATION
 from qmlir.numerics.schemas import SCHEMAS
 from qmlir.policies.runtimes import follow
-from tests.backends.onnx.runtime import session
+from tests.backends.onnx.runtime import SATURATING, session
 from tests.backends.onnx.stepwise import compare
 from tests.conftest import THOROUGH
 from tests.models.networks import NETWORKS, Array, Network
@@ -55,7 +55,7 @@ WRITTEN = [
 EXACT = {("onnx-qoperator", "onnxruntime"), ("onnx-integer", "default")}
 """Where onnxruntime finds our integers."""
 
-pytestmark = [pytest.mark.models, pytest.mark.slow]
+pytestmark = [pytest.mark.models, pytest.mark.slow, SATURATING]
 
 
 class Prepared:

@@ -32,7 +32,6 @@ import numpy as np
 import qmlir
 from qmlir.backends.npu.stream import HEADER
 from qmlir.cli.diagnostics import diagnostic_of
-from qmlir.cli.samples import Samples
 from qmlir.compiler import load, load_program, main_function
 from qmlir.devices import load_device
 from qmlir.ir.context import make_context
@@ -43,6 +42,7 @@ from qmlir.ir.weights import WeightsMode, module_text
 from qmlir.policies.policy import Policy
 from qmlir.profiles.files import save_glow
 from qmlir.profiles.profile import Profile
+from qmlir.samples.files import Samples
 from qmlir.transforms.quantize.apply_profile import apply_profile
 from tests.cli.small import write_small
 from tests.conformance import flatbuffer_mutations, mutations

@@ -12,8 +12,8 @@ from xdsl.transforms.canonicalize import CanonicalizePass
 
 import qmlir
 from qmlir.cli import opt
-from qmlir.cli.options import build_pass, parse_pipeline
 from qmlir.errors import OptionError
+from qmlir.ir.option_parsing import build_pass, parse_pipeline
 from qmlir.ir.passes import PASSES, Step, option, pass_class
 from qmlir.transforms.nn.simplify import SimplifyPass
 from qmlir.transforms.quantize.quantize import QuantizePass

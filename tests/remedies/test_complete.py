@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from qmlir.policies.ledger import REMEDIES
-from tests.cli import test_labels, test_pictures
+from tests.cli import test_labels, test_pictures, test_report
 from tests.cli import test_remedies as commands
 from tests.profiles import test_notes
 from tests.remedies import (
@@ -35,6 +35,7 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "give --test-data or --data": test_pictures.test_one_step_with_scores,
     "give fewer --samples, or --test-data": test_pictures.test_one_step_with_scores,
     "give --labels or --metric, too": test_pictures.test_one_step_with_scores,
+    "give --labels, too": test_report.test_labels_as_lines_of_text,
     "count classes from 0, or give --label-offset": test_labels.test_lines,
     "profile each part of the data with the same --preprocess and --dtype": test_notes.test_notes_are_merged,
     "use int8": commands.test_remedies_of_commands,

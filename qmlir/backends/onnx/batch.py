@@ -5,6 +5,9 @@ right for one sample. They are right for N samples if each node keeps samples ap
 dimension from the inputs to the outputs: for each node, a rule by the node's operator says along which axis of the
 result the samples lie. Constants that hold the batch's size (the shape of a Reshape, the ends of a Slice) are replaced.
 A node without a rule, or one that mixes samples, leaves the model as it is, and the reason is returned.
+
+There are rules for ONNX's operators on floats and on integers, and for those that onnxruntime has on integers. ONNX
+does not infer shapes of the latter; an operator of ONNX stands for each of them while shapes are inferred.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,7 +16,8 @@ from typing import Any, TypeVar
 import numpy as np
 import onnx
 
-from qmlir.formats.onnx import ARGUMENTS, CUMULATIVE, REDUCTIONS, WRITTEN
+from qmlir.backends.onnx.graph import MICROSOFT
+from qmlir.formats.onnx import ARGUMENTS, CUMULATIVE, ON_INTEGERS, REDUCTIONS, WRITTEN
 from qmlir.ir.interfaces import Array, Shape
 
 SMALL = 1024
@@ -87,7 +91,7 @@ class _Batch:
         for node in self.graph.node:
             if not any(name in self.axes for name in node.input):
                 continue
-            rule = RULES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
+            rule = RULES.get(node.op_type)
             try:
                 if rule is None:
                     raise Mixes("qmlir knows no rule for it")
@@ -137,7 +141,7 @@ def _shapes(model: onnx.ModelProto, constants: Mapping[str, Array]) -> dict[str,
     """Returns the shapes of all tensors that ONNX can infer; large constants take part without their values."""
     light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
     light.graph.name = model.graph.name
-    light.graph.node.extend(model.graph.node)
+    light.graph.node.extend(_inferable(node) for node in model.graph.node)
     light.graph.input.extend(model.graph.input)
     light.graph.output.extend(model.graph.output)
     for tensor in model.graph.initializer:
@@ -154,6 +158,41 @@ def _shapes(model: onnx.ModelProto, constants: Mapping[str, Array]) -> dict[str,
         if held.HasField("shape") and all(d.HasField("dim_value") for d in held.shape.dim):
             shapes[info.name] = tuple(d.dim_value for d in held.shape.dim)
     return shapes
+
+
+ON_BYTES = {f"QLinear{WRITTEN[op].kind}": WRITTEN[op] for op in ON_INTEGERS}
+"""onnxruntime's elementwise operators on integers → the operators on floats."""
+
+OPERANDS: Mapping[str, Sequence[int]] = {
+    **{kind: range(0, 3 * len(operator.inputs), 3) for kind, operator in ON_BYTES.items()},
+    **{"QGemm": (0, 3), "QLinearMatMul": (0, 3), "MatMulInteger": (0, 1), "MatMul": (0, 1)},
+    **dict.fromkeys(("QLinearSoftmax", "QLinearAveragePool", "QLinearGlobalAveragePool"), (0,)),
+}
+"""Operator → which of its inputs are operands; the others are scales, zero points and biases."""
+
+STAND_INS: Mapping[str, tuple[str, Sequence[str]]] = {
+    **{kind: (operator.kind, ()) for kind, operator in ON_BYTES.items()},
+    "QLinearSoftmax": ("Identity", ()),
+    "QLinearAveragePool": ("MaxPool", ("ceil_mode", "kernel_shape", "pads", "strides")),
+    "QLinearGlobalAveragePool": ("GlobalMaxPool", ()),
+    "QGemm": ("Gemm", ("transB",)),
+}
+"""onnxruntime's operator → ONNX's operator whose result has the same shape, and the attributes that decide on it."""
+
+
+def _inferable(node: onnx.NodeProto) -> onnx.NodeProto:
+    """Returns a node whose shapes ONNX infers: the stand-in of an operator of onnxruntime, or the node itself."""
+    if node.domain != MICROSOFT or node.op_type not in STAND_INS:
+        return node
+    kind, kept = STAND_INS[node.op_type]
+    made = onnx.helper.make_node(kind, _operands(node), list(node.output))
+    made.attribute.extend(a for a in node.attribute if a.name in kept)
+    return made
+
+
+def _operands(node: onnx.NodeProto) -> list[str]:
+    """Returns the names of the tensors that a node of a kind in `OPERANDS` computes with."""
+    return [node.input[i] for i in OPERANDS[node.op_type]]
 
 
 def _attributes(node: onnx.NodeProto) -> dict[str, Any]:
@@ -196,10 +235,17 @@ def _aligned(batch: _Batch, names: Sequence[str], rank: int) -> int:
 
 @_rule(
     *(o.kind for o in WRITTEN.values() if not o.domain and "axis" not in o.attributes),
-    *("Clip", "Relu", "Cast", "Identity", "PRelu", "Round", "Reciprocal", "Sqrt", "BitShift", "Gelu"),
+    *("Clip", "Relu", "Cast", "Identity", "PRelu", "Round", "Reciprocal", "Sqrt", "BitShift", "BitCast", "Gelu"),
+    *("BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "Binarizer"),
 )
 def _pointwise(batch: _Batch, node: onnx.NodeProto) -> int:
     return _aligned(batch, [*filter(None, node.input)], max(len(batch.shape(n)) for n in node.input if n))
+
+
+@_rule(*ON_BYTES)
+def _on_bytes(batch: _Batch, node: onnx.NodeProto) -> int:
+    operands = _operands(node)
+    return _aligned(batch, operands, max(len(batch.shape(name)) for name in operands))
 
 
 @_rule("QuantizeLinear", "DequantizeLinear")
@@ -210,7 +256,10 @@ def _cast(batch: _Batch, node: onnx.NodeProto) -> int:
     return axis
 
 
-@_rule("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool", "LRN")
+@_rule(
+    *("Conv", "ConvTranspose", "QLinearConv", "ConvInteger", "LRN"),
+    *("MaxPool", "AveragePool", "GlobalAveragePool", "QLinearAveragePool", "QLinearGlobalAveragePool"),
+)
 def _window(batch: _Batch, node: onnx.NodeProto) -> int:
     if batch.only_first(node) != 0 or batch.shape(node.input[0])[0] != 1:
         raise Mixes("its samples do not lie along the first axis")
@@ -226,11 +275,18 @@ def _gemm(batch: _Batch, node: onnx.NodeProto) -> int:
     return 0
 
 
-@_rule("MatMul")
+@_rule("QGemm")
+def _gemm_of_bytes(batch: _Batch, node: onnx.NodeProto) -> int:
+    if batch.only_first(node) != 0:
+        raise Mixes("it sums over samples")
+    return 0
+
+
+@_rule("MatMul", "QLinearMatMul", "MatMulInteger")
 def _matmul(batch: _Batch, node: onnx.NodeProto) -> int:
-    ranks = {name: len(batch.shape(name)) for name in node.input}
-    places = {name: batch.axes[name] - ranks[name] for name in node.input if name in batch.axes}
-    lhs, rhs = node.input
+    lhs, rhs = _operands(node)
+    ranks = {name: len(batch.shape(name)) for name in (lhs, rhs)}
+    places = {name: batch.axes[name] - ranks[name] for name in (lhs, rhs) if name in batch.axes}
     if min(ranks.values()) < 2:
         raise Mixes("it multiplies vectors")
     if places == {lhs: -2}:
@@ -277,7 +333,7 @@ def _concat(batch: _Batch, node: onnx.NodeProto) -> int:
     return axis
 
 
-@_rule("Softmax", "LogSoftmax", "LpNormalization", *ARGUMENTS.values())
+@_rule("Softmax", "LogSoftmax", "QLinearSoftmax", "LpNormalization", *ARGUMENTS.values())
 def _along(batch: _Batch, node: onnx.NodeProto) -> int:
     axis = batch.only_first(node)
     if batch.axis(node, 0 if node.op_type in ARGUMENTS.values() else -1) == axis:
@@ -332,7 +388,11 @@ def _pad(batch: _Batch, node: onnx.NodeProto) -> int:
 
 @_rule("Gather")
 def _gather(batch: _Batch, node: onnx.NodeProto) -> int:
-    axis, along = batch.only_first(node), batch.axis(node, 0)
+    data, indices = node.input
+    along = batch.axis(node, 0)
+    if data not in batch.axes:  # a table, in which each sample selects by indices of its own
+        return along + batch.axes[indices]
+    axis = batch.only_first(node)
     if axis == along:
         raise Mixes("it selects samples")
     return axis if axis < along else axis + len(batch.shape(node.input[1])) - 1

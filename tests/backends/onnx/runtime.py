@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 import onnxruntime
+import pytest
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Region
@@ -16,6 +17,9 @@ import qmlir
 from tests.ops.samples import Sample
 
 Array = npt.NDArray[Any]
+
+SATURATING = pytest.mark.filterwarnings("ignore:on x86 processors without VNNI")
+"""The mark of tests that export weights of 8 bits beside unsigned bytes; test_unsigned.py is about the warning."""
 
 
 def session(path: Path) -> onnxruntime.InferenceSession:

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 import qmlir
 from qmlir.dialects.inputs import batch_symbols
 from qmlir.errors import PipelineError, QmlirWarning
-from tests.backends.onnx.runtime import run, session
+from tests.backends.onnx.runtime import SATURATING, run, session
 
 RNG = np.random.default_rng(0)
 
@@ -38,7 +38,7 @@ def weights(*shape: int) -> np.ndarray:
 
 
 def images(path: Path) -> Path:
-    """Convolutions, a residual sum, a concatenation, a mean, a flattening and two heads of it."""
+    """Convolutions, a residual sum, a concatenation, pools, factors for channels, a flattening and a dense layer."""
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["a"], "conv", pads=[1, 1, 1, 1]),
         helper.make_node("Relu", ["a"], ["r"], "relu"),
@@ -48,7 +48,11 @@ def images(path: Path) -> Path:
         helper.make_node("MaxPool", ["c"], ["p"], "pool", kernel_shape=[2, 2], strides=[2, 2]),
         helper.make_node("Sigmoid", ["p"], ["q"], "gate"),
         helper.make_node("Mul", ["p", "q"], ["g"], "swish"),
-        helper.make_node("Slice", ["g", "from", "to", "axes"], ["h"], "slice"),
+        helper.make_node("GlobalAveragePool", ["g"], ["k"], "squeeze"),
+        helper.make_node("Mul", ["g", "k"], ["e"], "excite"),
+        helper.make_node("AveragePool", ["e"], ["v"], "average", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        helper.make_node("LeakyRelu", ["v"], ["l"], "leaky", alpha=0.25),
+        helper.make_node("Slice", ["l", "from", "to", "axes"], ["h"], "slice"),
         helper.make_node("Flatten", ["h"], ["f"], "flatten"),
         helper.make_node("Gemm", ["f", "m", "n"], ["z"], "dense", transB=1),
         helper.make_node("Softmax", ["z"], ["y"], "softmax"),
@@ -76,6 +80,18 @@ def sequence(path: Path) -> Path:
     return write(path, nodes, {"x": ["batch", 5, 6]}, constants)
 
 
+OF_FORMAT = {
+    "float": {"Conv", "Gemm"},
+    "onnx-qdq": {"Conv", "Gemm", "QuantizeLinear", "DequantizeLinear"},
+    "onnx-qoperator": {
+        *("QLinearConv", "QGemm", "QLinearAdd", "QLinearMul", "QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax"),
+        *("QLinearAveragePool", "QLinearGlobalAveragePool"),
+    },
+    "onnx-integer": {"ConvInteger", "MatMulInteger", "Gather", "Less", "Where", "Sign", "Div", "ReduceSum"},
+}  # fmt: skip
+"""Format → operators that a file of `images` has in it."""
+
+
 def dims(path: Path) -> list[list[int | str]]:
     """The sizes and symbols of inputs and outputs."""
     graph = onnx.load(str(path)).graph
@@ -84,8 +100,8 @@ def dims(path: Path) -> list[list[int | str]]:
     ]
 
 
-@pytest.mark.filterwarnings("ignore:on x86 processors")
-@pytest.mark.parametrize("form", ["float", "quantized"])
+@SATURATING
+@pytest.mark.parametrize("form", ["float", "onnx-qdq", "onnx-qoperator", "onnx-integer"])
 @pytest.mark.parametrize(("make", "shape"), [(images, (3, 8, 8)), (sequence, (5, 6))])
 def test_a_batch_gives_what_its_samples_give(make: Any, shape: tuple[int, ...], form: str, tmp_path: Path) -> None:
     source = make(tmp_path / "source.onnx")
@@ -97,10 +113,14 @@ def test_a_batch_gives_what_its_samples_give(make: Any, shape: tuple[int, ...], 
         module = qmlir.quantize(module, data=[sample[None] for sample in x])
         qmlir.save(module, tmp_path / "q.mlir")
         module = qmlir.load(tmp_path / "q.mlir")
-    qmlir.export(module, tmp_path / "e.onnx")
+    qmlir.export(module, tmp_path / "e.onnx", format=None if form == "float" else form)
     assert [shape[0] for shape in dims(tmp_path / "e.onnx")] == [symbol, symbol]
     onnx.checker.check_model(str(tmp_path / "e.onnx"), full_check=True)
     graph = onnx.load(str(tmp_path / "e.onnx")).graph
+    if make is images:
+        assert OF_FORMAT[form] <= {node.op_type for node in graph.node}
+    elif form == "onnx-qoperator":
+        assert "QLinearMatMul" in {node.op_type for node in graph.node}
     assert {t.name for t in graph.initializer} <= {name for node in graph.node for name in node.input}
     (whole,) = run(tmp_path / "e.onnx", [x])
     alone = np.concatenate([run(tmp_path / "e.onnx", [sample[None]])[0] for sample in x])

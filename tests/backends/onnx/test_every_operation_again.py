@@ -18,9 +18,12 @@ from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.ir.names import QUANTIZATION
 from qmlir.ir.signature import signature_of
 from qmlir.policies.runtimes import follow
+from tests.backends.onnx.runtime import SATURATING
 from tests.backends.side_by_side import main, on_floats, one_each, run, side_by_side
 from tests.fuzz.checks import learnt
 from tests.ops.samples import SAMPLES, Array
+
+pytestmark = SATURATING
 
 OTHERWISE = {
     "nn.sample": "its places are scaled to [-1, 1] and back, on floats, which rounds",

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.policies.runtimes import follow
-from tests.backends.onnx.runtime import exported, run
+from tests.backends.onnx.runtime import SATURATING, exported, run
 from tests.backends.onnx.stepwise import Steps, compare
 from tests.conftest import THOROUGH
 from tests.graphs import SCHEMAS, Graph, drawn, graphs, quantized
@@ -20,7 +20,7 @@ EACH = 25 if THOROUGH else 10
 RARE = 0.05
 """The share of stored integers that may differ where only averages of a few integers lie halfway between two."""
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, SATURATING]
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from qmlir.frontends.tflite import load_tflite
 from qmlir.ir.names import INTEGER_OPERATOR, QUANTIZATION
 from qmlir.policies.ledger import decisions
 from qmlir.policies.runtimes import follow
-from tests.backends.onnx.runtime import exported
+from tests.backends.onnx.runtime import SATURATING, exported
 from tests.backends.quantized_text import network
 from tests.frontends.onnx.agreement import model, node
 from tests.frontends.tflite.files import Op, T
@@ -175,6 +175,7 @@ def test_a_stored_constant_on_another_scale_is_the_same_again(form: str, tmp_pat
 
 
 @pytest.mark.slow
+@SATURATING
 @pytest.mark.parametrize("precision", ["int8", "uint8"])
 @pytest.mark.parametrize("form", ["onnx-qdq", "onnx-qoperator"])
 def test_the_bits_are_the_same(form: str, precision: str, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.errors import OptionError, QmlirWarning
-from tests.backends.onnx.runtime import exported, run
+from tests.backends.onnx.runtime import SATURATING, exported, run
 from tests.backends.quantized_text import network
 
 BYTES = "!quant.uniform<i8:f32, 0.5:-3>"
@@ -58,7 +58,7 @@ def images(bits: int) -> ModuleOp:
 X = np.random.default_rng(0).uniform(-62, 65, (1, 6, 6, 4)).astype(np.float32)
 
 
-@pytest.mark.filterwarnings("ignore:on x86 processors")
+@SATURATING
 @pytest.mark.parametrize("bits", [7, 8])
 def test_the_numbers_are_the_same(bits: int, tmp_path: Path) -> None:
     """Also those of a result that is quantized, which keeps its type."""

@@ -104,6 +104,7 @@ def test_litert_adds_the_same(precision: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(got, qmlir.reference(module)(x))
 
 
+@runtime.SATURATING
 @pytest.mark.parametrize("format", ["onnx-qdq", "onnx-qoperator", "onnx-integer"])
 def test_onnxruntime_adds_the_same(format: str, tmp_path: Path) -> None:
     module, x = network(per_channel=False)

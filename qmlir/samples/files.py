@@ -1,152 +1,34 @@
-"""Reads samples from disk as inputs of a network, and writes its outputs."""
+"""Reads the samples in a file or a folder as inputs of a network.
 
-import lzma
-import struct
-import tokenize
-import zipfile
-import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+A path is one file or a folder of files, in the order of their names:
+
+    .npy, .npz, FILE.npz:ARRAY   arrays of one sample each, or of several samples along the first axis
+    .bin, .raw                   samples end to end, in the input's shape, of its dtype or the dtype given
+    .png, .jpg, …                one sample each
+
+A folder may hold a folder of files for each class instead.
+
+Dimensions of 1 may be missing from an array or added to it (often the batch dimension); all other dimensions must
+have the input's order. Integers become floats if the network takes floats. All files are checked before the first is
+used.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from importlib import import_module
 from itertools import groupby
-from math import prod
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any
 
 import numpy as np
 
-from qmlir.errors import FileError, InputError, OptionError, near_misses
-from qmlir.files import replacing
-from qmlir.ir.passes import option
+from qmlir.errors import FileError, InputError, OptionError
 from qmlir.ir.reading import ReadingNotes
 from qmlir.ir.signature import Signature, TensorSpec
 from qmlir.numerics import Array, native
+from qmlir.samples.arrays import ARRAYS, array_headers, read_arrays
+from qmlir.samples.pictures import PICTURES, Preprocessing
 
-# ---------------------------------------------------------------------------------------------------------------
-# Converts pictures to inputs of a network; the user says how pixels become numbers, and qmlir never guesses.
-#
-#     --preprocess "resize=256 scale=0.00392157 mean=0.485,0.456,0.406 std=0.229,0.224,0.225"
-#
-# A picture is resized so that its shorter side has `resize` pixels, and cropped around its centre to the input's size.
-# Then each channel x becomes (x · scale − mean) / std. Without `resize`, the picture is resized to the input's size,
-# and its proportions may change.
-
-
-PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".webp")
-
-MODES = {1: "L", 3: "RGB"}
-"""Number of an input's channels → Pillow's mode for such pictures."""
-
-
-@dataclass(frozen=True)
-class Preprocessing:
-    """The options that say how a picture becomes an input."""
-
-    resize: int = option(0, "pixels of the shorter side before the crop; 0 resizes to the input's size")
-    filter: Literal["bilinear", "nearest", "bicubic", "lanczos"] = option("bilinear", "how to resize")
-    scale: float = option(1.0, "factor on the pixels, which are 0 to 255")
-    mean: tuple[float, ...] = option((0.0,), "subtracted after scaling: one number, or one for each channel")
-    std: tuple[float, ...] = option((1.0,), "divided by after that: one number, or one for each channel")
-    order: Literal["rgb", "bgr"] = option("rgb", "order of the channels of a coloured input")
-    layout: Literal["auto", "nchw", "nhwc"] = option("auto", "where the input has its channels")
-
-    def read(self, path: Path, spec: TensorSpec) -> Array:
-        """Reads a picture as an input.
-
-        Raises:
-            FileError: The file is not a picture.
-            InputError: The input's shape does not fit a picture: it has no axis of 1 or 3 channels, or two.
-            OptionError: Means or deviations are not one for each channel, or do not fit the input's type.
-        """
-        channels_last, (rows, columns, channels) = self._sizes(spec)
-        pixels = self._pixels(path, rows, columns, channels)
-        if self.order == "bgr":
-            pixels = pixels[:, :, ::-1]
-        values = (pixels * self.scale - self._per_channel("mean", channels)) / self._per_channel("std", channels)
-        values = values if channels_last else np.moveaxis(values, 2, 0)
-        return _as_type(values.reshape(spec.shape), spec)
-
-    def _sizes(self, spec: TensorSpec) -> tuple[bool, tuple[int, int, int]]:
-        """Returns whether channels are last, and (rows, columns, channels) of an input."""
-        shape = spec.shape[1:] if len(spec.shape) == 4 and spec.shape[0] == 1 else spec.shape
-        if len(shape) == 2:
-            return True, (*shape, 1)
-        first, last = (len(shape) == 3 and shape[i] in MODES for i in (0, -1))
-        if self.layout != "auto":
-            first, last = first and self.layout == "nchw", last and self.layout == "nhwc"
-        if first == last:
-            got = "either place" if first else "no place"
-            remedy = "give layout=nchw or layout=nhwc" if first else "save the inputs as .npy files"
-            raise InputError(spec.name, f"{spec} must have 1 or 3 channels in one place", got=got, remedy=remedy)
-        return last, (shape[0], shape[1], shape[2]) if last else (shape[1], shape[2], shape[0])
-
-    def _per_channel(self, name: Literal["mean", "std"], channels: int) -> Array:
-        values = np.array(getattr(self, name), np.float64)
-        if values.size not in (1, channels) or not np.isfinite(values).all() or (name == "std" and not values.all()):
-            need = f"must be one number, or one for each of {channels} channels" + (", not 0" if name == "std" else "")
-            raise OptionError(f"--preprocess={name}", need, got=",".join(f"{v:g}" for v in values) or "none")
-        return values
-
-    def _pixels(self, path: Path, rows: int, columns: int, channels: int) -> Array:
-        """Returns the picture's pixels, float64 [rows, columns, channels]."""
-        pillow = _pillow()
-        try:
-            with pillow.open(path) as picture:
-                image = picture.convert(MODES[channels])
-        except OSError as error:
-            got = (error.strerror or "another kind of file, or a part of one").lower()
-            raise FileError(path, "must be a picture", got=got) from None
-        resampling = pillow.Resampling[self.filter.upper()]
-        if not self.resize:
-            image = image.resize((columns, rows), resampling)
-        else:
-            ratio = self.resize / min(image.size)
-            image = image.resize([max(round(n * ratio), 1) for n in image.size], resampling)
-            left, top = (image.width - columns) // 2, (image.height - rows) // 2
-            if left < 0 or top < 0:
-                need = f"must leave at least {columns}x{rows} pixels for the crop"
-                raise OptionError("--preprocess=resize", need, got=f"{image.width}x{image.height} for {path}")
-            image = image.crop((left, top, left + columns, top + rows))
-        return np.asarray(image, np.float64).reshape(rows, columns, channels)
-
-
-def _pillow() -> Any:
-    try:
-        return import_module("PIL.Image")
-    except ImportError:
-        raise OptionError("--data", "needs Pillow to read pictures", remedy="pip install 'qmlir[images]'") from None
-
-
-def _as_type(values: Array, spec: TensorSpec) -> Array:
-    """Converts values to an input's type; raises `OptionError` if an integer input cannot hold them."""
-    if spec.dtype.kind == "f":
-        return values.astype(spec.dtype)
-    rounded = np.rint(values)
-    limits = np.iinfo(spec.dtype)
-    if rounded.min() < limits.min or rounded.max() > limits.max:
-        got = f"values from {rounded.min():g} to {rounded.max():g}"
-        raise OptionError("--preprocess", f"must bring pixels into {spec.dtype.name}'s range", got=got)
-    return rounded.astype(spec.dtype)
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Files of samples
-#
-# A path is one file or a folder of files, in the order of their names:
-#
-#     .npy, .npz, FILE.npz:ARRAY   arrays of one sample each, or of several samples along the first axis
-#     .bin, .raw                   samples end to end, in the input's shape, of its dtype or the dtype given
-#     .png, .jpg, …                one sample each
-#
-# A folder may hold a folder of files for each class instead.
-#
-# Dimensions of 1 may be missing from an array or added to it (often the batch dimension); all other dimensions must
-# have the input's order. Integers become floats if the network takes floats. All files are checked before the first is
-# used.
-
-
-ARRAYS = (".npy", ".npz")
 RAW = (".bin", ".raw")
 
 
@@ -318,7 +200,7 @@ class _Arrays:
 
     def __init__(self, path: Path, signature: Signature):
         self.path, self.signature = path, signature
-        headers = _headers(path)
+        headers = array_headers(path)
         self.stored = _stored_names(headers, signature)
         counts = {name: len(array) for name, array in self._fitting(headers).items()}
         if len(set(counts.values())) != 1:
@@ -338,93 +220,6 @@ class _Arrays:
         arrays = self._fitting(read_arrays(self.path, self.stored.values()))
         for i in numbers:
             yield {s.name: arrays[s.name][i].reshape(s.shape).astype(s.dtype) for s in self.signature.inputs}
-
-
-MAPPED = 1 << 20
-"""Size in bytes above which an .npy file is memory-mapped instead of read."""
-
-BROKEN = (
-    *(ValueError, EOFError, KeyError, TypeError, SyntaxError, OverflowError, NotImplementedError, RecursionError),
-    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, tokenize.TokenError, struct.error),
-)
-"""Exceptions of numpy, which reads headers as Python, and of zipfile for a broken file."""
-
-NEED = "must be an .npy or .npz file of plain arrays"
-
-
-def _headers(path: Path) -> dict[str, Array]:
-    """Returns the arrays of `read_arrays` without their numbers: same shapes and dtypes, but no memory."""
-    if path.suffix != ".npz":
-        return read_arrays(path)
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return {n.removesuffix(".npy"): _header(archive, n) for n in archive.namelist() if n.endswith(".npy")}
-    except OSError as error:
-        raise FileError(path, NEED, got=error) from None
-    except BROKEN:
-        raise FileError(path, NEED, got="something else, or a part of one") from None
-
-
-def _header(archive: zipfile.ZipFile, name: str) -> Array:
-    with archive.open(name) as file:
-        return _described(file, archive.getinfo(name).file_size)
-
-
-def _described(file: IO[bytes], size: int) -> Array:
-    """Returns an array of the shape in an .npy file's header, without memory; ValueError if `size` is too small."""
-    version = np.lib.format.read_magic(file)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    try:
-        shape, _, dtype = read(file)
-    except MemoryError:  # from Python's parser, for a header with thousands of brackets
-        raise ValueError("nested") from None
-    if dtype.hasobject or prod(shape) * dtype.itemsize > size - file.tell():
-        raise ValueError("objects, or a part of the array")
-    return np.broadcast_to(np.zeros((), dtype), shape)
-
-
-def read_arrays(path: Path, wanted: Collection[str] | None = None) -> dict[str, Array]:
-    """Reads the arrays of an .npz file by name, or the array of an .npy file under the file's name.
-
-    A large .npy file is memory-mapped.
-
-    Args:
-        path: The file; `FILE.npz:ARRAY` is one array of such a file.
-        wanted: The names of the arrays to read; None for all.
-
-    Raises:
-        FileError: The file is neither an .npy nor an .npz file, or is truncated.
-    """
-    file, _, name = str(path).rpartition(":")
-    if file and not path.exists():
-        if name not in (held := _headers(Path(file))):
-            raise FileError(file, f'must hold an array "{name}"', remedy=near_misses(name, held))
-        return read_arrays(Path(file), [name])
-    try:
-        if path.suffix == ".npy" and path.stat().st_size > MAPPED:
-            return {path.stem: np.load(path, mmap_mode="r", allow_pickle=False)}
-        with path.open("rb") as file:
-            if path.suffix == ".npy":
-                _described(file, path.stat().st_size)
-                file.seek(0)
-            else:
-                _headers(path)
-            loaded: Any = np.load(file, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return {path.stem: loaded}
-            return {str(name): loaded[name] for name in loaded.files if wanted is None or name in wanted}
-    except OSError as error:
-        raise FileError(path, NEED, got=error) from None
-    except BROKEN:
-        raise FileError(path, NEED, got="something else, or a part of one") from None
-
-
-def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Writes an .npz file; `numpy.savez` cannot write an array called "file"."""
-    with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, array, allow_pickle=False)
 
 
 def _stored_names(found: Mapping[str, Array], signature: Signature) -> dict[str, str]:

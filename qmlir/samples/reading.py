@@ -1,0 +1,68 @@
+"""`qmlir.read_samples`: samples in the form in which functions take them, read as a network or a user says."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from qmlir.arguments import Network, text_given
+from qmlir.compiler import loaded, main_function
+from qmlir.dialects.inputs import reading_notes
+from qmlir.errors import OptionError
+from qmlir.files import path_of
+from qmlir.ir.option_parsing import build_options, parse_options
+from qmlir.ir.reading import ReadingNotes
+from qmlir.ir.signature import signature_of
+from qmlir.samples.files import Reading, Samples
+from qmlir.samples.pictures import Preprocessing
+
+
+def read_samples(
+    path: str | Path, network: Network, *, preprocess: str | None = None, dtype: str | None = None
+) -> Samples:
+    """Returns the samples in a file or a folder, as inputs of a network, for functions that take samples.
+
+    Args:
+        path: Pictures, .npy, .npz or raw files, as `qmlir --data` reads them.
+        network: The network, or its path.
+        preprocess: How pictures become inputs, as for `qmlir --preprocess`; by default what the network keeps.
+        dtype: The element type that raw files store; by default what the network keeps, or the input's type.
+
+    Raises:
+        OptionError: An option is unknown, or has an unusable value.
+        FileError, InputError: See `Samples`.
+
+    >>> import qmlir
+    >>> read = qmlir.read_samples("digits.npz:calibration_images", "digits.onnx")
+    >>> next(iter(read))["image"].shape
+    (1, 1, 8, 8)
+    """
+    module = loaded(network)
+    texts = {"preprocess": preprocess, "dtype": dtype}
+    given = ReadingNotes(**{n: text_given(n, t) for n, t in texts.items() if t is not None})
+    notes = given.over(reading_notes(module))
+    samples = Samples(path_of(path), signature_of(main_function(module)), None, reading_of(notes))
+    samples.notes = notes
+    return samples
+
+
+def reading_of(notes: ReadingNotes) -> Reading:
+    """Returns how to read files, from the texts that profiles, modules and the command line have.
+
+    Raises:
+        OptionError: An option is unknown, or has an unusable value.
+    """
+    specified = parse_options("preprocess", notes.preprocess)
+    return Reading(_dtype(notes.dtype), build_options(specified, Preprocessing) if notes.preprocess else None)
+
+
+def _dtype(text: str) -> np.dtype[Any] | None:
+    if not text:
+        return None
+    try:
+        dtype = np.dtype(text)
+    except TypeError:
+        raise OptionError("--dtype", "must be a numpy type, such as uint8", got=text) from None
+    if dtype.hasobject:
+        raise OptionError("--dtype", "must be a type of numbers", got=text)
+    return dtype
