@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmlir.cli.data import add_data_options, samples_of
+from qmlir.cli.data import add_data_options, samples_of, stored_in
 from qmlir.cli.device import add_target_option
 from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, file_of
@@ -62,7 +62,7 @@ def run_report(arguments: argparse.Namespace) -> None:
     modules = [_load(path, arguments) for path in paths]
     samples = labels = None
     if arguments.data is not None:
-        samples = samples_of(arguments, signature_of(main_function(modules[0])))
+        samples = samples_of(arguments, signature_of(main_function(modules[0])), stored_in(*paths))
     if arguments.labels is not None:
         if samples is None:
             raise OptionError("--labels", "are of the samples of --data", got="no --data")
