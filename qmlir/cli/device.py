@@ -279,14 +279,10 @@ def write_trace(arguments: argparse.Namespace, simulated: "Simulated") -> None:
     say(f"{arguments.trace}: written, {len(trace.spans)} commands in {trace.cycles} cycles")
 
 
-def write_program(arguments: argparse.Namespace) -> None:
+def run_compile(arguments: argparse.Namespace) -> None:
     """Runs `qmlir compile --target`: writes the program for a device, and the code that the host runs beside it."""
     from qmlir.compiler import compile
     from qmlir.devices import load_device
-    from qmlir.devices.costs import demand
-    from qmlir.isa.blocks import Footprint
-    from qmlir.isa.commands import Host
-    from qmlir.policies.ledger import REMEDIES
 
     if arguments.emit == "llvm-ir":
         raise OptionError("--emit", "must be obj or asm with --target", got="llvm-ir")
@@ -297,6 +293,19 @@ def write_program(arguments: argparse.Namespace) -> None:
         raise OptionError("--output", f"must end in {suffix} with --target{given}", got=str(arguments.output))
     executable = compile(load_simplified(arguments), target=arguments.target)
     files = [_write_listing(executable, arguments.output)] if listed else executable.save(arguments.output)
+    program = print_program(executable, files)
+    made = {"model": str(arguments.model), "target": target_text(arguments), "files": [str(path) for path in files]}
+    fields = {**made, "code": None, "program": program}
+    write_document(arguments, "compile", fields | signature_fields(executable.signature))
+
+
+def print_program(executable: "Simulated", files: Iterable[Path]) -> dict[str, Any]:
+    """Prints a program's files, its figures and its predicted cost; returns the same for a document."""
+    from qmlir.devices.costs import demand
+    from qmlir.isa.blocks import Footprint
+    from qmlir.isa.commands import Host
+    from qmlir.policies.ledger import REMEDIES
+
     for path in files:
         say(f"{path}: written")
     for entry in executable.ledger:
@@ -315,16 +324,13 @@ def write_program(arguments: argparse.Namespace) -> None:
         least = f"{filled.bound} live at once" if filled.bound < filled.tensors else "as many as live at once"
         say(f"{memory}: {filled.tensors} bytes of tensors, {least}; {filled.constants} of constants")
     print_report(executable.predicted, executable.device, SHOWN)
-    written = {
+    return {
         "commands": len(program.commands),
         "constant_bytes": sum(len(s.data) for s in program.segments),
         "memories": [{"name": memory, **asdict(filled)} for memory, filled in executable.filled.items()],
         "decisions": [entry.as_dict() for entry in executable.ledger],
         "cost": cost_fields(executable.predicted, executable.device),
     }
-    made = {"model": str(arguments.model), "target": target_text(arguments), "files": [str(path) for path in files]}
-    fields = {**made, "code": None, "program": written}
-    write_document(arguments, "compile", fields | signature_fields(executable.signature))
 
 
 def _write_listing(executable: "Simulated", path: Path) -> Path:
