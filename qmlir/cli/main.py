@@ -21,7 +21,7 @@ from qmlir.cli import report as reporting
 from qmlir.cli.data import add_data_options, samples_of, stored_in
 from qmlir.cli.documents import add_json_option, prints_document, signature_fields, with_targets, write_document
 from qmlir.cli.examples import EXAMPLES
-from qmlir.cli.flags import ArgumentParser, file_of, one_of, version_text
+from qmlir.cli.flags import ArgumentParser, RawHelpFormatter, file_of, one_of, version_text
 from qmlir.cli.models import add_code_options, add_loading_options, compiled, load_known, load_simplified
 from qmlir.cli.terminal import Detail, printing, progress, say
 from qmlir.errors import OptionError, near_misses
@@ -156,7 +156,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
             help=help,
             description=f"{help[0].upper()}{help[1:]}.",
             epilog=f"example:\n{EXAMPLES[name]}" if name in EXAMPLES else None,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=RawHelpFormatter,
             allow_abbrev=False,
         )
         sub.set_defaults(command=run)
@@ -185,7 +185,11 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
     )
 
     quantizing.add_quantize_options(
-        command("quantize", quantizing.run_quantize, "turn a float network and its profile into a quantized network")
+        command(
+            "quantize",
+            quantizing.run_quantize,
+            "turn a float network into a quantized one, for qmlir, a runtime or a device",
+        )
     )
     ledger.add_ledger_options(bare("ledger", ledger.run_ledger, "show what became of each operation"))
     ledger.add_diff_options(bare("ledger diff", ledger.run_diff, "compare what became of each operation"))

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from qmlir.cli.data import Stored, add_data_options, given_notes, samples_at, samples_of
@@ -282,7 +283,9 @@ def _print_config(module: "ModuleOp", policy: "Policy", arguments: argparse.Name
     applied = apply_policy(Pipeline("simplify")(module), whole, load_target())
     sys.stdout.write(whole.text())
     for number, each in enumerate(applied, 1):
-        say(f"# rule {number} holds for {', '.join(sorted(each.nodes)) or 'an input'}")
+        line = f"# rule {number} holds for {', '.join(sorted(each.nodes)) or 'an input'}"
+        for part in wrap(line, 79, subsequent_indent="#   ", break_long_words=False, break_on_hyphens=False):
+            say(part)
 
 
 def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.Namespace) -> list[str]:
