@@ -311,6 +311,9 @@ def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.N
         found.notes = given_notes(arguments)
     elif path is not None:
         found = Profile.load(path)
+    elif lacks_ranges(module) and arguments.policy is None and not arguments.rule:  # a policy may hold ranges
+        need, remedy = "must give samples, from which the ranges of tensors are learned", "or give --profile"
+        raise OptionError("--data", need, got="neither samples nor a profile", remedy=remedy)
     else:
         return []
     applied = apply_profile(

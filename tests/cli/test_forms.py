@@ -95,6 +95,23 @@ def test_what_does_not_fit_is_refused_before_any_work(
     assert sorted(small.folder.iterdir()) == before
 
 
+@pytest.mark.parametrize("given", [(), ("--data", "data.npz"), ("--profile", "p.yaml")])
+def test_ranges_come_from_data_or_a_profile(
+    small: Small, given: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(small.folder)
+    assert run("profile", small.onnx, "--data", small.data, "-o", "p.yaml", "-q") == 0
+    assert run("quantize", small.onnx, *given, "-o", "x.onnx", "--for", "onnxruntime") == (0 if given else 1)
+    error = capsys.readouterr().err
+    assert error.startswith("error: --data: must give samples, from which the ranges") == (not given)
+    assert "calib.observe" not in error
+
+
+def test_a_folder_that_does_not_exist(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("quantize", small.onnx, "--data", small / "photo", "-o", small / "x.onnx") == 1
+    assert "photo: must be a file or a folder of samples, got none of this name" in capsys.readouterr().err
+
+
 def _no_work(arguments: object) -> None:
     pytest.fail("the model was read although the options cannot hold")
 
