@@ -39,6 +39,16 @@ def replacing(path: Path) -> Generator[Path]:
             temporary.unlink(missing_ok=True)
 
 
+def require_folder(path: Path) -> None:
+    """Checks that the folder of a file exists, so that long work for the file need not be done in vain.
+
+    Raises:
+        FileError: The file could not be written for lack of the folder.
+    """
+    if not path.resolve().parent.is_dir():
+        raise FileError(path, "must be writable", got="no such file or directory", remedy="make its folder first")
+
+
 def write_whole(path: Path, content: str | bytes) -> None:
     """Writes one file; see `replacing`."""
     with replacing(path) as temporary:

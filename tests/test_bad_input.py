@@ -295,7 +295,9 @@ CASES = {
     "corrupt profile": Case(QUANTIZE, ("p.yaml:2:3: must be a profile in YAML",), write("p.yaml", "a: [1\n b: }\n")),
     "binary profile": Case(QUANTIZE, ("p.yaml: must be a profile in YAML",), write("p.yaml", b"\xff\xfe\x00\x01")),
     "a model for a profile": Case(QUANTIZE.replace("p.yaml", "small.onnx"), ("small.onnx: must be a profile",)),
-    "no ranges in the IR": Case("qmlir quantize {d}/small.onnx -o {d}/out.mlir", ("quantize: needs ranges", "profile")),
+    "no ranges in the IR": Case(
+        "qmlir quantize {d}/small.onnx -o {d}/out.mlir", ("--data: must give samples", "--profile")
+    ),
     "no ranges in the IR of qmlir-opt": Case(
         "qmlir-opt --quantize {d}/small.onnx -o {d}/out.mlir", ("quantize: needs ranges",)
     ),

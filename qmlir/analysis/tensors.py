@@ -316,7 +316,7 @@ class Comparison:
         self.shared = [n for n in others if shapes.get(n) == others[n]]
         if not self.shared or not decisions(quantized):
             got = "none in common" if decisions(quantized) else "one that was never quantized"
-            remedy = "give the network that was quantized, and what `quantize` wrote"
+            remedy = "give the network that was quantized, and the .mlir file that `quantize` wrote of it"
             raise QmlirError("the networks must have tensors of the same names", got=got, remedy=remedy)
         if moved := [n for n in others if n in shapes and n not in self.shared]:
             text = f"not compared, as their shapes differ between the two networks: {', '.join(moved)}"

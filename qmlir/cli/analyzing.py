@@ -10,7 +10,7 @@ from qmlir.cli.data import add_data_options, samples_of, stored_in
 from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, count, one_of
 from qmlir.cli.models import load_known
-from qmlir.cli.terminal import WIDE, is_verbose, progress, say, table_of, terminal
+from qmlir.cli.terminal import is_verbose, progress, say, table_of, terminal
 from qmlir.errors import OptionError
 
 if TYPE_CHECKING:
@@ -122,17 +122,21 @@ def _show_budgets(arguments: argparse.Namespace, module: "ModuleOp", quantized: 
     known = ("tensor", "operation", "own SQNR")
     whole = [(row.tensor, row.operation, _decibels(row.whole)) for row in rows]
     main = [row.main_cause.replace("_", " ") if row.whole < math.inf else "–" for row in rows]
-    if terminal().width < WIDE:
+    if terminal().width < WIDEST:
         alone = [_decibels(getattr(row, row.main_cause)) for row in rows]
         cells = [(*start, *each) for start, each in zip(whole, zip(main, alone, strict=True), strict=True)]
         _print_first(arguments, (*known, "main cause", "alone"), cells, ("own SQNR", "alone"))
     else:
-        causes = ("weights", "data clipped", "rounded", "result clipped", "rounded", "arithmetic")
+        causes = ("weights", "data clipped", "data rounded", "result clipped", "result rounded", "arithmetic")
         split = [[_decibels(getattr(row, cause)) for cause in CAUSES] for row in rows]
         cells = [(*start, *each, most) for start, each, most in zip(whole, split, main, strict=True)]
         _print_first(arguments, (*known, *causes, "main cause"), cells, ("own SQNR", *causes))
     fields = {"sort": "whole", "budgets": [row.as_dict() for row in rows]}
     return fields, f"{len(rows)} operations", "SQNR in dB that each cause alone leaves; – for less than floats round"
+
+
+WIDEST = 150
+"""The least columns of a terminal on which the table of causes has a column for each of them."""
 
 
 def _decibels(sqnr: float) -> str:

@@ -108,19 +108,20 @@ def _show(figures: Mapping[str, Any], slowest: int) -> None:
     layers, peak, latency = figures["layers"], figures["peak"], figures["latency"]
     whole = figures["timed_seconds"]
     shown = _slowest(layers, slowest)
-    rows = [_row(layer["name"], layer["seconds"], layer["macs"], whole, peak) for layer in shown]
+    unit = _unit(latency["median"])
+    rows = [_row(layer["name"], layer["seconds"], layer["macs"], whole, peak, unit) for layer in shown]
     inside = math.fsum(layer["seconds"] for layer in layers)
     if rest := len(layers) - len(shown):
         others = [layer for layer in layers if not any(layer is s for s in shown)]
         spent, macs = math.fsum(layer["seconds"] for layer in others), sum(layer["macs"] for layer in others)
-        rows.append(_row(f"{rest} others", spent, macs, whole, peak))
-    rows.append(_row("around the layers", max(whole - inside, 0.0), 0, whole, peak))
-    numbers = ("ms", "share", "MMAC", "GMAC/s", "of peak")
+        rows.append(_row(f"{rest} others", spent, macs, whole, peak, unit))
+    rows.append(_row("around the layers", max(whole - inside, 0.0), 0, whole, peak, unit))
+    numbers = (unit, "share", "MMAC", "GMAC/s", "of peak")
     terminal().print(table_of(("layer", *numbers), rows, numbers, names=("layer",)))
-    say(f"{_ms(latency['min'])} ms at least, {_ms(latency['median'])} median, {_ms(latency['p90'])} in 90 % of "
-        f"{latency['runs']} calls")  # fmt: skip
+    least, median, most = (_in(unit, latency[key]) for key in ("min", "median", "p90"))
+    say(f"{least} {unit} at least, {median} median, {most} in 90 % of {latency['runs']} calls")
     rate = figures["macs"] / latency["median"]
-    say(f"{figures['macs'] / 1e6:.1f} MMAC a call, {rate / 1e9:.1f} GMAC/s: "
+    say(f"{_millions(figures['macs'])} MMAC a call, {rate / 1e9:.1f} GMAC/s: "
         f"{100 * rate / peak['macs_per_second']:.1f} % of the peak of one thread")  # fmt: skip
     say(f"peak: {peak['macs_per_second'] / 1e9:.1f} GMAC/s, measured on {figures['processor'] or 'this processor'}")
     say(f"      with {peak['measured']}")
@@ -134,15 +135,25 @@ def _slowest(layers: Sequence[dict[str, Any]], most: int) -> list[dict[str, Any]
     return [layers[n] for n in sorted(chosen)]
 
 
-def _row(name: str, seconds: float, macs: int, whole: float, peak: Mapping[str, Any]) -> tuple[str, ...]:
+def _row(name: str, seconds: float, macs: int, whole: float, peak: Mapping[str, Any], unit: str) -> tuple[str, ...]:
     rate = macs / seconds if seconds else 0.0
-    products = (f"{macs / 1e6:.2f}", f"{rate / 1e9:.1f}", f"{100 * rate / peak['macs_per_second']:.1f} %")
+    products = (_millions(macs), f"{rate / 1e9:.1f}", f"{100 * rate / peak['macs_per_second']:.1f} %")
     share = f"{100 * seconds / whole:.1f} %"
-    return (name, _ms(seconds), share, *(products if macs else ("", "", "")))
+    return (name, _in(unit, seconds), share, *(products if macs else ("", "", "")))
 
 
-def _ms(seconds: float) -> str:
-    return f"{1000 * seconds:.3f}"
+def _unit(seconds: float) -> str:
+    """The unit in which a call of a network is told."""
+    return "µs" if seconds < 1e-3 else "ms"
+
+
+def _in(unit: str, seconds: float) -> str:
+    return f"{1e6 * seconds:.2f}" if unit == "µs" else f"{1000 * seconds:.3f}"
+
+
+def _millions(macs: int) -> str:
+    """A number of MACs in millions, with the digits that small layers need."""
+    return f"{macs / 1e6:.2f}" if macs >= 1e5 else f"{macs / 1e6:.4f}"
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -174,17 +185,18 @@ def _read(path: Path) -> dict[str, Any]:
 def _compare(earlier: Mapping[str, Any], figures: Mapping[str, Any], against: Path, slowest: int) -> None:
     """Prints the times of both runs and their ratio, for each layer and for a call."""
     before = dict(_named(earlier["layers"]))
+    unit = _unit(max(run["latency"]["median"] for run in (earlier, figures)))
     rows: list[tuple[str, ...]] = []
     shown = _slowest(figures["layers"], slowest)
     for key, layer in _named(figures["layers"]):
         then = before.pop(key, None)
         if any(layer is s for s in shown):
-            rows.append(_change(key[0], None if then is None else then["seconds"], layer["seconds"]))
-    rows += [_change(key[0], then["seconds"], None) for key, then in before.items()]
+            rows.append(_change(key[0], None if then is None else then["seconds"], layer["seconds"], unit))
+    rows += [_change(key[0], then["seconds"], None, unit) for key, then in before.items()]
     for which in ("min", "median", "p90"):
-        rows.append(_change(f"a call: {which}", earlier["latency"][which], figures["latency"][which]))
+        rows.append(_change(f"a call: {which}", earlier["latency"][which], figures["latency"][which], unit))
     say("")
-    numbers = ("ms then", "ms now", "now / then")
+    numbers = (f"{unit} then", f"{unit} now", "now / then")
     heading = f"against {shortened(printable(against.name), 20)}"
     terminal().print(table_of((heading, *numbers), rows, numbers, names=(heading,)))
 
@@ -198,6 +210,6 @@ def _named(layers: Sequence[dict[str, Any]]) -> Iterator[tuple[tuple[str, int], 
         met[name] = met.get(name, 0) + 1
 
 
-def _change(name: str, then: float | None, now: float | None) -> tuple[str, ...]:
+def _change(name: str, then: float | None, now: float | None, unit: str) -> tuple[str, ...]:
     ratio = f"{now / then:.3f}" if then and now is not None else "–"
-    return (name, *("–" if s is None else _ms(s) for s in (then, now)), ratio)
+    return (name, *("–" if s is None else _in(unit, s) for s in (then, now)), ratio)

@@ -1,6 +1,7 @@
 """`qmlir device`, and `compile` and `run` for a device: what it computes, programs, and their cost."""
 
 import argparse
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,12 +10,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from rich.console import Console
-
 from qmlir.cli.documents import add_json_option, cost_fields, prints_document, signature_fields, write_document
 from qmlir.cli.flags import ArgumentParser, file_of
 from qmlir.cli.models import load_known, load_simplified
-from qmlir.cli.terminal import cell, is_verbose, say, table_of, terminal
+from qmlir.cli.terminal import is_verbose, say, table_of, terminal
 from qmlir.errors import OptionError
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from qmlir.backends.simulated import Simulated
     from qmlir.devices import Device
     from qmlir.devices.legality import Verdict
+    from qmlir.policies.ledger import Entry
 
 
 def run_list(arguments: argparse.Namespace) -> None:
@@ -39,7 +39,7 @@ def run_list(arguments: argparse.Namespace) -> None:
     console.print(table_of(headings, map(_row, found), numbers=("MACs/cycle",), whole=whole))
     say("")
     for device in found:
-        console.print(cell(f"{device['name']}: {device['description']}"))
+        say(f"{device['name']}: {device['description']}")
     write_document(arguments, "device list", {"devices": found})
 
 
@@ -60,9 +60,9 @@ def _row(device: Mapping[str, Any]) -> tuple[object, ...]:
 
 
 def _size(size: int) -> str:
-    """A number of bytes in the largest unit that divides it."""
+    """A number of bytes in the largest unit that divides it, in one word, so that no line breaks inside it."""
     power = next((power for power in (2, 1) if size % 1024**power == 0), 0)
-    return f"{size // 1024**power} {('bytes', 'KiB', 'MiB')[power]}"
+    return f"{size // 1024**power}{('B', 'KiB', 'MiB')[power]}"
 
 
 def add_show_options(parser: ArgumentParser) -> None:
@@ -102,13 +102,12 @@ def run_check(arguments: argparse.Namespace) -> None:
     from qmlir.devices.summary import summary
 
     device = load_device(arguments.device)
-    console = terminal()
-    _print_figures(device, console)
+    _print_figures(device)
     if arguments.model is None:
         write_document(arguments, "device check", {"device": summary(device), "model": None, "network": None})
         return
     verdicts = judge(load_known(arguments), device)
-    _print_verdicts(verdicts, device, console)
+    _print_verdicts(verdicts, device)
     network = _network(verdicts)
     fields = {"device": summary(device), "model": str(arguments.model), "network": network}
     write_document(arguments, "device check", fields)
@@ -126,59 +125,51 @@ def _network(verdicts: "Sequence[Verdict]") -> dict[str, Any]:
     return {"share": share_on_device(verdicts), "operations": [asdict(verdict) for verdict in verdicts]}
 
 
-def _print_figures(device: "Device", console: Console) -> None:
+def _print_figures(device: "Device") -> None:
     from qmlir.transforms.npu.tile.engines import Engines
 
     peak = device.peak_macs
-    console.print(
-        cell(f"{device.name}: {peak} MACs/cycle, {peak * device.clock / 1000:g} GMAC/s at {device.clock} MHz")
-    )
+    say(f"{device.name}: {peak} MACs/cycle, {peak * device.clock / 1000:g} GMAC/s at {device.clock} MHz")
     for mode in device.array.modes:
         rate = device.array.lanes.products * mode.rate
-        console.print(cell(f"  {mode.a} by {mode.w} into {mode.acc}: {rate:g} MACs/cycle"))
+        say(f"  {mode.a} by {mode.w} into {mode.acc}: {rate:g} MACs/cycle")
     if device.array.depthwise is not None:
-        console.print(cell(f"  depthwise: {device.array.depthwise.lanes.products} MACs/cycle"))
+        say(f"  depthwise: {device.array.depthwise.lanes.products} MACs/cycle")
     for memory in device.memory:
         where = "external" if memory.external else "inside"
         balance = ""
         if memory.bytes_per_cycle is not None:
             rate = memory.bytes_per_cycle.read
             balance = f", {rate:g} bytes/cycle: {rate / peak:.4g} bytes/MAC"
-        console.print(cell(f"  memory {memory.id}: {memory.bytes} bytes {where}{balance}"))
+        say(f"  memory {memory.id}: {memory.bytes} bytes {where}{balance}")
     stays = Engines.of(device).staying
     kept = "results go out after each layer: there is no memory inside for both data and results"
-    console.print(
-        cell(f"  {kept if stays is None else f'results can stay in {stays.id} until the last layer reads them'}")
-    )
-    console.print(cell(f"  scales change by the contract {device.quant.contract}"))
+    say(f"  {kept if stays is None else f'results can stay in {stays.id} until the last layer reads them'}")
+    say(f"  scales change by the contract {device.quant.contract}")
 
 
-def _print_verdicts(verdicts: "Sequence[Verdict]", device: "Device", console: Console) -> None:
+def _print_verdicts(verdicts: "Sequence[Verdict]", device: "Device") -> None:
     from qmlir.devices.legality import share_on_device
 
     refused = [v for v in verdicts if v.refusals]
     if len(refused) > LISTED and not is_verbose():
-        _print_reasons(refused, device, console)
+        _print_reasons(refused, device)
     elif refused:
         headings = ("node", "operation", "MACs", f"why not on {device.name}")
         rows = [(v.node, v.operation, v.macs, "; ".join(v.refusals)) for v in refused]
-        console.print(table_of(headings, rows, numbers=("MACs",), names=("node",), whole=("operation",)))
+        terminal().print(table_of(headings, rows, numbers=("MACs",), names=("node",), whole=("operation",)))
     kinds = Counter(v.operation for v in verdicts if not v.refusals)
     taken = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common()) or "nothing"
     share = 100 * share_on_device(verdicts)
-    console.print(cell(f"on the device: {taken}"))
-    console.print(
-        cell(
-            f"{len(verdicts) - len(refused)} of {len(verdicts)} operations, {share:.1f} % of the MACs on {device.name}"
-        )
-    )
+    say(f"on the device: {taken}")
+    say(f"{len(verdicts) - len(refused)} of {len(verdicts)} operations, {share:.1f} % of the MACs on {device.name}")
 
 
 LISTED = 12
 """The most refused operations that are listed one by one unless the user asks for details."""
 
 
-def _print_reasons(refused: "Sequence[Verdict]", device: "Device", console: Console) -> None:
+def _print_reasons(refused: "Sequence[Verdict]", device: "Device") -> None:
     """Prints each reason with the number of operations that it is about; one sentence stands for each key."""
     met: dict[str, list[tuple[str, Verdict]]] = {}
     for verdict in refused:
@@ -190,8 +181,8 @@ def _print_reasons(refused: "Sequence[Verdict]", device: "Device", console: Cons
         for first in found[:1]
     ]
     headings = (f"why not on {device.name}", "operations", "such as")
-    console.print(table_of(headings, rows, numbers=("operations",), names=("such as",)))
-    console.print(cell("--verbose lists them"))
+    terminal().print(table_of(headings, rows, numbers=("operations",), names=("such as",)))
+    say("--verbose lists them")
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -279,14 +270,10 @@ def write_trace(arguments: argparse.Namespace, simulated: "Simulated") -> None:
     say(f"{arguments.trace}: written, {len(trace.spans)} commands in {trace.cycles} cycles")
 
 
-def write_program(arguments: argparse.Namespace) -> None:
+def run_compile(arguments: argparse.Namespace) -> None:
     """Runs `qmlir compile --target`: writes the program for a device, and the code that the host runs beside it."""
     from qmlir.compiler import compile
     from qmlir.devices import load_device
-    from qmlir.devices.costs import demand
-    from qmlir.isa.blocks import Footprint
-    from qmlir.isa.commands import Host
-    from qmlir.policies.ledger import REMEDIES
 
     if arguments.emit == "llvm-ir":
         raise OptionError("--emit", "must be obj or asm with --target", got="llvm-ir")
@@ -297,11 +284,22 @@ def write_program(arguments: argparse.Namespace) -> None:
         raise OptionError("--output", f"must end in {suffix} with --target{given}", got=str(arguments.output))
     executable = compile(load_simplified(arguments), target=arguments.target)
     files = [_write_listing(executable, arguments.output)] if listed else executable.save(arguments.output)
+    program = print_program(executable, files)
+    made = {"model": str(arguments.model), "target": target_text(arguments), "files": [str(path) for path in files]}
+    fields = {**made, "code": None, "program": program}
+    write_document(arguments, "compile", fields | signature_fields(executable.signature))
+
+
+def print_program(executable: "Simulated", files: Iterable[Path]) -> dict[str, Any]:
+    """Prints a program's files, its figures and its predicted cost; returns the same for a document."""
+    from qmlir.devices.costs import demand
+    from qmlir.isa.blocks import Footprint
+    from qmlir.isa.commands import Host
+    from qmlir.policies.ledger import REMEDIES
+
     for path in files:
         say(f"{path}: written")
-    for entry in executable.ledger:
-        if entry.code in ("host", *REMEDIES):
-            say(f'on the host: {entry.operation} "{entry.node}": {entry.reason}')
+    _say_host([entry for entry in executable.ledger if entry.code in ("host", *REMEDIES)])
     program = executable.program
     for call in (command for command in program.commands if isinstance(command, Host)):
         asked, name = demand(call, executable.device, Footprint()), program.routines[call.routine].name
@@ -315,16 +313,24 @@ def write_program(arguments: argparse.Namespace) -> None:
         least = f"{filled.bound} live at once" if filled.bound < filled.tensors else "as many as live at once"
         say(f"{memory}: {filled.tensors} bytes of tensors, {least}; {filled.constants} of constants")
     print_report(executable.predicted, executable.device, SHOWN)
-    written = {
+    return {
         "commands": len(program.commands),
         "constant_bytes": sum(len(s.data) for s in program.segments),
         "memories": [{"name": memory, **asdict(filled)} for memory, filled in executable.filled.items()],
         "decisions": [entry.as_dict() for entry in executable.ledger],
         "cost": cost_fields(executable.predicted, executable.device),
     }
-    made = {"model": str(arguments.model), "target": target_text(arguments), "files": [str(path) for path in files]}
-    fields = {**made, "code": None, "program": written}
-    write_document(arguments, "compile", fields | signature_fields(executable.signature))
+
+
+def _say_host(entries: "Sequence[Entry]") -> None:
+    """Prints which operations run on the host and why; one stands for all with the same reason but other numbers."""
+    found: dict[str, list[Entry]] = {}
+    for number, entry in enumerate(entries):
+        key = str(number) if is_verbose() else re.sub(r"-?[0-9]+", "", entry.reason)
+        found.setdefault(key, []).append(entry)
+    for first, *others in found.values():
+        count = f"{len(others) + 1} operations, such as " if others else ""
+        say(f'on the host: {count}{first.operation} "{first.node}": {first.reason}')
 
 
 def _write_listing(executable: "Simulated", path: Path) -> Path:
@@ -380,10 +386,5 @@ def print_report(report: "Report", device: "Device", least: float = 0.0) -> None
     numbers = ("cycles", "bound", "MACs", "used", "at most")
     console = terminal()
     console.print(table_of(("layer", "cycles", "bound", "by", *numbers[2:]), rows, numbers, names=("layer",)))
-    console.print(
-        cell(
-            f"{report.cycles} cycles on {device.name}, {report.cycles / device.clock:.1f} "
-            f"µs at {device.clock} MHz; {100 * report.utilization:.1f} % of its MACs used, "
-            f"{100 * report.bound:.1f} % if nothing waited"
-        )
-    )
+    say(f"{report.cycles} cycles on {device.name}, {report.cycles / device.clock:.1f} µs at {device.clock} MHz")
+    say(f"{100 * report.utilization:.1f} % of its MACs used, {100 * report.bound:.1f} % if nothing waited")

@@ -18,6 +18,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import DiagnosticException, ParseError, UnregisteredConstructException
 from xdsl.utils.lexer import Location
 
+from qmlir.cli.terminal import broken
 from qmlir.errors import QmlirError, QmlirWarning, printable
 from qmlir.ir.source import SourceError, location_of
 from qmlir.ir.upstream.source_parser import one_line
@@ -98,7 +99,8 @@ def report(
         texts: The text of files that cannot be read again, by name: standard input.
         with_lines: Whether lines and carets are printed.
     """
-    sys.stderr.write("".join(f"{d}\n{excerpt(d.place, texts or {}) if with_lines else ''}" for d in diagnostics))
+    for each in diagnostics:
+        sys.stderr.write(f"{broken(str(each), sys.stderr)}\n{excerpt(each.place, texts or {}) if with_lines else ''}")
 
 
 @contextmanager

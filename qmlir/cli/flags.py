@@ -1,14 +1,86 @@
 """The fixed flags of `qmlir-opt`, apart from passes; the module imports very little, so that `--help` is fast."""
 
 import argparse
-from collections.abc import Callable, Generator, Sequence
+import os
+import sys
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
+from shutil import get_terminal_size
+from textwrap import wrap
 from typing import Any, NoReturn
 
 from qmlir.errors import OptionError, near_misses
 
 PIPELINE_FLAG = "pass-pipeline"
+
+
+WIDEST_HELP = 118
+"""The most columns of a line of help."""
+
+
+def help_width() -> int:
+    """Returns the columns of help: those of the terminal, at most `WIDEST_HELP`; so many for pipes and files."""
+    fits = sys.stdout.isatty() or "COLUMNS" in os.environ
+    return min(get_terminal_size().columns, WIDEST_HELP) if fits else WIDEST_HELP
+
+
+def fitted(text: str, width: int, indent: int, further: int = 0) -> list[str]:
+    """Returns the lines of a text broken between words, indented; all but the first by `further` columns more."""
+    margin = " " * indent
+    more = margin + " " * further
+    return wrap(
+        text, width, initial_indent=margin, subsequent_indent=more, break_long_words=False, break_on_hyphens=False
+    )
+
+
+class HelpFormatter(argparse.HelpFormatter):
+    """Help that fits the terminal: lines break between words only, and long usages say `[options]`."""
+
+    MOST = 8
+    """The most options that the usage names one by one."""
+
+    def add_usage(
+        self, usage: str | None, actions: Iterable[argparse.Action], groups: Iterable[Any], prefix: str | None = None
+    ) -> None:
+        actions = list(actions)
+        if sum(bool(action.option_strings) for action in actions) > self.MOST:
+            shown = [action for action in actions if action.required and action.option_strings]
+            places = [action for action in actions if not action.option_strings]
+            others = argparse.Action(["options"], "options", nargs=0)
+            actions, groups = [others, *shown, *places], []
+        super().add_usage(usage, actions, groups, prefix)
+
+    def add_argument(self, action: argparse.Action) -> None:
+        super().add_argument(action)
+        for command in self._iter_indented_subactions(action):  # argparse overlooks that these are indented
+            length = len(self._format_action_invocation(command)) + self._current_indent
+            self._action_max_length = max(self._action_max_length, length)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return wrap(" ".join(text.split()), width, break_long_words=False, break_on_hyphens=False)
+
+    def _format_action(self, action: argparse.Action) -> str:
+        """Formats an option; values that do not fit the line become the first words of the help."""
+        values = action.metavar if isinstance(action.metavar, str) else ""
+        if not values.startswith("{") or len(self._format_action_invocation(action)) <= self._width - 2:
+            return super()._format_action(action)
+        shown = copy(action)
+        shown.metavar = action.dest.upper()
+        shown.help = f"one of {values[1:-1].replace(',', ', ')}: {action.help}"
+        return super()._format_action(shown)
+
+
+class RawHelpFormatter(HelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """The same, with the epilog as it is written."""
+
+
+class PassHelpFormatter(HelpFormatter):
+    """The same for `qmlir-opt`, whose flags are long; in a file, its lines are as wide as those of the passes."""
+
+    def __init__(self, prog: str):
+        super().__init__(prog, max_help_position=34, width=help_width())
 
 
 class ArgumentParser(argparse.ArgumentParser):
@@ -18,6 +90,9 @@ class ArgumentParser(argparse.ArgumentParser):
     """
 
     _section: Any = None
+
+    def __init__(self, *given: Any, **settings: Any) -> None:
+        super().__init__(*given, **{"formatter_class": HelpFormatter, **settings})
 
     @contextmanager
     def section(self, title: str) -> Generator[None]:
@@ -118,7 +193,7 @@ def argument_parser() -> ArgumentParser:
         prog="qmlir-opt",
         usage="qmlir-opt [--PASS[=OPTIONS] …] [FLAGS] [FILE]",
         description="Run passes over MLIR text (or a model file) and print the result. Passes run in the order given.",
-        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=34, width=118),
+        formatter_class=PassHelpFormatter,
         add_help=False,
         allow_abbrev=False,
     )

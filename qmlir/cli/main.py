@@ -16,25 +16,23 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.cli import analyzing, bench, compare, device, ledger, quantizing, scoring
+from qmlir.cli import analyzing, bench, compare, device, forms, ledger, quantizing, scoring
 from qmlir.cli import report as reporting
 from qmlir.cli.data import add_data_options, samples_of, stored_in
 from qmlir.cli.documents import add_json_option, prints_document, signature_fields, with_targets, write_document
 from qmlir.cli.examples import EXAMPLES
-from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of, version_text
+from qmlir.cli.flags import ArgumentParser, RawHelpFormatter, file_of, one_of, version_text
 from qmlir.cli.models import add_code_options, add_loading_options, compiled, load_known, load_simplified
 from qmlir.cli.terminal import Detail, printing, progress, say
 from qmlir.errors import OptionError, near_misses
+from qmlir.files import require_folder
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from qmlir.samples.files import Samples
 
-FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
 SHELLS = ("bash", "zsh", "fish")
-EXPORT_ACTIVATIONS = ("uint8", "kept")
-CODE_SUFFIXES = {"obj": ".o", "llvm-ir": ".ll", "asm": ".s"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -59,6 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         with reported_warnings(), printing(_detail(arguments)):
             device.change_device(arguments)
+            _require_folders(arguments)
             command(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # the reader of the output has closed the pipe
@@ -72,6 +71,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         report([diagnose(error, doing=doing, debug=debug)])
         return 1
     return 0
+
+
+def _require_folders(arguments: argparse.Namespace) -> None:
+    """Checks before a command works that the folders of the files that it writes exist."""
+    written = ["output", "save_profile", "tensors", "trace", "json"]
+    written += ["ledger"] if arguments.subcommand == "quantize" else []  # other commands read a ledger
+    for name in written:
+        if isinstance(path := getattr(arguments, name, None), Path):
+            require_folder(path)
 
 
 def _detail(arguments: argparse.Namespace) -> Detail:
@@ -148,7 +156,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
             help=help,
             description=f"{help[0].upper()}{help[1:]}.",
             epilog=f"example:\n{EXAMPLES[name]}" if name in EXAMPLES else None,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=RawHelpFormatter,
             allow_abbrev=False,
         )
         sub.set_defaults(command=run)
@@ -177,7 +185,11 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
     )
 
     quantizing.add_quantize_options(
-        command("quantize", quantizing.run_quantize, "turn a float network and its profile into a quantized network")
+        command(
+            "quantize",
+            quantizing.run_quantize,
+            "turn a float network into a quantized one, for qmlir, a runtime or a device",
+        )
     )
     ledger.add_ledger_options(bare("ledger", ledger.run_ledger, "show what became of each operation"))
     ledger.add_diff_options(bare("ledger diff", ledger.run_diff, "compare what became of each operation"))
@@ -201,16 +213,9 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
     with sub.section("how to read the model"):
         add_loading_options(sub)
 
-    sub = command("compile", _compile, "compile a network to an object file, its weights and a C header")
-    sub.add_argument("--emit", **one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")
-    _add_threads_option(sub)
-    device.add_target_option(
-        sub, "write the program of an accelerator instead, or with --emit asm its commands as text"
+    forms.add_compile_options(
+        command("compile", forms.run_compile, "compile a network to an object file, its weights and a C header")
     )
-    with sub.section("which processor"):
-        add_code_options(sub)
-    sub.add_argument("-o", "--output", type=Path, required=True, help="the .o, .ll, .s or .npu file to write")
-    add_json_option(sub)
 
     sub = command("bench", bench.run_bench, "measure how long a call of a network takes, layer by layer")
     with sub.section("which processor"):
@@ -221,29 +226,16 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
         bare("report", reporting.run_report, "write a page that shows what quantization did to each layer")
     )
 
-    sub = command("export", _export, "write a network, float or quantized, for another runtime")
-    sub.add_argument(
-        "--format",
-        **choice(FORMATS),
-        help="what to write: floats between casts, onnxruntime's operators on integers, integers spelled out in ONNX's "
-        "operators, or a TFLite file (default: by the file's name, tflite or onnx-qdq)",
+    forms.add_export_options(
+        command("export", forms.run_export, "write a network, float or quantized, for another runtime")
     )
-    sub.add_argument(
-        "--activations",
-        **one_of(EXPORT_ACTIVATIONS),
-        help="how onnx-qdq stores signed bytes between operations: as unsigned ones, which mean the same numbers and "
-        "are much faster in onnxruntime on x86, or kept as they are (default: uint8)",
-    )
-    sub.add_argument("--opset", type=count, help="version of ONNX's operators (default: what onnxruntime runs)")
-    sub.add_argument("-o", "--output", type=file_of(".onnx", ".tflite"), required=True, help="the file to write")
-    add_json_option(sub)
 
     sub = command("run", _run, "run a network on samples")
     with sub.section("samples"):
         add_data_options(sub, "inputs")
         scoring.add_scoring_options(sub, splits=False)
     sub.add_argument("--reference", action="store_true", help="evaluate in numpy instead of compiling")
-    _add_threads_option(sub)
+    forms.add_threads_option(sub)
     device.add_target_option(sub, "simulate an accelerator; the model may be a program compiled for it")
     device.add_simulation_options(sub)
     with sub.section("which processor"):
@@ -266,18 +258,6 @@ def _add_detail_options(parser: ArgumentParser, default: Any) -> None:
     add = parser.add_argument
     add("-q", "--quiet", action="store_true", default=default, help="print nothing but warnings and errors")
     add("-v", "--verbose", action="store_true", default=default, help="print details, such as each operation")
-
-
-def _add_threads_option(parser: ArgumentParser) -> None:
-    help = "threads that one call may use; the results are the same bits for any number (default: 1)"
-    parser.add_argument("--threads", type=count, default=1, metavar="N", help=help)
-
-
-def _refuse_threads(arguments: argparse.Namespace, elsewhere: bool) -> None:
-    """Refuses several threads for a network that this processor's machine code does not compute."""
-    if elsewhere and arguments.threads != 1:
-        got, remedy = str(arguments.threads), "leave it out"
-        raise OptionError("--threads", "is for networks compiled for this processor", got=got, remedy=remedy)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -330,46 +310,6 @@ def _texts(paths: Iterable[Path]) -> list[str]:
     return [str(path) for path in paths]
 
 
-def _compile(arguments: argparse.Namespace) -> None:
-    device.refuse_code_options(arguments)
-    _refuse_threads(arguments, arguments.target is not None)
-    if arguments.target is not None:
-        device.write_program(arguments)
-        return
-    from qmlir.cli.bundle import entry_name, write_bundle
-
-    suffix = CODE_SUFFIXES[arguments.emit]
-    if arguments.output.suffix != suffix:
-        raise OptionError("--output", f"must end in {suffix} with --emit {arguments.emit}", got=str(arguments.output))
-    executable = compiled(arguments, entry_name(arguments.output.stem))  # no clash with a program's `main`
-    files = list(write_bundle(executable, arguments.output, arguments.emit))
-    for path in files:
-        say(f"{path}: written")
-    sizes = executable.sizes
-    say(f"{sizes.code} bytes of code, {sizes.weights} of weights, {sizes.arena} of scratch memory for each call")
-    fields = {
-        "model": str(arguments.model),
-        "target": None,
-        "files": _texts(files),
-        "code": {"weights": sizes.weights, "arena": sizes.arena, "code": sizes.code, "threads": arguments.threads},
-        "program": None,
-    }
-    write_document(arguments, "compile", fields | signature_fields(executable.signature))
-
-
-def _export(arguments: argparse.Namespace) -> None:
-    from qmlir.compiler import export, main_function
-    from qmlir.ir.signature import signature_of
-
-    module = load_simplified(arguments)
-    options = {"format": arguments.format, "opset": arguments.opset, "activations": arguments.activations}
-    files = list(export(module, arguments.output, **options))
-    for path in files:
-        say(f"{path}: written")
-    fields = {"model": str(arguments.model), "files": _texts(files)}
-    write_document(arguments, "export", fields | signature_fields(signature_of(main_function(module))))
-
-
 def _run(arguments: argparse.Namespace) -> None:
     import time
 
@@ -380,7 +320,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
     device.require_target(arguments)
     device.refuse_code_options(arguments)
-    _refuse_threads(arguments, arguments.reference or arguments.target is not None)
+    forms.refuse_threads(arguments, arguments.reference or arguments.target is not None)
     simulated = None
     if arguments.reference:
         from qmlir.compiler import reference

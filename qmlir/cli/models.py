@@ -117,6 +117,16 @@ def load_simplified(arguments: argparse.Namespace) -> "ModuleOp":
 
 def add_code_options(parser: ArgumentParser) -> None:
     """Adds the options of every command that generates code for a processor."""
+    add_processor_options(parser)
+    parser.add_argument(
+        "--no-cache",
+        action="store_true",
+        help="compile, even if the same code is on disk (in $QMLIR_CACHE, by default ~/.cache/qmlir), and keep nothing",
+    )
+
+
+def add_processor_options(parser: ArgumentParser) -> None:
+    """Adds the options that name the processor that code is for."""
     parser.add_argument(
         "--cpu",
         metavar="NAME",
@@ -133,11 +143,6 @@ def add_code_options(parser: ArgumentParser) -> None:
         metavar="TRIPLE",
         help="the architecture and system to generate code for: aarch64-linux-gnu or x86_64-linux-gnu (default: this "
         "machine's); --cpu is then a processor of that architecture, by default the most generic one",
-    )
-    parser.add_argument(
-        "--no-cache",
-        action="store_true",
-        help="compile, even if the same code is on disk (in $QMLIR_CACHE, by default ~/.cache/qmlir), and keep nothing",
     )
 
 
@@ -162,12 +167,13 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
         if entry:
             main_function(module).sym_name = StringAttr(entry)
         cpu, features, triple = arguments.cpu, arguments.features, arguments.triple
-        return compile(module, arguments.threads, cpu=cpu, features=features, triple=triple)
+        return compile(module, arguments.threads or 1, cpu=cpu, features=features, triple=triple)
 
     if arguments.no_cache:
         return make()
     constants = {
         n: [a.dtype.str, list(a.shape), sha256(a.tobytes()).hexdigest()] for n, a in _constants(arguments).items()
     }
-    read = {key: getattr(arguments, key) for key in ("bind", "numerics", "signature", "fold_budget", "threads")}
-    return kept(arguments.model, {"route": "command", "entry": entry, "constants": constants, **read}, machine, make)
+    read = {key: getattr(arguments, key) for key in ("bind", "numerics", "signature", "fold_budget")}
+    read |= {"route": "command", "entry": entry, "constants": constants, "threads": arguments.threads or 1}
+    return kept(arguments.model, read, machine, make)

@@ -12,16 +12,23 @@ import os
 import sys
 from collections.abc import Sequence
 
-from qmlir.cli.flags import argument_parser, version_text
+from qmlir.cli.flags import argument_parser, fitted, help_width, version_text
 from qmlir.cli.pass_list import pass_lines, pass_list
 
-AFTER_PASSES = """
-qmlir-opt --PASS --help is about a pass, its options and their defaults; --list-passes lists those of all passes, and
-the passes of xDSL, which can be used alike.
+AFTER_PASSES = (
+    "qmlir-opt --PASS --help is about a pass, its options and their defaults; --list-passes lists those of all passes, "
+    "and the passes of xDSL, which can be used alike."
+)
 
+EXAMPLE = """
 example:
-  qmlir-opt --fold-batch-norm --quantize="schema=symmetric per-channel=true" net.mlir -o quantized.mlir
+  qmlir-opt --fold-batch-norm --quantize="schema=symmetric" net.mlir -o q.mlir
 """
+
+
+def after_passes() -> str:
+    """Returns the end of `qmlir-opt --help`, behind the list of passes."""
+    return "\n" + "\n".join(fitted(AFTER_PASSES, help_width(), 0)) + "\n" + EXAMPLE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,7 +67,7 @@ def _information(argv: Sequence[str]) -> str | None:
     if "--help" in argv or "-h" in argv:
         from qmlir.cli.pass_help import help_of
 
-        return help_of(argv) or argument_parser().format_help() + "\n" + pass_lines() + AFTER_PASSES
+        return help_of(argv) or argument_parser().format_help() + "\n" + pass_lines() + after_passes()
     if "--list-passes" in argv:
         return pass_list(with_xdsl=True)
     if "--version" in argv:

@@ -8,10 +8,15 @@ import re
 import textwrap
 from collections.abc import Sequence
 
-from qmlir.cli.flags import PIPELINE_FLAG, argument_parser
+from qmlir.cli.flags import PIPELINE_FLAG, argument_parser, fitted, help_width
 from qmlir.cli.pass_list import OptionInfo, pass_docstrings, pass_table, read_pass
 
-WIDTH = 100
+WIDEST = 100
+"""The most columns of a line of prose."""
+
+
+def _width() -> int:
+    return min(help_width(), WIDEST)
 
 
 def help_of(argv: Sequence[str]) -> str:
@@ -63,19 +68,17 @@ def _paragraphs(text: str) -> str:
 def _wrapped(block: str) -> str:
     lines = block.splitlines()
     plain = not any(line.startswith((" ", "- ", "* ")) for line in lines)
-    return textwrap.fill(block, WIDTH, break_on_hyphens=False) if plain else block
+    return "\n".join(fitted(" ".join(lines), _width() - 2, 0)) if plain else block
 
 
 def _options(options: Sequence[OptionInfo]) -> str:
     if not options:
         return "It takes no options."
-    lines = ["options, separated by spaces:"]
+    lines, width = ["options, separated by spaces:"], _width()
     for option in options:
         default = "required" if option.default is None else f"default: {option.default}"
-        lines.append(f"  {option.name}=<{option.type}> ({default})")
-        lines += textwrap.wrap(
-            option.help, WIDTH, initial_indent="      ", subsequent_indent="      ", break_on_hyphens=False
-        )
+        lines += fitted(f"{option.name}=<{option.type}> ({default})", width, 2, 8)
+        lines += fitted(option.help, width, 6)
     return "\n".join(lines)
 
 

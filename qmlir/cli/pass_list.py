@@ -13,17 +13,16 @@ A test compares the result with that of importing (`options.option_infos`) for e
 
 import ast
 import re
-import textwrap
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import cast
 
+from qmlir.cli.flags import fitted, help_width
 from qmlir.ir.option_text import value_text
 from qmlir.plugins import PASSES, Plugin, plugins_in
 
-_WIDTH = 118
 _CONVERSIONS = "What goes from one level to another answers to --convert-<name>, too.\n\n"
 _OTHERS = "\npasses of other packages:\n"
 _PLAIN_TYPES = {"str": "text", "None": "none"}
@@ -50,7 +49,7 @@ def pass_list(*, with_xdsl: bool) -> str:
     from xdsl.transforms import get_all_passes
 
     others = ", ".join(sorted(set(get_all_passes()) - set(passes)))
-    others = textwrap.fill(others, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)
+    others = "\n".join(fitted(others, help_width(), 2))
     return f"passes:\n{entries}\n{_CONVERSIONS}passes of xDSL, usable alike:\n{others}\n"
 
 
@@ -82,16 +81,13 @@ def _plugin_facts(found: Plugin) -> tuple[str, list[OptionInfo]]:
 
 
 def _entry(name: str, summary: str, options: list[OptionInfo]) -> str:
-    lines = [f"  --{name}", *_wrapped(summary, 6)]
+    width = help_width()
+    lines = [f"  --{name}", *fitted(summary, width, 6)]
     for option in options:
         default = "required" if option.default is None else f"default: {option.default}"
-        lines += [f"      {option.name}=<{option.type}> ({default})", *_wrapped(option.help, 10)]
+        lines += fitted(f"{option.name}=<{option.type}> ({default})", width, 6, 8)
+        lines += fitted(option.help, width, 10)
     return "\n".join(lines) + "\n"
-
-
-def _wrapped(text: str, indent: int) -> list[str]:
-    margin = " " * indent
-    return textwrap.wrap(text, _WIDTH, initial_indent=margin, subsequent_indent=margin, break_on_hyphens=False)
 
 
 def read_pass(reference: str) -> tuple[str, list[OptionInfo]]:
@@ -125,7 +121,8 @@ def pass_lines() -> str:
 
 
 def _cut(line: str) -> str:
-    return line if len(line) <= _WIDTH else f"{line[: _WIDTH - 1].rstrip()}…"
+    width = help_width()
+    return line if len(line) <= width else f"{line[: width - 1].rstrip()}…"
 
 
 @lru_cache

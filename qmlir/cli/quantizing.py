@@ -5,12 +5,14 @@ import sys
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from qmlir.cli.data import add_data_options, given_notes, samples_at, samples_of, stored_by
 from qmlir.cli.device import add_target_option, target_text
 from qmlir.cli.documents import add_json_option, ledger_fields, write_document
 from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of, size
+from qmlir.cli.forms import add_form_options, check_form, write_form
 from qmlir.cli.models import load_known, load_model
 from qmlir.cli.pass_list import OptionInfo, read_pass
 from qmlir.cli.scoring import add_scoring_options, held_out, print_comparison, wants_score
@@ -163,7 +165,7 @@ def add_quantize_options(parser: ArgumentParser) -> None:
     add_target_option(parser, "what a device asks for")
     add("--fail-on-float", action="store_true", help="refuse if an operation stays float")
     add("--ledger", type=Path, help="write the decision for each operation as JSON")
-    add("-o", "--output", type=file_of(".mlir"), help="the .mlir file to write")
+    add_form_options(parser)
     add_json_option(parser)
 
 
@@ -182,13 +184,15 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     """Quantizes a network and prints the decision about each operation."""
     from qmlir.analysis.counts import decided
     from qmlir.cli.ledger import print_decisions, write_ledger
-    from qmlir.compiler import main_function, quantize, save
+    from qmlir.compiler import main_function, quantize
     from qmlir.errors import OptionError
     from qmlir.ir.signature import signature_of
 
     output: Path | None = arguments.output
     if output is None and not arguments.print_config:
         raise OptionError("command line", "the following arguments are required: -o/--output")
+    if output is not None:
+        check_form(arguments)
     policy = _policy(arguments)
     module = load_model(arguments)
     if output is None or arguments.print_config:
@@ -210,12 +214,11 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     options |= {"memory_budget": arguments.memory_budget, "preprocess": notes.preprocess, "dtype": notes.dtype}
     quantized = quantize(module, policy=policy, data=data, **options)
     network = decided(quantized)
-    with write_ledger(network, output, arguments.ledger):
-        files = save(quantized, output)
     for line in report:
         say(line)
     print_decisions(network)
-    say(f"{output}: written")
+    with write_ledger(network, output, arguments.ledger):
+        written = write_form(quantized, arguments)
     accuracy = None
     if trial is not None:
         from qmlir.analysis.scores import score
@@ -224,8 +227,9 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         print_comparison(found := score(module, quantized, taken, trial.labels, metric=trial.metric), trial)
         accuracy = found.as_dict()
     others = [path for path in (arguments.ledger, arguments.save_profile) if path is not None]
-    made = {"model": str(arguments.model), "files": [str(f) for f in (*files, *others)]}
+    made = {"model": str(arguments.model), "files": [str(f) for f in (*written.files, *others)]}
     fields = {**made, "target": target_text(arguments), "remarks": report, "accuracy": accuracy}
+    fields |= {"code": written.code, "program": written.program}
     write_document(arguments, "quantize", fields | ledger_fields(network))
 
 
@@ -271,7 +275,9 @@ def _print_config(module: "ModuleOp", policy: "Policy", arguments: argparse.Name
     applied = apply_policy(Pipeline("simplify")(module), whole, load_target())
     sys.stdout.write(whole.text())
     for number, each in enumerate(applied, 1):
-        say(f"# rule {number} holds for {', '.join(sorted(each.nodes)) or 'an input'}")
+        line = f"# rule {number} holds for {', '.join(sorted(each.nodes)) or 'an input'}"
+        for part in wrap(line, 79, subsequent_indent="#   ", break_long_words=False, break_on_hyphens=False):
+            say(part)
 
 
 def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.Namespace) -> list[str]:
@@ -297,6 +303,9 @@ def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.N
         found.notes = given_notes(arguments)
     elif path is not None:
         found = Profile.load(path)
+    elif lacks_ranges(module) and arguments.policy is None and not arguments.rule:  # a policy may hold ranges
+        need, remedy = "must give samples, from which the ranges of tensors are learned", "or give --profile"
+        raise OptionError("--data", need, got="neither samples nor a profile", remedy=remedy)
     else:
         return []
     applied = apply_profile(

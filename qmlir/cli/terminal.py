@@ -3,11 +3,14 @@
 import os
 import re
 import sys
-from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import lru_cache
+from shutil import get_terminal_size
+from textwrap import wrap
+from typing import TextIO, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
@@ -47,9 +50,23 @@ def is_verbose() -> bool:
 
 
 def say(line: str) -> None:
-    """Prints a line, unless the user asked for quiet."""
+    """Prints a line, unless the user asked for quiet; on a terminal, it breaks between words."""
     if not _detail.get().quiet:
-        sys.stdout.write(printable(line, longest=LONGEST) + "\n")
+        sys.stdout.write(broken(printable(line, longest=LONGEST), sys.stdout) + "\n")
+
+
+def broken(line: str, stream: TextIO, *, indent: str = "  ") -> str:
+    """Returns a line broken between words to the width of a terminal; unchanged if the stream is no terminal.
+
+    Args:
+        line: The line, which may be indented.
+        stream: Where the line goes.
+        indent: What precedes the further lines, besides the line's own indentation.
+    """
+    if not stream.isatty() or len(line) <= (width := get_terminal_size().columns):
+        return line
+    further = line[: len(line) - len(line.lstrip())] + indent
+    return "\n".join(wrap(line, width, subsequent_indent=further, break_long_words=False, break_on_hyphens=False))
 
 
 def cell(text: object) -> Text:
@@ -65,17 +82,55 @@ LEAST_NAME = 20
 
 
 class Name:
-    """A name for a table's cell, which is shortened where the terminal is too narrow for it (`shortened`)."""
+    """A name for a table's cell, which is shortened where the terminal is too narrow for it (`shortened_apart`)."""
 
-    def __init__(self, text: str):
-        self.text = printable(text, longest=LONGEST)
+    def __init__(self, text: str, column: Sequence[str]):
+        self.text, self.column = text, column
 
     def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
         length = Text(self.text).cell_len
         return Measurement(min(length, LEAST_NAME), length)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        yield Text(shortened(self.text, options.max_width), no_wrap=True)
+        yield Text(shortened_apart(tuple(self.column), options.max_width)[self.text], no_wrap=True)
+
+
+@lru_cache(maxsize=16)
+def shortened_apart(names: tuple[str, ...], width: int) -> Mapping[str, str]:
+    """Returns each name of a column with its form of at most `width` characters.
+
+    Of several ways to shorten names, this takes the one that keeps the most of them apart, in the order in which the
+    ways are told: the middle goes (`shortened`); the folders in front go, then the middle; the folders and the end go.
+    """
+    different = tuple(dict.fromkeys(names))
+    ways = ({name: way(name, width) for name in different} for way in (shortened, _without_front, _without_ends))
+    return max(ways, key=lambda way: len({*way.values()}))
+
+
+def _without_front(name: str, width: int) -> str:
+    """A name without the folders in front: `…/Conv2d_1_depthwise/Relu6`."""
+    tail, joined = _tail(name, width)
+    return name if len(name) <= width else f"…{shortened(tail, width - 1 - len(joined))}{joined}"
+
+
+def _without_ends(name: str, width: int) -> str:
+    """The beginning of a name without the folders in front: `…Conv2d_10_dept…`."""
+    tail, joined = _tail(name, width)
+    if len(name) <= width or len(tail) + 1 + len(joined) <= width:
+        return _without_front(name, width)
+    return f"…{tail.lstrip('/')[: max(width - 2 - len(joined), 0)]}…{joined}"
+
+
+def _tail(name: str, width: int) -> tuple[str, str]:
+    """The last two folders of a name, or more if there is room, and of joined names what stands for the others."""
+    joint = _JOINT.search(name, 1)
+    joined = f"{joint[0]}…" if joint is not None else ""
+    first = name[: joint.start()] if joint is not None else name
+    parts = first.split("/")
+    count = min(2, len(parts))
+    while count < len(parts) and len("/".join(parts[-count - 1 :])) + 2 + len(joined) <= width:
+        count += 1
+    return ("/" if count < len(parts) else "") + "/".join(parts[-count:]), joined
 
 
 _JOINT = re.compile("[+;]")
@@ -117,9 +172,11 @@ def table_of(
         number = heading in numbers
         kept = number or heading in whole
         table.add_column(heading, overflow="fold", justify="right" if number else "left", no_wrap=kept)
-    for row in rows:
-        cells = zip(headings, row, strict=True)
-        table.add_row(*(Name(str(each)) if heading in names else cell(each) for heading, each in cells))
+    texts = [tuple(printable(str(each), longest=LONGEST) for each in row) for row in rows]
+    columns = [[row[number] for row in texts] for number in range(len(headings))]
+    for row in texts:
+        cells = zip(headings, row, columns, strict=True)
+        table.add_row(*(Name(each, column) if heading in names else Text(each) for heading, each, column in cells))
     return table
 
 

@@ -111,6 +111,8 @@ def files_of(path: Path) -> list[Path]:
 
     A folder of folders holds one for each class: their files follow each other, in the order of the folders' names.
     """
+    if not path.suffix and not path.exists():
+        raise FileError(path, "must be a file or a folder of samples", got="none of this name", remedy="check the path")
     if not path.is_dir():
         return [path]
     entries = sorted(f for f in path.iterdir() if not f.name.startswith("."))

@@ -27,7 +27,7 @@ def test_the_devices(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     monkeypatch.setenv("COLUMNS", "160")
     assert driver.main(["device", "list"]) == 0
     shown = capsys.readouterr().out
-    assert re.search(r"^nmp +512  32 x 16, ws +act 256 KiB, .*; outside dram 64 MiB +shift", shown, re.MULTILINE)
+    assert re.search(r"^nmp +512  32 x 16, ws +act 256KiB, .*; outside dram 64MiB +shift", shown, re.MULTILINE)
     assert "vta: In the manner of TVM's VTA" in shown
 
 

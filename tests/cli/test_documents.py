@@ -63,6 +63,8 @@ COMMANDS: dict[str, str] = {
     "run with labels": "run {d}/q.mlir --data {d}/data.npz --labels {d}/labels.txt",
     "quantize with labels": "quantize {d}/small.onnx --data {d}/data.npz --labels {d}/labels.txt -o {d}/s.mlir "
     "--save-profile {d}/s.yaml",
+    "quantize to machine code": "quantize {d}/small.onnx --data {d}/data.npz -o {d}/s.o",
+    "quantize to a program": f"quantize {{d}}/small.onnx --data {{d}}/data.npz --target {DEVICE} -o {{d}}/s.npu",
     "report": "report {d}/small.onnx {d}/q.mlir --seconds 0 -o {d}/r.html",
     "device list": "device list",
     "device show": f"device show {DEVICE}",

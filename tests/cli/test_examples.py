@@ -31,6 +31,6 @@ def test_they_run(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for name, lines in EXAMPLES.items():
         if name == "profile merge":
             shutil.copy("digits.yaml", "more.yaml")
-        for line in () if name == "completion" else lines.splitlines():
+        for line in () if name == "completion" else lines.replace("\\\n", "").splitlines():
             program, *arguments = shlex.split(line)
             assert (program, main.main(arguments)) == ("qmlir", 0), line

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 
 import qmlir
-from qmlir.cli.main import FORMATS
+from qmlir.cli.forms import FORMATS
 from qmlir.compiler import EXPORT_FORMATS
 from tests.backends.onnx import runtime
 from tests.backends.tflite.runtime import LiteRT

@@ -67,6 +67,8 @@ def test_preprocessing_is_said_once(folder: Path, capsys: pytest.CaptureFixture[
     np.testing.assert_array_equal(np.load("o.npz")["scores"], [expected(i[None]) for i in inputs])
     assert run("analyze", "net.onnx", "q.mlir", "--data", "pictures") == 0
     assert "as in q.mlir" in capsys.readouterr().out
+    assert run("report", "net.onnx", "q.mlir", "--data", "pictures", "--seconds", 0, "-o", "r.html") == 0
+    assert f"--preprocess '{SCALE}', as in q.mlir\n" in capsys.readouterr().out
     assert run("run", "q.mlir", "--data", "pictures", "--preprocess", RAW, "-o", "raw.npz") == 0
     assert "as in" not in capsys.readouterr().out
     assert not np.array_equal(np.load("raw.npz")["scores"], np.load("o.npz")["scores"])

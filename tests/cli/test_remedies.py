@@ -90,7 +90,7 @@ COMMANDS = {
         r"did you mean (--weight-precision)",
         "quantize net.onnx --profile net.yaml {} int4 -o o.mlir",
     ),
-    "quantize net.onnx -o o.mlir": (r"profile the network and give (profile=FILE)", " --profile net.yaml"),
+    "quantize net.onnx -o o.mlir": (r"or give (--profile)", " {} net.yaml"),
 }
 """Refused arguments → the remedy in the message, and what to say instead, or besides."""
 

@@ -14,7 +14,9 @@ from rich.console import Console
 from qmlir.analysis.counts import Decided
 from qmlir.cli import device
 from qmlir.cli.ledger import REMARKS, print_decisions
-from qmlir.cli.terminal import LEAST_NAME, shortened, table_of
+from qmlir.cli.main import command_parsers
+from qmlir.cli.opt import main as opt
+from qmlir.cli.terminal import LEAST_NAME, Detail, broken, printing, shortened, shortened_apart, table_of
 from qmlir.policies.ledger import Entry
 from tests.cli.small import Small, run, write_small
 
@@ -37,6 +39,37 @@ LONG = "model/activation_{0}/Relu;model/batch_normalization_{0}/FusedBatchNormV3
 )
 def test_names_are_shortened(name: str, width: int, expected: str) -> None:
     assert shortened(name, width) == expected
+
+
+MOBILENET = [
+    f"MobilenetV1/MobilenetV1/Conv2d_{n}_{kind}/Relu6" for n in range(1, 14) for kind in ("depthwise", "pointwise")
+]
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (60, "MobilenetV1/MobilenetV1/Conv2d_10_depthwise/Relu6"),
+        (41, "MobilenetV1/Mobilene…d_10_depthwise/Relu6"),
+        (28, "…/Conv2d_10_depthwise/Relu6"),
+        (22, "…Conv2d_10_depthwise/…"),
+        (17, "…Conv2d_10_depth…"),
+    ],
+)
+def test_names_in_the_same_folder_stay_apart(width: int, shown: str) -> None:
+    """Layers of a network differ in the middle of their names, which goes only if the names differ elsewhere."""
+    found = shortened_apart((*MOBILENET, "input"), width)
+    assert found[MOBILENET[18]] == shown
+    assert found["input"] == "input"
+    assert len({*found.values()}) == len(MOBILENET) + 1
+    assert max(map(len, found.values())) <= width
+
+
+def test_joined_names_keep_apart_and_say_that_they_are_joined() -> None:
+    names = tuple(f"{name};other" for name in MOBILENET)
+    found = shortened_apart(names, 20)
+    assert len({*found.values()}) == len(names)
+    assert all(len(shown) <= 20 and shown.endswith(";…") for shown in found.values())
 
 
 def test_names_of_one_network_stay_apart() -> None:
@@ -133,6 +166,94 @@ def test_refusals_of_many_operations_are_counted(
     assert "--verbose lists them" in counted
     assert "--verbose" not in listed
     assert listed.count("qint.requantize") > 1 > counted.count("qint.requantize")
+
+
+class Terminal(StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_lines_break_between_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    line = "  on the host: 12 operations, such as qint.requantize"
+    assert broken(line, StringIO()) == line
+    assert broken(line, Terminal()).splitlines() == ["  on the host: 12 operations,", "    such as qint.requantize"]
+    assert broken("short", Terminal()) == "short"
+    assert broken("a-path/that-is-longer-than-the-line/net.mlir: written", Terminal()).splitlines() == [
+        "a-path/that-is-longer-than-the-line/net.mlir:", "  written",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("name", ["", *command_parsers()])
+def test_help_fits_the_terminal(
+    name: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with pytest.raises(SystemExit):
+        run(*name.split(), "--help")
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= columns
+    usage = " ".join(lines).partition("  ")[0]
+    assert len(usage) < 4 * 80
+    assert not [line for line in lines if re.search(r"[a-z]-$", line)], "a word is cut at its hyphen"
+
+
+def test_help_names_all_values_of_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    text = " ".join(command_parsers()["quantize"].format_help().split())
+    assert (
+        "--schema SCHEMA one of asymmetric, symmetric, symmetric_with_uint8, symmetric_with_power2_scale: how" in text
+    )
+    assert "--precision {int8,uint8,int16} storage" in text
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("options", [["--help"], ["--list-passes"], ["--npu-tile", "--help"]])
+def test_help_of_passes_fits_the_terminal(
+    options: list[str], columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert opt(options) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= columns
+
+
+def test_reasons_of_the_host_are_told_once(folder: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    entries = [
+        Entry(name, "qint.requantize", "host", "host", f"its transfers would cost {cost} cycles")
+        for name, cost in (("a", 5), ("b", 70), ("c", -3))
+    ] + [Entry("d", "nn.softmax", "host", "host", "the device has none")]
+    device._say_host(entries)
+    assert capsys.readouterr().out.splitlines() == [
+        'on the host: 3 operations, such as qint.requantize "a": its transfers would cost 5 cycles',
+        'on the host: nn.softmax "d": the device has none',
+    ]
+    with printing(Detail(verbose=True)):
+        device._say_host(entries)
+    assert len(capsys.readouterr().out.splitlines()) == 4
+
+
+def test_short_calls_are_told_in_microseconds(folder: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("bench", folder / "q.mlir", "--runs", 2) == 0
+    printed = capsys.readouterr().out
+    heading, first = printed.splitlines()[:2]
+    assert heading.split()[:4] == ["layer", "µs", "share", "MMAC"]
+    assert float(first.split()[1]) > 0
+    assert " µs at least, " in printed
+
+
+@pytest.mark.parametrize("columns", [120, 160])
+def test_causes_have_columns_only_where_they_fit(
+    folder: Small, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    data = ("--data", folder.data, "--budget")
+    assert run("analyze", folder.onnx, folder / "q.mlir", *data) == 0
+    heading, *rows = capsys.readouterr().out.splitlines()
+    assert ("data rounded" in heading, "result rounded" in heading) == (columns == 160, columns == 160)
+    assert sum("nn." in row for row in rows) == len(rows) - 1, "each operation has one line"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals on Windows")

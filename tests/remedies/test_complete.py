@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from qmlir.policies.ledger import REMEDIES
-from tests.cli import test_labels, test_pictures, test_report
+from tests.cli import test_forms, test_labels, test_pictures, test_report
 from tests.cli import test_remedies as commands
 from tests.profiles import test_notes
 from tests.remedies import (
@@ -38,6 +38,11 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "give --labels, too": test_report.test_labels_as_lines_of_text,
     "count classes from 0, or give --label-offset": test_labels.test_lines,
     "profile each part of the data with the same --preprocess and --dtype": test_notes.test_notes_are_merged,
+    "name one of `qmlir device list`, or a device file": test_forms.test_remedies,
+    "leave it out: the suffix chooses the format": test_forms.test_remedies,
+    "leave it out, or name such a file": test_forms.test_remedies,
+    "make its folder first": test_forms.test_remedies,
+    "or give --profile": commands.test_remedies_of_commands,
     "use int8": commands.test_remedies_of_commands,
 }
 """Remedies that tests of their own carry out."""

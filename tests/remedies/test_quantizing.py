@@ -232,7 +232,7 @@ PASSES = {
         command("analyze net.onnx q.mlir --data samples.npy --budget --channels"),
         command("analyze net.onnx q.mlir --data samples.npy --budget"),
     ),
-    "give the network that was quantized, and what `quantize` wrote": Case(
+    "give the network that was quantized, and the .mlir file that `quantize` wrote of it": Case(
         lambda f: qmlir.analyze(f / "net.onnx", f / "net.onnx", [*np.load("samples.npy")]),
         lambda f: qmlir.analyze(f / "net.onnx", f / "q.mlir", [*np.load("samples.npy")]),
     ),

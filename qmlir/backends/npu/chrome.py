@@ -38,6 +38,9 @@ PROCESS = 1
 LAYERS = "layers"
 """The name of the track of the layers, which is the first."""
 
+FIRST = PROCESS + 1
+"""The number of the first track. Perfetto takes the numbers 0 and that of the process for one and the same track."""
+
 
 def write_chrome_trace(trace: Trace, path: Path) -> None:
     """Writes a timeline as a .json file; it appears whole or not at all."""
@@ -63,7 +66,7 @@ def chrome_trace(trace: Trace) -> dict[str, Any]:
 def _metadata(trace: Trace) -> Iterator[Event]:
     """Yields the names of the process and of the tracks, and the order of the tracks."""
     yield {"ph": "M", "pid": PROCESS, "name": "process_name", "args": {"name": trace.device.name}}
-    for number, name in enumerate((LAYERS, *trace.tracks)):
+    for number, name in enumerate((LAYERS, *trace.tracks), FIRST):
         about = {"ph": "M", "pid": PROCESS, "tid": number}
         yield {**about, "name": "thread_name", "args": {"name": name}}
         yield {**about, "name": "thread_sort_index", "args": {"sort_index": number}}
@@ -75,7 +78,7 @@ def _layers(trace: Trace) -> Iterator[Event]:
     for stretch in trace.layers:
         layer = counts[stretch.layer]
         about = {"cycles": layer.cycles, "bound": layer.bound, "bound by": layer.bound_by, "MACs": layer.products}
-        yield _slice(stretch.layer or "before the first layer", "layer", 0, stretch.start, stretch.end, about)
+        yield _slice(stretch.layer or "before the first layer", "layer", FIRST, stretch.start, stretch.end, about)
 
 
 def _slice(name: str, category: str, track: int, start: int, end: int, about: Event) -> Event:
@@ -90,7 +93,7 @@ def _slice(name: str, category: str, track: int, start: int, end: int, about: Ev
 def _slices(trace: Trace) -> Iterator[Event]:
     """Yields the slices of all engines; a command that takes no time is an instant."""
     by_place = {(span.command.queue, span.count): span for span in trace.spans}
-    for track, name in enumerate(trace.tracks, 1):
+    for track, name in enumerate(trace.tracks, FIRST + 1):
         spans = [span for span in trace.spans if span.track == name]
         shown = 0  # the track is full until then
         for number, span in enumerate(spans):
@@ -166,7 +169,7 @@ def _tile(command: Command) -> str:
 
 def _arrows(trace: Trace) -> Iterator[Event]:
     """Yields the two ends of an arrow for each command that waited for a command of another queue."""
-    tracks = {name: number for number, name in enumerate(trace.tracks, 1)}
+    tracks = {name: number for number, name in enumerate(trace.tracks, FIRST + 1)}
     by_place = {(span.command.queue, span.count): span for span in trace.spans}
     for span in trace.spans:
         cause = span.began.cause
@@ -179,8 +182,8 @@ def _arrows(trace: Trace) -> Iterator[Event]:
 
 
 def _counters(trace: Trace) -> Iterator[Event]:
-    """Yields the bytes in use of each memory, where they change."""
+    """Yields the bytes in use of each memory, where they change; viewers put the unit behind the name."""
     for memory, usage in trace.usage.items():
-        about = {"ph": "C", "pid": PROCESS, "name": f"bytes in use of {memory}"}
+        about = {"ph": "C", "pid": PROCESS, "name": f"{memory}: used"}
         for time, used in usage:
             yield {**about, "ts": time, "args": {"bytes": used}}

@@ -13,7 +13,7 @@ qoperator.py     onnx-qoperator: QLinearConv and similar operators, which onnxru
 integer.py       onnx-integer: the operations of qint, with their rounding written as nodes: the compiler's exact bits
 """
 
-from qmlir.backends.onnx.convert import DEFAULT_OPSET, EXPORTS, export_onnx
+from qmlir.backends.onnx.convert import DEFAULT_OPSET, EXPORTS, export_onnx, require_opset
 from qmlir.backends.onnx.saturation import warn_of_saturation
 
-__all__ = ["DEFAULT_OPSET", "EXPORTS", "export_onnx", "warn_of_saturation"]
+__all__ = ["DEFAULT_OPSET", "EXPORTS", "export_onnx", "require_opset", "warn_of_saturation"]

@@ -32,6 +32,16 @@ DEFAULT_OPSET = min(26, NEWEST_OPSET)
 """The newest opset that onnxruntime 1.31 runs, if the onnx package knows it."""
 
 
+def require_opset(opset: int) -> None:
+    """Checks that files can be written for a version of ONNX's operators.
+
+    Raises:
+        OptionError: There is no such opset, or it is too old.
+    """
+    if not OLDEST_OPSET <= opset <= NEWEST_OPSET:
+        raise OptionError("opset", f"must lie in {OLDEST_OPSET} … {NEWEST_OPSET}", got=str(opset))
+
+
 FORMATS: dict[str, Callable[[Forms[Values]], Forms[Values]]] = {
     "onnx-qdq": lambda exports: exports,
     "onnx-qoperator": on_integers,
@@ -71,8 +81,7 @@ def export_onnx(
     if path.suffix != ".onnx":
         remedy = "leave out the format" if path.suffix == ".tflite" else "let it end in .onnx"
         raise FileError(path, f"must be the name of an .onnx file for the format {format}", remedy=remedy)
-    if not OLDEST_OPSET <= opset <= NEWEST_OPSET:
-        raise OptionError("opset", f"must lie in {OLDEST_OPSET} … {NEWEST_OPSET}", got=str(opset))
+    require_opset(opset)
     graph = Graph(opset)
     values = Values(graph, unsigned=unsigned and format == "onnx-qdq")
     signature = signature_of(function)

@@ -34,10 +34,16 @@ NAMED = "it gives another type to what the host computes or reads"
 """The reason for a storage cast that runs on the host, together with an operation of the host beside it."""
 
 CROSSING = (
-    "its crossings would cost {crossings} cycles beside the {least} that {device} takes at least; the host takes {host}"
-    " (fallback)"
+    "its crossings would cost {crossings} cycles beside the {least} that {device} takes at least; {host} (fallback)"
 )
 """The reason for operations that the device could compute, but whose boundary transfers cost too much."""
+
+
+def crossing_reason(crossings: int, least: int, device: str, host: int) -> str:
+    """Returns the sentence of `CROSSING`; calls of the host that become one may take less together (`host` < 0)."""
+    takes = f"the host takes {host}" if host >= 0 else f"with it, the calls of the host take {-host} less"
+    return CROSSING.format(crossings=crossings, least=least, device=device, host=takes)
+
 
 BESIDE = (
     "the calls of the host take {host} cycles with it and {before} without; {device} takes {least} at least to move it"
@@ -170,7 +176,7 @@ def _keep_what_crosses_for_nothing(
         crossings = sum(c.crossing for c in before) - sum(c.crossing for c in after)
         host = sum(c.computing for c in after) - sum(c.computing for c in before)
         if crossings + least > host:
-            why = CROSSING.format(crossings=crossings, least=least, device=device.name, host=host)
+            why = crossing_reason(crossings, least, device.name, host)
             against |= {op: [why] for op in region}
             computing -= any(map(computes, region))
 

@@ -74,6 +74,7 @@ def test_the_format(device: str, tmp_path: Path) -> None:
         assert event.get("bp", "e") == "e"
     named = {event["tid"] for event in events if event["name"] == "thread_name"}
     assert {event["tid"] for event in events if "tid" in event} == named
+    assert named.isdisjoint({0, *(event["pid"] for event in events)})  # Perfetto shows these two as one track
 
 
 @pytest.mark.parametrize("device", shipped_devices())

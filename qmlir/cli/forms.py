@@ -1,0 +1,246 @@
+"""Writes a network in the form that a user runs it in: another runtime's file, machine code, or a device's program.
+
+`qmlir export` and `qmlir compile` write one form each. `qmlir quantize` writes the form that its output's suffix names.
+"""
+
+import argparse
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from qmlir.cli import device
+from qmlir.cli.documents import add_json_option, signature_fields, write_document
+from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of
+from qmlir.cli.models import add_code_options, add_processor_options, compiled, load_simplified
+from qmlir.cli.terminal import say
+from qmlir.errors import OptionError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from qmlir.backends.cpu.jit import Executable
+
+FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
+ACTIVATIONS = ("uint8", "kept")
+CODE_SUFFIXES = {"obj": ".o", "llvm-ir": ".ll", "asm": ".s"}
+
+# ---------------------------------------------------------------------------------------------------------------
+# `qmlir export`: a file for another runtime.
+
+
+def add_export_options(parser: ArgumentParser) -> None:
+    """Adds the options of `qmlir export`."""
+    add_format_options(parser)
+    parser.add_argument("-o", "--output", type=file_of(".onnx", ".tflite"), required=True, help="the file to write")
+    add_json_option(parser)
+
+
+def add_format_options(parser: ArgumentParser) -> None:
+    """Adds the options that choose a form of .onnx and .tflite files."""
+    add = parser.add_argument
+    help = "what to write: floats between casts, onnxruntime's operators on integers, integers spelled out in ONNX's "
+    help += "operators, or a TFLite file (default: by the file's name, tflite or onnx-qdq)"
+    add("--format", **choice(FORMATS), help=help)
+    help = "how onnx-qdq stores signed bytes between operations: as unsigned ones, which mean the same numbers and "
+    help += "are much faster in onnxruntime on x86, or kept as they are (default: uint8)"
+    add("--activations", **choice(ACTIVATIONS), help=help)
+    add("--opset", type=count, help="version of ONNX's operators (default: what onnxruntime runs)")
+
+
+def run_export(arguments: argparse.Namespace) -> None:
+    """Writes a network for another runtime."""
+    from qmlir.compiler import main_function
+    from qmlir.ir.signature import signature_of
+
+    module = load_simplified(arguments)
+    files = _export(module, arguments)
+    _say_written(files)
+    fields = {"model": str(arguments.model), "files": [str(file) for file in files]}
+    write_document(arguments, "export", fields | signature_fields(signature_of(main_function(module))))
+
+
+def _export(module: "ModuleOp", arguments: argparse.Namespace) -> list[Path]:
+    from qmlir.compiler import export
+
+    activations = arguments.activations or ACTIVATIONS[0]
+    return export(module, arguments.output, format=arguments.format, opset=arguments.opset, activations=activations)
+
+
+def _say_written(files: Iterable[Path]) -> None:
+    for file in files:
+        say(f"{file}: written")
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# `qmlir compile`: machine code, or a device's program.
+
+
+def add_compile_options(parser: ArgumentParser) -> None:
+    """Adds the options of `qmlir compile`."""
+    parser.add_argument("--emit", **one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")
+    add_threads_option(parser)
+    help = "write the program of an accelerator instead, or with --emit asm its commands as text"
+    device.add_target_option(parser, help)
+    with parser.section("which processor"):
+        add_code_options(parser)
+    help = "the .o, .ll, .s or .npu file to write"
+    parser.add_argument("-o", "--output", type=Path, required=True, help=help)
+    add_json_option(parser)
+
+
+def add_threads_option(parser: ArgumentParser) -> None:
+    """Adds the option that says how many threads a call may use; without it, the value is None."""
+    help = "threads that one call may use; the results are the same bits for any number (default: 1)"
+    parser.add_argument("--threads", type=count, metavar="N", help=help)
+
+
+def refuse_threads(arguments: argparse.Namespace, elsewhere: bool) -> None:
+    """Refuses several threads for a network that this processor's machine code does not compute."""
+    if elsewhere and (arguments.threads or 1) != 1:
+        got, remedy = str(arguments.threads), "leave it out"
+        raise OptionError("--threads", "is for networks compiled for this processor", got=got, remedy=remedy)
+
+
+def run_compile(arguments: argparse.Namespace) -> None:
+    """Compiles a network to machine code, or to a device's program with `--target`."""
+    from qmlir.cli.bundle import entry_name
+
+    device.refuse_code_options(arguments)
+    refuse_threads(arguments, arguments.target is not None)
+    if arguments.target is not None:
+        device.run_compile(arguments)
+        return
+    suffix = CODE_SUFFIXES[arguments.emit]
+    if arguments.output.suffix != suffix:
+        raise OptionError("--output", f"must end in {suffix} with --emit {arguments.emit}", got=str(arguments.output))
+    executable = compiled(arguments, entry_name(arguments.output.stem))  # no clash with a program's `main`
+    files, code = _write_code(executable, arguments, arguments.emit)
+    made = {"model": str(arguments.model), "target": None, "files": [str(file) for file in files]}
+    fields = {**made, "code": code, "program": None}
+    write_document(arguments, "compile", fields | signature_fields(executable.signature))
+
+
+def _write_code(
+    executable: "Executable", arguments: argparse.Namespace, emit: str
+) -> tuple[list[Path], dict[str, int]]:
+    """Writes machine code, and prints its sizes; returns the files and the sizes for a document."""
+    from qmlir.cli.bundle import write_bundle
+
+    files = write_bundle(executable, arguments.output, emit)
+    _say_written(files)
+    sizes = executable.sizes
+    say(f"{sizes.code} bytes of code, {sizes.weights} of weights, {sizes.arena} of scratch memory for each call")
+    threads = arguments.threads or 1
+    return files, {"weights": sizes.weights, "arena": sizes.arena, "code": sizes.code, "threads": threads}
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# `qmlir quantize`: the form that the output's suffix names.
+
+MLIR = ".mlir"
+FORMS = (MLIR, ".onnx", ".tflite", CODE_SUFFIXES["obj"], device.PROGRAM_SUFFIX)
+"""Suffixes of the files that `qmlir quantize` writes."""
+
+ONLY_FOR: Mapping[str, tuple[str, ...]] = {
+    "format": (".onnx", ".tflite"),
+    "activations": (".onnx",),
+    "opset": (".onnx",),
+    "runtime": (MLIR, ".onnx"),
+    "threads": (".o",),
+    "cpu": (".o",),
+    "features": (".o",),
+    "triple": (".o",),
+}
+"""Option, by its name among the parsed arguments → suffixes of the files that it is for."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """The files of a network, and figures of its machine code or its program for a document; None for other forms."""
+
+    files: list[Path]
+    code: dict[str, int] | None = None
+    program: dict[str, Any] | None = None
+
+
+def add_form_options(parser: ArgumentParser) -> None:
+    """Adds the output of `qmlir quantize`, and the options that are for one of its forms."""
+    with parser.section("an .onnx or .tflite file"):
+        add_format_options(parser)
+    with parser.section("an .o file"):
+        add_threads_option(parser)
+        add_processor_options(parser)
+    help = "the file to write; its suffix chooses the form: .mlir for qmlir's other commands, .onnx or .tflite for "
+    help += "another runtime, .o for machine code with weights and a C header, .npu for the program of --target"
+    parser.add_argument("-o", "--output", type=file_of(*FORMS), help=help)
+
+
+def check_form(arguments: argparse.Namespace) -> None:
+    """Refuses options that are not for the output's form, before anything is learned from data.
+
+    Raises:
+        OptionError: An option does not fit the output's suffix, or .npu has no device.
+    """
+    from qmlir.backends.cpu.machine import Machine
+    from qmlir.devices import load_device
+    from qmlir.ir.signature import MOST_THREADS
+
+    output: Path = arguments.output
+    for name, suffixes in ONLY_FOR.items():
+        if getattr(arguments, name) is not None and output.suffix not in suffixes:
+            option = "--for" if name == "runtime" else f"--{name}"
+            need = f"is for {' and '.join(suffixes)} files"
+            raise OptionError(option, need, got=f"-o {output}", remedy="leave it out, or name such a file")
+    given = arguments.format
+    if given is not None and (given == "tflite") != (output.suffix == ".tflite"):
+        needed = ".tflite" if given == "tflite" else ".onnx"
+        raise OptionError(
+            "--format",
+            f"needs the suffix {needed} for {given}",
+            got=f"-o {output}",
+            remedy="leave it out: the suffix chooses the format",
+        )
+    if arguments.activations is not None and given not in (None, "onnx-qdq"):
+        raise OptionError("--activations", "is for the format onnx-qdq", got=given, remedy="leave it out")
+    if output.suffix == device.PROGRAM_SUFFIX and arguments.target is None:
+        remedy = "name one of `qmlir device list`, or a device file"
+        raise OptionError("--target", "must name the device of an .npu file", got="nothing", remedy=remedy)
+    if arguments.target is not None:
+        load_device(arguments.target)
+    if arguments.opset is not None:
+        from qmlir.backends.onnx import require_opset
+
+        require_opset(arguments.opset)
+    if (arguments.threads or 1) > MOST_THREADS:
+        raise OptionError("threads", f"must be from 1 to {MOST_THREADS}", got=str(arguments.threads))
+    if output.suffix == ".o":
+        Machine.of(arguments.cpu, arguments.features, arguments.triple)
+
+
+def write_form(module: "ModuleOp", arguments: argparse.Namespace) -> Written:
+    """Writes a quantized network in the form that the output's suffix names, and prints the files and their figures.
+
+    The files are the ones that `qmlir export` and `qmlir compile` make of the network's .mlir file.
+    """
+    from qmlir.compiler import compile, main_function, save
+
+    output: Path = arguments.output
+    if output.suffix == device.PROGRAM_SUFFIX:
+        executable = compile(module, target=arguments.target)
+        files = executable.save(output)
+        return Written(files, program=device.print_program(executable, files))
+    if output.suffix == ".o":
+        from xdsl.dialects.builtin import StringAttr
+
+        from qmlir.cli.bundle import entry_name
+
+        named = module.clone()
+        main_function(named).sym_name = StringAttr(entry_name(output.stem))
+        cpu, features, triple = arguments.cpu, arguments.features, arguments.triple
+        executable = compile(named, arguments.threads or 1, cpu=cpu, features=features, triple=triple)
+        files, code = _write_code(executable, arguments, "obj")
+        return Written(files, code=code)
+    files = save(module, output) if output.suffix == MLIR else _export(module, arguments)
+    _say_written(files[:1] if output.suffix == MLIR else files)
+    return Written(files)
