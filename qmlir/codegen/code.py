@@ -167,6 +167,10 @@ class Code:
         """(a·p + b·q + 2^(shift−1)) >> shift on vectors of i32, for results that fit i32 and shifts of at least 32."""
         return self.emit(simd.MulAddShiftRoundOp, [x.ssa for x in (a, p, b, q, shift)], a.type)
 
+    def add_bytes(self, a: Value, b: Value, *factors: Value) -> Value:
+        """Weighted sums of vectors of bytes, saturated; `factors` are the operation's high, low, k_h, k_l and shift."""
+        return self.emit(simd.AddBytesOp, [a.ssa, b.ssa, *(x.spread(a.lanes).ssa for x in factors)], a.type)
+
     def call(self, function: Microkernel, buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
         """Calls a microkernel, which gets each buffer as the row of its elements in row-major order."""
         assert self._functions is not None

@@ -31,6 +31,14 @@ def sums_byte_pairs(features: frozenset[str]) -> bool:
     return "avx2" in features
 
 
+def bytes_packed(features: frozenset[str]) -> int:
+    """Bytes of the registers to which wider lanes are packed with saturation, and from which bytes are interleaved.
+
+    0 for processors whose vectors of bytes are extended and truncated as fast.
+    """
+    return next((size for name, size in (("avx512bw", 64), ("avx2", 32), ("sse2", 16)) if name in features), 0)
+
+
 def looks_up_bytes(features: frozenset[str]) -> bool:
     """Whether the processor looks a vector of bytes up in a table faster than one byte after another."""
     return not features.isdisjoint(("ssse3", "neon"))

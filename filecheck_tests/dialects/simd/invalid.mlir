@@ -123,3 +123,30 @@ func.func @signed_quads_c3(%acc: vector<8xi32>, %a: vector<16xi8>) {
   %0 = simd.dot_i8_quads %acc, %a, %a : vector<8xi32>, vector<16xi8>
   func.return
 }
+
+// -----
+
+// C1: bytes are 1-D vectors
+func.func @add_bytes_c1(%a: vector<2x8xi8>, %k: vector<16xi32>) {
+  // expected-error@+1 {{a and b must be 1-D vectors, got vector<2x8xi8>}}
+  %0 = simd.add_bytes %a, %a, %k, %k, %k, %k, %k : vector<2x8xi8>, vector<16xi32>
+  func.return
+}
+
+// -----
+
+// C2: the others are 1-D vectors
+func.func @add_bytes_c2(%a: vector<16xi8>, %k: vector<2x8xi32>) {
+  // expected-error@+1 {{weights must be 1-D vectors with the 16 lanes of a, got vector<2x8xi32>}}
+  %0 = simd.add_bytes %a, %a, %k, %k, %k, %k, %k : vector<16xi8>, vector<2x8xi32>
+  func.return
+}
+
+// -----
+
+// C3: with equally many lanes
+func.func @add_bytes_c3(%a: vector<16xi8>, %k: vector<8xi32>) {
+  // expected-error@+1 {{weights must be 1-D vectors with the 16 lanes of a, got vector<8xi32>}}
+  %0 = simd.add_bytes %a, %a, %k, %k, %k, %k, %k : vector<16xi8>, vector<8xi32>
+  func.return
+}

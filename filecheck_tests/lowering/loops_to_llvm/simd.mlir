@@ -134,3 +134,26 @@ func.func private @lookup(%table: vector<256xi8>, %places: vector<64xi8>) -> vec
 // VBMI-COUNT-2: "llvm.x86.avx512.vpermi2var.qi.512"
 // VBMI: llvm.icmp "slt"
 // VBMI-NEXT: llvm.select
+
+// Bytes of a and b in turn, and then in turn with zeros; what is packed twice is in order again.
+func.func private @sum(%a: vector<32xi8>, %b: vector<32xi8>, %w: vector<32xi32>, %k: vector<32xi32>) -> vector<32xi8> {
+  %0 = simd.add_bytes %a, %b, %w, %w, %k, %k, %k : vector<32xi8>, vector<32xi32>
+  func.return %0 : vector<32xi8>
+}
+
+// CHECK-LABEL: @sum
+// CHECK: llvm.zext {{.*}} : vector<32xi8> to vector<32xi32>
+// CHECK: "llvm.smin.v32i32"
+// CHECK: llvm.trunc {{.*}} : vector<32xi32> to vector<32xi8>
+
+// AVX2-LABEL: @sum
+// AVX2: [[TURNS:%.*]] = llvm.shufflevector %{{.*}}, %{{.*}} [0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 16, 48
+// AVX2-NEXT: llvm.shufflevector [[TURNS]], %{{.*}} [0, 32, 1, 33, 2, 34, 3, 35, 4, 36, 5, 37, 6, 38, 7, 39, 16, 48
+// The factors of the first sums.
+// AVX2: llvm.shufflevector {{.*}} [0, 1, 2, 3, 16, 17, 18, 19] : vector<32xi32>
+// AVX2: "llvm.x86.avx2.pmadd.wd"
+// AVX2: "llvm.x86.avx2.packssdw"
+// AVX2: "llvm.x86.avx2.packssdw"
+// AVX2-NEXT: "llvm.x86.avx2.packsswb"
+// AVX512-LABEL: @sum
+// AVX512-COUNT-2: "llvm.x86.avx2.packssdw"

@@ -153,6 +153,16 @@ func.func private @rescale_two(%a: vector<2xi32>, %p: vector<2xi32>, %b: vector<
 // CHECK-NEXT: llvm.add {{.*}} : vector<2xi64>
 // CHECK-NEXT: "llvm.aarch64.neon.srshl.v2i64"
 
+func.func private @sum(%a: vector<8xi8>, %w: vector<8xi32>) -> vector<8xi8> {
+  %0 = simd.add_bytes %a, %a, %w, %w, %w, %w, %w : vector<8xi8>, vector<8xi32>
+  func.return %0 : vector<8xi8>
+}
+
+// CHECK-LABEL: @sum
+// CHECK: llvm.zext {{.*}} : vector<8xi8> to vector<8xi32>
+// CHECK-COUNT-8: "llvm.aarch64.neon.smull.v4i32"
+// CHECK: "llvm.smin.v8i32"
+
 func.func private @permute(%x: vector<32xi8>, %y: vector<8xi8>) -> vector<8xi8> {
   %0 = simd.permute_bytes %x, %x : vector<32xi8>
   %1 = vector.shuffle %0, %0 [0, 1, 2, 3, 4, 5, 6, 7] : vector<32xi8>, vector<32xi8>

@@ -1,4 +1,5 @@
 // RUN: qmlir-opt --qint-to-loops --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --qint-to-loops=features=+avx512bw --split-input-file %s | filecheck --check-prefix=AVX512 %s
 
 // CHECK-LABEL: func.func @main
 func.func @main(%a: tensor<6x24xi8>, %b: tensor<24xi8>) -> (tensor<6x24xi8>, tensor<6x24xi8>) {
@@ -22,22 +23,45 @@ func.func @main(%a: tensor<6x24xi8>, %b: tensor<24xi8>) -> (tensor<6x24xi8>, ten
 // -----
 
 // Bytes are added by pairs of products: m = h·2^16 + l, so 196613 is 3·2^16 + 5 and −70000 is −1·2^16 − 4464. A pair has
-// the left operand's half below. With zero points and rounding, −472154 = −8·2^16 + 52134; the shift is 18 − 16.
+// the left operand's half below. With zero points 128 higher and rounding, −16678618 = −255·2^16 + 33062; the shift is
+// 18 − 16.
 // CHECK-LABEL: func.func @main
-func.func @main(%a: tensor<32xi8>, %b: tensor<32xi8>) -> tensor<32xi8> {
+func.func @main(%a: tensor<96xi8>, %b: tensor<96xi8>) -> tensor<96xi8> {
   // CHECK: qmlir.constant_buffer <tensor<1xi32>, [-65533]>
   // CHECK: qmlir.constant_buffer <tensor<1xi32>, [-292552699]>
-  // CHECK: qmlir.constant_buffer <tensor<1xi32>, [-8]>
-  // CHECK: qmlir.constant_buffer <tensor<1xi32>, [52134]>
+  // CHECK: qmlir.constant_buffer <tensor<1xi32>, [-255]>
+  // CHECK: qmlir.constant_buffer <tensor<1xi32>, [33062]>
   // CHECK: qmlir.constant_buffer <tensor<1xi32>, [2]>
-  %s = qint.add %a, %b {lhs_zero_point = 2 : i32, rhs_zero_point = -3 : i32, multipliers = array<i64: 196613, -70000>, shift = 18 : i32, min = -128 : i32, max = 127 : i32} : tensor<32xi8>, tensor<32xi8> -> tensor<32xi8>
-  func.return %s : tensor<32xi8>
+  %s = qint.add %a, %b {lhs_zero_point = 2 : i32, rhs_zero_point = -3 : i32, multipliers = array<i64: 196613, -70000>, shift = 18 : i32, min = -128 : i32, max = 127 : i32} : tensor<96xi8>, tensor<96xi8> -> tensor<96xi8>
+  func.return %s : tensor<96xi8>
 }
 // CHECK: func.func private @qint_add_0
+// CHECK-COUNT-2: arith.xori {{.*}} : vector<16xi8>
+// CHECK: simd.add_bytes {{.*}} : vector<16xi8>, vector<16xi32>
+// CHECK-NOT: simd.mul_add_shift_round
+
+// AVX512-LABEL: func.func private @qint_add_0
+// AVX512: simd.add_bytes {{.*}} : vector<32xi8>, vector<32xi32>
+
+// -----
+
+// The zero point of the result is in the constant: 2^17 − 7·2^18 − 2 · 128 · 2^16 = −282·2^16. Sums that differ in it
+// share a kernel. A result of 16 bits is packed as other numbers are.
+// CHECK-LABEL: func.func @main
+func.func @main(%a: tensor<32xi8>) -> (tensor<32xi8>, tensor<32xi8>, tensor<32xi16>) {
+  // CHECK: qmlir.constant_buffer <tensor<1xi32>, [-282]>
+  // CHECK: func.call @qint_add_0
+  %s = qint.add %a, %a {multipliers = array<i64: 65536, 65536>, shift = 18 : i32, zero_point = -7 : i32, min = -128 : i32, max = 127 : i32} : tensor<32xi8>, tensor<32xi8> -> tensor<32xi8>
+  // CHECK: func.call @qint_add_0
+  %t = qint.add %a, %a {multipliers = array<i64: 65536, 65536>, shift = 18 : i32, zero_point = 7 : i32, min = -128 : i32, max = 127 : i32} : tensor<32xi8>, tensor<32xi8> -> tensor<32xi8>
+  // CHECK: func.call @qint_add_1
+  %u = qint.add %a, %a {multipliers = array<i64: 65536, 65536>, shift = 18 : i32, min = -32768 : i32, max = 32767 : i32} : tensor<32xi8>, tensor<32xi8> -> tensor<32xi16>
+  func.return %s, %t, %u : tensor<32xi8>, tensor<32xi8>, tensor<32xi16>
+}
+// CHECK: func.func private @qint_add_1
 // CHECK: %[[BOTH:.*]] = vector.bitcast {{.*}} : vector<16xi32> to vector<32xi16>
 // CHECK: simd.dot_i16_pairs %{{.*}}, %[[BOTH]], %{{.*}} : vector<16xi32>, vector<32xi16>
 // CHECK: simd.dot_i16_pairs %{{.*}}, %[[BOTH]], %{{.*}} : vector<16xi32>, vector<32xi16>
-// CHECK-NOT: simd.mul_add_shift_round
 
 // -----
 

@@ -331,6 +331,67 @@ class MulAddShiftRoundOp(IRDLOperation):
         return ((products + (1 << (drop - 1))) >> drop).astype("i4")
 
 
+@irdl_op_definition
+class AddBytesOp(IRDLOperation):
+    """Adds two weighted bytes, shifts and saturates the sum: sat8((h + (l >> 16)) >> shift), all in i32 mod 2^32.
+
+        %r = simd.add_bytes %a, %b, %high, %low, %k_h, %k_l, %shift : vector<64xi8>, vector<64xi32>
+
+        h = k_h + u8(a)·high.0 + u8(b)·high.1          l = k_l + u8(a)·low.0 + u8(b)·low.1
+
+    The bits of `a` and `b` are read as unsigned integers. `.0` is the low half of an i32, `.1` the high half, both read
+    as signed integers. The shifts are arithmetic, and the result is signed.
+
+    (C1) `a`, `b` and the result are one type, a 1-D vector of i8;
+    (C2) the others are one type, a 1-D vector of i32;
+    (C3) all have equally many lanes.
+
+    `shift` must lie in [0, 31]; the result for others is undefined.
+
+    On x86 the operation interleaves bytes and packs sums within each 128 bits (punpcklbw, packssdw, packsswb).
+    """
+
+    name = "simd.add_bytes"
+
+    BYTES: ClassVar = VarConstraint("BYTES", VectorType.constr(i8))
+    VALUES: ClassVar = VarConstraint("VALUES", VectorType.constr(i32))
+
+    a = operand_def(BYTES)  # C1
+    b = operand_def(BYTES)
+    high = operand_def(VALUES)  # C2
+    low = operand_def(VALUES)
+    k_h = operand_def(VALUES)
+    k_l = operand_def(VALUES)
+    shift = operand_def(VALUES)
+    result = result_def(BYTES)
+
+    traits = traits_def(Pure())
+    assembly_format = "$a `,` $b `,` $high `,` $low `,` $k_h `,` $k_l `,` $shift attr-dict `:` type($a) `,` type($high)"
+
+    def __init__(
+        self, a: SSAValue, b: SSAValue, high: SSAValue, low: SSAValue, k_h: SSAValue, k_l: SSAValue, shift: SSAValue
+    ):
+        super().__init__(operands=[a, b, high, low, k_h, k_l, shift], result_types=[a.type])
+
+    def verify_(self) -> None:
+        lanes, values = _lanes(self.a.type), _lanes(self.high.type)
+        if lanes is None:  # C1
+            raise VerifyException(f"a and b must be 1-D vectors, got {self.a.type}")
+        if values != lanes:  # C2, C3
+            raise VerifyException(f"weights must be 1-D vectors with the {lanes} lanes of a, got {self.high.type}")
+
+    @staticmethod
+    def evaluate(a: Array, b: Array, high: Array, low: Array, k_h: Array, k_l: Array, shift: Array) -> Array:
+        """Computes the result: a and b int8 [n], the others int32 [n] → int8 [n]."""
+
+        def weighted(pairs: Array, start: Array) -> Array:
+            first, second = pairs.astype("i2").astype("i8"), pairs.astype("i8") >> 16
+            return (start + a.view("u1") * first + b.view("u1") * second).astype("i4")
+
+        total = (weighted(high, k_h).astype("i8") + (weighted(low, k_l) >> 16)).astype("i4") >> shift
+        return total.clip(-128, 127).astype("i1")
+
+
 def _require_quads(acc: Attribute, factors: Attribute) -> None:
     """Raises VerifyException for types that are not 1-D vectors of which the factors have four times the lanes."""
     lanes, quads = _lanes(acc), _lanes(factors)
@@ -358,5 +419,6 @@ SIMD = Dialect(
         LookupBytesOp,
         MulShiftRoundOp,
         MulAddShiftRoundOp,
+        AddBytesOp,
     ],
 )

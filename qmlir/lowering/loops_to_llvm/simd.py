@@ -97,12 +97,15 @@ def _joined(f: FunctionLowering, parts: list[SSAValue]) -> SSAValue:
 
 
 def _dot_i16_pairs(f: FunctionLowering, op: simd.DotI16PairsOp) -> None:
-    acc, a, b = f.values(op.operands)
+    f.define(op.result, _pairs_added(f, *f.values(op.operands)))
+
+
+def _pairs_added(f: FunctionLowering, acc: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
+    """acc[i] + a[2i]·b[2i] + a[2i+1]·b[2i+1] of i16."""
     if "neon" in f.features:
-        f.define(op.result, _neon_pairs(f, acc, a, b))
-        return
+        return _neon_pairs(f, acc, a, b)
     products = _pair_products(f, a, b) or _portable_products(f, a, b, 2)
-    f.define(op.result, f.binary(AddOp, acc, products, WRAP))
+    return f.binary(AddOp, acc, products, WRAP)
 
 
 def _pair_products(f: FunctionLowering, a: SSAValue, b: SSAValue) -> SSAValue | None:
@@ -449,6 +452,70 @@ def _neon_products_shifted(f: FunctionLowering, factors: Sequence[SSAValue], lef
     return _by_register(f, 2, (*factors, by), shifted)
 
 
+# ---------------------------------------------------------------------------------------------------------------
+# Weighted sums of two bytes, by instructions that add the products of a pair of i16. Processors extend and truncate the
+# lanes of a vector slowly: on x86 that takes two instructions for each 4 to 16 lanes. Interleaving two vectors within
+# each 128 bits, and packing two vectors with saturation, take one.
+#
+# A register of bytes becomes four of pairs. In each 128 bits of pairs j = 0 … 3 lie the bytes 4j to 4j + 3 of the 16 in
+# the same place, so that two steps of packing, which take the 128 bits of their operands in turn, restore the order:
+#
+#     a = a0 … a15, b = b0 … b15         pairs j = (a4j, b4j) … (a4j+3, b4j+3)
+#     totals t0 … t3 of i32  →  packssdw t0, t1 and t2, t3 of i16  →  packsswb: r0 … r15
+
+
+SATURATING_PACKS = (
+    ("avx512bw", 64, "llvm.x86.avx512.packssdw.512 llvm.x86.avx512.packsswb.512"),
+    ("avx2", 32, "llvm.x86.avx2.packssdw llvm.x86.avx2.packsswb"),
+    ("sse2", 16, "llvm.x86.sse2.packssdw.128 llvm.x86.sse2.packsswb.128"),
+)
+"""Feature, lanes of i8 in a register, and the intrinsics that pack i32 to i16 and i16 to i8; widest first."""
+
+
+def _add_bytes(f: FunctionLowering, op: simd.AddBytesOp) -> None:
+    a, b, *factors = f.values(op.operands)
+    if form := _form(f, SATURATING_PACKS, lanes_of(a)):
+        _, width, names = form
+        packs = names.split()
+        f.define(op.result, _by_register(f, width, (a, b, *factors), lambda parts: _packed_sums(f, packs, *parts)))
+        return
+    wide = vector_of(i32, lanes_of(a))
+    first, second = (f.cast(llvm.ZExtOp, x, wide) for x in (a, b))
+    both = f.binary(llvm.OrOp, first, f.binary(ShlOp, second, f.splat(16, wide), WRAP))
+    total = _weighted(f, f.cast(llvm.BitcastOp, both, vector_of(i16, 2 * lanes_of(a))), factors)
+    for name, bound in (("smax", -128), ("smin", 127)):
+        total = f.intrinsic(f"llvm.{name}.v{lanes_of(a)}i32", (total, f.splat(bound, wide)), wide)
+    f.define(op.result, f.cast(llvm.TruncOp, total, a.type))
+
+
+def _packed_sums(f: FunctionLowering, packs: Sequence[str], a: SSAValue, b: SSAValue, *factors: SSAValue) -> SSAValue:
+    """The weighted sums of two registers of bytes."""
+    width = lanes_of(a)
+    rows, words = range(0, width, 16), vector_of(i16, width // 2)
+    # The bytes of a half of each 128 bits in turn with those of another vector: punpcklbw and punpckhbw.
+    turns = [[n for row in rows for i in range(row + half, row + half + 8) for n in (i, width + i)] for half in (0, 8)]
+    zeros, totals = f.splat(0, a.type), list[SSAValue]()
+    for j in range(4):
+        places = [row + 4 * j + i for row in rows for i in range(4)]
+        extended = f.shuffle(f.shuffle(a, b, turns[j // 2]), zeros, turns[j % 2])
+        pairs = f.cast(llvm.BitcastOp, extended, words)
+        totals.append(_weighted(f, pairs, [f.shuffle(x, x, places) for x in factors]))
+    halves = [f.intrinsic(packs[0], totals[i : i + 2], words) for i in (0, 2)]
+    return f.intrinsic(packs[1], halves, a.type)
+
+
+def _weighted(f: FunctionLowering, pairs: SSAValue, factors: Sequence[SSAValue]) -> SSAValue:
+    """(h + (l >> 16)) >> shift of pairs of i16."""
+    high, low, k_h, k_l, shift = factors
+    sums: list[SSAValue] = []
+    for weights, start in ((high, k_h), (low, k_l)):
+        own = f.cast(llvm.BitcastOp, weights, pairs.type)
+        sums.append(_pairs_added(f, start, pairs, own))
+    carried = f.binary(llvm.AShrOp, sums[1], f.splat(16, shift.type))
+    total = f.binary(AddOp, sums[0], carried, WRAP)
+    return f.binary(llvm.AShrOp, total, shift)
+
+
 RULES: Mapping[type[Operation], Rule] = {
     simd.DotI16PairsOp: _dot_i16_pairs,
     simd.DotU8I8QuadsOp: _dot_u8_i8_quads,
@@ -457,4 +524,5 @@ RULES: Mapping[type[Operation], Rule] = {
     simd.LookupBytesOp: _lookup_bytes,
     simd.MulShiftRoundOp: _mul_shift_round,
     simd.MulAddShiftRoundOp: _mul_add_shift_round,
+    simd.AddBytesOp: _add_bytes,
 }

@@ -1,7 +1,7 @@
 """Elementwise kernels: each operation's own formula, fused with the requantization that follows a product."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import i8, i16, i32
 
 from qmlir.codegen.code import WIDTHS
-from qmlir.codegen.features import looks_up_bytes
+from qmlir.codegen.features import bytes_packed, looks_up_bytes
 from qmlir.codegen.kernel import Array, MainLowering, Rules
 from qmlir.codegen.kernels.elementwise import Entries, Formula, lower_elementwise
 from qmlir.codegen.value import Value
@@ -57,8 +57,12 @@ class NarrowAdd:
 class BytesAdd:
     """The formula of `qint.add` for operands of 8 bits: pairs of i16 products, in 32 bits.
 
-    A multiplier m is h·2^16 + l with −2^15 ≤ l < 2^15. With the zero points and the rounding in one number,
-    k = 2^(shift−1) − z_l·m_l − z_r·m_r = k_h·2^16 + k_l with 0 ≤ k_l < 2^16, the sum before the shift is H·2^16 + L:
+    Bytes are read with 128 more, as unsigned, because processors extend these by interleaving zeros. A multiplier m is
+    h·2^16 + l with −2^15 ≤ l < 2^15. With all constants in one number, the result's zero point z among them,
+
+        k = 2^(shift−1) + z·2^shift − (z_l + 128)·m_l − (z_r + 128)·m_r = k_h·2^16 + k_l with 0 ≤ k_l < 2^16,
+
+    the sum before the shift is H·2^16 + L:
 
         H = lhs·h_l + rhs·h_r + k_h          L = lhs·l_l + rhs·l_r + k_l
 
@@ -66,13 +70,18 @@ class BytesAdd:
     if H, L and their sum fit i32, which `byte_parts` proves.
 
     The parameters are the pairs (h_l, h_r) and (l_l, l_r) in one i32 each, the second above the first, then k_h, k_l
-    and shift − 16.
+    and shift − 16. `narrow` only clamps, so sums that differ in zero points share code.
     """
 
     narrow: Narrow
 
     def __call__(self, lhs: Value, rhs: Value, high: Value, low: Value, k_h: Value, k_l: Value, shift: Value) -> Value:
-        a, b = lhs.to(i32), rhs.to(i32)
+        narrow = self.narrow
+        if lhs.lanes is not None and narrow.storage.itemsize == 1:
+            y = lhs.code.add_bytes(lhs ^ -128, rhs ^ -128, high, low, k_h, k_l, shift)
+            y = y if narrow.low == -128 else y.maximum(narrow.low)
+            return y if narrow.high == 127 else y.minimum(narrow.high)
+        a, b = ((x ^ -128).to(i32, unsigned=True) for x in (lhs, rhs))
         if lhs.lanes is None:
 
             def products(pair: Value) -> Value:
@@ -80,13 +89,13 @@ class BytesAdd:
 
             total = k_h + products(high) + (k_l + products(low) >> 16)
         else:
-            both = (a & 0xFFFF | b << 16).bits(i16)
+            both = (a | b << 16).bits(i16)
 
             def dot(start: Value, pair: Value) -> Value:
                 return a.code.dot_pairs(start.spread(a.lanes), both, pair.spread(a.lanes).bits(i16))
 
             total = dot(k_h, high) + (dot(k_l, low) >> 16)
-        return packed(total >> shift.spread(a.lanes), self.narrow, self.narrow.zero_point)
+        return packed(total >> shift.spread(a.lanes), narrow, 0)
 
 
 def byte_parts(op: AddOp) -> Sequence[Array] | None:
@@ -96,9 +105,10 @@ def byte_parts(op: AddOp) -> Sequence[Array] | None:
     multipliers, shift, zero_points = op.multipliers.get_values(), op.shift.value.data, op.zero_points()
     low = [(m + (1 << 15)) % (1 << 16) - (1 << 15) for m in multipliers]
     high = [(m - rest) >> 16 for m, rest in zip(multipliers, low, strict=True)]
-    k = (1 << shift - 1) - sum(z * m for z, m in zip(zero_points, multipliers, strict=True))
+    k = (1 << shift - 1) + (op.zero_point.value.data << shift)
+    k -= sum((z + 128) * m for z, m in zip(zero_points, multipliers, strict=True))
     k_h, k_l = k >> 16, k % (1 << 16)
-    reach = 128 * sum(map(abs, high)) + abs(k_h) + 128 * sum(map(abs, low)) + k_l
+    reach = 255 * sum(map(abs, high)) + abs(k_h) + 255 * sum(map(abs, low)) + k_l
     if max(map(abs, high)) >= 1 << 15 or reach >= 1 << 31 or not 17 <= shift < 48 or reach >> shift - 16 >= 1 << 30:
         return None
     pairs = [np.array([(b << 16) + (a & 0xFFFF)], np.int32) for a, b in (high, low)]
@@ -111,7 +121,7 @@ def faster_add(op: AddOp) -> tuple[NarrowAdd | BytesAdd, Sequence[Array]] | None
     if formula.narrow.storage.itemsize > 2 or not formula.narrow.fits_i32:
         return None
     if (parts := byte_parts(op)) is not None:
-        return BytesAdd(formula.narrow), parts
+        return BytesAdd(replace(formula.narrow, zero_point=0)), parts
     left = max(0, 32 - int(shift[0]))
     largest = [n << left for n in op.differences()]
     reach = sum(n * abs(int(m[0])) for n, m in zip(largest, (m_lhs, m_rhs), strict=True)) + (1 << int(shift[0]) + left)
@@ -133,6 +143,16 @@ LOOKUP_WIDTHS = (64, 32, 16)
 """Lanes of the vectors that are looked up in tables of bytes: the registers of processors."""
 
 
+def widths_of_bytes(count: int, register: int) -> tuple[int, ...]:
+    """Lanes of the vectors in which so many bytes are added, the widest first: one that leaves no byte over, if any.
+
+    `register` is what `bytes_packed` returns for the processor.
+    """
+    fitting = [n for n in (64, 32, 16) if n <= max(register, WIDTHS[0])]
+    first = next((i for i, n in enumerate(fitting) if count % n == 0), 0)
+    return (*fitting[first:], WIDTHS[-1])
+
+
 def _elementwise(state: MainLowering, op: ElementwiseOp) -> None:
     (result,) = op.results
     if not result.uses:
@@ -151,6 +171,8 @@ def _elementwise(state: MainLowering, op: ElementwiseOp) -> None:
     widths = () if tables or isinstance(op, DivOp) else WIDTHS
     if isinstance(op, LookupOp) and op.table.array.nbytes == 256 and looks_up_bytes(state.features):
         formula, widths = ByteLookup(op.formula()), tuple(n for n in LOOKUP_WIDTHS if n <= prod(shape_of(result)))
+    if isinstance(formula, BytesAdd) and formula.narrow.storage.itemsize == 1:
+        widths = widths_of_bytes(prod(shape_of(result)), bytes_packed(state.features))
     operands = [*map(state.buffer, op.operands), *map(state.constant, parameters)]
     lower_elementwise(state, op.name.replace(".", "_"), formula, operands, result, widths, tables)
 

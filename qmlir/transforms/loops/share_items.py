@@ -21,7 +21,7 @@ from xdsl.passes import ModulePass
 
 from qmlir.codegen.kernel import PARALLEL
 from qmlir.dialects.loops import INPUTS, MOST_THREADS, THREADS
-from qmlir.dialects.simd import DotI16PairsOp, LookupBytesOp, MulAddShiftRoundOp, MulShiftRoundOp
+from qmlir.dialects.simd import AddBytesOp, DotI16PairsOp, LookupBytesOp, MulAddShiftRoundOp, MulShiftRoundOp
 from qmlir.errors import OptionError, PipelineError
 from qmlir.ir.passes import option
 from qmlir.ir.types import is_vector
@@ -100,6 +100,7 @@ COSTS: Mapping[type[Operation], int] = {
     LookupBytesOp: 48,
     MulShiftRoundOp: 8,
     MulAddShiftRoundOp: 13,
+    AddBytesOp: 36,
     **dict.fromkeys((arith.DivfOp, arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, math.SqrtOp), 8),
 }
 """Instructions that an operation takes for each register of its result, if it is not one."""

@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 from qmlir.backends.cpu import Executable, Machine, build
 from qmlir.dialects import nn
 from qmlir.dialects.simd import (
+    AddBytesOp,
     DotI8QuadsOp,
     DotI16PairsOp,
     DotU8I8QuadsOp,
@@ -173,6 +174,16 @@ def permutations(lanes: int) -> list[Case]:
     return [Case(text, (x, places), PermuteBytesOp.evaluate(x, places))]
 
 
+def sums_of_bytes(lanes: int) -> Case:
+    """Weighted sums of bytes, with other weights in each lane."""
+    a, b = (RNG.integers(-128, 128, lanes).astype("i1") for _ in range(2))
+    high, low = (RNG.integers(-(2**15), 2**15, 2 * lanes).astype("i2").view("i4") for _ in range(2))
+    k_h, k_l = RNG.integers(-(2**23), 2**23, lanes).astype("i4"), RNG.integers(0, 2**16, lanes).astype("i4")
+    operands = (a, b, high, low, k_h, k_l, RNG.integers(10, 20, lanes).astype("i4"))
+    text = f"%r = simd.add_bytes %0, %1, %2, %3, %4, %5, %6 : vector<{lanes}xi8>, vector<{lanes}xi32>"
+    return Case(text, operands, AddBytesOp.evaluate(*operands))
+
+
 def all_cases() -> list[Case]:
     return [
         *(case for lanes in (1, 3, 4, 6, 16) for case in dots(lanes)),
@@ -180,6 +191,7 @@ def all_cases() -> list[Case]:
         *(case for lanes in (2, 4, 6, 16, 32) for case in roundings(lanes)),
         roundings_that_share(),
         *(case for lanes in (8, 16, 32, 48) for case in permutations(lanes)),
+        *(sums_of_bytes(lanes) for lanes in (3, 8, 16)),
     ]
 
 

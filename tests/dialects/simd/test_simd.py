@@ -6,6 +6,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.simd import (
+    AddBytesOp,
     DotI8QuadsOp,
     DotI16PairsOp,
     DotU8I8QuadsOp,
@@ -39,6 +40,7 @@ from qmlir.ir.context import make_context
         ("simd.permute_bytes %b12, %b12 : vector<12xi8>", "bytes"),
         ("simd.lookup_bytes %t, %b8 : vector<8xi8>", "places"),
         ('"simd.lookup_bytes"(%b16, %b16) : (vector<16xi8>, vector<16xi8>) -> vector<16xi8>', "table"),
+        ("simd.add_bytes %b16, %b16, %i4, %i4, %i4, %i4, %i4 : vector<16xi8>, vector<4xi32>", "weights"),
         ("simd.mul_shift_round %s4, %s4, %s4 : vector<4xi16>", "c1"),
         ("simd.mul_shift_round %i22, %i22, %i22 : vector<2x2xi32>", "c1"),
     ],
@@ -56,6 +58,7 @@ func.func @f(%i4: vector<4xi32>, %i22: vector<2x2xi32>, %s4: vector<4xi16>, %s8:
         "bytes": "with 8 or 16k lanes",
         "places": "with 16k lanes, got vector<8xi8>",
         "table": "Expected attribute vector<256xi8> but got vector<16xi8>",
+        "weights": "with the 16 lanes of a, got vector<4xi32>",
         "i8": "attribute i8 but got i16",
     }
     with pytest.raises(VerifyException, match=messages[constraint]):
@@ -92,6 +95,18 @@ def test_places_in_a_table_are_unsigned() -> None:
     table = np.arange(256).astype(np.uint8).view(np.int8)
     places = np.array([0, 127, -128, -1] * 4, np.int8)
     assert LookupBytesOp.evaluate(table, places).tolist() == places.tolist()
+
+
+def test_sums_of_bytes_carry_and_saturate() -> None:
+    """Both bytes count as unsigned; the lower sum carries into the higher one, down for what is negative."""
+    a, b = np.array([-1, 0, 100, 100], np.int8), np.array([1, -128, 100, 100], np.int8)
+    high = np.array([2 + (3 << 16), 1, 10 + (10 << 16), -10 + (-10 << 16)], np.int32)
+    low = np.array([-1, -1 << 16, 0, 0], np.int32)  # halves (−1, −1) and (0, −1)
+    k_h, k_l, shift = np.array([5, 0, 0, 0], np.int32), np.array([0, 1, 0, 0], np.int32), np.array([1] * 4, np.int32)
+    first = (5 + 255 * 2 + 3 - 1) >> 1  # 255 · −1 + 1 · −1 carries −1
+    second = (0 - 1) >> 1  # 128 · −1 + 1 carries −1, and nothing is rounded up
+    assert first > 127
+    assert AddBytesOp.evaluate(a, b, high, low, k_h, k_l, shift).tolist() == [127, second, 127, -128]
 
 
 def test_requantization_rounds_half_up() -> None:

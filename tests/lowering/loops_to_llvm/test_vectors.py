@@ -10,6 +10,7 @@ from kernels import empty, lowered, run_kernel, vectorwise, with_main
 from qmlir.backends.cpu.emit import emit_llvm_ir
 from qmlir.backends.cpu.machine import Machine, compile_assembly, host_features
 from qmlir.dialects.simd import (
+    AddBytesOp,
     DotI8QuadsOp,
     DotI16PairsOp,
     DotU8I8QuadsOp,
@@ -237,6 +238,26 @@ def test_rescaled_sums(native: bool) -> None:
     exact = [(i * j + k * m + 2 ** (s - 1)) >> s for i, j, k, m, s in numbers]
     assert y.tolist() == exact
     assert MulAddShiftRoundOp.evaluate(a, p, b, q, shift).tolist() == exact
+
+
+@pytest.mark.parametrize("lanes", [1, 8, 16, 32, 48, 64, 128])
+@pytest.mark.parametrize("features", ["", "+sse2", "+avx2,+sse2", "host"])
+def test_sums_of_bytes(lanes: int, features: str) -> None:
+    """Other factors in each lane; sums of both signs, of which some saturate."""
+    given = host_features() if features == "host" else features
+    if "avx2" in features and "avx2" not in host_features():
+        pytest.skip("this processor lacks avx2")
+    operation = f"%r = simd.add_bytes %0, %1, %2, %3, %4, %5, %6 : vector<{lanes}xi8>, vector<{lanes}xi32>"
+    kernel = vectorwise(operation, [("i8", lanes)] * 2 + [("i32", lanes)] * 5, ("i8", lanes))
+    a, b = (RNG.integers(-128, 128, lanes).astype(np.int8) for _ in range(2))
+    a[::5], b[::7] = -1, -128
+    high, low = (RNG.integers(-(2**15), 2**15, 2 * lanes).astype(np.int16).view(np.int32) for _ in range(2))
+    k_h, k_l = RNG.integers(-(2**23), 2**23, lanes).astype(np.int32), RNG.integers(0, 2**16, lanes).astype(np.int32)
+    shift = RNG.integers(10, 20, lanes).astype(np.int32)
+    shift[:1] = 31
+    (y,) = run_kernel(kernel, a, b, high, low, k_h, k_l, shift, out=[a], features=given)
+    assert (y == AddBytesOp.evaluate(a, b, high, low, k_h, k_l, shift)).all()
+    assert lanes < 32 or ((-128 < y).any() and (y == 127).any() and (y == -128).any())
 
 
 def weights_whose_pairs_fit(count: int) -> Array:

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, i8, i16, i32, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, TensorType, i8, i16, i32, i64
 
 from qmlir.dialects.qint import AddOp, InterpolatedLookupOp, LookupOp, MulOp
 from qmlir.dialects.qint.requantize import int32
 from qmlir.ir.weights import WeightsAttr
-from tests.lowering.both import check
+from tests.lowering.both import check, network, to_loops
 from tests.lowering.qint_to_loops.test_contraction import integers, requantized
 
 BROADCASTS = [
@@ -39,6 +39,21 @@ def add_properties(bits: int, zero_points: tuple[int, int], multipliers: list[in
 def test_add(lhs: tuple[int, ...], rhs: tuple[int, ...]) -> None:
     made = add_properties(8, (-3, 100), [0x7FFFFFFF, -0x12345678], 31)
     check(lambda a, b: AddOp.make([a, b], made, element=i8).y, integers(1, *lhs), integers(2, *rhs))
+
+
+@pytest.mark.parametrize("count", [1, 7, 16, 63, 64, 100, 4096 + 32, 2 * 4096 + 5])
+@pytest.mark.parametrize("zero_points", [(-128, 127), (127, -128), (-3, 100)])
+def test_add_of_bytes(count: int, zero_points: tuple[int, int]) -> None:
+    """Vectors of all widths and what they leave over; with the clamp of a ReLU."""
+    made = add_properties(8, zero_points, [0x2AAAAAAB, -0x12345678], 30) | {"min": int32(5), "max": int32(126)}
+
+    def graph(a: Any, b: Any) -> Any:
+        return AddOp.make([a, b], made, element=i8).y
+
+    a, b = integers(1, count), integers(2, count)
+    module = to_loops(network(graph, *(TensorType(i8, [count]),) * 2))
+    assert count < 8 or "simd.add_bytes" in str(module)
+    check(graph, a, b)
 
 
 @pytest.mark.parametrize("shift", [1, 5, 30, 62])
