@@ -118,17 +118,23 @@ def load(
     numerics: str | None = None,
     signature: str | None = None,
     fold_budget: int = BUDGET,
+    weights: str | Path | None = None,
+    shapes: Mapping[str, str | Sequence[int]] | None = None,
 ) -> ModuleOp:
     """Reads a network from a file.
 
     Args:
-        path: An `.onnx` or a `.tflite` file, or an `.mlir` file with its side file beside it.
+        path: An `.onnx` or a `.tflite` file, a Caffe2 net (`.pb`, or `.pbtxt` as text), or an `.mlir` file with its
+            side file beside it.
         bind: Values for the symbolic dimensions of an .onnx file; an unbound first dimension is 1.
-        constants: Inputs of an .onnx file that become constants.
+        constants: Inputs of an .onnx file or a Caffe2 net that become constants.
         numerics: The runtime whose rounding quantized operations follow: `default`, `onnxruntime`,
             `onnxruntime-vnni`, `litert-reference`, `litert-xnnpack` or `litert-builtin`. None keeps the file's choice.
         signature: The signature of a .tflite file whose subgraph is the network; by default its first subgraph.
         fold_budget: Bytes for constants that are computed at import or by a later simplification.
+        weights: The init net of a Caffe2 net, which makes its weights.
+        shapes: The shapes of the inputs of a Caffe2 net, which does not state them: sizes, or the inside of MLIR's
+            tensor type, such as `8xi64`. Elements are float32 if no type is given.
 
     >>> import qmlir
     >>> module = qmlir.load("digits.onnx", bind={"batch": 1})
@@ -137,7 +143,10 @@ def load(
     """
     key = None if signature is None else arguments.text_given("signature", signature)
     sizes, arrays = arguments.sizes_given("bind", bind), arguments.arrays_given("constants", constants)
-    module = read_network(path_of(path), sizes, arrays, key, arguments.integer_given("fold_budget", fold_budget))
+    module = read_network(
+        path_of(path), sizes, arrays, key, arguments.integer_given("fold_budget", fold_budget),
+        None if weights is None else path_of(weights, "weights"), arguments.shapes_given("shapes", shapes),
+    )  # fmt: skip
     limit(module, fold_budget)
     if numerics is not None:
         from qmlir.policies.runtimes import follow

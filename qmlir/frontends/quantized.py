@@ -11,8 +11,9 @@ adds the nominal meaning: dequantize → operation on f32 → quantize.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from xdsl.dialects.builtin import TensorType
-from xdsl.ir import OpResult, SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
 from qmlir.dialects.nn.base import Clamped, Elements, NNOp
 from qmlir.dialects.nn.functions import ClampOp, ReluOp
@@ -22,13 +23,16 @@ from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node, Properties
-from qmlir.frontends.function import Constant, Dequantized, Value
+from qmlir.frontends.function import Constant, Dequantized, Value, computed
 from qmlir.ir.interfaces import TensorOp, element_of
 
 Bounds = tuple[float | None, float | None]
 """The least and the greatest value of a clamp; None means unbounded."""
 
 UNBOUNDED: Bounds = (None, None)
+
+SMALL = 1 << 16
+"""The most elements, in operands and results together, of an operation that is computed at import."""
 
 
 @dataclass
@@ -153,3 +157,21 @@ class QuantizedNode(Node):
 def takes_quantized(op_type: type[TensorOp]) -> bool:
     """Whether nn has an operation on quantized types."""
     return issubclass(op_type, MovementOp) or (issubclass(op_type, NNOp) and Elements.QUANTIZED in op_type.ELEMENTS)
+
+
+def folded(node: Node, inputs: Sequence[Value | None], results: list[Value]) -> list[Value]:
+    """Computes the results as constants if all inputs are small constants that are not quantized."""
+    plain = all(x is None or (isinstance(x, Constant) and not isinstance(x, Dequantized)) for x in inputs)
+    made = [r for r in results if isinstance(r, SSAValue)]
+    if not plain or not made or not node.pending or len(made) != len(results):
+        return results
+    if any(_elements(op) > SMALL for op in node.pending) or (known := computed(node.pending)) is None:
+        return results
+    constants: list[Value] = [Constant(known[r], n) for r, n in zip(made, node.outputs, strict=False)]
+    node.discard()
+    return constants
+
+
+def _elements(op: Operation) -> float:
+    types = [v.type for v in (*op.operands, *op.results)]
+    return sum(float(np.prod([float(d) for d in t.get_shape()])) for t in types if isinstance(t, TensorType))
