@@ -44,9 +44,9 @@ def _shape(node: Caffe2Node, inputs: Sequence[Value], shape: Ints | None, as_sha
 
 def _given(node: Caffe2Node, values: Any, shape: Shape, dtype: Any) -> Array:
     """Returns the values of a tensor as an array of its shape."""
-    numbers = np.asarray(values if isinstance(values, np.ndarray) else np.array(values or (), dtype))
-    if numbers.dtype.kind not in "iuf" and numbers.size:
-        raise node.error("its values must be numbers", shown(values))
+    if not isinstance(values, np.ndarray) and values != ():
+        raise node.error("its values must be a list of numbers", shown(values))
+    numbers: Array = values if isinstance(values, np.ndarray) else np.zeros(0, dtype)
     if numbers.dtype.kind == "f" and np.dtype(dtype).kind != "f":
         raise node.error(f"its values must be integers for {np.dtype(dtype)}", "floats")
     if numbers.size != prod(shape):

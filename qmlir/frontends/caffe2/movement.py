@@ -294,8 +294,7 @@ def top_k(node: Caffe2Node, x: Value, count: Value | None = None, *, k: int = 0,
     at = node.axis(axis, rank)
     if not 0 < k <= node.shape(x)[at]:
         raise node.error(f"its k must lie in [1, {node.shape(x)[at]}]", str(k))
-    write = node.compute if len(node.outputs) > 1 and node.outputs[1] else node.insert
-    places = write(nn.TopKOp, [x], {"axis": at, "k": k}, **({"output": 1} if write == node.compute else {}))
+    places = node.also(nn.TopKOp, [x], {"axis": at, "k": k}, output=1)
     shape = node.shape(x)
     rows, behind = prod(shape[:at]), prod(shape[at + 1 :])
     node.room((rows, k, behind))

@@ -16,10 +16,11 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.nn.functions import RequantizeOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
+from qmlir.frontends.builder import Operand, Properties
 from qmlir.frontends.caffe2.reader import UINT8
 from qmlir.frontends.function import Constant, Value
 from qmlir.frontends.quantized import QuantizedNode
-from qmlir.ir.interfaces import element_of
+from qmlir.ir.interfaces import TensorOp, element_of
 from qmlir.ir.rewriting import tensor_name
 
 SCALE, ZERO_POINT = "Y_scale", "Y_zero_point"
@@ -91,6 +92,14 @@ class Caffe2Node(QuantizedNode):
             if not self.is_quantized(x):
                 name = x.name if isinstance(x, Constant) else tensor_name(x) or x.name_hint or ""
                 raise self.error(f'its input "{name}" must be quantized', self.element(x))
+
+    def also(
+        self, op_type: type[TensorOp], operands: Sequence[Operand], properties: Properties | None = None, *, output: int
+    ) -> SSAValue:
+        """Adds an operation that computes another output than the first, which is named if that output is used."""
+        if output < len(self.outputs) and self.outputs[output]:
+            return self.compute(op_type, operands, properties, output=output)
+        return self.insert(op_type, operands, properties)
 
     # ------------------------------------------------------------------------------------------------------------
     # Layouts of images

@@ -137,8 +137,7 @@ def rms_norm(node: Caffe2Node, x: Value, gamma: Value, beta: Value, *, eps: floa
         raise node.error("it needs a matrix and an eps that is not negative", f"{list(node.shape(x))}, {eps}")
     mean = node.insert(nn.ReduceMeanOp, [node.insert(nn.MulOp, [x, x])], {"axes": [1]})
     moved = node.insert(nn.AddOp, [mean, node.number(eps, x)])
-    wanted = len(node.outputs) > 1 and bool(node.outputs[1])
-    factors = node.compute(nn.RsqrtOp, [moved], output=1) if wanted else node.insert(nn.RsqrtOp, [moved])
+    factors = node.also(nn.RsqrtOp, [moved], output=1)
     scaled = node.insert(nn.MulOp, [node.insert(nn.MulOp, [x, factors]), node.real(gamma)])
     return node.compute(nn.AddOp, [scaled, node.real(beta)]), node.reshaped(factors, (node.shape(x)[0],))
 

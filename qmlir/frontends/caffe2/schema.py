@@ -168,8 +168,8 @@ def _file() -> descriptor_pb2.FileDescriptorProto:
 def _net_class() -> type[Message]:
     """Makes the class of nets in a pool of its own, where no other package's messages can have the same names."""
     pool = descriptor_pool.DescriptorPool()
-    pool.Add(_file())  # pyright: ignore[reportUnknownMemberType]
-    descriptor: Any = pool.FindMessageTypeByName(f"{_PACKAGE}.NetDef")  # pyright: ignore[reportUnknownMemberType]
+    pool.Add(_file())
+    descriptor: Any = pool.FindMessageTypeByName(f"{_PACKAGE}.NetDef")
     return message_factory.GetMessageClass(descriptor)
 
 

@@ -6,6 +6,7 @@
 """
 
 import re
+from typing import cast
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
@@ -34,9 +35,10 @@ def tensor_type(name: str, text: str) -> TensorType[Attribute]:
             raise ValueError("a text that is too long")
         whole = f"tensor<{written}>"
         parser = SourceParser(make_context(), whole, "shape")
-        found = parser.parse_type()
-        if not isinstance(found, TensorType) or parser.pos < len(whole):
+        type: Attribute = parser.parse_type()
+        if not isinstance(type, TensorType) or parser.pos < len(whole):
             raise ValueError("another type")
+        found = cast(TensorType[Attribute], type)
         if min(found.get_shape(), default=0) < 0:
             raise ValueError("a dimension without a size")
         sized(found.get_shape())

@@ -5,8 +5,6 @@ distributed is not: segment s has the elements from its start, the sum of the le
 j lies in segment s if start[s] ≤ j < end[s]; the sum over segments is a product with the matrix of these truths.
 """
 
-from typing import Any
-
 import numpy as np
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
@@ -141,10 +139,7 @@ def gather_ranges(
     used = node.reshaped(node.insert(nn.ReduceMaxOp, [inside], {"axes": [0]}), (maxOutputSize,))
     found = node.insert(GatherOp, [x, indices], {"axis": 0})
     y = node.compute(nn.WhereOp, [used, found, Constant(np.array(0, dtype_of(element_of(found))))])
-    wanted = len(node.outputs) > 1 and bool(node.outputs[1])
-    counted = node.reshaped(lengths, (rows, each))
-    add: Any = node.compute if wanted else node.insert
-    counts = add(nn.ReduceSumOp, [counted], {"axes": [1]}, **({"output": 1} if wanted else {}))
+    counts = node.also(nn.ReduceSumOp, [node.reshaped(lengths, (rows, each))], {"axes": [1]}, output=1)
     return y, node.reshaped(counts, (rows,))
 
 

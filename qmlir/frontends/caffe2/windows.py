@@ -6,6 +6,7 @@ Sizes that are not given are 1 (kernels: none), paddings 0. `legacy_pad` chooses
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from qmlir.frontends.builder import Node
 from qmlir.frontends.caffe2.node import Caffe2Node
@@ -55,10 +56,9 @@ class Window:
         """
         sides = [_number(node, name) for name in _SIDES]
         pads = tuple(side or 0 for side in sides) if any(s is not None for s in sides) else _sizes(node, "pad")
-        return Window(
-            *(_sizes(node, name) for name in ("kernel", "stride", "dilation", "adj")),
-            pads, _number(node, "legacy_pad") or NOTSET, bool(_number(node, "global_pooling")),
-        )  # fmt: skip
+        kernel, strides, dilations, adj = (_sizes(node, name) for name in ("kernel", "stride", "dilation", "adj"))
+        legacy, everywhere = _number(node, "legacy_pad") or NOTSET, bool(_number(node, "global_pooling"))
+        return Window(kernel, strides, dilations, adj, pads, legacy, everywhere)
 
     def geometry(self, node: Node, image: Sequence[int], kernel: Sequence[int] | None = None) -> Geometry:
         """Returns the window over images of a spatial size.
@@ -174,7 +174,9 @@ def _sizes(node: Caffe2Node, name: str) -> Ints:
     pair = [_number(node, f"{name}{suffix}") for suffix in _SUFFIXES]
     if all(p is not None for p in pair):
         return tuple(p for p in pair if p is not None)
-    values = node.arguments.get(f"{name}s", ())
-    if not isinstance(values, tuple) or not all(isinstance(v, int) and abs(v) <= MOST for v in values):  # pyright: ignore[reportUnknownVariableType]
-        raise node.error(f"its argument {name}s must be integers", " ".join(repr(values).split())[:80])
-    return values  # pyright: ignore[reportUnknownVariableType]
+    values: object = node.arguments.get(f"{name}s", ())
+    found = cast(tuple[object, ...], values) if isinstance(values, tuple) else (None,)
+    sizes = tuple(v for v in found if isinstance(v, int) and abs(v) <= MOST)
+    if len(sizes) != len(found):
+        raise node.error(f"its argument {name}s must be integers", " ".join(repr(found).split())[:80])
+    return sizes
