@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from qmlir.errors import FileError, OptionError, UnsupportedError, near_misses
+from qmlir.frontends.caffe2.node import Caffe2Node
 from qmlir.frontends.caffe2.reader import Net, Operator, read_net
 from qmlir.frontends.caffe2.shapes import tensor_type
 from qmlir.frontends.caffe2.walk import Walk, needed, unconverted
@@ -160,11 +161,10 @@ class _Import:
         )  # fmt: skip
 
     def _result(self, name: str) -> SSAValue:
+        """Returns the value of a result; a constant that is stored as integers stays integers."""
         value = self.walk.value(name, "the result")
         try:
-            if isinstance(value, Constant):
-                return self.builder.ssa(value)
-            return value
+            return Caffe2Node("result", "", [name], self.builder, self.net.file).quantized(value)
         except UnsupportedError as refusal:
             raise FileError(
                 self.net.file, f'result "{name}" must be of a type that qmlir has', got=refusal.need

@@ -77,6 +77,12 @@ def test_a_result_may_be_an_input_or_a_weight() -> None:
     assert (x.tolist(), w.tolist(), y.tolist()) == ([-1, 1], [1, 2], [0, 1])
 
 
+def test_a_weight_of_integers_that_is_a_result_stays_integers() -> None:
+    module = load_caffe2(made(stored("w", np.array([7, 9], np.uint8), 0.5, 3), outputs="w"))
+    np.testing.assert_array_equal(qmlir.reference(module)(), np.array([7, 9], np.uint8))
+    assert "u8:f32, 5.000000e-01:3" in str(main_function(module).function_type.outputs)
+
+
 def test_the_name_of_an_operator_is_kept() -> None:
     net = NET()
     add(net, "Relu", "x", "y")
