@@ -186,9 +186,10 @@ def test_options_of_other_files(tmp_path: Path) -> None:
         qmlir.load(path, bind={"N": 1}, shapes={"x": (2,)})
     with pytest.raises(OptionError, match=r"signature: is for \.tflite files"):
         qmlir.load(path, signature="main", shapes={"x": (2,)})
-    for option in ({"weights": path}, {"shapes": {"x": (2,)}}):
-        with pytest.raises(OptionError, match="is for Caffe2 nets"):
-            qmlir.load(tmp_path / "net.onnx", **option)
+    with pytest.raises(OptionError, match="weights: is for Caffe2 nets"):
+        qmlir.load(tmp_path / "net.onnx", weights=path)
+    with pytest.raises(OptionError, match="shape: is for Caffe2 nets"):
+        qmlir.load(tmp_path / "net.onnx", shapes={"x": (2,)})
     wrong: Any
     for wrong in ({"x": 3}, {"x": (1.5,)}, ["x"], {"x": {2}}):
         with pytest.raises(OptionError):
