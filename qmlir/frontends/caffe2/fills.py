@@ -46,7 +46,7 @@ def _given(node: Caffe2Node, values: Any, shape: Shape, dtype: Any) -> Array:
     """Returns the values of a tensor as an array of its shape."""
     if not isinstance(values, np.ndarray) and values != ():
         raise node.error("its values must be a list of numbers", shown(values))
-    numbers: Array = values if isinstance(values, np.ndarray) else np.zeros(0, dtype)
+    numbers = cast(Array, values) if isinstance(values, np.ndarray) else np.zeros(0, dtype)
     if numbers.dtype.kind == "f" and np.dtype(dtype).kind != "f":
         raise node.error(f"its values must be integers for {np.dtype(dtype)}", "floats")
     if numbers.size != prod(shape):

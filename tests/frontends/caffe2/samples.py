@@ -10,7 +10,7 @@ from tests.frontends.caffe2.test_operators import CASES, FUNCTIONS
 
 Sample = tuple[bytes, Mapping[str, str]]
 
-TYPE = {"Y_scale": 0.5, "Y_zero_point": 100}
+TYPE: Mapping[str, Any] = {"Y_scale": 0.5, "Y_zero_point": 100}
 IMAGE, ROWS, MATRIX = f"1x6x6x4x{U8.format(0.5, 120)}", f"2x6x{U8.format(0.5, 120)}", "3x4"
 WINDOW = {"kernel": 3, "order": "NHWC", **TYPE}
 
@@ -88,14 +88,15 @@ def _sparse() -> dict[str, Sample]:
     found[f"{WEIGHTED}8BitsRowwise"] = _of(
         f"{WEIGHTED}8BitsRowwise", TABLE, *SCALES, inputs="t w i n s", shapes=SEGMENTS
     )
-    for kind, inputs, shapes, arguments in (
+    further: list[tuple[str, str, Mapping[str, str], dict[str, Any]]] = [
         ("BatchSparseToDense", "n i w", SEGMENTS, {"dense_last_dim": 3}),
         ("FillExamplesWithIndicator", "x i", {"x": "2x4", "i": "3xi32"}, {}),
         ("GatherRanges", "x r", {"x": "6", "r": "2x2x2xi32"}, {"maxOutputSize": 5}),
         ("LengthsRangeFill", "n", SEGMENTS, {"maxOutputSize": 5}),
         ("LengthsToRanges", "n", SEGMENTS, {}),
         ("SparseToDense", "i x l", {"i": "3xi32", "x": "3x4", "l": "5x1"}, {}),
-    ):
+    ]
+    for kind, inputs, shapes, arguments in further:
         given = {name: shapes[name] for name in inputs.split()}
         found[kind] = _of(kind, inputs=inputs, shapes=given, **arguments)
     return {kind: (net, _read(net, shapes)) for kind, (net, shapes) in found.items()}

@@ -79,7 +79,7 @@ def test_a_result_may_be_an_input_or_a_weight() -> None:
 
 def test_a_weight_of_integers_that_is_a_result_stays_integers() -> None:
     module = load_caffe2(made(stored("w", np.array([7, 9], np.uint8), 0.5, 3), outputs="w"))
-    np.testing.assert_array_equal(qmlir.reference(module)(), np.array([7, 9], np.uint8))
+    np.testing.assert_array_equal(qmlir.reference(module)({}), np.array([7, 9], np.uint8))
     assert "u8:f32, 5.000000e-01:3" in str(main_function(module).function_type.outputs)
 
 
