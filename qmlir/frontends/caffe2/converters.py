@@ -45,9 +45,13 @@ F = TypeVar("F", bound=Callable[..., object])
 
 UNIMPORTANT = frozenset(
     """allow_broadcast_fastpath cudnn_exhaustive_search deterministic_mode engine exhaustive_search is_gradient_op
-    init_params net_name op_version shared_buffer shared_ws_nbytes_limit use_cudnn ws_nbytes_limit""".split()
+    init_params net_name op_version order shared_buffer shared_ws_nbytes_limit use_cudnn ws_nbytes_limit""".split()
 )
-"""Arguments that the importer ignores: they choose how to compute."""
+"""Arguments that the importer ignores: they choose how to compute.
+
+Nets give the `order` of images to sums and functions of elements, too, which compute the same in every order. The
+converters of operators that compute by the order take it.
+"""
 
 
 @dataclass(frozen=True)
@@ -297,12 +301,14 @@ RANDOM = "its result is random"
 SHAPELESS = "the shape of its result is known only when it runs"
 SUBNETS = "it runs another net, and qmlir imports nets without branches and loops"
 STRINGS = "it works on strings, for which qmlir has no type"
+BOXES = "it computes on boxes, as many as the data say"
 STATE = "it reads or writes what lives from call to call"
 
 _BY_REASON: Mapping[str, str] = {
     RANDOM: "GaussianFill MSRAFill RandomFill UniformFill UniformIntFill UniqueUniformFill XavierFill",
     SHAPELESS: "BatchSparseToDenseV2 BooleanMask BoxWithNMSLimit CollectAndDistributeFpnRpnProposals "
     "CollectRpnProposals DistributeFpnProposals Find GenerateProposals NonZero SparseLabelSplit Unique Where2",
+    BOXES: "BBoxTransform RoIAlign RoIAlignRotated RoIPool",
     SUBNETS: "AsyncIf Do For If ONNXWhile RecurrentNetwork While",
     STRINGS: "GivenTensorStringFill StringEndsWith StringEquals StringJoin StringPrefix StringStartsWith StringSuffix",
     STATE: "AtomicIter BlobsQueue CreateCounter CreateMutex DequeueBlobs EnqueueBlobs Iter Load Print Save",

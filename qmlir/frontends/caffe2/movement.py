@@ -346,6 +346,6 @@ def resize_nearest(
 
 
 @converts("UpsampleNearest")
-def upsample_nearest(node: Caffe2Node, x: Value, *, scale: int = 2) -> Value:
-    """An image in NCHW whose elements are repeated in both directions."""
-    return _nearest(node, x, "NCHW", (float(scale), float(scale)))
+def upsample_nearest(node: Caffe2Node, x: Value, *, scale: int = 2, order: str = "NCHW") -> Value:
+    """An image whose elements are repeated in both directions."""
+    return _nearest(node, x, order, (float(scale), float(scale)))

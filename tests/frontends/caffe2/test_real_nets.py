@@ -5,16 +5,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from google.protobuf import text_format
 
 import qmlir
 from qmlir.compiler import IMPORTED, Pipeline
 from qmlir.errors import FileError
 from qmlir.frontends.caffe2 import load_caffe2
 from qmlir.frontends.caffe2.reader import read_net
+from qmlir.frontends.caffe2.schema import NET
 from qmlir.frontends.caffe2.walk import CONVERTERS, unconverted
 from qmlir.frontends.opaque import opaque_report
 from qmlir.policies.ledger import decisions
 from tests.frontends.caffe2.int8_resnet import int8_resnet
+from tests.frontends.caffe2.mask_rcnn import RPN, init_net
+from tests.frontends.caffe2.nets import results_of
 
 RESNET = "conformance/caffe2/resnet50_predict_net.pbtxt"
 MASK_RCNN = "conformance/caffe2/mask_rcnn_2go_int8.pbtxt"
@@ -63,3 +67,17 @@ def test_the_operators_of_mask_rcnn_without_a_converter_are_those_on_boxes(share
     with pytest.raises(FileError) as caught:
         qmlir.load(path, shapes={"data": (1, 3, 320, 320)})
     assert all(f"{kind} (" in str(caught.value) for kind in DETECTION - {"If"})
+
+
+def test_mask_rcnn_runs_up_to_the_operators_on_boxes(shared: Callable[[str], Path]) -> None:
+    """With random weights, on a picture of 64 by 64: the integers of backbone and proposals are those of the CPU."""
+    path = shared(MASK_RCNN)
+    whole = read_net(path)
+    proto = text_format.Parse(path.read_text(), NET())
+    del proto.external_output[:]
+    proto.external_output.extend(RPN)
+    module = load_caffe2(proto.SerializeToString(), init_net(whole), shapes={"data": "1x3x64x64"})
+    picture = np.random.default_rng(0).uniform(0, 255, (1, 3, 64, 64)).astype(np.float32)
+    for result in results_of(module, {"data": picture}):
+        assert np.isfinite(result).all()
+        assert len(np.unique(result)) > 1
