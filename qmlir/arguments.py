@@ -133,6 +133,25 @@ def sizes_given(option: str, given: object) -> Mapping[str, int]:
     return {name: integer_given(f"{option} {name}", size) for name, size in entries.items()}
 
 
+def shapes_given(option: str, given: object) -> Mapping[str, str]:
+    """Returns the types of inputs by name, as text; None is an empty mapping.
+
+    Raises:
+        OptionError: The argument is not a mapping from names to texts or to sequences of integers.
+    """
+    need = 'must be shapes by input name, such as {"data": (1, 3, 224, 224)}'
+    found: dict[str, str] = {}
+    for name, shape in _by_name(option, given, need).items():
+        if isinstance(shape, str):
+            found[name] = shape
+            continue
+        if not isinstance(shape, Sequence):
+            raise OptionError(f"{option} {name}", "must be text or a sequence of integers", got=_described(shape))
+        sizes = [integer_given(f"{option} {name}", size) for size in cast(Sequence[object], shape)]
+        found[name] = "".join(f"{size}x" for size in sizes) + "f32"
+    return found
+
+
 def arrays_given(option: str, given: object) -> Mapping[str, Array]:
     """Returns arrays by the names of inputs; None is an empty mapping.
 

@@ -44,7 +44,7 @@ VARIABLE, BYTES_VARIABLE = "QMLIR_CACHE", "QMLIR_CACHE_BYTES"
 MOST_BYTES = 2 * 1024**3
 """The most bytes of all entries by default."""
 
-LIBRARIES = ("llvmlite", "xdsl", "numpy", "ml_dtypes", "onnx", "tflite", "flatbuffers")
+LIBRARIES = ("llvmlite", "xdsl", "numpy", "ml_dtypes", "onnx", "tflite", "flatbuffers", "protobuf")
 """Distributions whose versions are part of an entry's name."""
 
 MAGIC = b"qmlir-compiled-1"

@@ -111,24 +111,22 @@ VERIFY_LOOPS = False
 
 @collected_rarely()
 def load(
-    path: str | Path,
-    bind: Mapping[str, int] | None = None,
-    constants: Mapping[str, Array] | None = None,
-    *,
-    numerics: str | None = None,
-    signature: str | None = None,
-    fold_budget: int = BUDGET,
-) -> ModuleOp:
+    path: str | Path, bind: Mapping[str, int] | None = None, constants: Mapping[str, Array] | None = None, *,
+    numerics: str | None = None, signature: str | None = None, fold_budget: int = BUDGET,
+    weights: str | Path | None = None, shapes: Mapping[str, str | Sequence[int]] | None = None,
+) -> ModuleOp:  # fmt: skip
     """Reads a network from a file.
 
     Args:
-        path: An `.onnx` or a `.tflite` file, or an `.mlir` file with its side file beside it.
+        path: An `.onnx`, a `.tflite` or a Caffe2 file (`.pb`, `.pbtxt`), or an `.mlir` file with its side file.
         bind: Values for the symbolic dimensions of an .onnx file; an unbound first dimension is 1.
-        constants: Inputs of an .onnx file that become constants.
+        constants: Inputs of an .onnx file or a Caffe2 net that become constants.
         numerics: The runtime whose rounding quantized operations follow: `default`, `onnxruntime`,
             `onnxruntime-vnni`, `litert-reference`, `litert-xnnpack` or `litert-builtin`. None keeps the file's choice.
         signature: The signature of a .tflite file whose subgraph is the network; by default its first subgraph.
         fold_budget: Bytes for constants that are computed at import or by a later simplification.
+        weights: The init net of a Caffe2 net, which makes its weights.
+        shapes: Shapes of the inputs of a Caffe2 net: sizes, or the inside of MLIR's tensor type, such as `8xi64`.
 
     >>> import qmlir
     >>> module = qmlir.load("digits.onnx", bind={"batch": 1})
@@ -137,7 +135,9 @@ def load(
     """
     key = None if signature is None else arguments.text_given("signature", signature)
     sizes, arrays = arguments.sizes_given("bind", bind), arguments.arrays_given("constants", constants)
-    module = read_network(path_of(path), sizes, arrays, key, arguments.integer_given("fold_budget", fold_budget))
+    budget, types = arguments.integer_given("fold_budget", fold_budget), arguments.shapes_given("shapes", shapes)
+    init = None if weights is None else path_of(weights, "weights")
+    module = read_network(path_of(path), sizes, arrays, key, budget, init, types)
     limit(module, fold_budget)
     if numerics is not None:
         from qmlir.policies.runtimes import follow

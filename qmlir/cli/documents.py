@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from qmlir.cli.flags import file_of
 from qmlir.cli.terminal import say
 from qmlir.files import write_whole
+from qmlir.frontends import IMPORTED
 
 if TYPE_CHECKING:
     from qmlir.analysis.counts import Decided
@@ -56,7 +57,7 @@ def _target(text: str) -> Path:
     return STANDARD_OUTPUT if text == "-" else file_of(".json")(text)
 
 
-INPUTS = (".mlir", ".onnx", ".tflite", ".npu", ".toml", ".yaml")
+INPUTS = (".mlir", *IMPORTED, ".npu", ".toml", ".yaml")
 """Suffixes of files that commands read."""
 
 

@@ -167,7 +167,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
 
     def command(name: str, run: Callable[[argparse.Namespace], None], help: str) -> ArgumentParser:
         sub = bare(name, run, help)
-        sub.add_argument("model", type=Path, help="an .onnx, .tflite or .mlir file")
+        sub.add_argument("model", type=Path, help="an .onnx, .tflite or .mlir file, or a Caffe2 net (.pb, .pbtxt)")
         with sub.section("how to read the model"):
             add_loading_options(sub)
         return sub

@@ -1,7 +1,7 @@
 """Loads the model that a command works on, and declares the options that say how to read and how to compile it."""
 
 import argparse
-from hashlib import sha256
+from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,22 @@ def add_loading_options(parser: ArgumentParser) -> None:
         default=[],
         type=_constant,
         metavar="NAME=FILE",
-        help="value of an input of an .onnx file that becomes a constant: .npy or FILE.npz:ARRAY",
+        help="value of an input of an .onnx file or a Caffe2 net that becomes a constant: .npy or FILE.npz:ARRAY",
+    )
+    parser.add_argument(
+        "--weights",
+        type=Path,
+        metavar="FILE",
+        help="the init net of a Caffe2 net, .pb or .pbtxt, which makes its weights",
+    )
+    parser.add_argument(
+        "--shape",
+        action="append",
+        default=[],
+        type=_shape,
+        metavar="NAME=SHAPE",
+        help="shape of an input of a Caffe2 net, such as data=1x3x224x224; another element type than f32 follows it: "
+        "indices=8xi64",
     )
     parser.add_argument(
         "--numerics",
@@ -59,6 +74,13 @@ def _binding(text: str) -> tuple[str, int]:
     if not name or not value.isdecimal() or int(value) < 1:
         raise argparse.ArgumentTypeError(f"must be NAME=N with a positive number, got {text}")
     return name, int(value)
+
+
+def _shape(text: str) -> tuple[str, str]:
+    name, _, shape = text.partition("=")
+    if not name or not shape:
+        raise argparse.ArgumentTypeError(f"must be NAME=SHAPE, got {text}")
+    return name, shape
 
 
 def _constant(text: str) -> tuple[str, Path]:
@@ -95,6 +117,8 @@ def load_model(arguments: argparse.Namespace) -> "ModuleOp":
         numerics=arguments.numerics,
         signature=arguments.signature,
         fold_budget=arguments.fold_budget or BUDGET,
+        weights=arguments.weights,
+        shapes=dict(arguments.shape),
     )
 
 
@@ -108,11 +132,21 @@ def load_known(arguments: argparse.Namespace) -> "ModuleOp":
 
 
 def load_simplified(arguments: argparse.Namespace) -> "ModuleOp":
-    """Loads a command's model of known operations, and simplifies it if it is an .onnx or .tflite file."""
+    """Loads a command's model of known operations, and simplifies it if its file is another framework's."""
     from qmlir.compiler import IMPORTED, Pipeline
+    from qmlir.frontends import IMPORTED as ENDINGS
 
     module = load_known(arguments)
-    return Pipeline(*IMPORTED)(module) if arguments.model.suffix in (".onnx", ".tflite") else module
+    return Pipeline(*IMPORTED)(module) if arguments.model.suffix in ENDINGS else module
+
+
+def _hash_of(path: Path) -> str:
+    """Returns the hash of a file's content; empty if it cannot be read, which loading it will report."""
+    try:
+        with path.open("rb") as file:
+            return file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
 
 
 def add_code_options(parser: ArgumentParser) -> None:
@@ -174,6 +208,8 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
     constants = {
         n: [a.dtype.str, list(a.shape), sha256(a.tobytes()).hexdigest()] for n, a in _constants(arguments).items()
     }
-    read = {key: getattr(arguments, key) for key in ("bind", "numerics", "signature", "fold_budget")}
+    options = ("bind", "numerics", "signature", "fold_budget", "shape")
+    read: dict[str, Any] = {key: getattr(arguments, key) for key in options}
+    read["weights"] = None if arguments.weights is None else _hash_of(arguments.weights)
     read |= {"route": "command", "entry": entry, "constants": constants, "threads": arguments.threads or 1}
     return kept(arguments.model, read, machine, make)

@@ -13,13 +13,11 @@ from qmlir.cli.diagnostics import Diagnostic, diagnose, diagnostic_of, expectati
 from qmlir.cli.pipeline import Stopwatch, run_pass
 from qmlir.compiler import context_of, load
 from qmlir.errors import FileError
+from qmlir.frontends import IMPORTED
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
 from qmlir.ir.storage import self_contained_text, write_modules
 from qmlir.ir.verify import verification_errors
-
-MODEL_SUFFIXES = (".onnx", ".tflite")
-"""Suffixes of files that a frontend reads; every other file is MLIR text."""
 
 _SPLIT = re.compile(r"^// -----[ \t]*\r?$", re.MULTILINE)
 
@@ -46,7 +44,7 @@ class Run:
         """Processes every piece, writes the result and returns the exit status."""
         wrong: list[Diagnostic] = []
         modules: list[ModuleOp] = []
-        if Path(self.file).suffix in MODEL_SUFFIXES:
+        if Path(self.file).suffix in IMPORTED:
             pieces = [None]
         else:
             self.texts[self.file] = _read_text(self.request.input)
@@ -119,5 +117,5 @@ def _read_text(file: str) -> str:
             "<stdin>" if file == "-" else file,
             "must be MLIR text",
             got="binary data",
-            remedy=f"model files are told by their suffix: {', '.join(MODEL_SUFFIXES)}",
+            remedy=f"model files are told by their suffix: {', '.join(IMPORTED)}",
         ) from None

@@ -12,19 +12,38 @@ if TYPE_CHECKING:
     from qmlir.numerics import Array
 
 
+CAFFE2 = (".pb", ".pbtxt", ".prototxt")
+"""Endings of the files of Caffe2 nets: binary, and as text."""
+
+IMPORTED = (".onnx", ".tflite", *CAFFE2)
+"""Endings of the files that hold a network of another framework."""
+
+
 def read_network(
-    path: Path, bind: Mapping[str, int], constants: Mapping[str, "Array"], signature: str | None, fold_budget: int
+    path: Path,
+    bind: Mapping[str, int],
+    constants: Mapping[str, "Array"],
+    signature: str | None,
+    fold_budget: int,
+    weights: Path | None = None,
+    shapes: Mapping[str, str] | None = None,
 ) -> "ModuleOp":
-    """Reads a network from an .onnx, a .tflite or an .mlir file; see `qmlir.load` for the arguments.
+    """Reads a network from an .onnx, a .tflite or an .mlir file, or a Caffe2 net; see `qmlir.load` for the arguments.
 
     Raises:
         FileError: The file is of another kind, or cannot be read.
-        OptionError: A signature is given for a file that has one graph.
+        OptionError: An option is given for a file of another kind than it is for.
     """
-    if signature is not None and path.suffix in (".mlir", ".onnx"):
+    if signature is not None and path.suffix in (".mlir", ".onnx", *CAFFE2):
         raise OptionError(
             "signature", "is for .tflite files: others have one graph", got=signature, remedy="leave it out"
         )
+    for option, given in (("weights", weights), ("shape", ", ".join(shapes or ()))):
+        if given and path.suffix not in CAFFE2:
+            raise OptionError(
+                option, "is for Caffe2 nets: others hold their weights and the shapes of their inputs", got=str(given),
+                remedy="leave it out",
+            )  # fmt: skip
     if path.suffix == ".mlir":
         from qmlir.ir.source import read_mlir
         from qmlir.ir.verify import verify
@@ -40,4 +59,16 @@ def read_network(
         from qmlir.frontends.tflite import load_tflite
 
         return load_tflite(path, bind=bind, constants=constants, signature=signature, fold_budget=fold_budget)
-    raise FileError(path, "must be an .onnx, a .tflite or an .mlir file", remedy="rename it if it is one of these")
+    if path.suffix in CAFFE2:
+        from qmlir.frontends.caffe2 import load_caffe2
+
+        if bind:
+            raise OptionError(
+                "bind", "is for .onnx files: a Caffe2 net has no symbolic dimensions", got=", ".join(bind),
+                remedy="give the shapes of its inputs by --shape, or shapes in Python",
+            )  # fmt: skip
+        return load_caffe2(path, weights, shapes=shapes, constants=constants, fold_budget=fold_budget)
+    raise FileError(
+        path, "must be an .onnx, a .tflite or an .mlir file, or a Caffe2 net in a .pb or a .pbtxt file",
+        remedy="rename it if it is one of these",
+    )  # fmt: skip

@@ -73,7 +73,10 @@ def test_commands_as_text(small: Small, quantized: Path, device: str) -> None:
 
 
 def test_what_goes_wrong_is_said(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    program = small / "small.npu"
+    program, to_vta = (
+        small / "small.npu",
+        ("--profile", small / "small.yaml", "--target", "vta", "-o", small / "x.mlir"),
+    )
     assert run("compile", quantized, "--target", "nmp", "-o", program) == 0
     for arguments, message in [
         (("compile", quantized, "--target", "nmp", "-o", small / "x.o"), "must end in .npu with --target"),
@@ -88,11 +91,11 @@ def test_what_goes_wrong_is_said(small: Small, quantized: Path, capsys: pytest.C
         (("run", program, "--target", "vta", "--data", small.data), "array.lanes.k = 32 there, 16 here"),
         (("compile", small.onnx, "--target", "nmp", "-o", program), "nmp must compute some operation of the network"),
         (
-            ("quantize", small.onnx, "--target", "vta", "--precision", "int16", "-o", small / "x.mlir"),
+            ("quantize", small.onnx, "--precision", "int16", *to_vta),
             "precision: must be one of int8 for vta, got int16",
         ),
         (
-            ("quantize", small.onnx, "--target", "vta", "--schema", "asymmetric", "-o", small / "x.mlir"),
+            ("quantize", small.onnx, "--schema", "asymmetric", *to_vta),
             "schema: must be symmetric_with_power2_scale for vta, got asymmetric; leave it out",
         ),
     ]:

@@ -1,6 +1,6 @@
 """`python -m tests.fuzz.files`: damaged files of each format end in a typed error or a result, soon, in little memory.
 
-    python -m tests.fuzz.files --count 5000                          # of each of the eight formats
+    python -m tests.fuzz.files --count 5000                          # of each of the ten formats
     python -m tests.fuzz.files --format mlir --number 4711 --keep d   # one file again, kept in the folder d
 
 Each number stands for one damaged file of a format. It is read as the commands read it, in a process of its own that
@@ -48,6 +48,7 @@ from tests.cli.small import write_small
 from tests.conformance import flatbuffer_mutations, mutations
 from tests.conformance.isolation import Died, isolated
 from tests.conftest import ROOT
+from tests.fuzz.caffe2_nets import damaged_net, damaged_text
 from tests.fuzz.damage import damaged
 
 Random = np.random.Generator
@@ -312,6 +313,8 @@ def _samples(path: Path) -> str:
 FORMATS = {
     "onnx": Format(_onnx, _opaque_model, "net.onnx"),
     "tflite": Format(_tflite, _model, "net.tflite"),
+    "pb": Format(damaged_net, _model, "net.pb"),
+    "pbtxt": Format(damaged_text, _model, "net.pbtxt"),
     "mlir": Format(partial(_text, "mlir"), _mlir, "net.mlir"),
     "safetensors": Format(_safetensors, _side_file, "net.safetensors"),
     "yaml": Format(partial(_text, "yaml"), _yaml, "file.yaml"),

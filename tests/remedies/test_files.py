@@ -9,6 +9,7 @@ from onnx import TensorProto, helper
 
 import qmlir
 from qmlir.frontends.onnx import load_onnx
+from tests.frontends.caffe2.nets import made, weights
 from tests.frontends.onnx.agreement import floats, model, node
 from tests.remedies.case import Action, Case, both, check, command, write
 
@@ -111,6 +112,34 @@ TFLITE = {
     "leave it out for the first subgraph": Case(
         both(command("export q.mlir --format tflite -o q.tflite"), load("q.tflite", signature="zzzzz")),
         load("q.tflite"),
+    ),
+}
+
+NET = made(("Mul", "data w", "y"), outputs="y", inputs="data w")
+INIT = made(*weights(w=np.ones(2, np.float32)))
+
+
+def nets(folder: Path) -> None:
+    """Writes a Caffe2 net and its init net."""
+    (folder / "net.pb").write_bytes(NET)
+    (folder / "init.pb").write_bytes(INIT)
+
+
+READ = both(nets, lambda f: qmlir.load(f / "net.pb", weights=f / "init.pb", shapes={"data": (1, 2)}))
+READ_BY_COMMAND = both(READ, command("import net.pb --weights init.pb --shape data=1x2 -o m.mlir"))
+CAFFE2 = {
+    "give the shapes of its inputs by --shape, or shapes in Python": Case(
+        both(nets, load("net.pb", bind={"N": 1})), READ_BY_COMMAND
+    ),
+    "give --weights with the net's init net, and …; in Python weights=… and …": Case(
+        both(nets, load("net.pb")), READ_BY_COMMAND
+    ),
+    "give …, or in Python …": Case(
+        both(nets, lambda f: qmlir.load(f / "net.pb", weights=f / "init.pb")), READ_BY_COMMAND
+    ),
+    "save the net again": Case(both(nets, truncated("net.pb", -1), load("net.pb")), READ),
+    "name the .pb file in it": Case(
+        both(nets, lambda f: qmlir.load(f / "net.pb", weights=f, shapes={"data": (1, 2)})), READ
     ),
 }
 
@@ -269,7 +298,7 @@ def picture(folder: Path, shape: list[int] | None = None) -> None:
     onnx.save(model(node("Relu", "x"), {"x": shape or [1, 1, 4, 4]}), folder / "gray.onnx")
 
 
-CASES = {**ONNX, **TFLITE, **MODULES, **PROFILES, **PROGRAMS, **SAMPLES}
+CASES = {**ONNX, **TFLITE, **CAFFE2, **MODULES, **PROFILES, **PROGRAMS, **SAMPLES}
 
 
 @pytest.mark.parametrize("text", CASES)

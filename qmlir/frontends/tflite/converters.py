@@ -174,7 +174,7 @@ def operator_table(operators: Iterable[Row]) -> Table:
 
 def _one_operation(operator: Row, node: TFLiteNode, *inputs: Value, **options: Any) -> Value:
     properties = {own: type(options[name]) for name, (own, type) in operator.attributes.items()}
-    return node.pointwise(operator.operation, inputs, properties, activation=options.get(ACTIVATION, 0))
+    return node.operation(operator.operation, inputs, properties, activation=options.get(ACTIVATION, 0))
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -133,7 +133,7 @@ def log_softmax(node: TFLiteNode, x: Value) -> Value:
 def l2_normalization(node: TFLiteNode, x: Value, *, fused_activation_function: int) -> Value:
     """x / √Σ x² along the last axis."""
     properties = {"axis": _last(node, x), "p": 2}
-    return node.pointwise(nn.LpNormalizationOp, [x], properties, activation=fused_activation_function)
+    return node.operation(nn.LpNormalizationOp, [x], properties, activation=fused_activation_function)
 
 
 @converts("LOCAL_RESPONSE_NORMALIZATION")
@@ -160,7 +160,7 @@ def _pool(operator: str, op_type: type[WindowPoolOp]) -> None:
     ) -> Value:  # fmt: skip
         strides, window = (stride_h, stride_w), (filter_height, filter_width)
         properties = {**window_properties(node, node.shape(x), window, strides, padding), "window": window}
-        return node.pointwise(op_type, [x], properties, activation=fused_activation_function)
+        return node.operation(op_type, [x], properties, activation=fused_activation_function)
 
 
 _pool("AVERAGE_POOL_2D", AveragePool2DOp)  # a mean of the elements inside the image: padding does not count
@@ -178,6 +178,6 @@ def l2_pool_2d(
     strides, window = (stride_h, stride_w), (filter_height, filter_width)
     properties = {**window_properties(node, node.shape(x), window, strides, padding), "window": window}
     mean = node.insert(AveragePool2DOp, [node.insert(MulOp, [x, x])], properties)
-    y = node.pointwise(SqrtOp, [mean], activation=fused_activation_function)
+    y = node.operation(SqrtOp, [mean], activation=fused_activation_function)
     node.mark_powers(2)
     return y

@@ -6,12 +6,12 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 
 from qmlir.errors import FileError, UnsupportedError
 from qmlir.formats.tflite import OPERATORS
-from qmlir.frontends.function import LARGEST, Builder, Constant, Dequantized, Value, Wide, computed
+from qmlir.frontends.function import LARGEST, Builder, Constant, Dequantized, Value, Wide
+from qmlir.frontends.quantized import folded
 from qmlir.frontends.tflite import contraction, elementwise, movement, recurrent, reduction, scatter
 from qmlir.frontends.tflite.converters import Table, import_opaque, operator_table, reason_against
 from qmlir.frontends.tflite.node import TFLiteNode
@@ -29,9 +29,6 @@ from qmlir.ir.types import element_type_of
 # (control.py). The operations of that walk belong to the calling operator. If an operator of the subgraph is refused,
 # the calling operator is refused as a whole. Tensors of the subgraph are named `<output>.<name in the subgraph>`.
 
-
-SMALL = 1 << 16
-"""The most elements, in operands and results together, of an operation that is computed at import."""
 
 SEQUENCES = frozenset({"UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN"})
 """Operators on whole sequences, whose state inputs are zeros before the first step."""
@@ -155,7 +152,7 @@ class Walk:
         results = converter(node, operator, inputs)
         if len(results) < len(node.tensors):
             raise node.error(f"it must have at most {len(results)} outputs", str(len(node.tensors)))
-        results = _folded(node, inputs, results)
+        results = folded(node, inputs, results)
         for tensor, result in zip(node.tensors, results, strict=False):
             check(node, f'its output "{tensor.name}"', tensor, result)
         return results
@@ -203,24 +200,6 @@ def check(node: TFLiteNode, what: str, tensor: Tensor, value: Value) -> None:
     found: Any = type if type is not None else node.element(value)
     if str(expected) != str(found):
         raise node.error(f"{what} must be {found}", str(tensor.type or expected))
-
-
-def _folded(node: TFLiteNode, inputs: Sequence[Value | None], results: list[Value]) -> list[Value]:
-    """Computes the results as constants if all inputs are small constants that are not quantized."""
-    plain = all(x is None or (isinstance(x, Constant) and not isinstance(x, Dequantized)) for x in inputs)
-    made = [r for r in results if isinstance(r, SSAValue)]
-    if not plain or not made or not node.pending or len(made) != len(results):
-        return results
-    if any(_elements(op) > SMALL for op in node.pending) or (known := computed(node.pending)) is None:
-        return results
-    folded: list[Value] = [Constant(known[r], n) for r, n in zip(made, node.outputs, strict=False)]
-    node.discard()
-    return folded
-
-
-def _elements(op: Operation) -> float:
-    types = [v.type for v in (*op.operands, *op.results)]
-    return sum(float(np.prod([float(d) for d in t.get_shape()])) for t in types if isinstance(t, TensorType))
 
 
 def needed(graph: Subgraph) -> list[Operator]:

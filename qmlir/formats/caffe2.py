@@ -1,0 +1,107 @@
+"""Caffe2's operators and the operations of nn that they are, with the names and defaults of their arguments.
+
+The importer converts the operators in `OPERATORS` by their rows. If an import is more than its row, the importer has a
+converter, which takes precedence.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from qmlir.dialects import nn
+from qmlir.dialects.nn.reduction import ArgumentOp, ReductionOp
+from qmlir.ir.interfaces import TensorOp
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator of Caffe2 that is one operation on its inputs.
+
+    operation    the operation of nn
+    kind         Caffe2's name of the operator
+    inputs       the number of inputs
+    attributes   name of an argument → (name of the operation's property, Caffe2's default)
+    on_integers  whether it computes on quantized tensors, and states the type of its result
+    """
+
+    operation: type[TensorOp]
+    kind: str
+    inputs: int = 1
+    attributes: Mapping[str, tuple[str, bool | float]] = field(default_factory=dict[str, tuple[str, bool | float]])
+    on_integers: bool = False
+
+
+OPERATORS = (
+    Operator(nn.AbsOp, "Abs"),
+    Operator(nn.AcosOp, "Acos"),
+    Operator(nn.AsinOp, "Asin"),
+    Operator(nn.AtanOp, "Atan"),
+    Operator(nn.CeilOp, "Ceil"),
+    Operator(nn.CosOp, "Cos"),
+    Operator(nn.CoshOp, "Cosh"),
+    Operator(nn.EluOp, "Elu", attributes={"alpha": ("alpha", 1.0)}),
+    Operator(nn.ErfOp, "Erf"),
+    Operator(nn.ExpOp, "Exp"),
+    Operator(nn.FloorOp, "Floor"),
+    Operator(nn.GeluOp, "Gelu", attributes={"fast_gelu": ("tanh", False)}),
+    Operator(nn.HardSigmoidOp, "HardSigmoid", attributes={"alpha": ("alpha", 0.2), "beta": ("beta", 0.5)}),
+    Operator(nn.LeakyReluOp, "LeakyRelu", attributes={"alpha": ("alpha", 0.01)}),
+    Operator(nn.LogOp, "Log"),
+    Operator(nn.NegOp, "Negative"),
+    Operator(nn.NotOp, "Not"),
+    Operator(nn.ReciprocalOp, "Reciprocal"),
+    Operator(nn.ReluOp, "Relu"),
+    Operator(nn.RoundOp, "Round"),
+    Operator(nn.RsqrtOp, "Rsqrt"),
+    Operator(
+        nn.SeluOp, "Selu",
+        attributes={"alpha": ("alpha", 1.6732632423543772), "scale": ("gamma", 1.0507009873554805)},
+    ),
+    Operator(nn.SigmoidOp, "Sigmoid"),
+    Operator(nn.SignOp, "Sign"),
+    Operator(nn.SinOp, "Sin"),
+    Operator(nn.SinhOp, "Sinh"),
+    Operator(nn.SoftplusOp, "Softplus"),
+    Operator(nn.SoftsignOp, "Softsign"),
+    Operator(nn.SqrtOp, "Sqrt"),
+    Operator(nn.TanOp, "Tan"),
+    Operator(nn.TanhOp, "Tanh"),
+    Operator(nn.LeakyReluOp, "Int8LeakyRelu", attributes={"alpha": ("alpha", 0.01)}, on_integers=True),
+    Operator(nn.SigmoidOp, "Int8Sigmoid", on_integers=True),
+    Operator(nn.TanhOp, "Int8Tanh", on_integers=True),
+)  # fmt: skip
+"""The operators that are one operation on their inputs."""
+
+ARITHMETIC: Mapping[str, type[TensorOp]] = {
+    "Add": nn.AddOp,
+    "Sub": nn.SubOp,
+    "Mul": nn.MulOp,
+    "Div": nn.DivOp,
+    "And": nn.AndOp,
+    "Or": nn.OrOp,
+    "Xor": nn.XorOp,
+    "BitwiseAnd": nn.AndOp,
+    "BitwiseOr": nn.OrOp,
+    "BitwiseXor": nn.XorOp,
+}
+"""Operator on two tensors, the second of which broadcasts → operation."""
+
+COMPARISONS: Mapping[str, tuple[type[TensorOp], bool, bool]] = {
+    "EQ": (nn.EqualOp, False, False),
+    "NE": (nn.EqualOp, False, True),
+    "LT": (nn.LessOp, False, False),
+    "LE": (nn.LessEqualOp, False, False),
+    "GT": (nn.LessOp, True, False),
+    "GE": (nn.LessEqualOp, True, False),
+}
+"""Operator → (operation, whether the operands are exchanged, whether the result is negated)."""
+
+REDUCTIONS: Mapping[str, type[ReductionOp]] = {
+    "ReduceSum": nn.ReduceSumOp,
+    "ReduceMean": nn.ReduceMeanOp,
+    "ReduceMax": nn.ReduceMaxOp,
+    "ReduceMin": nn.ReduceMinOp,
+}
+"""Operator → reduction along axes; Caffe2 has each for the first and for the last dimensions, too."""
+
+ARGUMENTS: Mapping[str, type[ArgumentOp]] = {"ArgMax": nn.ArgMaxOp, "ArgMin": nn.ArgMinOp}
+"""Operator → operation."""

@@ -1,0 +1,171 @@
+"""Imports a Caffe2 net as a module with `func.func @main` on static tensors.
+
+    arguments   the tensors that the net reads and neither it nor its init net makes, in the order that it declares
+    results     the tensors that the net declares as results; without a declaration, those that no operator reads
+    body        nn operations; operators that no result needs are skipped (walk.py)
+
+A net does not state the shapes of its data. They are given beside it, or stand in the net's arguments where an exporter
+for an accelerator wrote them (reader.py). Weights are operators of a second net, the init net, which runs first.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from qmlir.errors import FileError, OptionError, UnsupportedError, near_misses
+from qmlir.frontends.caffe2.node import Caffe2Node
+from qmlir.frontends.caffe2.reader import Net, Operator, read_net
+from qmlir.frontends.caffe2.shapes import tensor_type
+from qmlir.frontends.caffe2.walk import Walk, needed, unconverted
+from qmlir.frontends.function import Builder, Constant, named
+from qmlir.ir.budget import BUDGET, Budget
+from qmlir.ir.interfaces import Array
+from qmlir.ir.rewriting import name_hint
+from qmlir.numerics import native
+
+_SHOWN = 4
+"""The most names in an error."""
+
+
+def load_caffe2(
+    source: Path | str | bytes,
+    weights: Path | str | bytes | None = None,
+    *,
+    shapes: Mapping[str, str] | None = None,
+    constants: Mapping[str, Array] | None = None,
+    fold_budget: int = BUDGET,
+    text: bool = False,
+) -> ModuleOp:
+    """Imports a Caffe2 net.
+
+    Args:
+        source: The path of the net's file, or the file's bytes.
+        weights: The path of the init net's file, or the file's bytes; None if the net has no weights.
+        shapes: The types of inputs by name, as shapes.py reads them; an input of the init net becomes an argument.
+        constants: Values of inputs, by name; these inputs are no arguments.
+        fold_budget: The most bytes that constants computed at import may take.
+        text: Whether bytes are nets as text.
+
+    Returns:
+        A module in the nn dialect. Operators that qmlir cannot import are `qmlir.opaque` in it; see `refuse_opaque`.
+
+    Raises:
+        FileError: A file is no Caffe2 net, or an input has no shape.
+        NodeError: An operator lacks an input or an argument, or contradicts itself.
+        OptionError: A shape or a constant is for a tensor that the net does not read, or a shape cannot be read.
+    """
+    net = read_net(source, text=text)
+    init = None if weights is None else read_net(weights, text=text)
+    types = {name: tensor_type(name, given) for name, given in (shapes or {}).items()}
+    return _Import(net, init, types, constants or {}, Budget(fold_budget)).run()
+
+
+class _Import:
+    """One import: the operators that are needed, the function's arguments, and the walk that builds the function."""
+
+    def __init__(
+        self, net: Net, init: Net | None, types: Mapping[str, TensorType[Attribute]], constants: Mapping[str, Array],
+        budget: Budget,
+    ):  # fmt: skip
+        self.net, self.init = net, init
+        made = () if init is None else init.operators
+        # A shape or a value that is given takes the place of what the init net makes.
+        chosen = {*types, *constants}
+        kept = [op for op in made if not (op.outputs and set(op.outputs) <= chosen)]
+        self.outputs = self._outputs(made)
+        self.steps, outside = needed([*kept, *net.operators], self.outputs)
+        self.outside = outside
+        self._check_names(types, constants, made)
+        self.types = {**net.types, **types}
+        self.names = [n for n in self._order(outside | set(types)) if n not in constants]
+        self._check_shapes(self.names)
+        arguments = [self.types[n] for n in self.names]
+        self.builder = Builder(Block(arg_types=arguments), budget)
+        self.walk = Walk(self.builder, net.file, given=frozenset(self.names), taken=set(self.names))
+        for name, argument in zip(self.names, self.builder.block.args, strict=True):
+            argument.name_hint = name_hint(name)
+            self.walk.values[name] = argument
+        for name, array in constants.items():
+            self.walk.values[name] = Constant(array.astype(native(array.dtype), copy=False), name)
+
+    def run(self) -> ModuleOp:
+        """Imports the operators and returns the module."""
+        self.walk.run(self.steps)
+        results = [self._result(n) for n in self.outputs]
+        inputs = [a.type for a in self.builder.block.args]
+        main = func.FuncOp("main", (inputs, []), Region(self.builder.block), arg_attrs=named(self.names))
+        return self.builder.finish(main, results, self.outputs)
+
+    def _outputs(self, made: Sequence[Operator]) -> list[str]:
+        """Returns the names of the results.
+
+        Raises:
+            FileError: The net has none, or one that no operator makes.
+        """
+        read = {name for op in self.net.operators for name in op.inputs}
+        found = list(self.net.outputs) or [
+            name
+            for name in dict.fromkeys(o for op in self.net.operators for o in op.outputs)
+            if name and name not in read
+        ]
+        known = {o for op in (*made, *self.net.operators) for o in op.outputs} | set(self.net.inputs) | read
+        if not found:
+            raise FileError(self.net.file, "must have results", got="none", remedy="save the net again")
+        for name in found:
+            if name not in known:
+                raise FileError(
+                    self.net.file, f'its result "{name}" must be made by an operator', got="none",
+                    remedy=near_misses(name, known) or "save the net again",
+                )  # fmt: skip
+        return found
+
+    def _order(self, names: set[str]) -> list[str]:
+        """Returns names in the order in which the net declares them, and then reads them."""
+        read = (name for op in self.net.operators for name in op.inputs)
+        return [n for n in dict.fromkeys((*self.net.inputs, *read, *self.outputs)) if n in names]
+
+    def _check_names(
+        self, types: Mapping[str, object], constants: Mapping[str, Array], made: Sequence[Operator]
+    ) -> None:
+        """Checks that shapes and constants are for tensors from outside the net."""
+        defined = {o for op in made for o in op.outputs}
+        known = {n for op in self.net.operators for n in op.inputs} | set(self.net.inputs) | defined
+        for option, given in (("shape", types), ("constant", constants)):
+            for name in given:
+                if name not in known or (given is constants and name in types):
+                    raise OptionError(
+                        f"{option} {name}", "must be of a tensor that the net reads and does not make",
+                        remedy=near_misses(name, known),
+                    )  # fmt: skip
+
+    def _check_shapes(self, names: Sequence[str]) -> None:
+        """Raises FileError if a tensor from outside has no shape."""
+        lacking = [n for n in names if n not in self.types]
+        if not lacking:
+            return
+        listed = ", ".join(f'"{n}"' for n in lacking[:_SHOWN])
+        listed += f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+        flag, entry = f"--shape {lacking[0]}=1x3x224x224", f'shapes={{"{lacking[0]}": "1x3x224x224"}}'
+        if unknown := unconverted(step.operator.kind for step in self.steps):
+            listed += f"; and operators that qmlir does not import: {'; '.join(unknown)}"
+        if self.init is None:
+            remedy = f"give --weights with the net's init net, and {flag}; in Python weights=… and {entry}"
+        else:
+            remedy = f"give {flag}, or in Python {entry}"
+        raise FileError(
+            self.net.file, "each tensor that it reads must be in its init net or have a shape",
+            got=f"no shape of {listed}", remedy=remedy,
+        )  # fmt: skip
+
+    def _result(self, name: str) -> SSAValue:
+        """Returns the value of a result; a constant that is stored as integers stays integers."""
+        value = self.walk.value(name, "the result")
+        try:
+            return Caffe2Node("result", "", [name], self.builder, self.net.file).quantized(value)
+        except UnsupportedError as refusal:
+            raise FileError(
+                self.net.file, f'result "{name}" must be of a type that qmlir has', got=refusal.need
+            ) from None

@@ -1,0 +1,168 @@
+"""Imports the operators of a net, those of its init net before them, in one walk.
+
+    converted  by the operator's converter (converters.py)
+    computed   if all inputs are small constants
+    opaque     if the operator has no converter, or the converter refuses it; with the reason
+
+Operators run in their order, and an operator may overwrite a tensor that it reads: `Relu` often does. A name then
+stands for several tensors. The last of them keeps the name, the others get the name with a number.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import SSAValue
+
+from qmlir.errors import FileError, QmlirError, UnsupportedError, near_misses
+from qmlir.formats.caffe2 import OPERATORS
+from qmlir.frontends.caffe2 import (
+    contraction,
+    elementwise,
+    fills,
+    movement,
+    normalization,
+    quantization,
+    reduction,
+    sparse,
+)
+from qmlir.frontends.caffe2.contraction import LOADED_OFFSETS, LOADED_SCALES
+from qmlir.frontends.caffe2.converters import Table, import_opaque, operator_table, reason_against
+from qmlir.frontends.caffe2.node import Caffe2Node
+from qmlir.frontends.caffe2.reader import Operator
+from qmlir.frontends.function import Builder, Value
+from qmlir.frontends.quantized import folded
+
+FAMILIES = (contraction, elementwise, fills, movement, normalization, quantization, reduction, sparse)
+"""The files of converters, each with a table of its own."""
+
+_OWN = Table.of(*(family.converts for family in FAMILIES))
+
+CONVERTERS = Table(operator_table(OPERATORS).entries | _OWN.entries)
+"""The converters of all operators; the row of an operator in formats/caffe2.py counts if no family has a converter."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """An operator that an output needs.
+
+    operator  the operator
+    used      the outputs that a later operator reads, or that are results
+    """
+
+    operator: Operator
+    used: frozenset[str]
+
+
+def needed(operators: Sequence[Operator], outputs: Iterable[str]) -> tuple[list[Step], set[str]]:
+    """Returns the operators that the outputs depend on, in order, and the tensors that come from outside."""
+    live, steps = set(outputs), list[Step]()
+    for operator in reversed(operators):
+        used = frozenset(live.intersection(operator.outputs) - {""})
+        if used:
+            steps.append(Step(operator, used))
+            live = (live - set(operator.outputs)) | set(reads(operator))
+    return steps[::-1], live - {""}
+
+
+def reads(operator: Operator) -> list[str]:
+    """Returns the names of the tensors that an operator reads."""
+    if operator.arguments.get("quantize_groupwise") and len(operator.inputs) > 1:
+        weights = operator.inputs[1]
+        return [*operator.inputs, weights + LOADED_SCALES, weights + LOADED_OFFSETS]
+    return list(operator.inputs)
+
+
+def unconverted(kinds: Iterable[str]) -> list[str]:
+    """Returns the operators that have no converter, each with the reason, as text."""
+    return [f"{kind} ({reason_against(kind)})" for kind in dict.fromkeys(kinds) if CONVERTERS.get(kind) is None]
+
+
+@dataclass
+class Walk:
+    """The walk over the operators of a net.
+
+    builder   the function that is built
+    file      the net's file, for errors
+    values    the tensor that each name stands for now
+    versions  how many more tensors each name will stand for
+    taken     the names that tensors have
+    given     the names of the function's arguments, which their tensors keep
+    """
+
+    builder: Builder
+    file: str
+    values: dict[str, Value] = field(default_factory=dict[str, Value])
+    versions: Counter[str] = field(default_factory=Counter[str])
+    taken: set[str] = field(default_factory=set[str])
+    given: frozenset[str] = frozenset()
+
+    def run(self, steps: Sequence[Step]) -> None:
+        """Imports operators in their order."""
+        self.versions = Counter(name for step in steps for name in step.operator.outputs)
+        self.taken |= set(self.versions)
+        for step in steps:
+            self._import(step)
+
+    def value(self, name: str, reader: str) -> Value:
+        """Returns the tensor that a name stands for."""
+        if name not in self.values:
+            raise FileError(
+                self.file, f'{reader} reads the tensor "{name}", which must be defined before it', got="none",
+                remedy=near_misses(name, self.values) or "save the net again",
+            )  # fmt: skip
+        return self.values[name]
+
+    def _called(self, name: str) -> str:
+        """Returns the name of a tensor that an operator defines: its own if it is the last of that name."""
+        self.versions[name] -= 1
+        if self.versions[name] == 0 and name not in self.given:
+            return name
+        number = 1
+        while (numbered := f"{name}.{number}") in self.taken:
+            number += 1
+        self.taken.add(numbered)
+        return numbered
+
+    def _import(self, step: Step) -> None:
+        """Imports an operator and records its outputs."""
+        operator = step.operator
+        outputs = [self._called(o) if o in step.used or not i else "" for i, o in enumerate(operator.outputs)]
+        while outputs and not outputs[-1]:
+            outputs.pop()
+        node = Caffe2Node(
+            operator.kind, operator.name, outputs, self.builder, self.file, arguments=operator.arguments,
+            lookup=self.values.get,
+        )  # fmt: skip
+        inputs = [self.value(n, f'{node.kind} "{node.called()}"') for n in operator.inputs]
+        try:
+            results = self._results(node, inputs)
+            node.commit(results, self.builder.block.add_ops)
+        except UnsupportedError as refusal:
+            node.discard()
+            results = import_opaque(node, operator, inputs, refusal.need)
+            node.commit(results, self.builder.block.add_ops)
+        except QmlirError:
+            node.discard()
+            raise
+        self.values.update(zip(operator.outputs, results, strict=False))
+
+    def _results(self, node: Caffe2Node, inputs: Sequence[Value]) -> list[Value]:
+        """Converts an operator and returns its outputs, at least up to the last that is used."""
+        converter = CONVERTERS.get(node.kind)
+        if converter is None:
+            raise UnsupportedError(reason_against(node.kind))
+        for x in inputs:
+            if isinstance(x, SSAValue):
+                node.shape(x)
+        if node.kind.startswith("Int8") and node.kind not in WIDE:
+            node.state()
+        results = folded(node, inputs, converter(node, inputs))
+        if len(results) < len(node.outputs):
+            missing = next(o for o in node.outputs[len(results) :] if o)
+            raise UnsupportedError(f'its output "{missing}" is used, which qmlir does not give')
+        return results
+
+
+WIDE = frozenset({"Int8GivenIntTensorFill"})
+"""Integer operators whose result is not stored as uint8."""
