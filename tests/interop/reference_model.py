@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import ml_dtypes
 import numpy as np
 import pytest
 from xdsl.dialects import func
@@ -86,7 +87,20 @@ def computed(module: ModuleOp, inputs: Sequence[Array]) -> list[Array]:
             "tosa_level": "NONE",  # levels limit sizes, not meanings
         }
         _run([tools / "tosa_reference_model", *(f"--{key}={value}" for key, value in options.items())], folder)
-        return [np.load(folder / f"out{i}.npy") for i in range(count)]
+        return [_named(np.load(folder / f"out{i}.npy")) for i in range(count)]
+
+
+def _named(x: Array) -> Array:
+    """An array with a dtype: numpy's files hold bfloat16 as two bytes without one."""
+    return x.view(ml_dtypes.bfloat16) if x.dtype == np.dtype("V2") else x
+
+
+def tosa_opt(text: str, *flags: str) -> str:
+    """What tosa-opt, an mlir-opt of a later LLVM, prints for a module."""
+    command = [programs() / "tosa-opt", *flags]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:4000]
+    return done.stdout
 
 
 def _prepare(function: func.FuncOp) -> int:
