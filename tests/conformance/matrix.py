@@ -28,6 +28,7 @@ from qmlir.ir.interfaces import TensorOp
 from tests.conformance import listing
 from tests.conformance.cases import Case, cases
 from tests.conformance.matrix_tflite import tflite_matrix
+from tests.conformance.matrix_tosa import tosa_matrix
 from tests.conftest import ROOT
 
 FILE = ROOT / "OPERATORS.md"
@@ -108,7 +109,7 @@ def matrix() -> str:
     target = load_target("cpu")
     lines = [_line(row, listed, classes, target) for row in rows()]
     page = HEADER.format(version=onnx.__version__) + "".join(line for line in lines if line)
-    return page + tflite_matrix(classes, target)
+    return page + tflite_matrix(classes, target) + tosa_matrix(classes, target)
 
 
 def _line(
