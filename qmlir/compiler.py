@@ -28,6 +28,7 @@ from qmlir.ir.interfaces import Array
 from qmlir.ir.passes import Pipeline, configured_pass
 from qmlir.ir.reading import ReadingNotes
 from qmlir.ir.signature import main_function
+from qmlir.ir.upstream.tosa_0_80 import is_tosa
 from qmlir.ir.verify import require_module, verify
 from qmlir.policies.quant_config import QuantConfig, QuantOptions
 
@@ -118,7 +119,8 @@ def load(
     """Reads a network from a file.
 
     Args:
-        path: An `.onnx`, a `.tflite` or a Caffe2 file (`.pb`, `.pbtxt`), or an `.mlir` file with its side file.
+        path: An `.onnx`, a `.tflite` or a Caffe2 file (`.pb`, `.pbtxt`), or an `.mlir` file with its side file, of nn or
+            of tosa.
         bind: Values for the symbolic dimensions of an .onnx file; an unbound first dimension is 1.
         constants: Inputs of an .onnx file or a Caffe2 net that become constants.
         numerics: The runtime whose rounding quantized operations follow: `default`, `onnxruntime`,
@@ -138,6 +140,7 @@ def load(
     budget, types = arguments.integer_given("fold_budget", fold_budget), arguments.shapes_given("shapes", shapes)
     init = None if weights is None else path_of(weights, "weights")
     module = read_network(path_of(path), sizes, arrays, key, budget, init, types)
+    Pipeline(*("tosa-to-nn", "inline") if any(map(is_tosa, module.walk())) else ()).apply(module, make_context())
     limit(module, fold_budget)
     if numerics is not None:
         from qmlir.policies.runtimes import follow

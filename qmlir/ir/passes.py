@@ -113,6 +113,7 @@ PASSES: dict[str, str] = {
     "lower-quant-ops": "qmlir.lowering.quant_to_arith.lower_quant_ops:LowerQuantOpsPass",
     "strip-func-quant-types": "qmlir.transforms.quant.strip_func_quant_types:StripFuncQuantTypesPass",
     "fold-quant-casts": "qmlir.transforms.quant.fold_quant_casts:FoldQuantCastsPass",
+    "tosa-to-nn": "qmlir.lowering.tosa_to_nn.convert:TosaToNNPass",
     "nn-to-qint": "qmlir.lowering.nn_to_qint.convert:NNToQIntPass",
     "tabulate": "qmlir.transforms.qint.tabulate:TabulatePass",
     "nn-to-loops": "qmlir.lowering.nn_to_loops.convert:NNToLoopsPass",

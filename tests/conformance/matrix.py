@@ -29,6 +29,7 @@ from tests.conformance import listing
 from tests.conformance.cases import Case, cases
 from tests.conformance.matrix_caffe2 import caffe2_matrix
 from tests.conformance.matrix_tflite import tflite_matrix
+from tests.conformance.matrix_tosa import tosa_matrix
 from tests.conftest import ROOT
 
 FILE = ROOT / "OPERATORS.md"
@@ -109,7 +110,8 @@ def matrix() -> str:
     target = load_target("cpu")
     lines = [_line(row, listed, classes, target) for row in rows()]
     page = HEADER.format(version=onnx.__version__) + "".join(line for line in lines if line)
-    return page + tflite_matrix(classes, target) + caffe2_matrix(classes, target)
+    tables = (tflite_matrix, caffe2_matrix, tosa_matrix)
+    return page + "".join(table(classes, target) for table in tables)
 
 
 def _line(

@@ -8,16 +8,20 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 
-from qmlir.compiler import to_integers
+from qmlir.backends.reference import evaluate
+from qmlir.compiler import Pipeline, main_function, to_integers
 from qmlir.ir.context import make_context
+from qmlir.ir.names import NAME
+from qmlir.ir.signature import defined_functions
 from qmlir.ir.source import parse_text
 from qmlir.ir.weights import WeightsMode, module_text
 from tests.conftest import ROOT
 from tests.interop import cases as networks
 from tests.interop.cases import Case, check_cases, together
-from tests.interop.upstream import Compiled, iree_opt, mlir_opt, tosa_text
+from tests.interop.upstream import Compiled, assert_same_bits, iree_opt, mlir_opt, tosa_text
 from tests.lowering.qint_to_tosa.tosa_cases import tosa_cases
 from tests.models.networks import Find
 
@@ -93,8 +97,39 @@ def read(text: str) -> ModuleOp:
     return module
 
 
+FORMS = pytest.mark.parametrize("flags", [(), ("--mlir-print-op-generic",)], ids=["custom", "generic"])
+
+
+@FORMS
+def test_what_mlir_opt_prints_of_our_export_becomes_nn(cases: list[Case], flags: tuple[str, ...]) -> None:
+    printed = read(mlir_opt(tosa_text(together(cases), version_of_mlir_opt()), *flags))
+    module = to_integers(Pipeline("tosa-to-nn")(printed))
+    functions = {f.sym_name.data: f for f in defined_functions(module)}
+    for index, case in enumerate(cases):
+        with np.errstate(all="ignore"):
+            (expected,) = evaluate(main_function(case.module), case.inputs)
+            inputs = [x.view(f"i{x.itemsize}") if x.dtype.kind == "u" else x for x in case.inputs]
+            (got,) = evaluate(functions[f"case{index}"], inputs)
+        assert_same_bits(got, expected)
+
+
+@FORMS
+def test_what_mlir_opt_prints_of_0_80_becomes_the_same_nn(flags: tuple[str, ...]) -> None:
+    """The floats too, which our own exports have not."""
+    if version_of_mlir_opt() != "0.80":
+        pytest.skip("this mlir-opt has TOSA 1.0")
+    text = (ROOT / "filecheck_tests/lowering/tosa_to_nn/version_0_80.mlir").read_text(encoding="utf-8")
+    ours, theirs = (Pipeline("tosa-to-nn")(read(t)) for t in (text, mlir_opt(text, *flags)))
+    for module in (ours, theirs):
+        for op in module.walk():
+            op.attributes.pop(NAME, None)
+            if isinstance(op, func.FuncOp):
+                op.arg_attrs = None
+    assert ours.is_structurally_equivalent(theirs)
+
+
 @pytest.mark.parametrize("name", ["ops.mlir", "syntax.mlir"])
-@pytest.mark.parametrize("flags", [(), ("--mlir-print-op-generic",)], ids=["custom", "generic"])
+@FORMS
 def test_modules_go_through_iree_and_come_back(name: str, flags: tuple[str, ...]) -> None:
     """What we print it reads, what it prints we read; twice, as a first time fills in properties left at a default."""
     module = read((ROOT / "filecheck_tests/ir/upstream/tosa" / name).read_text(encoding="utf-8"))

@@ -14,11 +14,13 @@ from tests.remedies import (
     test_lowerings,
     test_plugins,
     test_quantizing,
+    test_reading,
 )
 from tests.remedies.texts import remedies
 
 TABLES = (
     *(test_files.CASES, test_quantizing.CASES, test_lowerings.CASES, test_exports.CASES, test_plugins.CASES),
+    test_reading.CASES,
     {REMEDIES[code]: case for code, case in test_decisions.CASES.items()},
 )
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc, UnregisteredOp
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr, UnknownLoc
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.parser import UnresolvedOperand
 from xdsl.utils.exceptions import ParseError, VerifyException
@@ -26,7 +26,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qmlir.errors import near_misses
 from qmlir.ir.upstream.parser import UpstreamParser
-from qmlir.ir.upstream.tosa_0_80 import RENAMED
+from qmlir.ir.upstream.tosa_0_80 import RENAMED, renamed
 
 
 def one_line(error: Exception | str) -> str:
@@ -125,7 +125,7 @@ class SourceParser(UpstreamParser):
         if (op_type := self.ctx.get_optional_op(name, dialect_stack=stack)) is not None:
             return op_type
         if name in RENAMED:
-            return UnregisteredOp.with_name(name)
+            return renamed(name)
         dialect = name.partition(".")[0] + "."
         remedy = near_misses(name, [op.name for op in self.ctx.loaded_ops if op.name.startswith(dialect)])
         self.raise_error(f"operation {name} is not registered" + (f"; {remedy}" if remedy else ""), self._previous)

@@ -10,12 +10,26 @@ from collections.abc import Mapping
 
 from xdsl.dialects.builtin import TensorType, UnregisteredOp
 from xdsl.ir import Attribute, Operation
+from xdsl.parser import Parser
 
 QUANTIZATION = frozenset(f"tosa.{kind}_quant" for kind in ("conv", "matmul", "pad", "unary"))
 """Attributes of 0.80 that hold zero points; in 1.0 zero points are operands."""
 
-RENAMED = frozenset(("tosa.int_div", "tosa.fully_connected"))
+RENAMED = frozenset(("tosa.int_div", "tosa.reduce_prod", "tosa.fully_connected"))
 """Operations of 0.80 that have another name in 1.0, or that 1.0 lacks."""
+
+_OPERANDS: Mapping[str, int] = {
+    **dict.fromkeys(("tosa.conv2d", "tosa.conv3d", "tosa.depthwise_conv2d", "tosa.transpose_conv2d"), 5),
+    "tosa.matmul": 4,
+    "tosa.avg_pool2d": 3,
+    "tosa.negate": 3,
+    "tosa.mul": 3,
+    "tosa.resize": 4,
+    "tosa.rescale": 5,
+    "tosa.slice": 3,
+    **dict.fromkeys(("tosa.reshape", "tosa.tile"), 2),
+}
+"""Operation → the operands that it has in 1.0, where it has fewer in 0.80."""
 
 _ATTRIBUTES: Mapping[str, str] = {
     "tosa.const": "value",
@@ -36,9 +50,28 @@ def is_of_0_80(op: Operation) -> bool:
         case "tosa.transpose":
             return len(op.operands) == 2
         case "tosa.pad":
-            return len(op.operands) > 1 and isinstance(op.operands[1].type, TensorType)
+            return len(op.operands) == 2 or (len(op.operands) > 1 and isinstance(op.operands[1].type, TensorType))
         case _:
-            return "quantization_info" in held or _ATTRIBUTES.get(op.name) in held
+            fewer = len(op.operands) < _OPERANDS.get(op.name, 0)
+            return fewer or "quantization_info" in held or _ATTRIBUTES.get(op.name) in held
+
+
+def renamed(name: str) -> type[Operation]:
+    """Returns the class of an operation that 1.0 lacks, which parses the custom syntax of TOSA too."""
+
+    def parse(parser: Parser) -> Operation:
+        from qmlir.ir.upstream.tosa.base import parse_operation
+
+        return parse_operation(name, parser)
+
+    made = UnregisteredOp.with_name(name)
+    made.parse = parse
+    return made
+
+
+def is_tosa(op: Operation) -> bool:
+    """Whether an operation is one of tosa, in either version."""
+    return (op.op_name.data if isinstance(op, UnregisteredOp) else op.name).startswith("tosa.")
 
 
 def unregistered(op: Operation) -> Operation:

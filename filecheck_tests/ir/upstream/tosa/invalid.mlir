@@ -715,3 +715,63 @@ func.func @no_word(%x: tensor<2x3xi8>) {
   %0 = tosa.reduce_max %x axis(1) nan_mode<SOMETIMES> : (tensor<2x3xi8>) -> tensor<2x1xi8>
   func.return
 }
+
+// -----
+
+func.func @resize_rank(%x: tensor<3x4xf32>, %s: !tosa.shape<4>, %o: !tosa.shape<2>) {
+  // expected-error@+1 {{'tosa.resize' needs input of rank 4, got tensor<3x4xf32>}}
+  %0 = tosa.resize %x, %s, %o, %o {mode = BILINEAR} : (tensor<3x4xf32>, !tosa.shape<4>, !tosa.shape<2>, !tosa.shape<2>) -> tensor<6x8xf32>
+  func.return
+}
+
+// -----
+
+func.func @resize_sums(%x: tensor<1x3x4x2xi8>, %s: !tosa.shape<4>, %o: !tosa.shape<2>) {
+  // expected-error@+1 {{'tosa.resize' needs result of element type i32, got tensor<1x6x8x2xi8>}}
+  %0 = tosa.resize %x, %s, %o, %o {mode = BILINEAR} : (tensor<1x3x4x2xi8>, !tosa.shape<4>, !tosa.shape<2>, !tosa.shape<2>) -> tensor<1x6x8x2xi8>
+  func.return
+}
+
+// -----
+
+func.func @resize_channels(%x: tensor<1x3x4x2xf32>, %s: !tosa.shape<4>, %o: !tosa.shape<2>) {
+  // expected-error@+1 {{'tosa.resize' must keep images and channels}}
+  %0 = tosa.resize %x, %s, %o, %o {mode = BILINEAR} : (tensor<1x3x4x2xf32>, !tosa.shape<4>, !tosa.shape<2>, !tosa.shape<2>) -> tensor<1x6x8x3xf32>
+  func.return
+}
+
+// -----
+
+func.func @resize_sizes(%x: tensor<1x3x4x2xf32>, %s: !tosa.shape<3>, %o: !tosa.shape<2>) {
+  // expected-error@+1 {{'tosa.resize' needs scale of type !tosa.shape<4>, got !tosa.shape<3>}}
+  %0 = tosa.resize %x, %s, %o, %o {mode = BILINEAR} : (tensor<1x3x4x2xf32>, !tosa.shape<3>, !tosa.shape<2>, !tosa.shape<2>) -> tensor<1x6x8x2xf32>
+  func.return
+}
+
+// -----
+
+func.func @resize_result(%x: tensor<1x3x4x2xf32>) {
+  %s = tosa.const_shape {values = dense<[4, 2, 4, 2]> : tensor<4xindex>} : () -> !tosa.shape<4>
+  %o = tosa.const_shape {values = dense<0> : tensor<2xindex>} : () -> !tosa.shape<2>
+  // expected-error@+1 {{'tosa.resize' must yield 8 / 2 + 1 elements along dimension 1, got tensor<1x6x8x2xf32>}}
+  %0 = tosa.resize %x, %s, %o, %o {mode = BILINEAR} : (tensor<1x3x4x2xf32>, !tosa.shape<4>, !tosa.shape<2>, !tosa.shape<2>) -> tensor<1x6x8x2xf32>
+  func.return
+}
+
+// -----
+
+func.func @resize_scale(%x: tensor<1x3x4x2xf32>) {
+  %s = tosa.const_shape {values = dense<[4, 2, 4, 0]> : tensor<4xindex>} : () -> !tosa.shape<4>
+  %o = tosa.const_shape {values = dense<0> : tensor<2xindex>} : () -> !tosa.shape<2>
+  // expected-error@+1 {{'tosa.resize' needs a scale of numbers of at least 1, got [4, 2, 4, 0]}}
+  %0 = tosa.resize %x, %s, %o, %o {mode = BILINEAR} : (tensor<1x3x4x2xf32>, !tosa.shape<4>, !tosa.shape<2>, !tosa.shape<2>) -> tensor<1x5x8x2xf32>
+  func.return
+}
+
+// -----
+
+func.func @resize_mode(%x: tensor<1x3x4x2xf32>, %s: !tosa.shape<4>, %o: !tosa.shape<2>) {
+  // expected-error@+1 {{'tosa.resize' needs a mode of NEAREST_NEIGHBOR or BILINEAR, got CUBIC}}
+  %0 = "tosa.resize"(%x, %s, %o, %o) <{mode = "CUBIC"}> : (tensor<1x3x4x2xf32>, !tosa.shape<4>, !tosa.shape<2>, !tosa.shape<2>) -> tensor<1x6x8x2xf32>
+  func.return
+}

@@ -15,7 +15,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     Signedness,
-    StringAttr,
     TensorType,
     UnrankedTensorType,
     i32,
@@ -38,7 +37,8 @@ from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.ir.types import stored_type
-from qmlir.ir.upstream.tosa_0_80 import is_of_0_80, unregistered
+from qmlir.ir.upstream.tosa.resize_mode import ResizeMode, ResizeModeAttr
+from qmlir.ir.upstream.tosa_0_80 import is_of_0_80, renamed, unregistered
 
 # ---------------------------------------------------------------------------------------------------------------
 # `!tosa.shape<N>`: the type of a shape of N sizes, which operations such as `tosa.reshape` take as an operand.
@@ -101,7 +101,7 @@ def _integers(type: IntegerType) -> Read:
 ENUMS: dict[str, Read] = {
     "nan_mode": lambda parser: NanModeAttr(parser.parse_str_enum(NanMode)),
     "rounding_mode": lambda parser: RoundingModeAttr(parser.parse_str_enum(RoundingMode)),
-    "mode": lambda parser: StringAttr(parser.parse_identifier()),
+    "mode": lambda parser: ResizeModeAttr(parser.parse_str_enum(ResizeMode)),
 }
 """Properties that are written as a bare word, and the functions that parse the word."""
 
@@ -134,10 +134,10 @@ def _clause(parser: Parser, name: str) -> tuple[str, Attribute]:
         return name, CLAUSES[name](parser) if name in CLAUSES else parser.parse_attribute()
 
 
-def parse_operation(cls: type[IRDLOperation], parser: Parser) -> Operation:
+def parse_operation(cls: type[IRDLOperation] | str, parser: Parser) -> Operation:
     """Parses an operation after its name: operands, properties in either syntax, and the function type.
 
-    An operation of TOSA 0.80 is returned as an unregistered operation.
+    An operation of TOSA 0.80 is returned as an unregistered operation; one that only 0.80 has is given by its name.
     """
     position = parser.pos
     operands = parser.parse_optional_undelimited_comma_separated_list(
@@ -150,9 +150,12 @@ def parse_operation(cls: type[IRDLOperation], parser: Parser) -> Operation:
     given.update(entries or [])
     parser.parse_punctuation(":")
     type = parser.parse_function_type()
+    values = parser.resolve_operands(operands or [], type.inputs.data, position)
+    if isinstance(cls, str):
+        return renamed(cls).create(operands=values, result_types=type.outputs.data, attributes=given)
     known = cls.get_irdl_definition().properties
     made = cls.create(
-        operands=parser.resolve_operands(operands or [], type.inputs.data, position),
+        operands=values,
         result_types=type.outputs.data,
         properties={k: v for k, v in given.items() if k in known},
         attributes={k: v for k, v in given.items() if k not in known},
