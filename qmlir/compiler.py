@@ -119,8 +119,7 @@ def load(
     """Reads a network from a file.
 
     Args:
-        path: An `.onnx`, a `.tflite` or a Caffe2 file (`.pb`, `.pbtxt`), or an `.mlir` file with its side file, of nn or
-            of tosa.
+        path: An `.onnx`, `.tflite` or Caffe2 file (`.pb`, `.pbtxt`), or an `.mlir` file of nn or of tosa.
         bind: Values for the symbolic dimensions of an .onnx file; an unbound first dimension is 1.
         constants: Inputs of an .onnx file or a Caffe2 net that become constants.
         numerics: The runtime whose rounding quantized operations follow: `default`, `onnxruntime`,
