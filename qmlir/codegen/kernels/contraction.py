@@ -280,34 +280,22 @@ class Contraction(FinishedKernel):
         return self.window.extent[0] * self.runs * self.run_steps
 
     @property
-    def by_block(self) -> bool:
-        """Whether the parallel loop runs over blocks, because all outputs lie in one tile; else it runs over tiles."""
-        return self._tiles == 1
-
-    @property
     def row_tiles(self) -> int:
         """The number of tiles of an output row."""
         return -(-self.window.output[1] // self.per_tile)
 
     @property
-    def _tiles(self) -> int:
-        return self.window.batch * self.window.output[0] * self.row_tiles
-
-    @property
     def items(self) -> int:
-        """The number of iterations of the parallel loop."""
-        return self.blocks if self.by_block else self._tiles
+        """The number of iterations of the parallel loop: blocks of tiles, those of one tile behind each other."""
+        return self.window.batch * self.window.output[0] * self.row_tiles * self.blocks
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
-        body = _Body(self, code, buffers)
-        if self.by_block:
-            body.open_tile(code.index(0))
-            with code.loop(begin, end, name="block") as block:
-                body.write_block(block)
-            return
-        with code.loop(begin, end, name="tile_index") as item:
-            body.open_tile(item)
-            with code.loop(0, self.blocks, name="block") as block:
+        """Opens each tile of which a block is asked for once; a share may begin and end within a tile."""
+        body, blocks = _Body(self, code, buffers), self.blocks
+        with code.loop(begin // blocks, (end + (blocks - 1)) // blocks, name="tile_index") as tile:
+            body.open_tile(tile)
+            before = tile * blocks
+            with code.loop((begin - before).maximum(0), (end - before).minimum(blocks), name="block") as block:
                 body.write_block(block)
 
     @property

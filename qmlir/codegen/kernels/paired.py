@@ -104,14 +104,9 @@ class PairedProduct(FinishedKernel):
         return -(-self.outputs // LANES)
 
     @property
-    def tiles(self) -> int:
-        """The number of tiles."""
-        return -(-self.pixels // self.per_tile)
-
-    @property
     def items(self) -> int:
-        """The iterations of the parallel loop, which runs over tiles, or over blocks if there is one tile only."""
-        return self.blocks if self.tiles == 1 else self.tiles
+        """The number of iterations of the parallel loop: blocks of tiles, those of one tile behind each other."""
+        return -(-self.pixels // self.per_tile) * self.blocks
 
     @property
     def inner(self) -> TileTimesBlock:
@@ -131,12 +126,8 @@ class PairedProduct(FinishedKernel):
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         work = code.scratch((self.per_tile * (self.channels + self.extras),), i8, "work")
-        if self.tiles == 1:
-            with code.loop(begin, end, name="block") as block:
-                self._write_block(code, buffers, work, code.index(0), block)
-            return
-        with code.loop(begin, end, name="tile_index") as tile, code.loop(0, self.blocks, name="block") as block:
-            self._write_block(code, buffers, work, tile, block)
+        with code.loop(begin, end, name="item") as item:
+            self._write_block(code, buffers, work, item // self.blocks, item % self.blocks)
 
     def _write_block(self, code: Code, buffers: Sequence[Buffer], work: Buffer, tile: Value, block: Value) -> None:
         """Reorders the pixels of a tile for a block of output channels, and computes the block's outputs."""

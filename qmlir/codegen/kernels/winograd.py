@@ -181,7 +181,9 @@ class TransformInput(Kernel):
 
 @dataclass(frozen=True)
 class Winograd(FinishedKernel):
-    """y = finish(bias + the convolution), from the transformed input and weights; an item is a block of tiles.
+    """y = finish(bias + the convolution), from the transformed input and weights.
+
+    An item is a block of LANES output channels of a block of tiles; those of one block of tiles follow each other.
 
     Buffers: V [36, tiles · C + PADDING], U [36 · blocks · C · lanes], the bias [blocks · lanes] if `has_bias`, the
     epilogue's parameters, y [N·OH, OW, O].
@@ -211,23 +213,23 @@ class Winograd(FinishedKernel):
 
     @property
     def items(self) -> int:
-        """The number of blocks of tiles, over which the parallel loop runs."""
-        return -(-self.count // self.per_item)
+        """The number of iterations of the parallel loop."""
+        return -(-self.count // self.per_item) * (self.output[2] // LANES)
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         v, u, bias, parameters, y = self.roles(buffers)
         sums = code.scratch((PLANES, self.per_item * LANES), i32, "sums")
+        blocks = self.output[2] // LANES
         with code.loop(begin, end, name="item") as item:
-            first = item * self.per_item
+            first, o = item // blocks * self.per_item, item % blocks * LANES
             last = (self.count - first).minimum(self.per_item)
-            with code.loop(0, self.output[2], LANES, name="o") as o:
-                with code.loop(0, PLANES, name="plane") as plane:
-                    self._multiply(code, v, u, sums, plane, first, o)
-                with code.loop(0, last, name="tile") as t, code.loop(0, LANES, self.finished, name="part") as part:
-                    values = [sums.load(p, t * LANES + part, lanes=self.finished) for p in range(PLANES)]
-                    start = bias.load(o + part, lanes=self.finished) if bias else None
-                    own = [p.load(o + part, lanes=self.finished) for p in parameters]
-                    self._finish(code, values, start, own, y, first + t, o + part)
+            with code.loop(0, PLANES, name="plane") as plane:
+                self._multiply(code, v, u, sums, plane, first, o)
+            with code.loop(0, last, name="tile") as t, code.loop(0, LANES, self.finished, name="part") as part:
+                values = [sums.load(p, t * LANES + part, lanes=self.finished) for p in range(PLANES)]
+                start = bias.load(o + part, lanes=self.finished) if bias else None
+                own = [p.load(o + part, lanes=self.finished) for p in parameters]
+                self._finish(code, values, start, own, y, first + t, o + part)
 
     def _multiply(self, code: Code, v: Buffer, u: Buffer, sums: Buffer, plane: Value, first: Value, o: Value) -> None:
         """M[plane, tile, o] for the tiles of a block and the output channels from o on."""
@@ -317,7 +319,7 @@ def lower_winograd(state: MainLowering, task: Task, result: SSAValue) -> None:
     kernel = Winograd(
         task.name, window.batch, tiles, channels, output, per_item, finished, task.epilogue, task.bias is not None
     )
-    v = state.allocate(MemRefType(i16, (PLANES, kernel.items * per_item * channels + PADDING)))
+    v = state.allocate(MemRefType(i16, (PLANES, -(-kernel.count // per_item) * per_item * channels + PADDING)))
     x = state.view(task.x, (window.batch * window.height, window.width * channels))
     state.call(TransformInput(f"{task.name}_input", tile, task.arithmetic, lanes), [x, v], tile.items)
     weights = np.concatenate([pack_weights(plane, LANES, 2) for plane in of_weights(task.weights)])
