@@ -13,6 +13,7 @@ from qmlir.cli.device import add_target_option, target_text
 from qmlir.cli.documents import add_json_option, ledger_fields, write_document
 from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of, size
 from qmlir.cli.forms import add_form_options, check_form, write_form
+from qmlir.cli.layer_errors import add_layer_errors_option, measured_samples, print_layer_errors, require_samples
 from qmlir.cli.models import load_known, load_model
 from qmlir.cli.pass_list import OptionInfo, read_pass
 from qmlir.cli.scoring import add_scoring_options, held_out, print_comparison, wants_score
@@ -158,6 +159,7 @@ def add_quantize_options(parser: ArgumentParser) -> None:
         add("--memory-budget", type=size, metavar="SIZE", help=help)
     with parser.section("scores"):
         add_scoring_options(parser, splits=True)
+        add_layer_errors_option(parser)
     help = "the runtime that is to run the exported network: other defaults, for onnxruntime --precision uint8 "
     help += "--weight-precision int7, whose kernels are fast on x86 and, unlike those for weights of 8 bits, exact "
     help += "without VNNI, too"
@@ -182,7 +184,7 @@ def _add_config_options(parser: ArgumentParser) -> None:
 
 def run_quantize(arguments: argparse.Namespace) -> None:
     """Quantizes a network and prints the decision about each operation."""
-    from qmlir.analysis.counts import decided
+    from qmlir.analysis.counts import decided, totals
     from qmlir.cli.ledger import print_decisions, write_ledger
     from qmlir.compiler import main_function, quantize
     from qmlir.errors import OptionError
@@ -193,6 +195,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         raise OptionError("command line", "the following arguments are required: -o/--output")
     if output is not None:
         check_form(arguments)
+        require_samples(arguments)
     policy = _policy(arguments)
     module = load_model(arguments)
     if output is None or arguments.print_config:
@@ -202,11 +205,12 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     stored = stored_by((module, arguments.model), profile=arguments.profile)
     paths = (arguments.data, arguments.test_data)
     samples, tests = (None if p is None else samples_at(p, arguments, signature, stored) for p in paths)
-    trial = None
+    everything, trial = samples, None
     if wants_score(arguments):
         samples, trial = held_out(arguments, samples, tests)
     elif samples is not None:
         samples = samples.first(arguments.samples)
+    measured, unseen = measured_samples(everything, samples, tests if trial is None else trial.samples)
     report = _ranges(module, samples, arguments)
     data = None if samples is None else _some(samples, module, arguments.memory_budget, report)
     options = _given(arguments) | {"fail_on_float": arguments.fail_on_float, "target": arguments.target}
@@ -226,10 +230,11 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         taken = progress(trial.samples, len(trial.samples), "scoring")
         print_comparison(found := score(module, quantized, taken, trial.labels, metric=trial.metric), trial)
         accuracy = found.as_dict()
+    errors = print_layer_errors(arguments, (module, quantized), totals(network), measured, unseen)
     others = [path for path in (arguments.ledger, arguments.save_profile) if path is not None]
     made = {"model": str(arguments.model), "files": [str(f) for f in (*written.files, *others)]}
     fields = {**made, "target": target_text(arguments), "remarks": report, "accuracy": accuracy}
-    fields |= {"code": written.code, "program": written.program}
+    fields |= {"layer_errors": errors, "code": written.code, "program": written.program}
     write_document(arguments, "quantize", fields | ledger_fields(network))
 
 
