@@ -1,13 +1,12 @@
 """`qmlir profile`, `qmlir profile merge` and `qmlir quantize`: from ranges to a quantized network and its ledger."""
 
 import argparse
-import sys
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from qmlir.cli.configuration import print_configuration
 from qmlir.cli.data import add_data_options, given_notes, samples_at, samples_of, stored_by
 from qmlir.cli.device import add_target_option, target_text
 from qmlir.cli.documents import add_json_option, ledger_fields, write_document
@@ -138,7 +137,7 @@ def config_options() -> list[OptionInfo]:
 
 
 def add_quantize_options(parser: ArgumentParser) -> None:
-    """Adds the options of `qmlir quantize`."""
+    """Adds the options of `qmlir quantize`; those in policies/run_options.py can stand in a policy's file, too."""
     add = parser.add_argument
     add("--profile", type=Path, help="a profile, of ours or of Glow's (default: the ranges in the IR, or of --data)")
     add("--save-profile", type=file_of(".yaml"), help="keep the profile that is learned from --data")
@@ -146,11 +145,17 @@ def add_quantize_options(parser: ArgumentParser) -> None:
     add("--profile-by-name", action="store_true", help="accept tensors that were computed in another way then")
     with parser.section("how to quantize"):
         _add_config_options(parser)
-    add("--policy", type=Path, help="rules for single operations, a .yaml file")
+    help = "a .yaml file of rules for single operations, which may hold all other options, too: what --print-config "
+    help += "prints; options of the command line win"
+    add("--policy", type=Path, help=help)
     rule = 'one more rule: "name=conv1 precision=int16"; "Rules for single layers" in docs/quantization.md says what '
     rule += "rules may hold"
     add("--rule", action="append", default=[], help=rule)
-    add("--print-config", action="store_true", help="print the policy that results, and where it holds, and stop")
+    add(
+        "--print-config",
+        action="store_true",
+        help="print all options in effect as a file for --policy, and where rules hold, and stop",
+    )
     what = "learn ranges, round weights and correct biases, layer by layer, on these samples"
     with parser.section("samples"):
         add_data_options(parser, what, required=False)
@@ -199,7 +204,8 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     policy = _policy(arguments)
     module = load_model(arguments)
     if output is None or arguments.print_config:
-        _print_config(module, policy, arguments)
+        notes = given_notes(arguments).over(stored_by((module, arguments.model), profile=arguments.profile)()[0])
+        print_configuration(module, policy, _given(arguments), arguments, notes)
         return
     signature = signature_of(main_function(module))
     stored = stored_by((module, arguments.model), profile=arguments.profile)
@@ -265,24 +271,7 @@ def _policy(arguments: argparse.Namespace) -> "Policy":
     from qmlir.policies.policy import Policy, rule_of
 
     policy = Policy.load(arguments.policy) if arguments.policy is not None else Policy()
-    return policy.with_rules([rule_of(text) for text in arguments.rule])
-
-
-def _print_config(module: "ModuleOp", policy: "Policy", arguments: argparse.Namespace) -> None:
-    """Prints the policy merged with the options as YAML, and as comments the operations that each rule matches."""
-    from qmlir.compiler import Pipeline
-    from qmlir.dialects.target import load_target
-    from qmlir.policies.policy import conflicts
-    from qmlir.transforms.quantize.apply_policy import apply_policy
-
-    conflicts(policy.default, _given(arguments))
-    whole = policy.with_default(_given(arguments))
-    applied = apply_policy(Pipeline("simplify")(module), whole, load_target())
-    sys.stdout.write(whole.text())
-    for number, each in enumerate(applied, 1):
-        line = f"# rule {number} holds for {', '.join(sorted(each.nodes)) or 'an input'}"
-        for part in wrap(line, 79, subsequent_indent="#   ", break_long_words=False, break_on_hyphens=False):
-            say(part)
+    return Policy(policy.default, policy.rules).with_rules([rule_of(text) for text in arguments.rule])
 
 
 def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.Namespace) -> list[str]:
