@@ -91,7 +91,7 @@ def _arguments(
     if given.get("data") is None and "data" in options:
         if ("labels" in options or "metric" in options) and "test-data" not in options:
             need = "are held out of the data by the command only"
-            raise OptionError("policy samples to score on", need, remedy="give test-data beside labels or metric")
+            raise OptionError("policy samples to score on", need, remedy="name other samples as --test-data")
         texts = {"preprocess": notes.preprocess or None, "dtype": notes.dtype or None}
         found["data"] = read_samples(options["data"], module, **texts).first(options.get("samples"))
     found |= {"preprocess": notes.preprocess or None, "dtype": notes.dtype or None}

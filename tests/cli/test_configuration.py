@@ -151,7 +151,9 @@ def test_mistakes_in_python(small: Small) -> None:
     with pytest.raises(qmlir.QmlirError, match="policy options samples: must be a positive number, got 0"):
         qmlir.Policy(options={"samples": 0})
     held_out = {"options": {"data": str(small.data), "labels": str(small / "labels.txt")}}
-    with pytest.raises(qmlir.QmlirError, match="held out of the data by the command only; give test-data"):
+    with pytest.raises(
+        qmlir.QmlirError, match="held out of the data by the command only; name other samples as --test-data"
+    ):
         qmlir.quantize(small.onnx, policy=held_out)
     with pytest.raises(qmlir.QmlirError, match="runtime: must be one of onnxruntime, got tensorrt"):
         qmlir.quantize(small.onnx, policy={"options": {"data": str(small.data), "for": "tensorrt"}})
@@ -160,3 +162,10 @@ def test_mistakes_in_python(small: Small) -> None:
 def test_words_of_options() -> None:
     options = {"bind": {"N": 2}, "set": {"a.b": True}, "fail-on-float": False, "layer-errors": False, "features": "+f"}
     assert words_of(options) == ["--bind=N=2", "--set=a.b=true", "--no-layer-errors", "--features=+f"]
+
+
+def test_remedies_are_carried_out(small: Small) -> None:
+    """The remedies of `mistakes` and of `test_mistakes_in_python`."""
+    options = {"data": str(small.data), "labels": str(small / "labels.txt"), "test-data": str(small / "tests.npz")}
+    q = qmlir.quantize(small.onnx, policy={"default": {"precision": "int16"}, "options": options})
+    assert "i16" in qmlir.decisions(q)[0].reason

@@ -90,3 +90,5 @@ def test_errors_of_no_samples_are_refused(small: Small, capsys: pytest.CaptureFi
     assert run(*command) == 1
     needed = "--layer-errors: needs samples, got neither --data nor --test-data; give one of them"
     assert needed in " ".join(capsys.readouterr().err.split())
+    assert run(*command, "--test-data", small / "tests.npz") == 0
+    assert run(*command, "--data", small.data) == 0
