@@ -85,16 +85,16 @@ def _options_in_effect(arguments: argparse.Namespace, notes: "ReadingNotes") -> 
     """Returns the options of the command that are given, or whose defaults are values."""
     from qmlir.policies.run_options import RUN_OPTIONS
 
-    values = vars(arguments) | {"for": arguments.runtime, **_defaults(arguments)}
+    values: dict[str, Any] = vars(arguments) | {"for": arguments.runtime, **_defaults(arguments)}
     values |= {"preprocess": notes.preprocess or None, "dtype": notes.dtype or None}
     if arguments.set:
         values["target"] = arguments.named_device
     found: dict[str, Any] = {}
     for name, kind in RUN_OPTIONS.items():
-        value = values[name.replace("-", "_")]
+        value: Any = values[name.replace("-", "_")]
         match kind:
             case "numbers by name":
-                value = dict(value or ())
+                value = dict[str, Any](value or ())
             case "texts by name":
                 pairs = (each.split("=", 1) if isinstance(each, str) else each for each in value or ())
                 value = {key.strip(): str(each).strip() for key, each in pairs}
