@@ -32,11 +32,11 @@ if TYPE_CHECKING:
         load,
         load_program,
         profile,
-        quantize,
         reference,
         save,
         to_integers,
     )
+    from qmlir.compiler import quantize as quantize  # with the options of a policy's file: qmlir.configured
     from qmlir.devices import Device, load_device
     from qmlir.errors import QmlirError
     from qmlir.notebooks import summary
@@ -91,6 +91,7 @@ _HOMES = {
     "register_rounding": "qmlir.numerics.roundings",
     "summary": "qmlir.notebooks",
     "error_budgets": "qmlir.analysis.error_budget",
+    "quantize": "qmlir.configured",
     "report": "qmlir.reports.report",
     "load_device": "qmlir.devices",
     "read_samples": "qmlir.samples.reading",

@@ -246,7 +246,8 @@ def quantize(
             step, to round weights and to correct biases layer by layer. None skips all of this. If neither a profile
             nor the module has ranges, they are learned from these samples.
         fail_on_float: Whether to raise an error if an operation stays float.
-        policy: Rules for single operations, the same as plain data, or the path of a file of rules.
+        policy: Rules for single operations, the same as plain data, or the path of a file of rules; its options, such
+            as data and target, are the arguments that are left out here.
         target: A device, its name, or the path of its file. The device's requirements become the defaults, and an
             option that the device does not support is an error. The module keeps the device, so that `reference` and
             `compile` round as the device does.
@@ -271,7 +272,7 @@ def quantize(
     from qmlir.transforms.quantize.apply_profile import apply_profile
     from qmlir.transforms.quantize.quantize import lacks_ranges
 
-    result = loaded(module).clone()
+    result, rules = loaded(module).clone(), arguments.policy_given(policy)
     chosen = arguments.options_given("quantize", options, QuantConfig().options())
     if runtime is not None:
         known = arguments.choice_given("runtime", runtime, list(RUNTIME_OPTIONS))
@@ -280,7 +281,7 @@ def quantize(
         from qmlir.devices import text_of
         from qmlir.devices.requirements import required_options
 
-        chosen |= required_options(target, chosen)
+        chosen |= required_options(target, {**rules.default, **chosen})
         result.attributes[DEVICE] = StringAttr(text_of(target))
     context = context_of(result)
     if memory_budget is not None:
@@ -299,7 +300,7 @@ def quantize(
     texts = {"preprocess": preprocess, "dtype": dtype}
     note_reading(result, ReadingNotes(**{n: arguments.text_given(n, t) for n, t in texts.items() if t is not None}))
     step = configured_pass("quantize", {**chosen, "fail_on_float": fail_on_float})
-    context.policy = arguments.policy_given(policy)
+    context.policy = rules
     step.apply(context, result)
     verify(result)
     return result

@@ -80,6 +80,17 @@ def bytes_text(count: int) -> str:
     return f"{count} B"
 
 
+SIZES = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+"""Unit of a size → bytes."""
+
+
+def bytes_of(text: str) -> int | None:
+    """Returns the bytes of a size such as 512MiB, 2GiB or a number of bytes; None for other text."""
+    digits = text.rstrip("KMGiB")
+    unit = text[len(digits) :]
+    return int(digits) * SIZES[unit] if digits.isdecimal() and int(digits) >= 1 and unit in SIZES else None
+
+
 class Shown(abc.ABC):
     """An object that shows itself as a table."""
 

@@ -5,33 +5,34 @@ ones; IPython is told instead how to show the class. `import qmlir` does so wher
 `%load_ext qmlir`; elsewhere, `qmlir.summary(module)` makes the same table.
 """
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from qmlir.analysis.counts import decided, kinds, kinds_table
 from qmlir.arguments import Network
 from qmlir.compiler import loaded
 from qmlir.display import Shown, Table, bytes_text
 from qmlir.errors import QmlirError
 from qmlir.ir.signature import main_function, signature_of
 from qmlir.ir.weights import WeightsAttr
-from qmlir.policies.ledger import deciding_operations, decision_of
+from qmlir.policies.ledger import deciding_operations
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
 
 class Summary(Shown):
-    """What a network is made of: its inputs and outputs, its kinds of operations, the bytes of its weights."""
+    """What a network is made of: inputs and outputs, kinds of operations with their precisions, bytes of weights."""
 
     def __init__(self, module: "ModuleOp"):
         self.module = module
 
     def table(self) -> Table:
-        counts: dict[tuple[str, str], int] = {}
-        for op in deciding_operations(self.module):
-            decision = decision_of(op)
-            key = op.name, "" if decision is None else decision.outcome.data
-            counts[key] = counts.get(key, 0) + 1
-        rows = [(kind, count, outcome) for (kind, outcome), count in sorted(counts.items(), key=lambda e: -e[1])]
+        found = Counter(op.name for op in deciding_operations(self.module))
+        headings, known = kinds_table(kinds(decided(self.module)))
+        outcomes = {kind: tuple(counts) for kind, _, *counts in known}
+        none = (None,) * (len(headings) - 1)
+        rows = [(kind, count, *outcomes.get(kind, none)) for kind, count in found.most_common()]
         held = sum(
             attribute.array.nbytes
             for op in self.module.walk()
@@ -39,12 +40,15 @@ class Summary(Shown):
             if isinstance(attribute, WeightsAttr)
         )
         whole = signature_of(main_function(self.module))
-        title = f"{whole.described()}; {sum(counts.values())} operations, {bytes_text(held)} of weights"
-        return Table(title, ("operation", "count", "outcome"), rows)
+        title = f"{whole.described()}; {found.total()} operations, {bytes_text(held)} of weights"
+        return Table(title, ("operation", *headings), rows)
 
 
 def summary(module: Network) -> Summary:
     """Returns what a network is made of, as an object that prints as a table and shows as one in notebooks.
+
+    For a network that has been through the quantizer, the table also tells how many operations of each kind are
+    quantized at which precision, and how many stayed float.
 
     Args:
         module: A network on the level nn, or its path.
@@ -55,7 +59,7 @@ def summary(module: Network) -> Summary:
     >>> import qmlir
     >>> qmlir.summary("model.mlir")
     input0: float32[1, 8, 8, 1] → output0: float32[1, 2]; 5 operations, 144 B of weights
-    operation           count  outcome
+    operation           count
     nn.conv2d               1
     nn.relu                 1
     nn.max_pool2d           1

@@ -4,6 +4,7 @@ The figures are plain numbers for reports and documents. They come from the IR a
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from math import prod
@@ -175,3 +176,61 @@ def totals(network: Sequence[Decided]) -> dict[str, int | None]:
         "quantized_macs": total("macs", quantized),
         "weight_bytes": total("weight_bytes", network),
     }
+
+
+@dataclass(frozen=True)
+class KindCount:
+    """How many operations of one kind were quantized, and to what.
+
+    operation  the kind, such as `nn.conv2d`
+    quantized  precision of the data, such as `int8` → operations; `UNKNOWN` for a precision that the ledger lacks
+    float      operations that stayed float
+    """
+
+    operation: str
+    quantized: Mapping[str, int]
+    float: int
+
+    @property
+    def count(self) -> int:
+        """All operations of the kind that were decided about."""
+        return sum(self.quantized.values()) + self.float
+
+    def as_dict(self) -> dict[str, Any]:
+        """The count as plain data for JSON."""
+        return {"operation": self.operation, "quantized": dict(self.quantized), "float": self.float}
+
+
+UNKNOWN = "quantized"
+"""Stands for the precision of a quantized operation if the ledger does not tell it: below nn, and in old ledgers."""
+
+
+def kinds(network: Sequence[Decided]) -> list[KindCount]:
+    """Counts the operations of a ledger by kind, precision and outcome; the most frequent kind comes first."""
+    found: dict[str, Counter[str]] = {}
+    floats: Counter[str] = Counter()
+    for each in network:
+        precisions = found.setdefault(each.entry.operation, Counter())
+        if each.entry.outcome == "quantized":
+            precisions[each.precision or UNKNOWN] += 1
+        else:
+            floats[each.entry.operation] += 1
+    counts = [KindCount(kind, dict(sorted(found[kind].items())), floats[kind]) for kind in found]
+    return sorted(counts, key=lambda each: -each.count)
+
+
+def kinds_table(counts: Sequence[KindCount]) -> tuple[tuple[str, ...], list[tuple[str | int | None, ...]]]:
+    """Returns counts by kind as a table.
+
+    Returns:
+        The headings after the first one, which is the operation's kind: `count`, each precision, and `float` if an
+        operation stayed float. Then a row for each kind, with None in place of 0.
+    """
+    precisions = sorted({precision for each in counts for precision in each.quantized})
+    left = any(each.float for each in counts)
+    headings = ("count", *precisions, *(("float",) if left else ()))
+    rows: list[tuple[str | int | None, ...]] = []
+    for each in counts:
+        quantized = [each.quantized.get(precision) for precision in precisions]
+        rows.append((each.operation, each.count, *quantized, *((each.float or None,) if left else ())))
+    return headings, rows

@@ -13,8 +13,8 @@ from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, Tensor
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.rewriter import Rewriter
 
-from qmlir.arguments import Network, samples_given
-from qmlir.compiler import Pipeline, compile, loaded, main_function
+from qmlir.arguments import Network, flag_given, samples_given
+from qmlir.compiler import Pipeline, compile, loaded, main_function, reference
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import ConstantOp, RequantizeOp
 from qmlir.dialects.nn.base import is_float, is_quantized
@@ -189,6 +189,7 @@ def _return(function: func.FuncOp, end: func.ReturnOp, values: Sequence[SSAValue
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable
+    from qmlir.backends.reference import Reference
 
 
 @dataclass
@@ -256,13 +257,17 @@ class TensorErrors(Rows[TensorError]):
         return Table(f"errors of {len(self)} tensors", headings, rows)
 
 
-def analyze(module: Network, quantized: Network, samples: Iterable[Array | Mapping[str, Array]]) -> TensorErrors:
+def analyze(
+    module: Network, quantized: Network, samples: Iterable[Array | Mapping[str, Array]], *, compiled: bool = True
+) -> TensorErrors:
     """Compares the tensors of a quantized network with those of the float network it was made from.
 
     Args:
         module: The float network, or its path; it stays unchanged.
         quantized: The network that `quantize` made of it, or its path; it stays unchanged.
         samples: Arrays for the only input, or dicts of arrays by input name.
+        compiled: Whether the networks run as machine code. Otherwise numpy evaluates them: to the same bits, without
+            the seconds that compiling takes, but slower for each sample.
 
     Returns:
         A row for each tensor that both networks have, in program order; the list shows itself as a table.
@@ -275,7 +280,7 @@ def analyze(module: Network, quantized: Network, samples: Iterable[Array | Mappi
     >>> min(rows, key=lambda row: row.cumulative_sqnr).cumulative_sqnr > 20  # dB
     True
     """
-    compared = Comparison(module, quantized)
+    compared = Comparison(module, quantized, compiled=flag_given("compiled", compiled))
     cumulative, isolated = ({name: Distance() for name in names} for names in (compared.shared, compared.outputs))
     for exact, found, alone in compared.over(samples):
         for name, distance in cumulative.items():
@@ -296,15 +301,16 @@ Tensors = Mapping[str, Array]
 
 
 class Comparison:
-    """A float network and the network quantized from it, compiled and ready to run side by side.
+    """A float network and the network quantized from it, ready to run side by side.
 
     quantized  the quantized network
     shared     the names of the tensors that both networks have, in program order
     outputs    the shared tensors that an operation on quantized types makes
     """
 
-    def __init__(self, module: Network, quantized: Network):
-        """Loads and compiles both networks; see `analyze` for arguments and errors."""
+    def __init__(self, module: Network, quantized: Network, *, compiled: bool = True):
+        """Loads both networks and makes them ready to run; see `analyze` for arguments and errors."""
+        run = compile if compiled else reference
         module, quantized = loaded(module, simplified=False), loaded(quantized, simplified=False)
         self.quantized = quantized
         for network, name in ((module, "the float network"), (quantized, "the quantized network")):
@@ -322,8 +328,8 @@ class Comparison:
             text = f"not compared, as their shapes differ between the two networks: {', '.join(moved)}"
             warnings.warn(text, QmlirWarning, stacklevel=3)
         alone_module, self._inputs, self.outputs = isolated(main_function(quantized), self.shared)
-        self._floats, self._quants = compile(float_module), compile(quantized_module)
-        self._alone = compile(alone_module) if self.outputs else None
+        self._floats, self._quants = run(float_module), run(quantized_module)
+        self._alone = run(alone_module) if self.outputs else None
         factors = _channel_factors(quantized).items()
         self._factors = {name: each for name, each in factors if name in self._float_names}
 
@@ -379,7 +385,9 @@ def _channel_factors(quantized: ModuleOp) -> dict[str, Array]:
     }
 
 
-def _named(network: "Executable", names: list[str], sample: Array | Mapping[str, Array]) -> dict[str, Array]:
+def _named(
+    network: "Executable | Reference", names: list[str], sample: Array | Mapping[str, Array]
+) -> dict[str, Array]:
     return dict(zip(names, network.run(sample)[-len(names) :], strict=True))
 
 

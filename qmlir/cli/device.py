@@ -247,6 +247,7 @@ def change_device(arguments: argparse.Namespace) -> None:
     name = "target" if hasattr(arguments, "target") else "device"
     if getattr(arguments, name) is None:
         raise OptionError("--set", "changes a device, which --target names", got="no device")
+    arguments.named_device = getattr(arguments, name)
     setattr(arguments, name, load_device(getattr(arguments, name)).with_(settings_of(arguments.set)))
 
 

@@ -142,10 +142,11 @@ def _specs(specs: "Sequence[TensorSpec]") -> list[dict[str, Any]]:
 
 
 def ledger_fields(network: "Sequence[Decided]") -> dict[str, Any]:
-    """Returns the fields `totals` and `decisions`."""
-    from qmlir.analysis.counts import totals
+    """Returns the fields `totals`, `kinds` and `decisions`."""
+    from qmlir.analysis.counts import kinds, totals
 
-    return {"totals": totals(network), "decisions": [each.as_dict() for each in network]}
+    decisions = [each.as_dict() for each in network]
+    return {"totals": totals(network), "kinds": [each.as_dict() for each in kinds(network)], "decisions": decisions}
 
 
 def cost_fields(report: "Report", device: "Device") -> dict[str, Any]:

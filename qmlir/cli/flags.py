@@ -11,6 +11,7 @@ from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Any, NoReturn
 
+from qmlir.display import bytes_of
 from qmlir.errors import OptionError, near_misses
 
 PIPELINE_FLAG = "pass-pipeline"
@@ -158,17 +159,11 @@ def count(text: str) -> int:
     return int(text)
 
 
-SIZES = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-"""Unit of a size → bytes."""
-
-
 def size(text: str) -> int:
     """Converts a size such as 512MiB, 2GiB or a number of bytes to bytes, as an argparse type."""
-    digits = text.rstrip("KMGiB")
-    unit = text[len(digits) :]
-    if not digits.isdecimal() or int(digits) < 1 or unit not in SIZES:
+    if (found := bytes_of(text)) is None:
         raise argparse.ArgumentTypeError(f"must be bytes, or a size such as 512MiB or 2GiB, got {text}")
-    return int(digits) * SIZES[unit]
+    return found
 
 
 def _truth(text: str) -> bool:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def print_decisions(network: "Sequence[Decided]", console: Console | None = None, *, whole: bool | None = None) -> None:
-    """Prints a line that counts the operations, and a table.
+    """Prints a line that counts the operations, and a table; with details, a second table counts them by kind.
 
     Args:
         network: The decisions.
@@ -37,6 +37,7 @@ def print_decisions(network: "Sequence[Decided]", console: Console | None = None
     if is_verbose() if whole is None else whole:
         rows = [_row(each.entry, console) for each in network]
         console.print(table_of(_headings(console), rows, names=("node",), whole=KINDS))
+        _print_kinds(network, console)
         console.print(_counted(network))
         return
     told = [each.entry for each in network if each.entry.outcome != "quantized" or each.entry.remedy]
@@ -54,6 +55,17 @@ REMARKS = 4
 
 KINDS = ("operation", "outcome")
 """Headings of columns that are never folded nor shortened."""
+
+
+def _print_kinds(network: "Sequence[Decided]", console: Console) -> None:
+    """Prints how many operations of each kind were quantized, to what, and how many were not."""
+    from qmlir.analysis.counts import kinds, kinds_table
+
+    headings, rows = kinds_table(kinds(network))
+    cells = [tuple("" if value is None else str(value) for value in row) for row in rows]
+    if cells:
+        console.print()
+        console.print(table_of(("operation", *headings), cells, numbers=headings, whole=KINDS))
 
 
 def _headings(console: Console) -> tuple[str, ...]:

@@ -101,7 +101,14 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     named = next((a for a in argv if not a.startswith("-")), None)
     if named is not None and named not in commands:
         raise OptionError(named, "there is no such command", remedy=near_misses(named, commands))
-    arguments, unknown = parser.parse_known_args(_with_dashes(argv, commands))
+    argv = _with_dashes(argv, commands)
+    arguments, unknown = parser.parse_known_args(argv)
+    if not unknown and arguments.subcommand == "quantize" and arguments.policy is not None:
+        from qmlir.cli.configuration import words_in
+
+        at = argv.index(arguments.subcommand) + 1  # so that options of the command line come later, and win
+        words = words_in(arguments.policy, commands["quantize"])
+        arguments = parser.parse_args([*argv[:at], *words, *argv[at:]])
     if unknown:
         flag = unknown[0].partition("=")[0]
         if not flag.startswith("-"):

@@ -1,18 +1,18 @@
 """`qmlir profile`, `qmlir profile merge` and `qmlir quantize`: from ranges to a quantized network and its ledger."""
 
 import argparse
-import sys
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from qmlir.cli.configuration import print_configuration
 from qmlir.cli.data import add_data_options, given_notes, samples_at, samples_of, stored_by
 from qmlir.cli.device import add_target_option, target_text
 from qmlir.cli.documents import add_json_option, ledger_fields, write_document
 from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of, size
 from qmlir.cli.forms import add_form_options, check_form, write_form
+from qmlir.cli.layer_errors import add_layer_errors_option, measured_samples, print_layer_errors, require_samples
 from qmlir.cli.models import load_known, load_model
 from qmlir.cli.pass_list import OptionInfo, read_pass
 from qmlir.cli.scoring import add_scoring_options, held_out, print_comparison, wants_score
@@ -137,7 +137,7 @@ def config_options() -> list[OptionInfo]:
 
 
 def add_quantize_options(parser: ArgumentParser) -> None:
-    """Adds the options of `qmlir quantize`."""
+    """Adds the options of `qmlir quantize`; those in policies/run_options.py can stand in a policy's file, too."""
     add = parser.add_argument
     add("--profile", type=Path, help="a profile, of ours or of Glow's (default: the ranges in the IR, or of --data)")
     add("--save-profile", type=file_of(".yaml"), help="keep the profile that is learned from --data")
@@ -145,11 +145,17 @@ def add_quantize_options(parser: ArgumentParser) -> None:
     add("--profile-by-name", action="store_true", help="accept tensors that were computed in another way then")
     with parser.section("how to quantize"):
         _add_config_options(parser)
-    add("--policy", type=Path, help="rules for single operations, a .yaml file")
+    help = "a .yaml file of rules for single operations, which may hold all other options, too: what --print-config "
+    help += "prints; options of the command line win"
+    add("--policy", type=Path, help=help)
     rule = 'one more rule: "name=conv1 precision=int16"; "Rules for single layers" in docs/quantization.md says what '
     rule += "rules may hold"
     add("--rule", action="append", default=[], help=rule)
-    add("--print-config", action="store_true", help="print the policy that results, and where it holds, and stop")
+    add(
+        "--print-config",
+        action="store_true",
+        help="print all options in effect as a file for --policy, and where rules hold, and stop",
+    )
     what = "learn ranges, round weights and correct biases, layer by layer, on these samples"
     with parser.section("samples"):
         add_data_options(parser, what, required=False)
@@ -158,6 +164,7 @@ def add_quantize_options(parser: ArgumentParser) -> None:
         add("--memory-budget", type=size, metavar="SIZE", help=help)
     with parser.section("scores"):
         add_scoring_options(parser, splits=True)
+        add_layer_errors_option(parser)
     help = "the runtime that is to run the exported network: other defaults, for onnxruntime --precision uint8 "
     help += "--weight-precision int7, whose kernels are fast on x86 and, unlike those for weights of 8 bits, exact "
     help += "without VNNI, too"
@@ -182,7 +189,7 @@ def _add_config_options(parser: ArgumentParser) -> None:
 
 def run_quantize(arguments: argparse.Namespace) -> None:
     """Quantizes a network and prints the decision about each operation."""
-    from qmlir.analysis.counts import decided
+    from qmlir.analysis.counts import decided, totals
     from qmlir.cli.ledger import print_decisions, write_ledger
     from qmlir.compiler import main_function, quantize
     from qmlir.errors import OptionError
@@ -193,20 +200,23 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         raise OptionError("command line", "the following arguments are required: -o/--output")
     if output is not None:
         check_form(arguments)
+        require_samples(arguments)
     policy = _policy(arguments)
     module = load_model(arguments)
     if output is None or arguments.print_config:
-        _print_config(module, policy, arguments)
+        notes = given_notes(arguments).over(stored_by((module, arguments.model), profile=arguments.profile)()[0])
+        print_configuration(module, policy, _given(arguments), arguments, notes)
         return
     signature = signature_of(main_function(module))
     stored = stored_by((module, arguments.model), profile=arguments.profile)
     paths = (arguments.data, arguments.test_data)
     samples, tests = (None if p is None else samples_at(p, arguments, signature, stored) for p in paths)
-    trial = None
+    everything, trial = samples, None
     if wants_score(arguments):
         samples, trial = held_out(arguments, samples, tests)
     elif samples is not None:
         samples = samples.first(arguments.samples)
+    measured, unseen = measured_samples(everything, samples, tests if trial is None else trial.samples)
     report = _ranges(module, samples, arguments)
     data = None if samples is None else _some(samples, module, arguments.memory_budget, report)
     options = _given(arguments) | {"fail_on_float": arguments.fail_on_float, "target": arguments.target}
@@ -226,10 +236,11 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         taken = progress(trial.samples, len(trial.samples), "scoring")
         print_comparison(found := score(module, quantized, taken, trial.labels, metric=trial.metric), trial)
         accuracy = found.as_dict()
+    errors = print_layer_errors(arguments, (module, quantized), totals(network), measured, unseen)
     others = [path for path in (arguments.ledger, arguments.save_profile) if path is not None]
     made = {"model": str(arguments.model), "files": [str(f) for f in (*written.files, *others)]}
     fields = {**made, "target": target_text(arguments), "remarks": report, "accuracy": accuracy}
-    fields |= {"code": written.code, "program": written.program}
+    fields |= {"layer_errors": errors, "code": written.code, "program": written.program}
     write_document(arguments, "quantize", fields | ledger_fields(network))
 
 
@@ -260,24 +271,7 @@ def _policy(arguments: argparse.Namespace) -> "Policy":
     from qmlir.policies.policy import Policy, rule_of
 
     policy = Policy.load(arguments.policy) if arguments.policy is not None else Policy()
-    return policy.with_rules([rule_of(text) for text in arguments.rule])
-
-
-def _print_config(module: "ModuleOp", policy: "Policy", arguments: argparse.Namespace) -> None:
-    """Prints the policy merged with the options as YAML, and as comments the operations that each rule matches."""
-    from qmlir.compiler import Pipeline
-    from qmlir.dialects.target import load_target
-    from qmlir.policies.policy import conflicts
-    from qmlir.transforms.quantize.apply_policy import apply_policy
-
-    conflicts(policy.default, _given(arguments))
-    whole = policy.with_default(_given(arguments))
-    applied = apply_policy(Pipeline("simplify")(module), whole, load_target())
-    sys.stdout.write(whole.text())
-    for number, each in enumerate(applied, 1):
-        line = f"# rule {number} holds for {', '.join(sorted(each.nodes)) or 'an input'}"
-        for part in wrap(line, 79, subsequent_indent="#   ", break_long_words=False, break_on_hyphens=False):
-            say(part)
+    return Policy(policy.default, policy.rules).with_rules([rule_of(text) for text in arguments.rule])
 
 
 def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.Namespace) -> list[str]:

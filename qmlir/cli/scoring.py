@@ -48,7 +48,9 @@ def add_scoring_options(parser: ArgumentParser, *, splits: bool) -> None:
         "and of the labels (None without --labels), which returns a number",
     )
     if splits:
-        parser.add_argument("--test-data", type=Path, help="score on these samples, and quantize on all of --data")
+        parser.add_argument(
+            "--test-data", type=Path, help="score and measure errors on these samples, and quantize on all of --data"
+        )
 
 
 def add_label_options(parser: ArgumentParser, what: str, more: str = "") -> None:
@@ -83,10 +85,9 @@ def wants_score(arguments: argparse.Namespace) -> bool:
     """Whether the command line asks for a score; raises `OptionError` for options that need one without it."""
     if arguments.labels is not None or arguments.metric is not None:
         return True
-    for name, given in (
-        ("--test-data", getattr(arguments, "test_data", None)),
-        ("--label-offset", arguments.label_offset),
-    ):
+    measures = getattr(arguments, "layer_errors", False) is not False  # test samples serve for this, too
+    tests = None if measures else getattr(arguments, "test_data", None)
+    for name, given in (("--test-data", tests), ("--label-offset", arguments.label_offset)):
         if given:
             raise OptionError(name, "is for a score", remedy="give --labels or --metric, too")
     return False

@@ -8,6 +8,7 @@
       - {between: [pool1_out, logits], calibration: kl}   # operations that compute the second tensor from the first
       - {layer: first, precision: int16}              # the first or the last convolution or dense layer
       - {name: image, range: [-1.0, 1.0]}             # a tensor's range, which overrides the observed range
+    options: {data: samples.npz, target: nmp}         # all other options of `qmlir quantize` (run_options.py)
 
 A rule applies to the operations that match all of its selectors. If several rules give a setting, the last rule wins.
 Settings are the fields of a `Recipe` (the quantization options of one operation), spelled with `-` or `_`.
@@ -27,6 +28,7 @@ from qmlir.errors import FileError, OptionError, QmlirError, near_misses
 from qmlir.files import path_of
 from qmlir.plugins import admits, choices
 from qmlir.policies.quant_config import TENSOR_SETTINGS, QuantConfig, Recipe, Settings
+from qmlir.policies.run_options import NEEDS, RUN_OPTIONS, fits
 from qmlir.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 
 REMEDY = "see docs/quantization.md for what a policy may say"
@@ -99,7 +101,10 @@ class Rule:
 
 @dataclass(frozen=True)
 class Policy:
-    """Rules in order, and default settings for everything that no rule matches.
+    """Rules in order, default settings for everything that no rule matches, and options of the command.
+
+    `options` are the other options of `qmlir quantize`, with their names there: data, target, output, … Passes have no
+    use for them.
 
     Policy(rules=[Rule({"precision": "int16"}, name="conv1")]) is the same as Policy.of({"rules": [{"name": "conv1",
     "precision": "int16"}]}), and as a file with that rule.
@@ -110,9 +115,15 @@ class Policy:
 
     default: Settings = field(default_factory=dict[str, Any])
     rules: Sequence[Rule] = ()
+    options: Settings = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "default", _checked(self.default, "policy", "default"))
+        try:
+            object.__setattr__(self, "options", _options_of(self.options))
+        except Misstep as error:
+            where = _spelled("policy", error.keys)
+            raise PolicyError(error.need, where=where, got=error.got, remedy=error.remedy) from None
 
     @classmethod
     def of(cls, data: Mapping[str, Any], *, place: str = "policy") -> "Policy":
@@ -138,7 +149,7 @@ class Policy:
         if (repeated := file.repeated_key()) is not None:
             raise FileError(repeated[0], "must name each key once", got=f"{repeated[1]} again", remedy="drop one")
         if not isinstance(file.data, dict | None) or len(file.documents) > 1:
-            raise FileError(path, "must be a policy with default and rules", got="another file", remedy=REMEDY)
+            raise FileError(path, "must be a policy with default, rules and options", got="another file", remedy=REMEDY)
         try:
             return _policy_of(file.fields, lambda index: file.place("rules", index))
         except Misstep as error:
@@ -146,11 +157,11 @@ class Policy:
 
     def with_rules(self, more: Sequence[Rule]) -> "Policy":
         """Returns the policy with more rules after its own rules."""
-        return Policy(self.default, (*self.rules, *more))
+        return Policy(self.default, (*self.rules, *more), self.options)
 
     def with_default(self, settings: Settings) -> "Policy":
         """Returns the policy with changed default settings; settings that are not given stay as they are."""
-        return Policy({**self.default, **settings}, self.rules)
+        return Policy({**self.default, **settings}, self.rules, self.options)
 
     def config(self, options: QuantConfig) -> QuantConfig:
         """Returns options of the quantizer under the policy's default settings.
@@ -167,7 +178,8 @@ class Policy:
 
     def as_dict(self) -> dict[str, Any]:
         """The policy as plain data, which `of` reads."""
-        return {"default": _written(self.default), "rules": [rule.as_dict() for rule in self.rules]}
+        written = {"default": _written(self.default), "rules": [rule.as_dict() for rule in self.rules]}
+        return {**written, "options": dict(self.options)} if self.options else written
 
     def text(self) -> str:
         """The policy as YAML, which `load` reads."""
@@ -224,9 +236,11 @@ def _spelled(place: str, keys: Sequence[Key]) -> str:
 
 def _policy_of(data: Mapping[str, Any], place: Callable[[int], str]) -> Policy:
     for key in data:
-        if key not in ("default", "rules"):
-            known = ["default", "rules"]
-            raise Misstep("a policy has default and rules", key, got=str(key), remedy=_near(key, known), name=True)
+        known = ["default", "rules", "options"]
+        if key not in known:
+            raise Misstep(
+                "a policy has default, rules and options", key, got=str(key), remedy=_near(key, known), name=True
+            )
     default: Any = data.get("default") or {}
     rules: Any = data.get("rules") or []
     if not isinstance(default, dict):
@@ -234,7 +248,27 @@ def _policy_of(data: Mapping[str, Any], place: Callable[[int], str]) -> Policy:
     if not isinstance(rules, list):
         raise Misstep("rules must be a list", "rules", got=_inline(rules))
     settings = _settings_of(cast(dict[Any, Any], default), "default")
-    return Policy(settings, tuple(_rule_of(r, i, place(i)) for i, r in enumerate(cast(list[Any], rules))))
+    options: Any = data.get("options") or {}
+    if not isinstance(options, dict):
+        raise Misstep("options must be values by name", "options", got=_inline(options))
+    found = tuple(_rule_of(r, i, place(i)) for i, r in enumerate(cast(list[Any], rules)))
+    return Policy(settings, found, _options_of(cast(dict[Any, Any], options)))
+
+
+def _options_of(data: Mapping[Any, Any]) -> dict[str, Any]:
+    """Returns options of the command with their names there, for names spelled with `-` or `_`."""
+    found: dict[str, Any] = {}
+    for key, value in data.items():
+        name = str(key).replace("_", "-")
+        if name not in RUN_OPTIONS:
+            remedy = "put it under default" if name in _names() else _near(key, [*RUN_OPTIONS])
+            raise Misstep("there is no such option", "options", key, got=str(key), remedy=remedy, name=True)
+        if name in found:
+            raise Misstep("must name each key once", "options", key, got=f"{key} again", name=True)
+        if not fits(RUN_OPTIONS[name], value):
+            raise Misstep(NEEDS[RUN_OPTIONS[name]], "options", key, got=_inline(value))
+        found[name] = value
+    return found
 
 
 def _rule_of(data: Any, index: int, place: str) -> Rule:

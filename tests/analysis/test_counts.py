@@ -3,7 +3,7 @@
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from qmlir.analysis.counts import Decided, decided, figures_of, totals
+from qmlir.analysis.counts import Decided, KindCount, decided, figures_of, kinds, kinds_table, totals
 from qmlir.compiler import main_function
 from qmlir.dialects.nn import ConstantOp
 from qmlir.policies.ledger import Entry
@@ -59,3 +59,26 @@ def test_totals() -> None:
     assert totals(network) == expected
     assert totals([*network, Decided(left)])["macs"] is None
     assert decided(parsed(WEIGHTS_ALONE)) == []  # nothing was decided about it
+
+
+def quantized_to(stored: str | None, kind: str = "nn.relu") -> Decided:
+    figures = {} if stored is None else {"results": [{"type": stored, "scales": [0.5]}], "operands": []}
+    return Decided(Entry("a", kind, "quantized", "integer", ""), figures)
+
+
+def test_kinds_count_precisions_and_floats() -> None:
+    left = Decided(Entry("b", "nn.relu", "float", "target", ""), {"results": [], "operands": []})
+    conv = quantized_to("i16", "nn.conv2d")
+    network = [conv, quantized_to("u8"), left, quantized_to("i8"), quantized_to("u8")]
+    counts = kinds(network)
+    assert counts == [KindCount("nn.relu", {"int8": 1, "uint8": 2}, 1), KindCount("nn.conv2d", {"int16": 1}, 0)]
+    assert [each.count for each in counts] == [4, 1]
+    assert kinds_table(counts) == (
+        ("count", "int16", "int8", "uint8", "float"),
+        [("nn.relu", 4, None, 1, 2, 1), ("nn.conv2d", 1, 1, None, None, None)],
+    )
+    assert kinds_table(kinds([conv])) == (("count", "int16"), [("nn.conv2d", 1, 1)])
+
+
+def test_kinds_of_a_ledger_without_figures() -> None:
+    assert kinds([quantized_to(None)]) == [KindCount("nn.relu", {"quantized": 1}, 0)]

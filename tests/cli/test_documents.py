@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+import qmlir
 from qmlir.cli.documents import document, schema, with_targets
 from tests.cli import documents_page
 from tests.cli.small import Small, run, write_small
@@ -141,6 +142,20 @@ def test_the_ledger_in_numbers(folder: Small) -> None:
         "operations": 5, "quantized": 4, "float": 1, "macs": 4608 + 192, "quantized_macs": 4608,
         "weight_bytes": sum(d["weight_bytes"] for d in decisions.values()),
     }  # fmt: skip
+    kinds = {each["operation"]: (each["quantized"], each["float"]) for each in found["kinds"]}
+    assert kinds["nn.conv2d"] == ({"int8": 1}, 0)
+    assert kinds["nn.fully_connected"] == ({}, 1)
+    assert sum(sum(quantized.values()) + left for quantized, left in kinds.values()) == found["totals"]["operations"]
+
+
+def test_kinds_are_the_same_on_the_terminal_and_in_python(folder: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("ledger", folder / "m.mlir") == 0
+    printed = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    shown = [" ".join(line.split()) for line in repr(qmlir.summary(folder / "m.mlir")).splitlines()[1:]]
+    assert shown[0] == "operation count int8 float"
+    assert "nn.conv2d 1 1" in shown
+    start = printed.index(shown[0])
+    assert sorted(printed[start : start + len(shown)]) == sorted(shown)
 
 
 def test_a_ledger_is_the_same_from_the_network_and_from_its_file(

@@ -104,7 +104,10 @@ def test_one_step_with_scores(folder: Path, capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--test-data", "pictures"), "--test-data: is for a score; give --labels or --metric, too"),
+        (
+            ("--test-data", "pictures", "--no-layer-errors"),
+            "--test-data: is for a score; give --labels or --metric, too",
+        ),
         (("--label-offset", "1"), "--label-offset: is for a score"),
         (
             ("--labels", "names", "--samples", "10"),

@@ -171,7 +171,7 @@ def test_the_configuration_in_effect(small: Small, capsys: pytest.CaptureFixture
     options = ("--policy", small / "net.policy.yaml", "--rule", "name=image range=-1,1", "--per-tensor")
     assert run("quantize", small.onnx, *options, "--print-config") == 0
     out = capsys.readouterr().out
-    assert qmlir.Policy.of(yaml.safe_load(out)).default == {"schema": "symmetric", "per_channel": False}
+    assert qmlir.Policy.of(yaml.safe_load(out)).default == QuantConfig("symmetric", per_channel=False).options()
     assert "- name: image\n  range: [-1.0, 1.0]\n" in out
     assert "# rule 1 holds for conv1+relu1" in out
     assert "# rule 3 holds for an input" in out

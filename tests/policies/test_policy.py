@@ -65,9 +65,9 @@ def test_an_empty_policy(text: str, tmp_path: Path) -> None:
 
 BROKEN = {
     "rules: [": (2, 1, "must be a policy in YAML, got a mistake"),
-    "- 1": (None, None, "must be a policy with default and rules"),
-    "---\nrules: []\n---\nrules: []\n": (None, None, "must be a policy with default and rules"),
-    "ruels: []": (1, 1, "a policy has default and rules, got ruels; did you mean rules?"),
+    "- 1": (None, None, "must be a policy with default, rules and options"),
+    "---\nrules: []\n---\nrules: []\n": (None, None, "must be a policy with default, rules and options"),
+    "ruels: []": (1, 1, "a policy has default, rules and options, got ruels; did you mean rules?"),
     "default: {}\ndefault: {}": (2, 1, "must name each key once, got default again"),
     "default: 3": (1, 10, "default must be settings by name, got 3"),
     "default: {schema: symetric}": (1, 19, "must be one of asymmetric, .*, got symetric; did you mean symmetric"),

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from qmlir.policies.ledger import REMEDIES
-from tests.cli import test_forms, test_labels, test_pictures, test_report
+from tests.cli import test_configuration, test_forms, test_labels, test_layer_errors, test_pictures, test_report
 from tests.cli import test_remedies as commands
 from tests.profiles import test_notes
 from tests.remedies import (
@@ -44,6 +44,9 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "leave it out: the suffix chooses the format": test_forms.test_remedies,
     "leave it out, or name such a file": test_forms.test_remedies,
     "make its folder first": test_forms.test_remedies,
+    "give one of them": test_layer_errors.test_errors_of_no_samples_are_refused,
+    "put it under default": test_configuration.test_remedies_are_carried_out,
+    "name other samples as --test-data": test_configuration.test_remedies_are_carried_out,
     "or give --profile": commands.test_remedies_of_commands,
     "use int8": commands.test_remedies_of_commands,
 }

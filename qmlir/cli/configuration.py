@@ -1,0 +1,130 @@
+"""`--policy` and `--print-config`: one file that holds all options of `qmlir quantize`, read and printed."""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+
+from qmlir.cli.flags import ArgumentParser
+from qmlir.cli.terminal import say
+from qmlir.errors import FileError, OptionError
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from qmlir.ir.reading import ReadingNotes
+    from qmlir.policies.policy import Policy
+
+
+def words_in(path: Path, parser: ArgumentParser) -> list[str]:
+    """Returns the options in a policy's file as words of a command line.
+
+    Args:
+        path: The file.
+        parser: The parser of the command.
+
+    Raises:
+        FileError: The file is not a valid policy, or the command does not take the value of an option; with its place.
+    """
+    from qmlir.policies.policy import REMEDY, Policy
+    from qmlir.policies.run_options import words_of
+    from qmlir.yaml_files import read_yaml
+
+    options = Policy.load(path).options
+    for name, value in options.items():
+        try:
+            parser.parse_args(["model", *words_of({name: value})])
+        except OptionError as error:
+            file = read_yaml(path, "a policy", remedy=REMEDY)
+            spelled = name if name in file.fields["options"] else name.replace("-", "_")
+            place = file.place("options", spelled)
+            raise FileError(place, error.need, got=error.got, remedy=error.remedy) from None
+    return words_of(options)
+
+
+def print_configuration(
+    module: "ModuleOp",
+    policy: "Policy",
+    given: Mapping[str, Any],
+    arguments: argparse.Namespace,
+    notes: "ReadingNotes",
+) -> None:
+    """Prints all options in effect as the text of a policy's file, and as comments the operations of each rule.
+
+    Args:
+        module: The network.
+        policy: The rules and the default of the file and of the command line.
+        given: The quantizer's options that the command line gives.
+        arguments: The command line.
+        notes: How samples are read.
+    """
+    from qmlir.compiler import Pipeline
+    from qmlir.devices.requirements import required_options
+    from qmlir.dialects.target import load_target
+    from qmlir.policies.policy import Policy, conflicts
+    from qmlir.policies.quant_config import QuantConfig
+    from qmlir.transforms.quantize.apply_policy import apply_policy
+
+    chosen = dict(given)
+    conflicts(policy.default, chosen)
+    if arguments.target is not None:
+        chosen |= required_options(arguments.target, {**policy.default, **chosen})
+    in_effect = policy.config(QuantConfig(**chosen)).options()
+    whole = Policy(in_effect, policy.rules, _options_in_effect(arguments, notes))
+    applied = apply_policy(Pipeline("simplify")(module), whole, load_target())
+    sys.stdout.write(whole.text())
+    for number, each in enumerate(applied, 1):
+        line = f"# rule {number} holds for {', '.join(sorted(each.nodes)) or 'an input'}"
+        for part in wrap(line, 79, subsequent_indent="#   ", break_long_words=False, break_on_hyphens=False):
+            say(part)
+
+
+def _options_in_effect(arguments: argparse.Namespace, notes: "ReadingNotes") -> dict[str, Any]:
+    """Returns the options of the command that are given, or whose defaults are values."""
+    from qmlir.policies.run_options import RUN_OPTIONS
+
+    values: dict[str, Any] = vars(arguments) | {"for": arguments.runtime, **_defaults(arguments)}
+    values |= {"preprocess": notes.preprocess or None, "dtype": notes.dtype or None}
+    if arguments.set:
+        values["target"] = arguments.named_device
+    found: dict[str, Any] = {}
+    for name, kind in RUN_OPTIONS.items():
+        value: Any = values[name.replace("-", "_")]
+        match kind:
+            case "numbers by name":
+                value = dict[str, Any](value or ())
+            case "texts by name":
+                pairs = (each.split("=", 1) if isinstance(each, str) else each for each in value or ())
+                value = {key.strip(): str(each).strip() for key, each in pairs}
+            case "text":
+                value = None if value is None else str(value)
+            case _:
+                pass
+        if value is not None and value != {}:
+            found[name] = value
+    return found
+
+
+def _defaults(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Returns the options that are not given but whose defaults are known, by their names among the arguments."""
+    from qmlir.cli.forms import ACTIVATIONS, FORMATS
+    from qmlir.ir.budget import BUDGET
+    from qmlir.transforms.quantize.side_by_side import MEMORY
+
+    defaults: dict[str, Any] = {"fold_budget": BUDGET, "memory_budget": MEMORY}
+    match arguments.output.suffix if arguments.output is not None else "":
+        case ".onnx":
+            defaults["format"] = FORMATS[0]
+            if arguments.format in (None, FORMATS[0]):
+                defaults["activations"] = ACTIVATIONS[0]
+        case ".tflite":
+            defaults["format"] = "tflite"
+        case ".o":
+            defaults |= {"threads": 1, "cpu": None if arguments.triple else "native"}
+        case _:
+            pass
+    found = {name: value for name, value in defaults.items() if getattr(arguments, name) is None}
+    scored = arguments.labels is not None
+    return found if scored else found | {"label_offset": arguments.label_offset or None}

@@ -1,0 +1,103 @@
+"""`qmlir.quantize`: the compiler's `quantize`, with the arguments that a policy's file holds under `options`.
+
+The file of `qmlir quantize --policy` says all of a run, and gives the same bits from Python. Only arguments that
+Python's caller leaves out come from the file. Options about what is printed and written belong to the command.
+"""
+
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Unpack
+
+from xdsl.dialects.builtin import ModuleOp
+
+from qmlir import compiler
+from qmlir.arguments import Network, policy_given
+from qmlir.display import bytes_of
+from qmlir.errors import FileError, OptionError
+from qmlir.ir.reading import ReadingNotes
+from qmlir.policies.policy import Policy
+from qmlir.policies.run_options import scalar_text
+
+if TYPE_CHECKING:
+    from qmlir.policies.quant_config import QuantOptions
+    from qmlir.profiles.profile import Profile
+
+
+@wraps(compiler.quantize)
+def quantize(
+    module: Network,
+    profile: "Profile | str | Path | None" = None,
+    *,
+    policy: Any = None,
+    **given: "Unpack[QuantOptions]",
+) -> ModuleOp:
+    """Returns a network on quantized types; see `compiler.quantize`."""
+    held, arguments = policy_given(policy), dict[str, Any](given)
+    if not held.options:
+        return compiler.quantize(module, profile, policy=held, **arguments)
+    if isinstance(module, str | Path):
+        module = _loaded(module, held)
+    found = _arguments(module, profile, held, arguments)
+    known = {name: value for name, value in arguments.items() if value is not None}
+    return compiler.quantize(**{**found, **known}, policy=Policy(held.default, held.rules))
+
+
+def _loaded(path: str | Path, policy: Policy) -> ModuleOp:
+    """Loads a network as the policy's options say."""
+    from qmlir.ir.budget import BUDGET
+    from qmlir.samples.arrays import read_arrays
+
+    options = policy.options
+    constants: dict[str, Any] = {}
+    for name, file in options.get("constant", {}).items():
+        arrays = read_arrays(Path(file))
+        if len(arrays) != 1:
+            raise FileError(file, "must hold one array", got=f"{len(arrays)}", remedy=f"name one: {file}:ARRAY")
+        (constants[name],) = arrays.values()
+    return compiler.load(
+        path,
+        bind=options.get("bind"),
+        constants=constants,
+        numerics=options.get("numerics"),
+        signature=options.get("signature"),
+        fold_budget=options.get("fold-budget", BUDGET),
+    )
+
+
+def _arguments(
+    module: ModuleOp, profile: "Profile | str | Path | None", policy: Policy, given: dict[str, Any]
+) -> dict[str, Any]:
+    """Returns the arguments of `compiler.quantize` that a policy's options stand for."""
+    from qmlir.devices import load_device
+    from qmlir.devices.changing import settings_of
+    from qmlir.dialects.inputs import reading_notes
+    from qmlir.profiles.profile import Profile
+    from qmlir.samples.reading import read_samples
+    from qmlir.transforms.quantize.apply_profile import apply_profile
+
+    options = policy.options
+    found: dict[str, Any] = {"module": module, "profile": profile}
+    notes = reading_notes(module)
+    if profile is None and "profile" in options:
+        held = Profile.load(options["profile"])
+        notes = held.notes or notes
+        found["module"] = module = module.clone()
+        by_name, partial = options.get("profile-by-name", False), options.get("partial-profile", False)
+        apply_profile(
+            module, held, source=options["profile"], partial=partial, by_name=by_name, switch="partial-profile"
+        )
+    said = {name: given.get(name) or options.get(name, "") for name in ("preprocess", "dtype")}
+    notes = ReadingNotes(**said).over(notes)
+    if given.get("data") is None and "data" in options:
+        if ("labels" in options or "metric" in options) and "test-data" not in options:
+            need = "are held out of the data by the command only"
+            raise OptionError("policy samples to score on", need, remedy="name other samples as --test-data")
+        texts = {"preprocess": notes.preprocess or None, "dtype": notes.dtype or None}
+        found["data"] = read_samples(options["data"], module, **texts).first(options.get("samples"))
+    found |= {"preprocess": notes.preprocess or None, "dtype": notes.dtype or None}
+    if "target" in options:
+        changes = [f"{key}={scalar_text(value)}" for key, value in options.get("set", {}).items()]
+        found["target"] = load_device(options["target"]).with_(settings_of(changes)) if changes else options["target"]
+    if "memory-budget" in options:
+        found["memory_budget"] = bytes_of(str(options["memory-budget"]))
+    return found | {"runtime": options.get("for"), "fail_on_float": options.get("fail-on-float", False)}
