@@ -131,15 +131,14 @@ def load(
 
     >>> import qmlir
     >>> module = qmlir.load("digits.onnx", bind={"batch": 1})
-    >>> module.name
-    'builtin.module'
     """
     key = None if signature is None else arguments.text_given("signature", signature)
     sizes, arrays = arguments.sizes_given("bind", bind), arguments.arrays_given("constants", constants)
     budget, types = arguments.integer_given("fold_budget", fold_budget), arguments.shapes_given("shapes", shapes)
     init = None if weights is None else path_of(weights, "weights")
     module = read_network(path_of(path), sizes, arrays, key, budget, init, types)
-    Pipeline(*("tosa-to-nn", "inline") if any(map(is_tosa, module.walk())) else ()).apply(module, make_context())
+    if any(map(is_tosa, module.walk())):
+        Pipeline("tosa-to-nn", "inline").apply(module, make_context())
     limit(module, fold_budget)
     if numerics is not None:
         from qmlir.policies.runtimes import follow
