@@ -20,6 +20,7 @@ from qmlir.frontends.onnx import (
     einsum,
     elementwise,
     folding,
+    fused,
     movement,
     normalization,
     qoperator,
@@ -46,8 +47,8 @@ from qmlir.ir.memory import shortage
 
 
 FAMILIES = (
-    attention, contraction, control, einsum, elementwise, folding, movement, normalization, qoperator, quantization,
-    recurrent, reduction, resize,
+    attention, contraction, control, einsum, elementwise, folding, fused, movement, normalization, qoperator,
+    quantization, recurrent, reduction, resize,
 )  # fmt: skip
 """The files of converters, each with a table of its own."""
 
