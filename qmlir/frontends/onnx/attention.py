@@ -164,9 +164,16 @@ def attention(
     columns = node.shape(weights)[1]
     rows = node.reshaped(x, (batch * length, width))
     packed = node.compute(FullyConnectedOp, [rows, node.moved(weights, (1, 0)), bias], part="qkv")
-    every = node.builder.ssa(node.reshaped(packed, (batch, length, columns)))
+    every = node.reshaped(packed, (batch, length, columns))
     sizes = qkv_hidden_sizes or (columns // 3,) * 3
-    return _attention(node, _parts(node, every, sizes), attention_bias, num_heads, scale, unidirectional)
+    return self_attention(node, every, sizes, attention_bias, num_heads, scale, unidirectional)
+
+
+def self_attention(
+    node: Node, packed: Value, sizes: Sequence[int], bias: Value | None, heads: int, scale: float, causal: int
+) -> SSAValue:
+    """Attention over query, key and value, which lie behind one another in the last dimension of [B, S, Q + K + V]."""
+    return _attention(node, _parts(node, node.builder.ssa(packed), sizes), bias, heads, scale, causal)
 
 
 def _parts(node: Node, x: Value, sizes: Sequence[int]) -> list[Value]:

@@ -23,6 +23,7 @@ from qmlir.frontends.onnx import (
     fused,
     movement,
     normalization,
+    products,
     qoperator,
     quantization,
     recurrent,
@@ -47,8 +48,8 @@ from qmlir.ir.memory import shortage
 
 
 FAMILIES = (
-    attention, contraction, control, einsum, elementwise, folding, fused, movement, normalization, qoperator,
-    quantization, recurrent, reduction, resize,
+    attention, contraction, control, einsum, elementwise, folding, fused, movement, normalization, products,
+    qoperator, quantization, recurrent, reduction, resize,
 )  # fmt: skip
 """The files of converters, each with a table of its own."""
 
@@ -62,7 +63,7 @@ FOLDS = folding.folds
 NEWEST = 1 << 30
 """A version above those of all operator sets."""
 
-QUANTIZED = frozenset(family.__name__ for family in (quantization, qoperator))
+QUANTIZED = frozenset(family.__name__ for family in (products, qoperator, quantization))
 """Modules whose converters take tensors of quantized types; other converters take the inputs from `prepared`."""
 
 
