@@ -136,8 +136,8 @@ def multi_head_attention(
     inputs = [query, key, value]
     if bias is not None:
         sizes = [node.shape(v)[2] for v in inputs]
-        parts = zip(inputs, _parts(node, bias, sizes), "qkv", strict=True)
-        inputs = [node.compute(AddOp, [x, b], part=name) for x, b, name in parts]
+        biases = zip(inputs, parts(node, bias, sizes), "qkv", strict=True)
+        inputs = [node.compute(AddOp, [x, b], part=name) for x, b, name in biases]
     return _attention(node, inputs, attention_bias, num_heads, scale, unidirectional)
 
 
@@ -173,22 +173,22 @@ def self_attention(
     node: Node, packed: Value, sizes: Sequence[int], bias: Value | None, heads: int, scale: float, causal: int
 ) -> SSAValue:
     """Attention over query, key and value, which lie behind one another in the last dimension of [B, S, Q + K + V]."""
-    return _attention(node, _parts(node, node.builder.ssa(packed), sizes), bias, heads, scale, causal)
+    return _attention(node, parts(node, node.builder.ssa(packed), sizes), bias, heads, scale, causal)
 
 
-def _parts(node: Node, x: Value, sizes: Sequence[int]) -> list[Value]:
+def parts(node: Node, x: Value, sizes: Sequence[int]) -> list[Value]:
     """Splits the last dimension of x into parts of the given sizes."""
     *others, total = node.shape(x)
     if sum(sizes) != total:
         raise node.error(f"its query, key and value must have {total} elements together", str(list(sizes)))
-    first, parts = 0, list[Value]()
+    first, found = 0, list[Value]()
     for size in sizes:
         if isinstance(x, Constant):
-            parts.append(Constant(x.array[..., first : first + size], x.name))
+            found.append(Constant(x.array[..., first : first + size], x.name))
         else:
-            parts.append(sliced(node, x, [*(0 for _ in others), first], [*others, size]))
+            found.append(sliced(node, x, [*(0 for _ in others), first], [*others, size]))
         first += size
-    return parts
+    return found
 
 
 def _attention(

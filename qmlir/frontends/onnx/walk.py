@@ -21,6 +21,7 @@ from qmlir.frontends.onnx import (
     elementwise,
     folding,
     fused,
+    grouped,
     movement,
     normalization,
     products,
@@ -48,8 +49,8 @@ from qmlir.ir.memory import shortage
 
 
 FAMILIES = (
-    attention, contraction, control, einsum, elementwise, folding, fused, movement, normalization, products,
-    qoperator, quantization, recurrent, reduction, resize,
+    attention, contraction, control, einsum, elementwise, folding, fused, grouped, movement, normalization,
+    products, qoperator, quantization, recurrent, reduction, resize,
 )  # fmt: skip
 """The files of converters, each with a table of its own."""
 
