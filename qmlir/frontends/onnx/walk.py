@@ -23,6 +23,7 @@ from qmlir.frontends.onnx import (
     fused,
     grouped,
     movement,
+    nbits,
     normalization,
     products,
     qoperator,
@@ -49,8 +50,8 @@ from qmlir.ir.memory import shortage
 
 
 FAMILIES = (
-    attention, contraction, control, einsum, elementwise, folding, fused, grouped, movement, normalization,
-    products, qoperator, quantization, recurrent, reduction, resize,
+    attention, contraction, control, einsum, elementwise, folding, fused, grouped, movement, nbits,
+    normalization, products, qoperator, quantization, recurrent, reduction, resize,
 )  # fmt: skip
 """The files of converters, each with a table of its own."""
 
