@@ -26,6 +26,7 @@ from qmlir.frontends.onnx import (
     nbits,
     normalization,
     products,
+    qonnx,
     qoperator,
     quantization,
     recurrent,
@@ -51,7 +52,7 @@ from qmlir.ir.memory import shortage
 
 FAMILIES = (
     attention, contraction, control, einsum, elementwise, folding, fused, grouped, movement, nbits,
-    normalization, products, qoperator, quantization, recurrent, reduction, resize,
+    normalization, products, qonnx, qoperator, quantization, recurrent, reduction, resize,
 )  # fmt: skip
 """The files of converters, each with a table of its own."""
 
@@ -65,7 +66,7 @@ FOLDS = folding.folds
 NEWEST = 1 << 30
 """A version above those of all operator sets."""
 
-QUANTIZED = frozenset(family.__name__ for family in (products, qoperator, quantization))
+QUANTIZED = frozenset(family.__name__ for family in (products, qonnx, qoperator, quantization))
 """Modules whose converters take tensors of quantized types; other converters take the inputs from `prepared`."""
 
 

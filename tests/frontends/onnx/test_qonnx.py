@@ -8,6 +8,7 @@ import onnx
 import pytest
 
 from qmlir.dialects.quant.types import quantized_element
+from qmlir.errors import NodeError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
 from qmlir.policies.ledger import decisions
@@ -126,7 +127,113 @@ def test_constants_are_rounded_in_every_mode(mode: str) -> None:
     np.testing.assert_array_equal(got, X["x"] + np.array(rounded[mode], np.float32))
 
 
+# ---------------------------------------------------------------------------------------------------------------
+# BipolarQuant and Trunc
+
+
+def bipolar(scale: Any) -> onnx.ModelProto:
+    return model([node("BipolarQuant", "x s", "y", QONNX)], X, ["y"], {"s": np.asarray(scale, np.float32)})
+
+
+@pytest.mark.parametrize("scale", [0.3, np.linspace(0.2, 0.7, 6).reshape(1, 6), [[[0.4]]]])
+def test_bipolar(scale: Any) -> None:
+    step = np.asarray(scale, np.float32).reshape(-1)
+    x = np.concatenate([X["x"], np.array([[0, -0.0, 1e-30, -1e-30, 7, -7]], np.float32)])
+    expected = np.where(x >= 0, step, -step)
+    proto = model([node("BipolarQuant", "x s", "y", QONNX)], {"x": x}, ["y"], {"s": np.asarray(scale, np.float32)})
+    np.testing.assert_array_equal(results(imported(proto), {"x": x})[0], expected)
+    weights = model([node("BipolarQuant", "w s", "v", QONNX), node("Add", "x v", "y")], {"x": x}, ["y"],
+                    {"s": np.asarray(scale, np.float32), "w": x})  # fmt: skip
+    np.testing.assert_array_equal(results(imported(weights), {"x": x})[0], x + expected)
+    for network in (proto, weights):
+        types = {quantized_element(r.type) for o in load_onnx(network).walk() for r in o.results} - {None}
+        ((storage, low, high),) = {(t.storage_width, t.storage_min, t.storage_max) for t in types if t is not None}
+        assert (storage, low, high) == (2, -1, 1)
+
+
+def test_a_layer_of_signs_is_computed_in_integers() -> None:
+    w = RNG.standard_normal((4, 6)).astype(np.float32)
+    nodes = [
+        node("Quant", "x xs z xb", "a", QONNX),
+        node("BipolarQuant", "w ws", "v", QONNX),
+        node("Gemm", "a v", "g", transB=1),
+        node("Quant", "g ys z yb", "y", QONNX),
+    ]
+    constants = {"w": w, "ws": np.float32(0.5), "xs": np.float32(0.125), "ys": np.float32(0.25), "z": np.float32(0),
+                 "xb": np.float32(8), "yb": np.float32(8)}  # fmt: skip
+    module = imported(model(nodes, X, ["y"], constants), "default")
+    assert not float_operations(module)
+    sums = quant(X["x"], 0.125, 0, 8) @ np.where(w >= 0, 0.5, -0.5).T
+    assert np.abs(results(module, X)[0] - quant(sums.astype(np.float32), 0.25, 0, 8)).max() <= 0.2501
+
+
+def truncated(x: Array, scale: Any, zero: float, power: int, rounding: Any) -> Array:
+    """QONNX's definition of the rounded integers, in float32."""
+    return rounding(np.rint(x / np.float32(scale) + np.float32(zero)) / np.float32(2.0**power))
+
+
+MODES = {"FLOOR": np.floor, "CEIL": np.ceil, "ROUND": np.rint}
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("zero", [0.0, 16.0])
+def test_trunc_by_widths(mode: str, zero: float, constant: bool) -> None:
+    constants = {"s": np.float32(1 / 64), "z": np.float32(zero), "i": np.float32(9), "o": np.float32(5), "n": X["x"]}
+    trunc = node("Trunc", "n s z i o" if constant else "x s z i o", "v", QONNX, rounding_mode=mode)
+    used = constants if constant else {name: array for name, array in constants.items() if name != "n"}
+    proto = model([trunc, node("Neg", "v", "y")], X, ["v"] if not constant else ["v", "y"], used)
+    expected = (truncated(X["x"], 1 / 64, zero, 4, MODES[mode]) - np.float32(zero)) * np.float32(1 / 64)
+    np.testing.assert_array_equal(results(imported(proto), X)[0], expected)
+
+
+@pytest.mark.parametrize("constant", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("signed", [0, 1])
+@pytest.mark.parametrize("narrow", [0, 1])
+@pytest.mark.parametrize("zero", [0.0, 16.0])
+def test_trunc_by_scales(zero: float, narrow: int, signed: int, mode: str, constant: bool) -> None:
+    """The result has a type of 4 bits, to whose range it is clamped."""
+    x = np.linspace(-3, 4, 24, dtype=np.float32).reshape(2, 12)
+    constants = {
+        "s": np.float32(1 / 64), "z": np.float32(zero), "i": np.float32(9), "t": np.float32(1 / 4),
+        "p": np.float32(zero / 16), "o": np.float32(4), "n": x,
+    }  # fmt: skip
+    inputs = f"{'n' if constant else 'x'} s z i t p o"
+    trunc = node("Trunc", inputs, "v", QONNX, rounding_mode=mode, signed=signed, narrow=narrow)
+    proto = model(
+        [trunc, node("Neg", "v", "y")], {"x": x}, ["v", "y"], {n: constants[n] for n in "szitpon" if n in inputs}
+    )
+    low, high = (-8 + narrow, 7) if signed else (0, 15 - narrow)
+    rounded = np.clip(truncated(x, 1 / 64, zero, 4, MODES[mode]), low, high)
+    expected = (rounded - np.float32(zero / 16)) * np.float32(1 / 4)
+    assert len(np.unique(expected)) > 5
+    np.testing.assert_array_equal(results(imported(proto), {"x": x})[0], expected)
+    types = {quantized_element(r.type) for o in load_onnx(proto).walk() for r in o.results} - {None}
+    assert {(t.storage_width, t.is_signed, t.storage_min, t.storage_max) for t in types if t is not None} == {
+        (4, bool(signed), low, high)
+    }
+
+
+def trunc_network(inputs: str, *, rounding_mode: str = "FLOOR", **values: float) -> onnx.ModelProto:
+    given = {"s": 1.0, "z": 0.0, "i": 8.0, "o": 4.0, "t": 4.0} | values
+    used = {name: np.array(value, np.float32) for name, value in given.items() if name in inputs.split()}
+    return model([node("Trunc", inputs, "y", QONNX, rounding_mode=rounding_mode)], X, ["y"], used)
+
+
+def test_trunc_needs_its_inputs() -> None:
+    with pytest.raises(NodeError, match="it needs the width, or the scale"):
+        load_onnx(trunc_network("x s z i"))
+
+
 REFUSED = {
+    "signs with a scale below 0": (bipolar(-0.5), "its parameters make no quantized type"),
+    "signs with scales for each element": (bipolar(np.ones((2, 6))), "one for each index of one axis"),
+    "a truncation to one bit": (trunc_network("x s z i t z o", o=1), "it has 1 bits"),
+    "a truncation from a scale of 0": (trunc_network("x s z i t z o", s=0), "its scales are not positive"),
+    "a truncation to a scale of 0": (trunc_network("x s z i t z o", t=0), "output's scales are not positive"),
+    "a truncation of an odd zero point": (trunc_network("x s z i t z o", z=2), "are no integers"),
+    "a truncation by UP at run time": (trunc_network("x s z i o", rounding_mode="UP"), "by UP at run time"),
     "one bit": (network(1, np.float32(1)), "it has 1 bits"),
     "too many bits": (network(24, np.float32(1)), "it has 24 bits"),
     "rounding at run time": (network(8, np.float32(1), rounding_mode="FLOOR"), "rounds by FLOOR at run time"),
