@@ -6,10 +6,12 @@ import numpy as np
 import onnx
 import pytest
 
+import qmlir
 from qmlir.backends.reference import evaluate
 from qmlir.dialects.qmlir import BLOCK
 from qmlir.errors import NodeError
 from qmlir.frontends.onnx import load_onnx
+from qmlir.frontends.opaque import opaque_report
 from tests.frontends.onnx.agreement import (
     Array,
     assert_close,
@@ -70,6 +72,19 @@ def test_zero_points_of_floats(bits: int) -> None:
         whole = onnx.numpy_helper.from_array(points.reshape(N, 2).astype(np.float32), "f")
         proto.graph.initializer[2].CopyFrom(whole)
     assert_close(evaluate(main_of(load(proto)), [x])[0], onnxruntime_run(theirs, {"x": x})[0])
+
+
+def test_the_decisions_say_why_it_stays_float() -> None:
+    samples = [floats(2, 3, 32, seed=seed) for seed in range(2)]
+    module = qmlir.quantize(load_onnx(network("x w s")), data=samples)
+    (decision,) = (d for d in qmlir.decisions(module) if d.operation == "nn.fully_connected")
+    assert (decision.outcome, decision.code) == ("float", "blocked")
+
+
+def test_its_weights_are_charged_to_the_fold_budget() -> None:
+    proto, needed = network("x w s"), N * 32 * 4
+    assert opaque_report(load_onnx(proto, fold_budget=needed)) == []
+    assert "it makes a constant of shape [6, 32]" in str(opaque_report(load_onnx(proto, fold_budget=needed - 1)))
 
 
 def test_what_is_refused() -> None:
