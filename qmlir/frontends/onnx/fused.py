@@ -132,6 +132,8 @@ def fused_conv(
     group: int = 1, kernel_shape: Ints = (), pads: Ints = (), strides: Ints = (),
 ) -> Value:  # fmt: skip
     """y = activation(conv(x, w) + b + z)."""
+    if b is not None and node.element(b) != node.element(x):
+        raise node.error(f"its bias must be {node.element(x)} like its data", node.element(b))
     listed = {"dilations": dilations, "kernel_shape": kernel_shape, "pads": pads, "strides": strides}
     attributes: dict[str, Any] = {name: values for name, values in listed.items() if values}
     inputs = [x, w] if b is None else [x, w, b]

@@ -71,6 +71,9 @@ def group_query_attention(
     batch, heads, length, _ = node.shape(inputs[0])
     if int(np.prod(node.shape(seqlens_k))) != batch:
         raise node.error(f"its seqlens_k must have {batch} elements", str(list(node.shape(seqlens_k))))
+    for name, x in (("seqlens_k", seqlens_k), ("position_ids", position_ids)):
+        if x is not None and node.element(x) not in ("i32", "i64"):
+            raise node.error(f"its {name} must be integers of 32 or 64 bits", node.element(x))
     if (past_key is None) != (past_value is None):
         raise node.error("its past must have a key and a value", "one of them")
     past = 0 if past_key is None else node.shape(past_key)[2]

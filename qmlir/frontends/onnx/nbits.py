@@ -39,6 +39,8 @@ def matmul_n_bits(
     shape = node.shape(a)
     if shape[-1:] != (K,):
         raise node.error(f"its data must have {K} elements in the last dimension", str(list(shape)))
+    if bias is not None and node.element(bias) != node.element(a):
+        raise node.error(f"its bias must be {node.element(a)} like its data", node.element(bias))
     weights = _weights(node, b, scales, zero_points, (N, K), bits, block_size)
     rows = node.reshaped(a, (int(np.prod(shape[:-1])), K))
     return node.reshaped(node.compute(FullyConnectedOp, [rows, weights, bias]), (*shape[:-1], N))

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.frontends.onnx.agreement import Array, agree, floats, kinds, node, reason
+from qmlir.errors import NodeError
+from tests.frontends.onnx.agreement import Array, agree, floats, kinds, load, node, reason
 from tests.frontends.onnx.test_attention import contributed
 
 X = {"x": [2, 3, 5]}
@@ -105,3 +106,8 @@ def test_what_is_refused() -> None:
     assert 'its activation is "Dice"' in reason(contributed(gemm, {"x": [3, 5]}, {"w": np.ones((5, 2), np.float32)}))
     conv = node("FusedConv", "x w", activation="Erf")
     assert 'its activation is "Erf"' in reason(contributed(conv, {"x": [1, 1, 3, 3]}, {"w": floats(1, 1, 3, 3)}))
+    wrong = {"w": floats(1, 1, 3, 3), "b": np.ones(1, np.int8)}
+    with pytest.raises(NodeError, match="its bias must be f32"):
+        load(contributed(node("FusedConv", "x w b"), {"x": [1, 1, 3, 3]}, wrong))
+    with pytest.raises(NodeError, match="must fit"):
+        load(contributed(node("FusedConv", "x w", activation="Clip"), {"x": [1, 1, 3, 3]}, {"w": floats(1, 1, 3, 3)}))

@@ -175,6 +175,11 @@ def test_what_is_refused() -> None:
         load(attention("q k v pk pv lens total", behind(1), lengths([9], 4)))
     with pytest.raises(NodeError, match="a key and a value"):
         load(attention("q k v pk _ lens total", behind(1), lengths([4], 4)))
+    with pytest.raises(NodeError, match="its seqlens_k must be integers"):
+        load(attention("q k v _ _ lens total", NEW, sizes | {"lens": floats(B)}))
+    places = {"places": floats(B, S)}
+    with pytest.raises(NodeError, match="its position_ids must be integers"):
+        load(attention("q k v _ _ lens total c s places", NEW, sizes | CACHES | places, do_rotary=1))
     with pytest.raises(NodeError, match="heads must be a multiple"):
         load(attention("q k v _ _ lens total", NEW, sizes, kv_num_heads=3))
     unknown = attention("q k v pk pv lens total", behind(1) | {"total": []}, lengths([4], 4))

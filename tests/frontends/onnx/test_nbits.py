@@ -100,6 +100,10 @@ def test_what_is_refused() -> None:
     ):
         with pytest.raises(NodeError, match=message):
             load_onnx(network("x w s", **attributes))
+    wrong = network("x w s _ _ b")
+    wrong.graph.initializer[2].CopyFrom(onnx.numpy_helper.from_array(np.ones(N, np.int8), "b"))
+    with pytest.raises(NodeError, match="its bias must be f32"):
+        load_onnx(wrong)
     wrong = network("x w s z")
     wrong.graph.initializer[1].CopyFrom(onnx.numpy_helper.from_array(np.ones(11, np.float32), "s"))
     with pytest.raises(NodeError, match="it must have 12 scales"):
