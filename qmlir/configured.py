@@ -61,6 +61,8 @@ def _loaded(path: str | Path, policy: Policy) -> ModuleOp:
         numerics=options.get("numerics"),
         signature=options.get("signature"),
         fold_budget=options.get("fold-budget", BUDGET),
+        weights=options.get("weights"),
+        shapes=options.get("shape"),
     )
 
 

@@ -36,20 +36,19 @@ SMALLEST_NORMAL = 2.0**-126
 def add_products(total: Array, x: Array, w: Array) -> None:
     """Adds x[k] · w[k] to `total` for k = 0, 1, …, in this order.
 
-    Float32 sums are rounded once for each product. Sums of other floats are rounded after the product and after the
-    addition, and sums of integers wrap around, as numpy does in their type.
+    Float32 sums of float32 factors are rounded once for each product. All others are numpy's: sums of other floats, and
+    of float32 by stored integers or by float64, whose products have another type, are rounded after the product and
+    after the addition; sums of integers wrap around.
 
     Args:
         total: The sums, changed in place.
-        x: Factors [K, …] of the type of `total`; each x[k] has the rank of `total`, at least 1, and broadcasts to its
-            shape.
+        x: Factors [K, …]; each x[k] has the rank of `total`, at least 1, and broadcasts to its shape.
         w: The other factors, likewise.
     """
-    assert total.dtype == x.dtype == w.dtype, f"sums {total.dtype} of {x.dtype} by {w.dtype}"
     if total.size == 0:
         return
     with np.errstate(all="ignore"):
-        if total.dtype != np.float32:
+        if not total.dtype == x.dtype == w.dtype == np.float32:
             for a, b in zip(x, w, strict=True):
                 total += a * b
             return

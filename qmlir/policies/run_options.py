@@ -8,9 +8,9 @@
       target: ethos-u55-like
       output: digits.npu
 
-An option has the name, the values and the meaning that it has on the command line; `bind`, `constant` and `set`, which
-may be given more than once there, are mappings. Paths are relative to the working directory, as they are there. A test
-holds this list to the command line's.
+An option has the name, the values and the meaning that it has on the command line; `bind`, `constant`, `shape` and
+`set`, which may be given more than once there, are mappings. Paths are relative to the working directory, as they are
+there. A test holds this list to the command line's.
 """
 
 from collections.abc import Mapping
@@ -23,6 +23,8 @@ Kind: TypeAlias = Literal["text", "count", "integer", "size", "flag", "numbers b
 RUN_OPTIONS: Mapping[str, Kind] = {
     "bind": "numbers by name",
     "constant": "texts by name",
+    "weights": "text",
+    "shape": "texts by name",
     "numerics": "text",
     "signature": "text",
     "fold-budget": "count",

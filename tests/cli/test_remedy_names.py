@@ -113,7 +113,7 @@ def test_what_remedies_name_exists() -> None:
     [
         "give --partial",
         'give some: --…="samples=samples.npy"',
-        "use --weights=outline",
+        "use --storage=outline",
         "set --quantize=fail-on-floats=true",
         'give one: --apply-profile="profile=net.yaml"',
         "quantize with precison=int8",

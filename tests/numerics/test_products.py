@@ -80,16 +80,20 @@ def test_other_types_round_products_too() -> None:
     assert count[0] == -56
 
 
-def test_factors_have_the_type_of_the_sums() -> None:
-    """Float64 weights of a float32 layer would be rounded twice, without notice."""
-    for kinds in (("f4", "f4", "f8"), ("f4", "f8", "f4"), ("f8", "f4", "f4")):
-        total, x, w = (np.ones((1, 2), kind) for kind in kinds)
-        with pytest.raises(AssertionError, match=r"sums float.* of float.* by float"):
-            add_products(total[0], x, w)
-
-
 def test_nothing_to_add() -> None:
     total = np.ones((2, 3), np.float32)
     add_products(total, np.ones((0, 2, 1), np.float32), np.ones((0, 1, 3), np.float32))
     assert (total == 1).all()
     add_products(total[:0], np.ones((4, 0, 1), np.float32), np.ones((4, 1, 3), np.float32))
+
+
+@pytest.mark.parametrize("other", [np.int8, np.float64])
+def test_factors_of_other_types_are_numpys(other: type) -> None:
+    """Stored integers as weights come to a float kernel from passes that round weights by themselves."""
+    x, w = np.float32([[0.1, 3.0], [1e8, -2.5]]), np.array([[3, -7], [5, 9]], other)
+    total = np.zeros(2, np.float32)
+    add_products(total, x, w)
+    expected = np.zeros(2, np.float32)
+    for a, b in zip(x, w, strict=True):
+        expected += a * b
+    np.testing.assert_array_equal(total, expected)
