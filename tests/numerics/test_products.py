@@ -90,7 +90,7 @@ def test_nothing_to_add() -> None:
 @pytest.mark.parametrize("other", [np.int8, np.float64])
 def test_factors_of_other_types_are_numpys(other: type) -> None:
     """Stored integers as weights come to a float kernel from passes that round weights by themselves."""
-    x, w = np.float32([[0.1, 3.0], [1e8, -2.5]]), np.array([[3, -7], [5, 9]], other)
+    x, w = np.array([[0.1, 3.0], [1e8, -2.5]], np.float32), np.array([[3, -7], [5, 9]], other)
     total = np.zeros(2, np.float32)
     add_products(total, x, w)
     expected = np.zeros(2, np.float32)
