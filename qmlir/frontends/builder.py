@@ -18,11 +18,8 @@ from typing import Any, Protocol
 import numpy as np
 from xdsl.dialects.builtin import (
     BFloat16Type,
-    BoolAttr,
     Float16Type,
-    FloatAttr,
     IntegerAttr,
-    StringAttr,
     TensorType,
     f32,
     i64,
@@ -33,9 +30,9 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.nn.base import ElementsError, NNOp, is_float
 from qmlir.dialects.nn.casts import CastOp
 from qmlir.dialects.nn.movement import ConstantOp, MovementOp, ReshapeOp, SliceOp, TransposeOp
+from qmlir.dialects.properties import attribute_of
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.ops import CastOp as QuantCastOp
-from qmlir.dialects.windows import ints
 from qmlir.errors import NodeError, UnsupportedError
 from qmlir.frontends.function import Builder, Constant, Ints, Value, sized
 from qmlir.frontends.opaque import UNKNOWN_SHAPE
@@ -387,23 +384,6 @@ class Node:
             op.erase()
         self._pending.clear()
         self._named.clear()
-
-
-def attribute_of(value: Attribute | bool | float | str | Sequence[int] | None) -> Attribute | None:
-    """Makes the attribute of a property: i1, i64, f32, a string, or an array of i64; None is an absent property."""
-    match value:
-        case None | Attribute():
-            return value
-        case bool():
-            return BoolAttr.from_bool(value)
-        case int():
-            return IntegerAttr(value, i64)
-        case float():
-            return FloatAttr(value, f32)
-        case str():
-            return StringAttr(value)
-        case _:
-            return ints(list(value))
 
 
 HALVES: dict[str, Attribute] = {"f16": Float16Type(), "bf16": BFloat16Type()}

@@ -15,13 +15,10 @@ from xdsl.dialects.builtin import (
     DYNAMIC_INDEX,
     AnyFloat,
     ArrayAttr,
-    BoolAttr,
     DenseIntOrFPElementsAttr,
     Float32Type,
     Float64Type,
-    FloatAttr,
     FusedLoc,
-    IntegerAttr,
     IntegerType,
     NameLoc,
     TensorType,
@@ -34,10 +31,10 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import NNOp
 from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.properties import attribute_of as attribute_of_plain
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.dialects.target import Target
-from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of, tensor_type
 from qmlir.ir.names import NAME, NameAttr
@@ -58,20 +55,8 @@ Property = Attribute | bool | int | float | Sequence[int] | Array | None
 
 
 def attribute_of(value: Property) -> Attribute | None:
-    """Makes the attribute of a property: i1, i64, f32, an array of i64, or constant data; None for an absent one."""
-    match value:
-        case None | Attribute():
-            return value
-        case bool():
-            return BoolAttr.from_bool(value)
-        case int():
-            return IntegerAttr(value, i64)
-        case float():
-            return FloatAttr(value, f32)
-        case np.ndarray():
-            return WeightsAttr(value)
-        case _:
-            return ints([int(v) for v in value])
+    """Makes the attribute of a property: constant data of an array; other values as in properties.py."""
+    return WeightsAttr(value) if isinstance(value, np.ndarray) else attribute_of_plain(value)
 
 
 def array_of(values: DenseIntOrFPElementsAttr[Any]) -> Array:
