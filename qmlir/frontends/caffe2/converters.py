@@ -39,6 +39,7 @@ from qmlir.frontends.caffe2.node import SCALE, ZERO_POINT, Caffe2Node
 from qmlir.frontends.caffe2.reader import Operator
 from qmlir.frontends.caffe2.windows import WINDOW_ARGUMENTS, Window
 from qmlir.frontends.function import Floats, Ints, Value
+from qmlir.frontends.table import ConverterTable
 from qmlir.ir.memory import shortage
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -198,39 +199,18 @@ def shown(value: Any) -> str:
     return " ".join(repr(value).split())[:80]
 
 
-class Table:
-    """A table that maps each operator to its converter."""
-
-    def __init__(self, entries: Mapping[str, Converter] | None = None) -> None:
-        self.entries: dict[str, Converter] = dict(entries or {})
-
-    @staticmethod
-    def of(*families: "Table") -> "Table":
-        """Returns a table with the converters of all families, no two of which have a converter of one operator."""
-        table = Table()
-        for family in families:
-            assert not table.entries.keys() & family.entries.keys(), "an operator is registered twice"
-            table.entries.update(family.entries)
-        return table
+class Table(ConverterTable[Converter]):
+    """A table whose converters are registered by decorators."""
 
     def __call__(self, *operators: str) -> Callable[[F], F]:
         """Returns a decorator that registers a function as the converter of these operators."""
 
         def register(function: F) -> F:
             for operator in operators:
-                assert operator not in self.entries, f"{operator} is registered twice"
-                self.entries[operator] = Converter.of(function)
+                self.add(operator, Converter.of(function))
             return function
 
         return register
-
-    def get(self, operator: str) -> Converter | None:
-        """Returns the converter of an operator, or None if the table has none."""
-        return self.entries.get(operator)
-
-    def operators(self) -> list[str]:
-        """Returns the operators that have a converter, sorted."""
-        return sorted(self.entries)
 
 
 def operator_table(rows: Iterable[Row]) -> Table:

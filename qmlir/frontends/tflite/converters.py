@@ -24,6 +24,7 @@ from qmlir.errors import UnsupportedError
 from qmlir.formats.tflite import Operator as Row
 from qmlir.formats.tflite import options_of
 from qmlir.frontends.function import Value
+from qmlir.frontends.table import ConverterTable
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import Operator, Tensor, accessors, schema
 from qmlir.ir.memory import shortage
@@ -116,29 +117,16 @@ def defaults(kind: str) -> dict[str, Any]:
     }
 
 
-class Table:
-    """A table that maps each operator to its converter."""
-
-    def __init__(self, entries: Mapping[str, Converter] | None = None) -> None:
-        self.entries: dict[str, Converter] = dict(entries or {})
-
-    @staticmethod
-    def of(*families: "Table") -> "Table":
-        """Returns a table with the converters of all families, no two of which have a converter of one operator."""
-        table = Table()
-        for family in families:
-            assert not table.entries.keys() & family.entries.keys(), "an operator is registered twice"
-            table.entries.update(family.entries)
-        return table
+class Table(ConverterTable[Converter]):
+    """A table whose converters are registered by decorators."""
 
     def __call__(self, operator: str) -> Callable[[F], F]:
         """Returns a decorator that registers a function as the converter of `operator`."""
 
         def register(function: F) -> F:
-            assert operator not in self.entries, f"{operator} is registered twice"
             parameters = list(inspect.signature(function).parameters.values())[1:]
             inputs = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-            self.entries[operator] = Converter(
+            converter = Converter(
                 function,
                 options_of(operator),
                 len(inputs),
@@ -146,17 +134,10 @@ class Table:
                 any(p.kind is p.VAR_POSITIONAL for p in parameters),
                 tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
             )
+            self.add(operator, converter)
             return function
 
         return register
-
-    def get(self, operator: str) -> Converter | None:
-        """Returns the converter of an operator, or None if the table has none."""
-        return self.entries.get(operator)
-
-    def operators(self) -> list[str]:
-        """Returns the operators that have a converter, sorted."""
-        return sorted(self.entries)
 
 
 def operator_table(operators: Iterable[Row]) -> Table:
