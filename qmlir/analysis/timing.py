@@ -17,7 +17,8 @@ import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, ModuleOp, i64
 
 from qmlir.analysis.counts import figures_of
-from qmlir.backends.cpu.machine import Machine, measure_peak
+from qmlir.backends.cpu.machine import Machine
+from qmlir.backends.cpu.peak import measure_peak
 from qmlir.compiler import main_function, to_integers, to_machine_code
 from qmlir.devices.legality import source_nodes
 from qmlir.dialects.loops import LAYER, TIMED

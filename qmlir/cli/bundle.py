@@ -294,6 +294,7 @@ def _requirements(executable: "Executable", prefix: str) -> list[str]:
     if not needed:
         return system
     asked = " && ".join(f'__builtin_cpu_supports("{name}")' for name in ASKABLE if name in needed)
+    matrices = "amx-int8" in needed  # which those compilers do not know: bits 24 and 25 of cpuid, AMX-TILE and AMX-INT8
     lines = [
         *system,
         f"/* The code needs a processor like {comment(executable.machine.cpu)}, with these features (LLVM's names). */",
@@ -302,8 +303,11 @@ def _requirements(executable: "Executable", prefix: str) -> list[str]:
     if asked:
         lines += [
             "#if defined(__x86_64__) && defined(__GNUC__)",
+            *(["#include <cpuid.h>"] if matrices else []),
             f"/* Whether this processor has those of them that compilers know; else never call {executable.entry}. */",
-            f"static inline int {executable.entry}_runs_here(void) {{ __builtin_cpu_init(); return {asked}; }}",
+            f"static inline int {executable.entry}_runs_here(void) {{",
+            *(["  unsigned a, b, c, d = 0;", "  __get_cpuid_count(7, 0, &a, &b, &c, &d);"] if matrices else []),
+            f"  __builtin_cpu_init(); return {asked}{' && (d >> 24 & 3) == 3' if matrices else ''}; }}",
             "#endif",
         ]
     return lines

@@ -44,6 +44,11 @@ def looks_up_bytes(features: frozenset[str]) -> bool:
     return not features.isdisjoint(("ssse3", "neon"))
 
 
+def multiplies_matrices(features: frozenset[str]) -> bool:
+    """Whether the processor multiplies matrices of bytes that lie in registers of their own (tdpbssd)."""
+    return "amx-int8" in features
+
+
 def accumulators(features: frozenset[str]) -> int:
     """Registers of 256 bits that sums may take: all but those of a step's weights, data and products.
 
@@ -56,9 +61,15 @@ def accumulators(features: frozenset[str]) -> int:
     return 10 if "neon" in features and not sums_quads(features) else 12
 
 
-def widest_block(features: frozenset[str]) -> int:
-    """The output channels of a block of byte products: with registers of 512 bits, two of them share each datum.
+def widest_block(features: frozenset[str], group: int) -> int:
+    """The output channels of a block: with registers of 512 bits, two of them share each datum.
 
     With NEON four registers of 128 bits share it.
+
+    Args:
+        features: The processor's features.
+        group: The channels that a step multiplies: 4 bytes, 2 integers of 16 bits, or one number.
     """
-    return 32 if "avx512vnni" in features else 16
+    if group == 4:
+        return 32 if "avx512vnni" in features else 16
+    return 32 if "avx512f" in features and group == 1 else 16

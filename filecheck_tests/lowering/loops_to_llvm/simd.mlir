@@ -157,3 +157,19 @@ func.func private @sum(%a: vector<32xi8>, %b: vector<32xi8>, %w: vector<32xi32>,
 // AVX2-NEXT: "llvm.x86.avx2.packsswb"
 // AVX512-LABEL: @sum
 // AVX512-COUNT-2: "llvm.x86.avx2.packssdw"
+
+// What is packed twice is in order again by one shuffle.
+func.func private @saturate(%x: vector<64xi32>) -> vector<64xi8> {
+  %0 = simd.saturate_bytes %x : vector<64xi32>, vector<64xi8>
+  func.return %0 : vector<64xi8>
+}
+
+// CHECK-LABEL: @saturate
+// CHECK: "llvm.smax.v64i32"
+// CHECK: "llvm.smin.v64i32"
+// CHECK: llvm.trunc {{.*}} : vector<64xi32> to vector<64xi8>
+
+// AVX512-LABEL: @saturate
+// AVX512-COUNT-2: "llvm.x86.avx512.packssdw.512"
+// AVX512-NEXT: [[MIXED:%.*]] = llvm.call_intrinsic "llvm.x86.avx512.packsswb.512"
+// AVX512-NEXT: llvm.shufflevector [[MIXED]], [[MIXED]] [0, 1, 2, 3, 16, 17, 18, 19, 32, 33, 34, 35, 48, 49, 50, 51, 4, 5, 6, 7

@@ -23,7 +23,8 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from qmlir.backends.cpu.machine import Machine
+from qmlir.backends.cpu.machine import Machine, host_triple
+from qmlir.backends.cpu.permission import REQUEST
 from qmlir.backends.cpu.pool import pool_text
 from qmlir.dialects.loops import RUN_SHARES, arena_size_symbol, weights_symbol
 from qmlir.errors import UnsupportedError
@@ -39,6 +40,7 @@ from qmlir.ir.upstream.llvm import (
     ShlOp,
     SubOp,
     UIToFPOp,
+    X86AMXType,
 )
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -68,6 +70,8 @@ def type_text(type: Attribute) -> str:
         return f"<{lanes} x {type_text(type.element_type)}>"
     if isinstance(type, llvm.LLVMVoidType):
         return "void"
+    if isinstance(type, X86AMXType):
+        return "x86_amx"
     return FLOAT_NAMES[type.__class__]
 
 
@@ -159,7 +163,8 @@ def emit_llvm_ir(module: ModuleOp, machine: Machine | None = None) -> str:
     """The LLVM IR text of a module's functions, for this machine or another one.
 
     The globals that hold an entry's weights and the size of its arena are left out, because the caller provides both.
-    Where the module declares the pool's function, the pool's text is there in its place.
+    Where the module declares the pool's function, the pool's text is there in its place. Where it uses the registers of
+    a matrix unit, the text asks the system for them.
 
     Raises:
         UnsupportedError: The module has an operation, attribute or type that has no text here.
@@ -179,7 +184,20 @@ def emit_llvm_ir(module: ModuleOp, machine: Machine | None = None) -> str:
             declarations[RUN_SHARES] = pool_text(machine)
         else:
             parts.append(_FunctionWriter(op, declarations).text())
+    if any(name.startswith("llvm.x86.tile") for name in declarations):
+        parts.append(_request(machine))
     return "\n".join([*parts, *declarations.values(), ""])
+
+
+def _request(machine: Machine | None) -> str:
+    """The text that asks the system for the registers of a matrix unit, if the system wants to be asked."""
+    if "linux" not in ((machine.triple if machine else "") or host_triple()):
+        return ""
+    if not host_triple().startswith("x86_64"):  # LLVM reads the instructions in it on their own architecture only
+        raise UnsupportedError.at(
+            "module", "code for AMX", "must be generated on x86-64", got=host_triple(), remedy="features=-amx-int8"
+        )
+    return REQUEST
 
 
 # -- functions --------------------------------------------------------------------------------------------------

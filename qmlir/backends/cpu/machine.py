@@ -6,13 +6,11 @@ Optimization must not change a result: there is no fast-math and no contraction 
 only if the IR or the target options allow it, and neither does). llvmlite is imported on first use.
 """
 
-import ctypes
 import os
 import re
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -21,6 +19,7 @@ from itertools import count
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from qmlir.backends.cpu.permission import matrix_registers_granted
 from qmlir.errors import OptionError, near_misses
 
 TargetMachine: TypeAlias = Any
@@ -44,6 +43,7 @@ def _llvm() -> Any:
     llvm.set_option("qmlir", NO_MASKED_TAILS)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
+    llvm.initialize_native_asmparser()
     return llvm
 
 
@@ -91,8 +91,14 @@ def host_cpu() -> str:
 
 
 def host_features() -> str:
-    """The features of this machine's processor as LLVM writes them, `+avx2,-avx512f,…`, for the pass loops-to-llvm."""
-    return str(_llvm().get_host_cpu_features().flatten())
+    """The features of this machine's processor as LLVM writes them, `+avx2,-avx512f,…`, for the pass loops-to-llvm.
+
+    Those of a matrix unit are on only if the system lets this process use it.
+    """
+    features = _llvm().get_host_cpu_features()
+    if features.get("amx-tile") and not matrix_registers_granted():
+        features.update({name: False for name in features if name.startswith("amx-")})
+    return str(features.flatten())
 
 
 @dataclass(frozen=True)
@@ -340,159 +346,3 @@ class LoadedObject:
         self._code = library.link(_linker(), f"executable{next(_library_numbers)}")
         self._linker = _linker()  # keeps the linker alive until the code is freed, also at the interpreter's exit
         self.address = int(self._code[entry])
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# The peak of a processor: how many products of integers one thread computes and adds up in a second, measured.
-#
-# A loop of generated code runs independent chains of the widest instruction that multiplies and adds integers; it reads
-# no memory. Each chain depends on its own last result, so that LLVM cannot move it out of the loop.
-
-CHAINS = 12
-"""Independent sums: a processor that starts two such instructions a cycle needs them to hide a latency of 6 cycles."""
-
-PEAK_SECONDS = 0.002
-"""The least time of one of the measured runs, in seconds; so short that some of them are not interrupted."""
-
-PEAK_RUNS = 100
-
-
-@dataclass(frozen=True)
-class DotForm:
-    """An instruction, or a pair of them, that adds products of integers to 32-bit sums.
-
-    what      its name in assembly, for people
-    features  the processor features of which it needs at least one; empty if every processor has it
-    lanes     32-bit sums in a register
-    group     products added to each of the sums
-    step      LLVM IR: `%next` from the sums `%sum` and the data `%data`, both `<lanes x i32>`
-    declared  the intrinsics that `step` calls
-    """
-
-    what: str
-    features: tuple[str, ...]
-    lanes: int
-    group: int
-    step: str
-    declared: str = ""
-
-
-def _byte_dot(bits: int, *features: str) -> DotForm:
-    sums, name = f"<{bits // 32} x i32>", f"llvm.x86.avx512.vpdpbusd.{bits}"
-    step = f"%next = call {sums} @{name}({sums} %sum, {sums} %data, {sums} %data)"
-    declared = f"declare {sums} @{name}({sums}, {sums}, {sums})"
-    return DotForm(f"vpdpbusd on {bits} bits", features, bits // 32, 4, step, declared)
-
-
-def _pair_dot(bits: int, feature: str, name: str) -> DotForm:
-    sums, words = f"<{bits // 32} x i32>", f"<{bits // 16} x i16>"
-    step = f"""%words = bitcast {sums} %sum to {words}
-  %factors = bitcast {sums} %data to {words}
-  %products = call {sums} @{name}({words} %words, {words} %factors)
-  %next = add {sums} %sum, %products"""
-    declared = f"declare {sums} @{name}({words}, {words})"
-    what = f"{'pmaddwd + paddd' if feature == 'sse2' else 'vpmaddwd + vpaddd'} on {bits} bits"
-    return DotForm(what, (feature,), bits // 32, 2, step, declared)
-
-
-DOT_FORMS = (
-    _byte_dot(512, "avx512vnni"),
-    _byte_dot(256, "avxvnni"),
-    _pair_dot(512, "avx512bw", "llvm.x86.avx512.pmaddw.d.512"),
-    _pair_dot(256, "avx2", "llvm.x86.avx2.pmadd.wd"),
-    _pair_dot(128, "sse2", "llvm.x86.sse2.pmadd.wd"),
-    DotForm(
-        "sdot on 128 bits",
-        ("dotprod",),
-        4,
-        4,
-        """%words = bitcast <4 x i32> %data to <16 x i8>
-  %next = call <4 x i32> @llvm.aarch64.neon.sdot.v4i32.v16i8(<4 x i32> %sum, <16 x i8> %words, <16 x i8> %words)""",
-        "declare <4 x i32> @llvm.aarch64.neon.sdot.v4i32.v16i8(<4 x i32>, <16 x i8>, <16 x i8>)",
-    ),
-    DotForm(
-        "smlal on 128 bits",
-        ("neon",),
-        4,
-        1,
-        """%words = bitcast <4 x i32> %sum to <8 x i16>
-  %factors = shufflevector <8 x i16> %words, <8 x i16> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
-  %products = call <4 x i32> @llvm.aarch64.neon.smull.v4i32(<4 x i16> %factors, <4 x i16> %factors)
-  %next = add <4 x i32> %sum, %products""",
-        "declare <4 x i32> @llvm.aarch64.neon.smull.v4i32(<4 x i16>, <4 x i16>)",
-    ),
-    DotForm(
-        "32-bit products on 128 bits",
-        (),
-        4,
-        1,
-        "%products = mul <4 x i32> %sum, %data\n  %next = add <4 x i32> %products, %data",
-    ),
-)
-"""Forms from the most products an instruction to the least."""
-
-
-@dataclass(frozen=True)
-class Peak:
-    """What one thread of this processor computes at most.
-
-    products  products of integers, each added to a sum, in a second
-    what      the instruction that was measured
-    """
-
-    products: float
-    what: str
-
-
-def dot_form(features: frozenset[str]) -> DotForm:
-    """The widest form that a processor with these features has."""
-    return next(form for form in DOT_FORMS if not form.features or features.intersection(form.features))
-
-
-def peak_code(form: DotForm) -> str:
-    """LLVM IR of `void peak(i64 %rounds, ptr %data)`: each round is a step of every chain."""
-    sums = f"<{form.lanes} x i32>"
-    chains: list[str] = []
-    phis: list[str] = []
-    totals: list[str] = []
-    for n in range(CHAINS):
-        chains.append("  " + re.sub(r"%(sum|next|words|factors|products)\b", rf"%\1.{n}", form.step))
-        phis.append(f"  %sum.{n} = phi {sums} [ %data, %entry ], [ %next.{n}, %loop ]")
-        totals.append(f"  %place.{n} = getelementptr {sums}, ptr %memory, i64 {n}")
-        totals.append(f"  store {sums} %next.{n}, ptr %place.{n}, align 4")
-    return "\n".join(
-        [
-            "define void @peak(i64 %rounds, ptr %memory) {\nentry:",
-            f"  %data = load {sums}, ptr %memory, align 4\n  br label %loop\nloop:",
-            "  %round = phi i64 [ 0, %entry ], [ %later, %loop ]",
-            *phis,
-            *chains,
-            "  %later = add i64 %round, 1\n  %more = icmp slt i64 %later, %rounds",
-            "  br i1 %more, label %loop, label %end\nend:",
-            *totals,
-            f"  ret void\n}}\n{form.declared}\n",
-        ]
-    )
-
-
-def measure_peak(machine: Machine) -> Peak:
-    """Measures the peak of this processor with the widest form that code for `machine` may use: the best of some runs.
-
-    Args:
-        machine: The processor to generate code for; this processor has its features.
-    """
-    form = dot_form(enabled(machine))
-    loaded = LoadedObject(compile_object(peak_code(form), machine), "peak")
-    function = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_void_p)(loaded.address)
-    memory = ctypes.create_string_buffer(CHAINS * form.lanes * 4)
-
-    def seconds(rounds: int) -> float:
-        start = time.perf_counter()
-        function(rounds, ctypes.addressof(memory))
-        return time.perf_counter() - start
-
-    rounds = 1000
-    while (spent := seconds(rounds)) < PEAK_SECONDS:
-        rounds *= 2 if spent > PEAK_SECONDS / 10 else 10
-    best = min(seconds(rounds) for _ in range(PEAK_RUNS))
-    return Peak(rounds * CHAINS * form.lanes * form.group / best, form.what)

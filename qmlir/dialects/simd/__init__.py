@@ -18,6 +18,8 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.simd.matrices import DotI8MatricesOp, LoadMatrixOp, PrefetchOp, StoreMatrixOp
+from qmlir.ir.types import is_vector
 from qmlir.numerics import Array
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -332,6 +334,44 @@ class MulAddShiftRoundOp(IRDLOperation):
 
 
 @irdl_op_definition
+class SaturateBytesOp(IRDLOperation):
+    """Narrows lanes to bytes, each clamped to [−128, 127].
+
+        %r = simd.saturate_bytes %x : vector<64xi32>, vector<64xi8>
+
+    (C1) x is a 1-D vector of i32;
+    (C2) the result is a 1-D vector of i8 with as many lanes.
+
+    On x86 the operation packs pairs of registers (packssdw, packsswb), which keep the order within 128 bits only, and
+    restores the order once.
+    """
+
+    name = "simd.saturate_bytes"
+
+    x = operand_def(VectorType.constr(i32))  # C1
+    result = result_def(VectorType.constr(i8))
+
+    traits = traits_def(Pure())
+    assembly_format = "$x attr-dict `:` type($x) `,` type($result)"
+
+    def __init__(self, x: SSAValue):
+        assert is_vector(x.type)
+        super().__init__(operands=[x], result_types=[VectorType(i8, x.type.get_shape())])
+
+    def verify_(self) -> None:
+        lanes = _lanes(self.x.type)
+        if lanes is None:  # C1
+            raise VerifyException(f"x must be a 1-D vector, got {self.x.type}")
+        if _lanes(self.result.type) != lanes:  # C2
+            raise VerifyException(f"the result must have the {lanes} lanes of x, got {self.result.type}")
+
+    @staticmethod
+    def evaluate(x: Array) -> Array:
+        """Computes the result: x int32 [n] → int8 [n]."""
+        return x.clip(-128, 127).astype("i1")
+
+
+@irdl_op_definition
 class AddBytesOp(IRDLOperation):
     """Adds two weighted bytes, shifts and saturates the sum: sat8((h + (l >> 16)) >> shift), all in i32 mod 2^32.
 
@@ -419,6 +459,11 @@ SIMD = Dialect(
         LookupBytesOp,
         MulShiftRoundOp,
         MulAddShiftRoundOp,
+        SaturateBytesOp,
         AddBytesOp,
+        LoadMatrixOp,
+        StoreMatrixOp,
+        PrefetchOp,
+        DotI8MatricesOp,
     ],
 )

@@ -7,7 +7,7 @@ quantization except that element types may be quantized.
 from collections.abc import Sequence
 from typing import TypeVar, cast
 
-from xdsl.ir import Dialect, Operation
+from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.irdl import IRDLOperation, irdl_op_definition
 
 Kind = TypeVar("Kind", bound=IRDLOperation)
@@ -26,8 +26,10 @@ def named(name: str, base: type[Kind], meaning: str) -> type[Kind]:
     return cast(type[Kind], made)
 
 
-def completed(dialect: Dialect, operations: Sequence[type[Operation]]) -> Dialect:
-    """Returns a dialect with `operations` added, in place of its own operations of the same names."""
+def completed(
+    dialect: Dialect, operations: Sequence[type[Operation]], attributes: Sequence[type[Attribute]] = ()
+) -> Dialect:
+    """Returns a dialect with `operations` added, in place of its own of the same names, and with `attributes`."""
     names = {op.name for op in operations}
     kept = [op for op in dialect.operations if op.name not in names]
-    return Dialect(dialect.name, [*kept, *operations], [*dialect.attributes])
+    return Dialect(dialect.name, [*kept, *operations], [*dialect.attributes, *attributes])

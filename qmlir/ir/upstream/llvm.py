@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     i1,
     i64,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.irdl import (
     AnyAttr,
     EqAttrConstraint,
@@ -29,6 +29,7 @@ from xdsl.irdl import (
     ParsePropInAttrDict,
     RangeOf,
     VarConstraint,
+    irdl_attr_definition,
     irdl_op_definition,
     operand_def,
     prop_def,
@@ -233,7 +234,15 @@ class SelectOp(IRDLOperation):
             raise VerifyException(f"conditions and lanes must be as many, got {self.cond.type} and {self.res.type}")
 
 
+@irdl_attr_definition
+class X86AMXType(ParametrizedAttribute, TypeAttribute):
+    """`!llvm.x86_amx`: a matrix register of x86; the operations on it give its rows and the bytes of a row."""
+
+    name = "llvm.x86_amx"
+
+
 LLVM = completed(
     llvm.LLVM,
     [FPToSIOp, FPToUIOp, UIToFPOp, ExtractElementOp, AddOp, SubOp, MulOp, ShlOp, FCmpOp, SelectOp],
+    [X86AMXType],
 )

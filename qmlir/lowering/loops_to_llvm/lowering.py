@@ -28,18 +28,23 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
+from qmlir.dialects.simd.matrices import matrix_shape
 from qmlir.errors import UnsupportedError
 from qmlir.ir.types import is_integer, is_memref, is_vector, vector_of
+from qmlir.ir.upstream.llvm import X86AMXType
 
 # ---------------------------------------------------------------------------------------------------------------
 # The LLVM types of loops-level types.
 #
 #     index → i64      memref<…> → ptr      vector<Nxindex> → vector<Nxi64>      iN, fN, vector<N×…> → themselves
+#     vector<R×C×…> of simd's matrices → x86_amx
 #
 # A lowered memref is a bare pointer to its first element; shapes and strides are static, and become part of addresses.
 
 
 POINTER = llvm.LLVMPointerType()
+
+X86_AMX = X86AMXType()
 
 STORED_WIDTHS = (1, 8, 16, 32, 64)
 """Integer widths in bits that memory holds unpacked; an i1 takes a byte."""
@@ -58,6 +63,8 @@ def lowered_type(type: Attribute) -> Attribute:
     if is_memref(type):
         return POINTER
     if is_vector(type):
+        if matrix_shape(type):
+            return X86_AMX
         if type.get_num_dims() != 1 or type.get_num_scalable_dims():
             raise UnsupportedError(f"vectors must have one static dimension, got {type}")
         element = lowered_type(type.element_type)

@@ -488,6 +488,30 @@ def _add_bytes(f: FunctionLowering, op: simd.AddBytesOp) -> None:
     f.define(op.result, f.cast(llvm.TruncOp, total, a.type))
 
 
+def _saturate_bytes(f: FunctionLowering, op: simd.SaturateBytesOp) -> None:
+    x = f.value(op.x)
+    lanes = lanes_of(x)
+    if form := _form(f, SATURATING_PACKS, lanes):
+        _, width, names = form
+        words, packs = vector_of(i16, width // 2), names.split()
+
+        def packed(registers: Sequence[SSAValue]) -> SSAValue:
+            quarters = [
+                f.shuffle(x, x, range(i, i + width // 4)) for x in registers for i in range(0, width, width // 4)
+            ]
+            halves = [f.intrinsic(packs[0], quarters[i : i + 2], words) for i in (0, 2)]
+            mixed = f.intrinsic(packs[1], halves, vector_of(i8, width))
+            # In the 16 bytes of each 128 bits lie four of every quarter.
+            order = [16 * row + 4 * quarter + i for quarter in range(4) for row in range(width // 16) for i in range(4)]
+            return f.shuffle(mixed, mixed, order)
+
+        f.define(op.result, _by_register(f, width, (x,), packed))
+        return
+    for name, bound in (("smax", -128), ("smin", 127)):
+        x = f.intrinsic(f"llvm.{name}.v{lanes}i32", (x, f.splat(bound, x.type)), x.type)
+    f.define(op.result, f.cast(llvm.TruncOp, x, op.result.type))
+
+
 def _packed_sums(f: FunctionLowering, packs: Sequence[str], a: SSAValue, b: SSAValue, *factors: SSAValue) -> SSAValue:
     """The weighted sums of two registers of bytes."""
     width = lanes_of(a)
@@ -524,5 +548,6 @@ RULES: Mapping[type[Operation], Rule] = {
     simd.LookupBytesOp: _lookup_bytes,
     simd.MulShiftRoundOp: _mul_shift_round,
     simd.MulAddShiftRoundOp: _mul_add_shift_round,
+    simd.SaturateBytesOp: _saturate_bytes,
     simd.AddBytesOp: _add_bytes,
 }

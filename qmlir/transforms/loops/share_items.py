@@ -12,6 +12,7 @@ cache to another's.
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.context import Context
 from xdsl.dialects import arith, func, math, scf, vector
@@ -205,6 +206,5 @@ COMPARISONS = (operator.eq, operator.ne, *_ORDERS, *(_unsigned(order) for order 
 def _bytes(type: Attribute) -> int:
     """The bytes of a value that an instruction computes or stores; an index takes none, as it becomes an address."""
     if is_vector(type):
-        (lanes,) = type.get_shape()
-        return lanes * _bytes(type.element_type)
+        return prod(type.get_shape()) * _bytes(type.element_type)
     return -(-type.bitwidth // 8) if isinstance(type, IntegerType | AnyFloat) else 0

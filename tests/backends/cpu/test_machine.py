@@ -8,24 +8,20 @@ import pytest
 
 import qmlir
 from qmlir.backends.cpu.machine import (
-    CHAINS,
-    DOT_FORMS,
     TRIPLES,
     Machine,
     baseline,
     beyond_baseline,
     compile_assembly,
-    dot_form,
     enabled,
     host_cpu,
     host_features,
     host_triple,
     known_to_llvm,
-    measure_peak,
     missing_here,
     optimize,
-    peak_code,
 )
+from qmlir.backends.cpu.peak import CHAINS, DOT_FORMS, dot_form, measure_peak, peak_code
 from qmlir.errors import OptionError, UnsupportedError
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
@@ -61,7 +57,7 @@ def test_channels_that_fill_no_vector(channels: int) -> None:
 @pytest.mark.parametrize(
     ("cpu", "form"),
     [
-        ("sapphirerapids", "vpdpbusd on 512 bits"),
+        ("icelake-server", "vpdpbusd on 512 bits"),
         ("alderlake", "vpdpbusd on 256 bits"),
         ("skylake-avx512", "vpmaddwd + vpaddd on 512 bits"),
         ("haswell", "vpmaddwd + vpaddd on 256 bits"),
@@ -76,6 +72,17 @@ def test_the_peak_is_that_of_the_widest_dot_product(cpu: str, form: str) -> None
     register = {512: "zmm", 256: "ymm", 128: "xmm"}[32 * chosen.lanes]
     multiplies = re.findall(rf"\b{form.split()[0]}\s.*%{register}\d+$", text, re.MULTILINE)
     assert len(multiplies) >= CHAINS
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="instructions of x86")
+def test_the_peak_of_a_matrix_unit() -> None:
+    """Sums are registers of the loop; those of a product are three, or the processor refuses it."""
+    machine = Machine("sapphirerapids", "")
+    chosen = dot_form(enabled(machine))
+    assert chosen.what == "tdpbssd on 16 rows of 64 bytes"
+    products = re.findall(r"tdpbssd\t%tmm(\d), %tmm(\d), %tmm(\d)", compile_assembly(peak_code(chosen), machine))
+    assert len(products) >= chosen.chains
+    assert all(len(set(registers)) == 3 for registers in products)
 
 
 @pytest.mark.parametrize(
