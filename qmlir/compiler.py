@@ -496,7 +496,7 @@ def to_planned_loops(
     timing = () if counter is None else (("time-calls", {"counter": counter}),)
     features = {"features": _enabled(machine or Machine.host())}
     tabulate, nn_to_loops, qint_to_loops, finish = TO_LOOPS
-    loops = Pipeline(tabulate, nn_to_loops, (qint_to_loops, features), finish, *timing)
+    loops = Pipeline(tabulate, (nn_to_loops, features), (qint_to_loops, features), finish, *timing)
     loops.apply(module, make_context(), verify_each=VERIFY_LOOPS)
     if timing:
         readings = signature_of(function).inputs[-1]  # results are arguments on this level, the readings the last

@@ -45,6 +45,12 @@ MOST_TOGETHER = 12
 FEW_STEPS = 4
 """The most steps of a run that are unrolled, where a window has several rows."""
 
+NEAR = 1 << 20
+"""Bytes of weights that a second-level cache holds."""
+
+TILES_TOGETHER = 4
+"""Tiles of outputs that a call of the inner function computes where no tile has to fit the first-level cache."""
+
 CACHED_INPUT = 24 * 1024
 """Bytes of input that a tile may span if it is read in place: most of a first-level cache."""
 
@@ -163,7 +169,7 @@ class TileTimesBlock(Finished, Microkernel):
         *_, parameters, y = self.roles(buffers)
         # Loaded before all loops, so that what the epilogue computes from them alone is computed once.
         own = [p.load(job.block * self.lanes, lanes=self.lanes) for p in parameters]
-        store = self._store_valid(code, y, job.valid) if self.partial else y.store
+        store = store_valid(code, y, self.lanes, job.valid) if self.partial else y.store
 
         def finish(accumulator: Value, at: Value) -> None:
             store(self.epilogue.finish(accumulator, own), at)
@@ -174,20 +180,6 @@ class TileTimesBlock(Finished, Microkernel):
         if self.rest:
             with code.loop(most, job.outputs, self.rest, name="output") as output:
                 self.write_outputs(code, buffers, job, output, self.rest, finish)
-
-    def _store_valid(self, code: Code, y: Buffer, valid: Value) -> Callable[[Value, Value], None]:
-        """A function that stores the first `valid` lanes of a vector."""
-        spill = code.scratch((self.lanes,), y.element, "spill")
-
-        def store(value: Value, at: Value) -> None:
-            def some() -> None:
-                spill.store(value, 0)
-                with code.loop(0, valid) as lane:
-                    y.store(spill.load(lane), at + lane)
-
-            code.branch(valid < self.lanes, some, lambda: y.store(value, at))
-
-        return store
 
     def write_outputs(
         self,
@@ -232,6 +224,20 @@ class TileTimesBlock(Finished, Microkernel):
         return code.fold(0, job.rows if self.rows else one, start, over_rows, "kh")
 
 
+def store_valid(code: Code, y: Buffer, lanes: int, valid: Value) -> Callable[[Value, Value], None]:
+    """A function that stores the first `valid` lanes of a vector of `lanes`."""
+    spill = code.scratch((lanes,), y.element, "spill")
+
+    def store(value: Value, at: Value) -> None:
+        def some() -> None:
+            spill.store(value, 0)
+            code.spans(0, valid, lambda i, count: y.store(spill.load(i, lanes=count), at + i))
+
+        code.branch(valid < lanes, some, lambda: y.store(value, at))
+
+    return store
+
+
 @dataclass(frozen=True)
 class Contraction(FinishedKernel):
     """y[n, oh, ow, o] = finish(start[o] + Σ_{kh,kw,c} x[…] · w[o, kh, kw, c]).
@@ -245,6 +251,7 @@ class Contraction(FinishedKernel):
     per_tile     neighbouring outputs of a row that are computed before the next outputs: their input stays in the cache
     together     outputs computed at a time: they share each load of weights, and their accumulators stay in registers
     tile         geometry of the copied input; None to read the input in place, if it needs no preparation or padding
+    by_blocks    whether all tiles are computed for one block before the next; tiles are read in place then
     x_batch,
     w_batch      broadcasts of a matrix product's batches; None if x has the result's batches, and w has no batches
     """
@@ -263,6 +270,7 @@ class Contraction(FinishedKernel):
     x_batch: Broadcast | None = None
     w_batch: Broadcast | None = None
     groups: int = 1
+    by_blocks: bool = False
 
     @property
     def group_blocks(self) -> int:
@@ -292,6 +300,12 @@ class Contraction(FinishedKernel):
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         """Opens each tile of which a block is asked for once; a share may begin and end within a tile."""
         body, blocks = _Body(self, code, buffers), self.blocks
+        if self.by_blocks:
+            tiles = self.items // blocks
+            with code.loop(begin, end, name="item") as item:
+                body.open_tile(item % tiles)
+                body.write_block(item // tiles)
+            return
         with code.loop(begin // blocks, (end + (blocks - 1)) // blocks, name="tile_index") as tile:
             body.open_tile(tile)
             before = tile * blocks
@@ -427,7 +441,8 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     arithmetic, window, x = task.arithmetic, task.window, task.x
     if task.x_batch is None and task.w_batch is None:
         window = window.flattened()
-    lanes = choose_lanes(task.outputs // task.groups, widest_block(state.features) if arithmetic.group == 4 else 16)
+    widest = 16 if isinstance(task.weights, SSAValue) else widest_block(state.features, arithmetic.group)
+    lanes = choose_lanes(task.outputs // task.groups, widest)
     channels = window.channels + -window.channels % arithmetic.group
     together = outputs_together(window.output[1], lanes, arithmetic.sums, state.features)
     packed = task.weights
@@ -440,6 +455,13 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
         if tile is None:  # a tile would exceed scratch memory: prepare the whole input beforehand
             x, window = prepare_image(state, f"{task.name}_input", window, channels, arithmetic, x)
     per_tile = tile.outputs if tile else _dense_outputs(window, together)
+    blocks = task.groups * -(-task.outputs // task.groups // lanes)
+    by_blocks = _by_blocks(task, window, per_tile, blocks)
+    if by_blocks:
+        per_tile = min(window.output[1], TILES_TOGETHER * together)
+        if tile:
+            x, window = prepare_image(state, f"{task.name}_input", window, channels, arithmetic, x)
+            tile = None
     kernel = Contraction(
         task.name,
         window,
@@ -455,6 +477,7 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
         task.x_batch,
         task.w_batch,
         task.groups,
+        by_blocks,
     )
     if not isinstance(packed, SSAValue):
         packed = state.constant(pack_weights(packed, lanes, arithmetic.group, task.groups))
@@ -466,6 +489,20 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     target = state.view(y, (window.batch * window.output[0], window.output[1], task.outputs))
     state.call(kernel, [source, packed, *buffers, target], kernel.items)
     state.replace(result, y)
+
+
+def _by_blocks(task: Task, window: Window, per_tile: int, blocks: int) -> bool:
+    """Whether all outputs of a block are computed before the next block, because that reads less from far memory.
+
+    What does not stay near is read again: the weights for each tile, or the data for each block.
+    """
+    if isinstance(task.weights, SSAValue) or task.groups > 1:
+        return False
+    size = dtype_of(task.arithmetic.element).itemsize
+    weights, data = task.weights.size * size, window.batch * window.height * window.width * window.channels * size
+    tiles = window.batch * window.output[0] * -(-window.output[1] // per_tile)
+    again, instead = ((times - 1) * bytes if bytes > NEAR else 0 for times, bytes in ((tiles, weights), (blocks, data)))
+    return instead < again
 
 
 def joined(task: Task, window: Window, together: int) -> Tile | None:

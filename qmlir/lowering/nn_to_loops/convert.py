@@ -1,14 +1,17 @@
 """The pass `nn-to-loops`: lowers float operations, data movement and casts to kernels."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from qmlir.codegen.features import parse_features
 from qmlir.codegen.kernel import MainLowering, Rule, Rules, lower_tensor_ops
 from qmlir.dialects.nn.base import NNOp, is_quantized
+from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
 from qmlir.lowering.nn_to_loops import contraction, elementwise, movement, normalization, reduction, resize
 
@@ -34,6 +37,7 @@ RULES: Registry[Rule] = Registry(
 """The kernels of the operations of nn and of casts."""
 
 
+@dataclass(frozen=True)
 class NNToLoopsPass(ModulePass):
     """Replaces each float operation by a call of a kernel function; quantized and qint operations stay.
 
@@ -51,5 +55,7 @@ class NNToLoopsPass(ModulePass):
 
     name = "nn-to-loops"
 
+    features: str = option("", "processor features to use, as in LLVM: +avx2,+fma; none is portable code")
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_tensor_ops(op, RULES)
+        lower_tensor_ops(op, RULES, parse_features(self.features))
