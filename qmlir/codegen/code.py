@@ -27,6 +27,8 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     MemRefType,
     UnitAttr,
+    VectorType,
+    i8,
     i32,
     i64,
 )
@@ -167,9 +169,30 @@ class Code:
         """(a·p + b·q + 2^(shift−1)) >> shift on vectors of i32, for results that fit i32 and shifts of at least 32."""
         return self.emit(simd.MulAddShiftRoundOp, [x.ssa for x in (a, p, b, q, shift)], a.type)
 
+    def saturate_bytes(self, x: Value) -> Value:
+        """Lanes of i32 as bytes, clamped to [−128, 127]."""
+        return self.emit(simd.SaturateBytesOp, [x.ssa], vector_of(i8, x.lanes or 1))
+
     def add_bytes(self, a: Value, b: Value, *factors: Value) -> Value:
         """Weighted sums of vectors of bytes, saturated; `factors` are the operation's high, low, k_h, k_l and shift."""
         return self.emit(simd.AddBytesOp, [a.ssa, b.ssa, *(x.spread(a.lanes).ssa for x in factors)], a.type)
+
+    def load_matrix(self, x: Buffer, at: Value, apart: Value, rows: int, columns: int) -> Value:
+        """Rows of a matrix: x[at + r·apart + c], in a register of the processor's matrix unit."""
+        type = VectorType(x.element, [rows, columns])
+        return self.emit(simd.LoadMatrixOp, [x.ssa, at.ssa, apart.ssa], type)
+
+    def prefetch(self, x: Buffer, at: Value) -> None:
+        """Asks for the cache line of x[at]."""
+        self.add(simd.PrefetchOp(x.ssa, at.ssa))
+
+    def store_matrix(self, matrix: Value, y: Buffer, at: Value, apart: Value) -> None:
+        """Stores the rows of a matrix to y[at + r·apart + c]."""
+        self.add(simd.StoreMatrixOp(matrix.ssa, y.ssa, at.ssa, apart.ssa))
+
+    def dot_matrices(self, accumulator: Value, a: Value, b: Value) -> Value:
+        """accumulator[i, j] + Σ_k Σ_{t<4} a[i, 4k+t]·b[k, 4j+t]: matrices of i8, i32 accumulators."""
+        return self.emit(simd.DotI8MatricesOp, [accumulator.ssa, a.ssa, b.ssa], accumulator.type)
 
     def call(self, function: Microkernel, buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
         """Calls a microkernel, which gets each buffer as the row of its elements in row-major order."""

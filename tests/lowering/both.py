@@ -3,7 +3,7 @@
 check(graph, x, w)    graph(%x, %w) builds operations in main and returns the value that main returns
 
 The machine code is what users get: it uses this processor's features. What has an operation of `simd` is compiled a
-second time, with the operation's portable form.
+second time, with the operation's portable form. Matrices have none, so then kernels do without them.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, Block, OpResult, Region, SSAValue
 from qmlir.backends.cpu import Machine, build, enabled
 from qmlir.backends.cpu.jit import Executable
 from qmlir.backends.reference import Reference
+from qmlir.codegen.features import multiplies_matrices
 from qmlir.codegen.kernel import PARALLEL
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.context import make_context
@@ -59,9 +60,9 @@ LARGEST_KERNEL = 1200
 """Operations; kernels are loops around a few registers' worth of unrolled code, Winograd's the most."""
 
 
-def features_of(machine: Machine) -> str:
-    """The features of a processor as an option of a pass."""
-    return ",".join(f"+{name}" for name in sorted(enabled(machine)))
+def features_of(machine: Machine, *, matrices: bool = True) -> str:
+    """The features of a processor, those of a matrix unit if asked for, as an option of a pass."""
+    return ",".join(f"+{name}" for name in sorted(enabled(machine)) if matrices or not name.startswith("amx"))
 
 
 def to_loops(module: ModuleOp, *, features: str | None = None, verify: bool = True) -> ModuleOp:
@@ -71,7 +72,7 @@ def to_loops(module: ModuleOp, *, features: str | None = None, verify: bool = Tr
     """
     lowered = module.clone()
     features = features_of(Machine.host()) if features is None else features
-    for step in (NNToLoopsPass(), QIntToLoopsPass(features), FinishLoopsPass()):
+    for step in (NNToLoopsPass(features), QIntToLoopsPass(features), FinishLoopsPass()):
         step.apply(make_context(), lowered)
         if verify:
             lowered.verify()
@@ -131,20 +132,31 @@ def run(
     `features` are those by which kernels are chosen, by default those of the machine.
     """
     signature, named, expected = referred(module, inputs)
-    features = features_of(machine or Machine.host()) if features is None else features
+    features = features_of(machine or Machine.host(), matrices=not portable) if features is None else features
     lowered = to_loops(module, features=features, verify=verify)
     if rewrite is not None:
         rewrite(lowered)
     return expected, compiled(lowered, signature, machine, portable=portable, verify=verify).run(named)
 
 
-def check(graph: Graph, *inputs: Array, types: Sequence[Attribute] | None = None) -> None:
-    """Asserts that machine code and reference agree on every bit that `==` sees, NaN equal to NaN."""
+def check(graph: Graph, *inputs: Array, types: Sequence[Attribute] | None = None, matrices: bool = True) -> None:
+    """Asserts that machine code and reference agree on every bit that `==` sees, NaN equal to NaN.
+
+    Args:
+        graph: What is computed.
+        inputs: The arrays of its inputs.
+        types: The types of the inputs; those of the arrays by default.
+        matrices: Whether kernels may use a matrix unit.
+    """
     types = types or [TensorType(element_type_of(x.dtype), x.shape) for x in inputs]
     signature, named, expected = referred(module := network(graph, *types), inputs)
-    lowered = to_loops(module)
-    forms = [False, True] if any(op.name.startswith("simd.") for op in lowered.walk()) else [False]
-    for portable in forms:
+    plain = to_loops(module, features=features_of(Machine.host(), matrices=False))
+    forms = [(plain, False)]
+    if any(op.name.startswith("simd.") for op in plain.walk()):
+        forms.append((plain, True))
+    if matrices and multiplies_matrices(enabled(Machine.host())):
+        forms.append((to_loops(module), False))
+    for lowered, portable in forms:
         got = compiled(lowered.clone(), signature, portable=portable).run(named)
         assert_same(expected, got)
 

@@ -14,7 +14,7 @@ from qmlir.codegen.kernel import SCRATCH_LIMIT, Arithmetic, Array, Kernel, MainL
 from qmlir.codegen.value import Value
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import Shape
-from qmlir.ir.types import is_integer
+from qmlir.ir.types import is_integer, is_memref
 
 # ---------------------------------------------------------------------------------------------------------------
 # Tiles: parts of a sliding window's input, copied to scratch memory, padded and converted for the kernel's arithmetic.
@@ -391,9 +391,15 @@ class PrepareImage(Kernel):
 
 
 def prepare_image(
-    state: MainLowering, name: str, window: Window, channels: int, arithmetic: Arithmetic, x: SSAValue
+    state: MainLowering,
+    name: str,
+    window: Window,
+    channels: int,
+    arithmetic: Arithmetic,
+    x: SSAValue,
+    slack: int = 0,
 ) -> tuple[SSAValue, Window]:
-    """Calls the kernel that prepares and pads a whole input.
+    """Calls the kernel that prepares and pads a whole input; `slack` more columns lie behind each row.
 
     Returns:
         The prepared input's buffer, and the window over it, which has no padding.
@@ -404,7 +410,7 @@ def prepare_image(
             window.output, window.strides, window.extent, window.dilations, strict=True
         )
     ]
-    height, width = sizes
+    height, width = sizes[0], sizes[1] + slack
     images = prod(memref_shape(x)) // (window.height * window.width * window.channels)
     pixels = Window(images, window.height, window.width, window.channels, (1, 1), (height, width), origin=window.origin)
     out = state.allocate(MemRefType(arithmetic.element, (images * height, width * channels)))
@@ -412,3 +418,53 @@ def prepare_image(
     kernel = PrepareImage(name, Tile(pixels, width, channels, arithmetic.element, arithmetic.outside), arithmetic)
     state.call(kernel, [source, out], images * height)
     return out, replace(window, height=height, width=width, channels=channels, origin=(0, 0))
+
+
+@dataclass(frozen=True)
+class GatherWindows(Kernel):
+    """out[n·OH + oh, ow·K + kh·KW·C + j] = x[n·H + oh·s + kh·d, ow·s'·C + j]: the windows of an image, side by side.
+
+    K = KH · KW · C, and 0 ≤ j < KW · C: the columns of a window are neighbours, and no window leaves the image.
+
+    Buffers: x [N·H, W·C], out [N·OH, OW·K]; an item is a row of `out`.
+    """
+
+    name: str
+    window: Window
+
+    @property
+    def symbol(self) -> str:
+        return self.name
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, out = buffers
+        window, rows = self.window, self.window.output[0]
+        run = window.extent[1] * window.channels
+        with code.loop(begin, end, name="row") as item:
+            first = item // rows * window.height + item % rows * window.strides[0]
+            with (
+                code.loop(0, window.output[1], name="column") as column,
+                code.loop(0, window.extent[0], name="kh") as i,
+            ):
+                line, source = first + i * window.dilations[0], column * (window.strides[1] * window.channels)
+                target = (column * window.extent[0] + i) * run
+
+                def copy(j: Value, lanes: int | None, at: tuple[Value, Value, Value] = (line, source, target)) -> None:
+                    out.store(x.load(at[0], at[1] + j, lanes=lanes), item, at[2] + j)
+
+                code.spans(0, run, copy, (64, 16))
+
+
+def gather_windows(state: MainLowering, name: str, window: Window, x: SSAValue) -> tuple[SSAValue, Window]:
+    """Calls the kernel that gathers the windows of an image, which none of them leaves.
+
+    Returns:
+        The windows' buffer, and a window of one pixel over it, whose channels are all elements of a window.
+    """
+    assert is_memref(x.type)
+    rows, columns = window.output
+    elements = window.extent[0] * window.extent[1] * window.channels
+    out = state.allocate(MemRefType(x.type.element_type, (window.batch * rows, columns * elements)))
+    source = state.view(x, (window.batch * window.height, window.width * window.channels))
+    state.call(GatherWindows(name, window), [source, out], window.batch * rows)
+    return out, Window(window.batch, rows, columns, elements, (1, 1), (rows, columns))

@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, SSAValue
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.features import quads_are_signed, sums_byte_pairs, sums_quads
 from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, MainLowering, Rules, TapArithmetic
+from qmlir.codegen.kernels import matrices
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
 from qmlir.codegen.kernels.depthwise import LANES, DepthwiseTask, lower_depthwise
 from qmlir.codegen.kernels.packing import Window, pack_columns, window_of
@@ -329,7 +330,11 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
     task = Task(name, window, outputs, arithmetic, epilogue, x, weights, bias, parameters, groups=groups)
     by_bytes = not isinstance(arithmetic, SaturatingPairs) and arithmetic.sums == i32 and _are_bytes(op, weights)
     by_quads = by_bytes and sums_quads(state.features) and weights.shape[3] * (groups > 1) % 4 == 0  # none spans groups
-    if suits(task, largest_difference(op.x, zero_point), 2 if by_quads else 1):
+    if by_bytes and matrices.suits(task, state.features):
+        arithmetic, bias = signed_quads(weights, zero_point, bias)
+        task = replace(task, arithmetic=arithmetic, bias=bias)
+        matrices.lower_matrices(state, task, result)
+    elif suits(task, largest_difference(op.x, zero_point), 2 if by_quads else 1):
         lower_winograd(state, replace(task, name="qint_winograd"), result)
     elif not by_bytes:
         lower_contraction(state, task, result)

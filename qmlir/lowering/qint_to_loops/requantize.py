@@ -8,13 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from xdsl.dialects.builtin import f32, i64
+from xdsl.dialects.builtin import f32, i32, i64
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.kernel import Array, Epilogue, MainLowering
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.requantize import Narrow, Requantization, RequantizeOp
 from qmlir.numerics.contracts import CONTRACTS
+
+WIDE = 64
+"""Lanes, or a divisor of them, of vectors whose bytes fill registers: those are packed together (`saturate_bytes`)."""
 
 
 def float_sum(a: Value, factor: Value, constant: Value) -> Value:
@@ -29,7 +32,11 @@ def packed(value: Value, narrow: Narrow, zero_point: Value | int) -> Value:
     """
     most = 1 << 8 * narrow.storage.itemsize - 1
     offset = zero_point.to(value.element) if isinstance(zero_point, Value) else zero_point
-    y = (value + offset).maximum(-most).minimum(most - 1).to(narrow.storage)
+    y = value + offset
+    if y.element == i32 and narrow.storage.itemsize == 1 and y.lanes is not None and y.lanes % WIDE == 0:
+        y = y.code.saturate_bytes(y)
+    else:
+        y = y.maximum(-most).minimum(most - 1).to(narrow.storage)
     y = y if narrow.low == -most else y.maximum(narrow.low)
     return y if narrow.high == most - 1 else y.minimum(narrow.high)
 

@@ -24,6 +24,7 @@ from xdsl.ir import SSAValue
 
 from qmlir.backends.cpu import Machine, enabled
 from qmlir.backends.cpu.machine import known_to_llvm, missing_here
+from qmlir.codegen.features import multiplies_matrices
 from qmlir.codegen.kernel import PARALLEL, is_kernel
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import RequantizeOp
@@ -193,6 +194,11 @@ class Form:
         """The features by which kernels are chosen; None for those of the processor."""
         return features_of(Machine.of(self.kernels)) if self.kernels else None
 
+    @property
+    def multiplies_matrices(self) -> bool:
+        """Whether kernels of a matrix unit take the place of others."""
+        return self.kernels is None and not self.portable and multiplies_matrices(enabled(Machine.of(self.cpu)))
+
     def machine(self) -> Machine:
         """The processor; skips the test if it is of another architecture, or has features that this one lacks."""
         if self.cpu != "native" and self.cpu not in known_to_llvm().processors:
@@ -207,7 +213,7 @@ class Form:
         return machine
 
 
-WIDER = ("avx2", "avxvnni", "avx512f", "avx512bw", "avx512vnni")
+WIDER = ("avx2", "avxvnni", "avx512f", "avx512bw", "avx512vnni", "amx-int8")
 """Features by which code differs: without any of them beyond those of a named processor, native code is the same."""
 
 EACH = 20
@@ -304,7 +310,7 @@ def computes(draw: Family, batch: int, form: Form, kernels: Sequence[str] = ()) 
     def rewrite(lowered: ModuleOp) -> None:
         names = [f.sym_name.data for f in lowered.body.block.ops if isinstance(f, func.FuncOp)]
         assert any(PARALLEL in f.attributes for f in lowered.body.block.ops)
-        for kernel in kernels if batch == 0 else ():
+        for kernel in kernels if batch == 0 and not form.multiplies_matrices else ():
             assert any(kernel in name for name in names), f"no layer of the batch is computed by {kernel}"
         split(lowered, rng)
 
