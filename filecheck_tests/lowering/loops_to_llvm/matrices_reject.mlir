@@ -5,4 +5,4 @@ func.func private @product(%x: memref<?xi8>, %at: index) {
   func.return
 }
 
-// CHECK: simd.load_matrix "product": needs a matrix unit, got no feature amx-int8; lower with features=+amx-int8
+// CHECK: simd.load_matrix "product": needs a matrix unit, got no feature amx-int8; --loops-to-llvm=features=+amx-int8

@@ -195,7 +195,7 @@ def _request(machine: Machine | None) -> str:
         return ""
     if not host_triple().startswith("x86_64"):  # LLVM reads the instructions in it on their own architecture only
         raise UnsupportedError.at(
-            "module", "code for AMX", "must be generated on x86-64", got=host_triple(), remedy="features=-amx-int8"
+            "module", "code for AMX", "must be generated on x86-64", got=host_triple(), remedy="--features=-amx-int8"
         )
     return REQUEST
 

@@ -26,7 +26,7 @@ READ, SECOND_LEVEL, DATA = 0, 2, 1
 def _require_unit(f: FunctionLowering, op: Operation) -> None:
     """Refuses an operation if the processor has no matrix unit."""
     if not multiplies_matrices(f.features):
-        f.refuse(op, "needs a matrix unit", got="no feature amx-int8", remedy="lower with features=+amx-int8")
+        f.refuse(op, "needs a matrix unit", got="no feature amx-int8", remedy="--loops-to-llvm=features=+amx-int8")
 
 
 def _size(type: Attribute) -> tuple[int, int]:
