@@ -133,6 +133,16 @@ def sizes_given(option: str, given: object) -> Mapping[str, int]:
     return {name: integer_given(f"{option} {name}", size) for name, size in entries.items()}
 
 
+def names_given(option: str, given: object) -> Mapping[str, str]:
+    """Returns names by name; None is an empty mapping.
+
+    Raises:
+        OptionError: The argument is not a mapping from names to names.
+    """
+    entries = _by_name(option, given, 'must be outputs by input, such as {"past": "present"}')
+    return {name: text_given(f"{option} {name}", other) for name, other in entries.items()}
+
+
 def shapes_given(option: str, given: object) -> Mapping[str, str]:
     """Returns the types of inputs by name, as text; None is an empty mapping.
 

@@ -21,6 +21,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache as once
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
 
@@ -31,7 +32,7 @@ from qmlir.backends.cpu.machine import Machine
 from qmlir.errors import OptionError, QmlirWarning
 from qmlir.files import noted_files
 from qmlir.ir.garbage import collected_rarely
-from qmlir.ir.signature import Signature, TensorSpec
+from qmlir.ir.signature import Signature, State, TensorSpec
 from qmlir.plugins import DIALECTS, installed
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ MOST_BYTES = 2 * 1024**3
 LIBRARIES = ("llvmlite", "xdsl", "numpy", "ml_dtypes", "onnx", "tflite", "flatbuffers", "protobuf")
 """Distributions whose versions are part of an entry's name."""
 
-MAGIC = b"qmlir-compiled-1"
+MAGIC = b"qmlir-compiled-2"
 SUFFIX = ".qmlir"
 ALIGNMENT = 4096
 """Bytes of a page, on which the weights start in an entry: they are used where they are mapped."""
@@ -288,6 +289,7 @@ def _write(entry: Path, executable: Executable, files: Mapping[str, str | None],
     """
     import tempfile
 
+    flat = executable.signature.flat()
     sections = {
         "object": memoryview(executable.object),
         "llvm_ir": memoryview(executable.llvm_ir.encode()),
@@ -298,8 +300,9 @@ def _write(entry: Path, executable: Executable, files: Mapping[str, str | None],
         "warnings": said,
         "entry": executable.entry,
         "arena": executable.sizes.arena,
-        "inputs": [[s.name, list(s.shape), s.dtype.name] for s in executable.signature.inputs],
-        "outputs": [[s.name, list(s.shape), s.dtype.name] for s in executable.signature.outputs],
+        "inputs": [[s.name, list(s.shape), s.dtype.name] for s in flat.inputs],
+        "outputs": [[s.name, list(s.shape), s.dtype.name] for s in flat.outputs],
+        "states": [[*s.places, s.reset.tobytes().hex() if s.reset.any() else ""] for s in executable.signature.states],
         "sections": {name: [0, data.nbytes] for name, data in sections.items()},
     }
     room = len(json.dumps(facts)) + 64 * len(sections)  # for the offsets
@@ -373,7 +376,7 @@ def _read(entry: Path, base: Path, machine: Machine) -> Executable | None:
             lambda: bytes(parts["llvm_ir"]).decode(),
             weights=np.frombuffer(parts["weights"], np.uint8),
             arena_size=facts["arena"],
-            signature=Signature(_specs(facts["inputs"]), _specs(facts["outputs"])),
+            signature=_signature(facts),
             entry=facts["entry"],
             machine=machine,
             compiled=bytes(parts["object"]),
@@ -386,6 +389,17 @@ def _read(entry: Path, base: Path, machine: Machine) -> Executable | None:
     for text in said:
         warnings.warn(text, QmlirWarning, stacklevel=4)
     return executable
+
+
+def _signature(facts: dict[str, Any]) -> Signature:
+    inputs, outputs = _specs(facts["inputs"]), _specs(facts["outputs"])
+    states: list[State] = []
+    for argument, result, data in facts["states"]:
+        spec = inputs[argument]
+        held = bytes.fromhex(data) or bytes(prod(spec.shape) * spec.dtype.itemsize)
+        reset = np.frombuffer(held, spec.dtype).reshape(spec.shape)
+        states.append(State(spec, outputs[result], (argument, result), reset))
+    return Signature.of(inputs, outputs, states)
 
 
 def _specs(rows: list[Any]) -> tuple[TensorSpec, ...]:
