@@ -69,6 +69,7 @@ QUANTIZE = (
     "adjust-layers",  # on samples
     "quantize-ops",
     "quantize-bias",
+    "quantize-states",
     "cancel-casts",
     "honour-policy",
     "fail-on-float",  # where asked for

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, NoneAttr, TensorType, i64
-from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.ir import Attribute, Block, BlockArgument, ParametrizedAttribute, SSAValue
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -80,6 +80,14 @@ def states_of(function: func.FuncOp) -> dict[int, StateAttr]:
     """Returns the states of a function by the index of their argument."""
     found = ((i, entry.data.get(STATE)) for i, entry in enumerate(function.arg_attrs or ()))
     return {i: state for i, state in found if isinstance(state, StateAttr)}
+
+
+def state_values(block: Block) -> list[tuple[BlockArgument, SSAValue]]:
+    """Returns the states of a function, given its body: each argument with its value in the next call."""
+    function, end = block.parent_op(), block.last_op
+    if not isinstance(function, func.FuncOp) or not isinstance(end, func.ReturnOp):
+        return []
+    return [(block.args[i], end.operands[state.index]) for i, state in states_of(function).items()]
 
 
 def set_state(function: func.FuncOp, argument: int, state: StateAttr | None) -> None:
