@@ -275,4 +275,6 @@ def promises_powers_of_two(scope: Operation) -> bool:
     return False
 
 
-QMLIR = Dialect("qmlir", [OpaqueOp, ConstantBufferOp, ClockOp], [WeightsAttr, NameAttr, StateAttr, DecisionAttr, PowerOfTwoAttr])
+QMLIR = Dialect(
+    "qmlir", [OpaqueOp, ConstantBufferOp, ClockOp], [WeightsAttr, NameAttr, StateAttr, DecisionAttr, PowerOfTwoAttr]
+)

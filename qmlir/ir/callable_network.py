@@ -24,7 +24,6 @@ from qmlir.errors import InputError
 from qmlir.ir.signature import Signature, checked
 from qmlir.numerics import Array
 
-
 Sample: TypeAlias = Array | Mapping[str, Array]
 """The inputs of a call: the array of the only input, or arrays by tensor name."""
 

@@ -121,7 +121,6 @@ class Signature:
             return arrays[0]
         return {spec.name: array for spec, array in zip(self.outputs, arrays, strict=True)}
 
-
     def joined(self, given: Sequence[Array], held: Sequence[Array]) -> list[Array]:
         """Returns the function's arguments in order: what a caller gives, and the states in the signature's order."""
         return list(_merged(given, {state.places[0]: a for state, a in zip(self.states, held, strict=True)}))

@@ -216,4 +216,3 @@ def _different(option: str, before: Attribute, after: Attribute) -> OptionError:
                 "(ScatterND or ScatterElements; a static cache in transformers)"
             )
     return OptionError(option, need, got=f"{before} and {after}", remedy=remedy)
-
