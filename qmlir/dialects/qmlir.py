@@ -1,8 +1,8 @@
 """The qmlir dialect: attributes and operations that every level uses.
 
 `#qmlir.name` carries the names of the source model through every rewrite. `#qmlir.decision` records what the quantizer
-decided about an operation, and why. `#qmlir.weights` (weights.py) holds constant data. `#qmlir.state` (states.py) marks an
-argument that lives from call to call. `#qmlir.power_of_two` says that scales are powers of two. `qmlir.opaque`
+decided about an operation, and why. `#qmlir.weights` (weights.py) holds constant data. `#qmlir.state` (states.py) marks
+an argument that lives from call to call. `#qmlir.power_of_two` says that scales are powers of two. `qmlir.opaque`
 represents an operation of the source model that qmlir does not know, so that a single import lists all such operations.
 `qmlir.constant_buffer` is a constant in memory, before the memory planner gives it an address. `qmlir.clock` reads a
 counter of the processor, for code that measures itself.

@@ -56,8 +56,8 @@ class Promise(ABC):
 #
 # xDSL's `verify` stops at the first error and adds a dump of the module to it. Here each function (each operation
 # directly in the module) is verified by itself and contributes its first error, as in mlir-opt. Three checks are added
-# to xDSL's. Dominance: inside a block, a value must be defined before it is used. Scales: an operation with the attribute
-# `qmlir.scales` states a property of all scales inside it, which must hold (dialects/qmlir.py). States: what
+# to xDSL's. Dominance: inside a block, a value must be defined before it is used. Scales: an operation with the
+# attribute `qmlir.scales` states a property of all scales inside it, which must hold (dialects/qmlir.py). States: what
 # `qmlir.state` marks must be values that can live from call to call (states.py).
 
 

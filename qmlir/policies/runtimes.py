@@ -174,7 +174,7 @@ SVDF = {
     "nn.fully_connected/SVDF": TWICE,
     "nn.depthwise_conv2d/SVDF": replace(TWICE, wide=replace(TWICE, contract="double64"), narrow=False),
 }
-"""The two contractions of LiteRT's SVDF on bytes; its sums of products of 16 by 16 bits are undefined beyond 32 bits."""
+"""The two contractions of LiteRT's SVDF on bytes; sums of products of 16 by 16 bits are undefined beyond 32 bits."""
 
 BYTES, SIGNED, STORAGES = ("i8", "u8"), ("i8", "i16"), ("i8", "u8", "i16")
 """Storage types that LiteRT has kernels for; one kernel takes tensors of one storage type."""

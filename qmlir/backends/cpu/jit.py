@@ -5,11 +5,12 @@
     ys = exe({"a": a, "b": b})          # several: dicts by tensor name
     call = exe.bind(x)                  # then call() reads x where it is (bound.py)
 
-The code has the ABI `void net(const u8* weights, u8* arena, const void* const* inputs, void* const* outputs)`. It
-keeps no state: weights are read-only, and each running call has its own arena (scratch memory), taken from a free list.
-An executable may therefore be called from many threads at once; ctypes releases the interpreter's lock during a call.
+The code has the ABI `void net(const u8* weights, u8* arena, const void* const* inputs, void* const* outputs)`. It keeps
+no state: weights are read-only, and each running call has its own arena (scratch memory), taken from a free list. An
+executable may therefore be called from many threads at once; ctypes releases the interpreter's lock during a call.
 States (ir/states.py) are inputs and outputs of the code; the executable keeps them (ir/callable_network.py), and its
-calls then follow one another. Executables compiled for several threads share the pool of the process (pool.py), which a call has for a loop at a time.
+calls then follow one another. Executables compiled for several threads share the pool of the process (pool.py), which a
+call has for a loop at a time.
 """
 
 import ctypes

@@ -3,11 +3,11 @@
     x [N, I], feature weights [F, I], time weights [F, M], bias [U] with F = U · rank, state [N, F·M], result [N, U]
 
 A call computes a = x · feature weightsᵀ for each of F filters and puts it into the last of the filter's M places; the
-places before it hold the results of earlier calls. A unit of the result is the sum over its filters of what their places
-hold, times the time weights. Then the places move on by one.
+places before it hold the results of earlier calls. A unit of the result is the sum over its filters of what their
+places hold, times the time weights. Then the places move on by one.
 
-On bytes LiteRT keeps the state in 16 bits, with time weights of 16 bits, and rounds twice, `double`, in all of its three
-ways: the mark `qmlir.kernel` says so (policies/runtimes.py).
+On bytes LiteRT keeps the state in 16 bits, with time weights of 16 bits, and rounds twice, `double`, in all of its
+three ways: the mark `qmlir.kernel` says so (policies/runtimes.py).
 """
 
 import numpy as np
@@ -32,7 +32,7 @@ STATE_INPUT = 4
 """The number of the input that is the state."""
 
 RELU = 1
-"""The code of the activation that LiteRT asks for on integers, and ignores: what it clamps is beyond the result's type."""
+"""The code of the activation that LiteRT asks for on integers, and then ignores."""
 
 
 @converts("SVDF")

@@ -4,8 +4,8 @@
     resources          VAR_HANDLE names a variable, READ_VARIABLE and ASSIGN_VARIABLE read and write it
 
 An import follows the value of each variable from operator to operator. A variable that is read before it is written
-becomes an argument of the function, and its value at the end of the walk a result. A variable that no operator writes is
-a constant. The subgraph of a CALL_ONCE runs at import: what it assigns are reset values.
+becomes an argument of the function, and its value at the end of the walk a result. A variable that no operator writes
+is a constant. The subgraph of a CALL_ONCE runs at import: what it assigns are reset values.
 """
 
 from collections.abc import Hashable, Iterator

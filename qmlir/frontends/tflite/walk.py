@@ -285,7 +285,7 @@ def call_once(node: TFLiteNode, *, init_subgraph_index: int) -> Values:
 def var_handle(node: TFLiteNode, *, container: bytes, shared_name: bytes) -> Value:
     """The handle of a variable."""
     key = key_of({"container": container, "shared_name": shared_name})
-    return Handle(key, (shared_name or b"").decode(errors="replace") or node.called())
+    return Handle(key, (shared_name or b"").decode(errors="replace") or node.tensors[0].name)
 
 
 def _handle(value: Value) -> Handle:
@@ -311,7 +311,9 @@ def assign_variable(node: TFLiteNode, handle: Value, value: Value) -> Values:
 # All converters.
 
 
-_OWN = Table.of(*(f.converts for f in (contraction, elementwise, movement, recurrent, reduction, scatter, svdf)), converts)
+_OWN = Table.of(
+    *(f.converts for f in (contraction, elementwise, movement, recurrent, reduction, scatter, svdf)), converts
+)
 
 CONVERTERS = Table(operator_table(OPERATORS).entries | _OWN.entries)
 """The converters of all operators; the row of an operator in formats/tflite.py counts if no file has a converter."""

@@ -1,8 +1,9 @@
 """`quantize-states`: stores a state as the integers from which its next value is dequantized.
 
-A state (ir/states.py) whose next value is the result of a `quant.dcast` passes between calls as floats that are integers
-times a scale. The pass makes it pass as these integers: argument and result get the quantized type, and readers of the
-floats a `quant.dcast` of the argument. No bit changes, since quantizing a dequantized integer gives it back.
+A state (ir/states.py) whose next value is the result of a `quant.dcast` passes between calls as floats that are
+integers times a scale. The pass makes it pass as these integers: argument and result get the quantized type, and
+readers of the floats a `quant.dcast` of the argument. No bit changes, since quantizing a dequantized integer gives it
+back.
 
 Enters: a network behind `quantize-bias`. Leaves: casts that `cancel-casts` removes. A state whose next value is float
 stays float.
