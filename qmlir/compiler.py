@@ -183,8 +183,8 @@ def profile(
 
     Args:
         module: A float network, or its path; it stays unchanged.
-        samples: Arrays for the only input, or dicts of arrays by input name. A network with states runs them as one
-            sequence; a list among them is a sequence of its own.
+        samples: Arrays for the only input, or dicts of them by name. To a network with states they are one sequence,
+            and a list of them is a sequence of its own.
         bins: The most bins a histogram may have.
         per_channel: Whether to learn the same for each channel, along the last axis, too.
 
@@ -406,9 +406,8 @@ def compile(
 ) -> "Executable | Simulated":  # fmt: skip
     """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
 
-    The arguments are those of `qmlir.compile` (cached.py), which keeps the code on disk. More threads than there are
-    processors take turns, and only cost time. A call that finds the pool taken by another call computes in its own
-    thread. If a triple is given without `cpu`, the code is for the most generic processor.
+    The arguments are those of `qmlir.compile` (cached.py), which keeps the code on disk. More threads than processors
+    only cost time. A call that finds the pool taken by another computes in its own thread.
 
     Raises:
         OptionError: The number of threads is not from 1 to 256.

@@ -168,6 +168,10 @@ def double(a: int, q: int, s: int) -> int:
     return (high >> exponent) + ((high & mask) > (mask >> 1) + (1 if high < 0 else 0))
 
 
+def double64(a: int, q: int, s: int) -> int:
+    return double(min(max(a, -(1 << 31)), (1 << 31) - 1), q, s)
+
+
 def upup(a: int, q: int, s: int) -> int:
     high = (saturated(a, s) * q + (1 << 30)) >> 31
     exponent = max(-s, 0)
@@ -219,7 +223,7 @@ ORACLES: dict[str, Callable[[int, int, int], int]] = {
     "single": single, "double": double, "upup": upup, "float_even": float_even, "float_sum": float_sum, "shift": shift,
     "single64": shift, "reduced16": reduced16, "updown": updown,
     "away16": away16, "away": away, "away64": away,
-    "even": even,
+    "even": even, "double64": double64,
 }  # fmt: skip
 
 

@@ -50,6 +50,8 @@ def svdf(
         shapes = ", ".join(str(list(node.shape(v))) for v in (x, feature, time, state))
         raise node.error("its weights [F, I] and [F, M] and its state [N, F·M] must fit its input", shapes)
     type = node.type_of(state)
+    if type is None and node.element(state) != node.element(x):
+        raise UnsupportedError(f"it computes on {node.element(x)} with a state of {node.element(state)}")
     if node.is_quantized(x):
         _check_integers(node, x, feature, time, type)
         if fused_activation_function != RELU:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from xdsl.dialects import func
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 
 from qmlir.errors import UnsupportedError
@@ -24,6 +25,7 @@ from qmlir.frontends.tflite.reader import Model
 from qmlir.ir.interfaces import Array
 from qmlir.ir.rewriting import name_hint
 from qmlir.ir.states import StateAttr, set_state
+from qmlir.ir.types import element_type_of, stored_type
 
 Key = Hashable
 """What tells variables apart: the names of a resource, or the subgraph and the index of a variable tensor."""
@@ -87,7 +89,8 @@ class Variables:
         """Returns the value of a resource.
 
         Raises:
-            UnsupportedError: The resource has no value: neither a CALL_ONCE nor an earlier operator assigns one.
+            UnsupportedError: The resource has no value, as neither a CALL_ONCE nor an earlier operator assigns one, or
+                a value of another type.
         """
         variable = self.known.setdefault(handle.key, Variable(handle.name))
         if variable.value is None and variable.reset is None:
@@ -95,6 +98,8 @@ class Variables:
         if variable.value is None and self.written is not None and handle.key not in self.written:
             assert variable.reset is not None
             return Constant(variable.reset, variable.name)
+        if variable.value is None:
+            _check_reset(variable, type)
         return self._read(variable, type)
 
     def write(self, node: QuantizedNode, handle: Handle, value: Value) -> None:
@@ -147,6 +152,16 @@ class Variables:
         for i, variable in enumerate(self.states()):
             assert variable.argument is not None
             set_state(main, variable.argument.index, StateAttr.of(results + i, variable.reset))
+
+
+def _check_reset(variable: Variable, type: Attribute) -> None:
+    """Refuses a reset value that is not of the type under which the variable is read."""
+    assert variable.reset is not None
+    found, stored = variable.reset, stored_type(type)
+    if not isinstance(stored, TensorType) or stored != TensorType(element_type_of(found.dtype), found.shape):
+        raise UnsupportedError(
+            f'a CALL_ONCE gives its variable "{variable.name}" {found.dtype.name}{list(found.shape)}, and it reads {type}'
+        )
 
 
 def _written(model: Model) -> set[Key] | None:
