@@ -27,7 +27,7 @@ Network = ModuleOp | str | Path
 """A network as functions accept it: a module, or the path of a file that `load` reads."""
 
 
-def samples_given(given: object) -> Iterable[Array | Mapping[str, Array]]:
+def samples_given(given: object) -> Iterable[Any]:
     """Returns the samples unchanged if they are a collection of arrays.
 
     Raises:
@@ -37,7 +37,7 @@ def samples_given(given: object) -> Iterable[Array | Mapping[str, Array]]:
         need = "must be arrays of the only input, or dicts of arrays by input name, one for each sample"
         got, remedy = f"something of type {type(cast(object, given)).__name__}", "give a list of them"
         raise OptionError("samples", need, got=got, remedy=remedy)
-    return cast(Iterable[Array | Mapping[str, Array]], given)
+    return cast(Iterable[Any], given)
 
 
 def profile_given(given: object) -> "tuple[Profile, str]":

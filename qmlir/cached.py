@@ -21,7 +21,6 @@ import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache as once
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, overload
 
@@ -84,7 +83,8 @@ def compile(
     Args:
         module: A network, or its path; it stays unchanged.
         threads: Threads that one call may use, from 1 to 256: the caller's and those of a pool, one a process. The
-            results are the same bits for any number.
+            results are the same bits for any number. More threads than processors only cost time. A call that finds the
+            pool taken by another computes in its own thread.
         target: A device, its name, or the path of its file. This processor computes the operations that the device
             cannot.
         cpu: The processor to generate code for: `native`, this one, by default; or one of the architecture by LLVM's
@@ -302,7 +302,7 @@ def _write(entry: Path, executable: Executable, files: Mapping[str, str | None],
         "arena": executable.sizes.arena,
         "inputs": [[s.name, list(s.shape), s.dtype.name] for s in flat.inputs],
         "outputs": [[s.name, list(s.shape), s.dtype.name] for s in flat.outputs],
-        "states": [[*s.places, s.reset.tobytes().hex() if s.reset.any() else ""] for s in executable.signature.states],
+        "states": [[*state.places, state.data.hex()] for state in executable.signature.states],
         "sections": {name: [0, data.nbytes] for name, data in sections.items()},
     }
     room = len(json.dumps(facts)) + 64 * len(sections)  # for the offsets
@@ -391,15 +391,10 @@ def _read(entry: Path, base: Path, machine: Machine) -> Executable | None:
     return executable
 
 
-def _signature(facts: dict[str, Any]) -> Signature:
+def _signature(facts: Mapping[str, Any]) -> Signature:
     inputs, outputs = _specs(facts["inputs"]), _specs(facts["outputs"])
-    states: list[State] = []
-    for argument, result, data in facts["states"]:
-        spec = inputs[argument]
-        held = bytes.fromhex(data) or bytes(prod(spec.shape) * spec.dtype.itemsize)
-        reset = np.frombuffer(held, spec.dtype).reshape(spec.shape)
-        states.append(State(spec, outputs[result], (argument, result), reset))
-    return Signature.of(inputs, outputs, states)
+    rows: list[tuple[int, int, str]] = [(int(i), int(o), str(data)) for i, o, data in facts["states"]]
+    return Signature.of(inputs, outputs, [State.stored(inputs, outputs, (i, o), bytes.fromhex(d)) for i, o, d in rows])
 
 
 def _specs(rows: list[Any]) -> tuple[TensorSpec, ...]:

@@ -4,7 +4,7 @@ Stages meet only here. A stage is a tuple of pass names; the way from a model fi
 of the tuples below, and `qmlir-opt --mlir-print-ir-after-all` prints the IR after each pass.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -22,6 +22,7 @@ from qmlir.files import path_of
 from qmlir.frontends import read_network
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.budget import BUDGET, limit
+from qmlir.ir.callable_network import Calibration
 from qmlir.ir.context import QmlirContext, make_context
 from qmlir.ir.garbage import collected_rarely
 from qmlir.ir.interfaces import Array
@@ -131,7 +132,7 @@ def load(
         fold_budget: Bytes for constants that are computed at import or by a later simplification.
         weights: The init net of a Caffe2 net, which makes its weights.
         shapes: Shapes of the inputs of a Caffe2 net: sizes, or the inside of MLIR's tensor type, such as `8xi64`.
-        state: Inputs that live from call to call, each with the output that is its value in the next call.
+        state: Inputs that live from call to call, each with the output that is its next value.
 
     >>> import qmlir
     >>> module = qmlir.load("digits.onnx", bind={"batch": 1})
@@ -174,7 +175,7 @@ def loaded(network: Network, *, simplified: bool = True) -> ModuleOp:
 
 def profile(
     module: Network,
-    samples: Iterable[Array | Mapping[str, Array]],
+    samples: Calibration,
     bins: int = 2000,
     *,
     per_channel: bool = False,
@@ -217,7 +218,7 @@ def profile(
     def values(inputs: Sequence[Array]) -> Mapping[str, Array]:
         return observing.by_tensor(taps, executable.advance(inputs)[-len(taps) :])
 
-    one = 1 if signature.states else None  # samples that follow one another are not computed side by side
+    one = 1 if signature.states else None  # thread: samples follow one another
     found = collect(taken, values, partial(deepcopy, empty), IN_MACHINE_CODE, signature.output_bytes, one)
     if not found.samples:
         raise ProfileError("calibration data", "must hold at least one sample", got="none")
@@ -233,7 +234,7 @@ def quantize(
     module: Network,
     profile: "Profile | str | Path | None" = None,
     *,
-    data: Iterable[Array | Mapping[str, Array]] | None = None,
+    data: Calibration | None = None,
     fail_on_float: bool = False,
     policy: "Policy | Mapping[str, Any] | str | Path | None" = None,
     target: "Accelerator | None" = None,
@@ -406,8 +407,7 @@ def compile(
 ) -> "Executable | Simulated":  # fmt: skip
     """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
 
-    The arguments are those of `qmlir.compile` (cached.py), which keeps the code on disk. More threads than processors
-    only cost time. A call that finds the pool taken by another computes in its own thread.
+    The arguments are those of `qmlir.compile` (cached.py), which keeps the code on disk.
 
     Raises:
         OptionError: The number of threads is not from 1 to 256.

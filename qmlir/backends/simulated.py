@@ -4,11 +4,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from math import prod
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, SSAValue
@@ -350,12 +348,7 @@ def _compiled(function: func.FuncOp, native: Native) -> Callable[..., Sequence[A
 def _signature(program: Program) -> Signature:
     """Returns the signature of a program: its inputs and outputs, and the states that the host keeps."""
     inputs, outputs = (tuple(map(_spec, ports)) for ports in (program.inputs, program.outputs))
-    states: list[State] = []
-    for kept in program.states:
-        spec = inputs[kept.input]
-        data = kept.reset or bytes(prod(spec.shape) * spec.dtype.itemsize)
-        reset = np.frombuffer(data, spec.dtype).reshape(spec.shape)
-        states.append(State(spec, outputs[kept.output], (kept.input, kept.output), reset))
+    states = [State.stored(inputs, outputs, (kept.input, kept.output), kept.reset) for kept in program.states]
     return Signature.of(inputs, outputs, states)
 
 

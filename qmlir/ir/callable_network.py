@@ -27,6 +27,9 @@ from qmlir.numerics import Array
 Sample: TypeAlias = Array | Mapping[str, Array]
 """The inputs of a call: the array of the only input, or arrays by tensor name."""
 
+Calibration: TypeAlias = Iterable[Sample | Sequence[Sample]]
+"""Samples in order; a list among them is a sequence of its own, before which the states of a network are reset."""
+
 
 class CallableNetwork(Shown, abc.ABC):
     """A network as a callable on arrays, with the states of the calls so far.
@@ -75,7 +78,7 @@ class CallableNetwork(Shown, abc.ABC):
             outputs, self._held = self.signature.parted(results)
         return outputs
 
-    def taken(self, samples: Iterable[Sample | Sequence[Sample]]) -> Iterator[list[Array]]:
+    def taken(self, samples: Calibration) -> Iterator[list[Array]]:
         """Yields the inputs of samples in order, for `advance`.
 
         The samples of a network with states follow one another from their reset values on. A list among the samples is
@@ -90,7 +93,7 @@ class CallableNetwork(Shown, abc.ABC):
             else:
                 yield self.signature.arrays(cast(Sample, sample))
 
-    def replayed(self, samples: Iterable[Sample | Sequence[Sample]]) -> Iterator[dict[str, Array]]:
+    def replayed(self, samples: Calibration) -> Iterator[dict[str, Array]]:
         """Yields samples, taken as by `taken`, with the states before each call as further inputs: those of `flat`."""
         names = [spec.name for spec in self.signature.flat().inputs]
         for given in self.taken(samples):

@@ -54,6 +54,21 @@ class State:
     places: tuple[int, int]
     reset: Array
 
+    @staticmethod
+    def stored(
+        arguments: Sequence[TensorSpec], results: Sequence[TensorSpec], places: tuple[int, int], data: bytes
+    ) -> "State":
+        """Returns a state of a function with these arguments and results; `data` are its reset value's `data`."""
+        argument, result = arguments[places[0]], results[places[1]]
+        held = data or bytes(math.prod(argument.shape) * argument.dtype.itemsize)
+        return State(argument, result, places, np.frombuffer(held, argument.dtype).reshape(argument.shape))
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the reset value, as files keep them: none if all are 0."""
+        held = self.reset.tobytes()
+        return held if any(held) else b""
+
 
 @dataclass(frozen=True)
 class Signature:

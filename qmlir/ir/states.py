@@ -13,6 +13,7 @@ Without `reset`, all elements are the number 0, which is the zero point of a qua
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 from xdsl.dialects import func
@@ -23,7 +24,7 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from qmlir.errors import OptionError, near_misses
-from qmlir.ir.types import IntegerElement, dtype_of
+from qmlir.ir.types import IntegerElement, dtype_of, element_type, stored_type
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import Array
 
@@ -100,8 +101,7 @@ def set_state(function: func.FuncOp, argument: int, state: StateAttr | None) -> 
 
 def reset_value(type: Attribute, state: StateAttr) -> Array:
     """Returns the value of a state before the first call, as the array that is given for an argument of this type."""
-    assert isinstance(type, TensorType)
-    element, shape = type.element_type, type.get_shape()
+    element, shape = element_type(type), cast("TensorType[Attribute]", type).get_shape()
     quantized = element if isinstance(element, IntegerElement) else None
     dtype = dtype_of(element) if quantized is None else quantized.numpy_dtype
     if isinstance(state.reset, WeightsAttr):
@@ -162,10 +162,8 @@ def misplaced_states(function: func.FuncOp) -> Iterator[str]:
 
 
 def _unfit(argument: int, type: Attribute, reset: WeightsAttr) -> Iterator[str]:
-    assert isinstance(type, TensorType)
-    element = type.element_type
-    stored = element.storage_type if isinstance(element, IntegerElement) else element
-    if reset.array.shape not in ((), type.get_shape()) or reset.type.element_type != stored:  # C4
+    stored, shape = element_type(stored_type(type)), cast("TensorType[Attribute]", type).get_shape()
+    if reset.array.shape not in ((), shape) or reset.type.element_type != stored:  # C4
         yield (
             f"the reset value of state {argument} must be tensor<{stored}> or of the shape of {type}, got {reset.type}"
         )
@@ -207,8 +205,9 @@ def bind_states(function: func.FuncOp, pairs: Mapping[str, str]) -> None:
 def _different(option: str, before: Attribute, after: Attribute) -> OptionError:
     need = "must bind tensors of one type"
     remedy = "bind the output that replaces the input"
-    if isinstance(before, TensorType) and isinstance(after, TensorType) and before.element_type == after.element_type:
-        old, new = before.get_shape(), after.get_shape()
+    tensors = [cast("TensorType[Attribute]", t) for t in (before, after) if isinstance(t, TensorType)]
+    if len({t.element_type for t in tensors}) == 1 and len(tensors) == 2:
+        old, new = (t.get_shape() for t in tensors)
         if len(old) == len(new) and sum(a != b for a, b in zip(old, new, strict=True)) == 1:
             need += ": a state that grows has no place of fixed size"
             remedy = (

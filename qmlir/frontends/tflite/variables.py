@@ -8,7 +8,7 @@ becomes an argument of the function, and its value at the end of the walk a resu
 is a constant. The subgraph of a CALL_ONCE runs at import: what it assigns are reset values.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Generator, Hashable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -129,7 +129,7 @@ class Variables:
         return variable.value
 
     @contextmanager
-    def initialization(self) -> Iterator[None]:
+    def initialization(self) -> Generator[None]:
         """While it is entered, values that are assigned are reset values."""
         outer, self.initializing = self.initializing, True
         try:
@@ -160,7 +160,8 @@ def _check_reset(variable: Variable, type: Attribute) -> None:
     found, stored = variable.reset, stored_type(type)
     if not isinstance(stored, TensorType) or stored != TensorType(element_type_of(found.dtype), found.shape):
         raise UnsupportedError(
-            f'a CALL_ONCE gives its variable "{variable.name}" {found.dtype.name}{list(found.shape)}, and it reads {type}'
+            f'a CALL_ONCE gives its variable "{variable.name}" {found.dtype.name}{list(found.shape)}, and it reads '
+            f"{type}"
         )
 
 

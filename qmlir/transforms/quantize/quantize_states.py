@@ -11,12 +11,13 @@ stays float.
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.ir.interfaces import tensor_type
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.states import StateAttr, set_state, states_of
 from qmlir.ir.weights import WeightsAttr
@@ -66,8 +67,7 @@ def _quantized(argument: BlockArgument, back: DequantizeCastOp, state: StateAttr
 
 def _store(argument: BlockArgument, back: DequantizeCastOp) -> None:
     """Gives an argument the type of stored values, and its readers the floats."""
-    floats, hint = argument.type, argument.name_hint
-    assert isinstance(floats, TensorType)
+    floats, hint = tensor_type(argument), argument.name_hint
     stored = Rewriter.replace_value_with_new_type(argument, back.input.type)
     stored.name_hint = hint
     cast = DequantizeCastOp(stored, floats)

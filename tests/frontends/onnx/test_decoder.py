@@ -1,6 +1,7 @@
 """A decoder whose caches of keys and values are states: float, quantized, and with a cache that grows."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -27,8 +28,9 @@ def test_a_decoder_equals_onnxruntime_with_explicit_caches(path: Path) -> None:
     module = qmlir.Pipeline("simplify")(qmlir.load(path, state=STATES))
     reference, executable = qmlir.reference(module), qmlir.compile(module)
     session = onnxruntime.InferenceSession(path)
-    caches = {name: np.zeros((PLACES, HEADS, HEAD), np.float32) for name in STATES}
+    caches: dict[str, Any] = {name: np.zeros((PLACES, HEADS, HEAD), np.float32) for name in STATES}
     for sample in samples(CALLS):
+        logits: Any
         logits, *kept = session.run(None, {**sample, **caches})
         caches = dict(zip(STATES, kept, strict=True))
         found = executable(sample)

@@ -11,6 +11,7 @@ import qmlir
 from qmlir.errors import NodeError
 from qmlir.frontends.opaque import opaque_report, refuse_opaque
 from qmlir.frontends.tflite import load_tflite
+from qmlir.ir.signature import main_function
 from qmlir.ir.states import states_of
 from qmlir.policies.runtimes import follow
 from tests.frontends.tflite.files import RESOLVERS, Array, Op, T, constant, interpreter, model, run
@@ -163,13 +164,12 @@ def counter(
 
 def test_a_resource() -> None:
     assert_steps(counter(), "litert-reference", 0.0)
-    (state,) = states_of(next(iter(load_tflite(counter()).ops))).values()
+    (state,) = states_of(main_function(load_tflite(counter()))).values()
     assert state.index == 1
 
 
 def test_a_resource_that_is_only_read_is_a_constant() -> None:
-    module = load_tflite(counter(assigns=False))
-    assert not states_of(next(iter(module.ops)))
+    assert not states_of(main_function(load_tflite(counter(assigns=False))))
     assert_steps(counter(assigns=False), "litert-reference", 0.0)
 
 
@@ -181,7 +181,7 @@ def test_a_resource_that_is_written_first_is_no_state() -> None:
         Op("READ_VARIABLE", [1], [2], "ReadVariableOptions"),
     ]
     module = load_tflite(model(tensors, operators, [0], [2]))
-    assert not states_of(next(iter(module.ops)))
+    assert not states_of(main_function(module))
     x = np.arange(4, dtype=np.float32)[None]
     np.testing.assert_array_equal(qmlir.reference(module)(x), x)
 
