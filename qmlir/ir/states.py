@@ -191,7 +191,7 @@ def bind_states(function: func.FuncOp, pairs: Mapping[str, str]) -> None:
         option = f"state {past}={present}"
         for name, known, what in ((past, inputs, "an input"), (present, outputs, "an output")):
             if name not in known:
-                remedy = near_misses(name, known) or f"the network has {', '.join(known) or 'none'}"
+                remedy = near_misses(name, known) or ("it has none" if not known else None)
                 raise OptionError(option, f"must name {what} of the network", got=name, remedy=remedy)
         argument, result = inputs.index(past), outputs.index(present)
         before, after = function.function_type.inputs.data[argument], function.function_type.outputs.data[result]

@@ -74,7 +74,6 @@ def test_a_policy_may_bind_states(model: Path) -> None:
     [
         (["--state=past_keys"], "must be PAST=PRESENT, got past_keys"),
         (["--state=past=present_keys"], "must name an input of the network, got past"),
-        (["--sequence=4"], "is for networks with states, got 4; leave it out, or name states by --state"),
     ],
 )
 def test_what_is_refused(model: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,11 +83,23 @@ def test_what_is_refused(model: Path, words: list[str], message: str, capsys: py
     assert message in " ".join(capsys.readouterr().err.split())
 
 
+def test_sequences_are_of_networks_with_states(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    given = [sample | {name: np.zeros((PLACES, 2, 4), np.float32) for name in STATES} for sample in samples(4)]
+    np.savez(model.with_name("all.npz"), **{n: np.stack([s[n] for s in given]) for n in given[0]})  # pyright: ignore
+    words = [model, "--data", model.with_name("all.npz"), "-o", model.with_name("y.npz")]
+    assert run("run", *words, "--sequence", 2) != 0
+    need = "sequence: is for networks with states, got 2; leave it out, or name states by --state"
+    assert need in " ".join(capsys.readouterr().err.split())
+    assert run("run", *words) == 0
+    assert run("run", *words, *BOUND, "--sequence", 2) == 0
+
+
 def test_labels_of_a_network_with_states(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(model.with_name("labels.npy"), np.zeros(2 * PLACES, np.int64))
     words = [model, *BOUND, "--data", model.with_name("tokens.npz"), "--labels", model.with_name("labels.npy")]
     assert run("quantize", *words, "-o", model.with_name("q.mlir")) != 0
     assert "give these samples as --test-data" in " ".join(capsys.readouterr().err.split())
+    assert run("quantize", *words, "--test-data", model.with_name("tokens.npz"), "-o", model.with_name("q.mlir")) == 0
 
 
 # ---------------------------------------------------------------------------------------------------------------

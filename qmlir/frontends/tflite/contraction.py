@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.movement import SliceOp
@@ -206,11 +207,16 @@ def _bias(node: TFLiteNode, b: Value, x: Value, w: Value) -> Value:
         )
     if isinstance(b, Wide):
         return node.quantized(b)
-    if weights.axis is None:
-        return node.quantized(Dequantized(b.stored, UniformType.per_tensor(i32, float(steps[0])), b.name))
-    if b.stored.shape != steps.shape:
+    if weights.axis is not None and b.stored.shape != steps.shape:
         raise node.error(f"its bias must have {steps.size} elements", str(b.stored.size))
-    return node.quantized(Dequantized(b.stored, UniformType.per_axis(i32, 0, steps.tolist()), b.name))
+    try:
+        if weights.axis is None:
+            type = UniformType.per_tensor(i32, float(steps[0]))
+        else:
+            type = UniformType.per_axis(i32, 0, steps.tolist())
+    except VerifyException:
+        raise UnsupportedError(f"its bias counts in steps of {steps.min():g}, which float32 does not hold") from None
+    return node.quantized(Dequantized(b.stored, type, b.name))
 
 
 def _named(value: Value) -> str:

@@ -111,6 +111,7 @@ def test_what_is_no_state(path: Path, case: str) -> None:
     pairs, message = REFUSED[case]
     with pytest.raises(OptionError, match=message):
         qmlir.load(path, state=pairs)
+    assert len(qmlir.reference(qmlir.load(path, state=STATES)).state) == 2  # the outputs that replace the inputs
 
 
 def test_names_that_are_no_names(path: Path) -> None:
@@ -122,3 +123,5 @@ def test_a_cache_that_grows_says_what_to_do(tmp_path: Path) -> None:
     onnx.save(decoder(grows=True), tmp_path / "growing.onnx")
     with pytest.raises(OptionError, match=r"a state that grows has no place of fixed size, .* a cache of fixed size"):
         qmlir.load(tmp_path / "growing.onnx", bind={"past": 4}, state=STATES)
+    onnx.save(decoder(), tmp_path / "fixed.onnx")
+    qmlir.load(tmp_path / "fixed.onnx", state=STATES)
