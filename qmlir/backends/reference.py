@@ -65,4 +65,4 @@ class Reference(CallableNetwork):
 
     def run_in_order(self, arrays: Sequence[Array]) -> list[Array]:
         """Evaluates the function on its arguments in order, states among them; returns its results in order."""
-        return evaluate(self.function, arrays)
+        return [np.array(result) for result in evaluate(self.function, arrays)]  # a result may be an argument itself

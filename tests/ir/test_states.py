@@ -77,6 +77,20 @@ def test_a_bound_call_has_states_of_its_own(delay: ModuleOp) -> None:
     np.testing.assert_array_equal(executable.state["s"], np.full((1, 4), 0.5))
 
 
+@pytest.mark.parametrize("make", [qmlir.reference, qmlir.compile])
+def test_a_state_is_not_the_callers_array(make: type) -> None:
+    text = """func.func @main(%x: tensor<2xf32>, %s: tensor<2xf32> {qmlir.state = #qmlir.state<1>})
+        -> (tensor<2xf32>, tensor<2xf32>) { func.return %s, %x : tensor<2xf32>, tensor<2xf32> }"""
+    network = make(parse_text(make_context(), text, "last.mlir"))
+    x = np.ones(2, np.float32)
+    network(x)
+    x[...] = 5
+    y = network(x)
+    np.testing.assert_array_equal(y, [1, 1])
+    y[...] = 7
+    np.testing.assert_array_equal(network(x), [5, 5])
+
+
 def test_what_is_no_state(delay: ModuleOp) -> None:
     network = qmlir.reference(delay)
     with pytest.raises(InputError, match='input "t": must be a state: s'):

@@ -8,7 +8,7 @@ becomes an argument of the function, and its value at the end of the walk a resu
 is a constant. The subgraph of a CALL_ONCE runs at import: what it assigns are reset values.
 """
 
-from collections.abc import Generator, Hashable
+from collections.abc import Generator, Hashable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -128,6 +128,16 @@ class Variables:
             variable.argument.name_hint = name_hint(variable.name)
         return variable.value
 
+    def values(self) -> dict[Key, Value | None]:
+        """Returns the values at this point of the walk, for `restore`."""
+        return {key: variable.value for key, variable in self.known.items()}
+
+    def restore(self, values: Mapping[Key, Value | None]) -> None:
+        """Takes back what was written since, after an operator was refused; arguments that were made since stay."""
+        for key, variable in self.known.items():
+            before = values.get(key)
+            variable.value = variable.argument if before is None else before
+
     @contextmanager
     def initialization(self) -> Generator[None]:
         """While it is entered, values that are assigned are reset values."""
@@ -193,4 +203,4 @@ def _written(model: Model) -> set[Key] | None:
 
 def key_of(options: dict[str, object]) -> Key:
     """Returns what tells the resource of a VAR_HANDLE apart."""
-    return options.get("container"), options.get("shared_name")
+    return options.get("container") or b"", options.get("shared_name") or b""

@@ -132,12 +132,14 @@ class Walk:
         tensors = [self.graph.tensors[i] for i in operator.outputs]
         node = self.node(operator.kind, tensors)
         inputs: list[Value | None] = []
+        before = self.variables.values()
         try:
             results = self._results(node, operator, inputs)
             node.commit(results, self.add, rename=not self.depth)
         except UnsupportedError as refusal:
             node.discard()
             node.updates.clear()
+            self.variables.restore(before)
             if self.depth:
                 raise
             names = ["" if i == ABSENT else self.graph.tensors[i].name for i in operator.inputs]
@@ -163,6 +165,9 @@ class Walk:
         if converter is None:
             raise UnsupportedError(reason_against(operator.kind))
         results = converter(node, operator, inputs)
+        for position in node.updates:
+            if not (state := self.graph.tensors[operator.inputs[position]]).variable:
+                raise UnsupportedError(f'its state "{state.name}" is no variable tensor')
         if len(results) < len(node.tensors):
             raise node.error(f"it must have at most {len(results)} outputs", str(len(node.tensors)))
         results = folded(node, inputs, results)

@@ -116,6 +116,7 @@ def assert_steps(data: bytes, numerics: str, epsilon: float, calls: int = 30) ->
     [
         (svdf(quantized=True, activation=0), "with the activation RELU only"),
         (svdf(quantized=True, s=T("s", (2, 32), np.int16, scale=[0.1], zero=[1], variable=True)), "with zero point 0"),
+        (svdf(quantized=False, s=constant("s", np.zeros((2, 32)), np.float32)), 'its state "s" is no variable tensor'),
         (svdf(quantized=False, s=T("s", (2, 32), np.int64, variable=True)), "on f32 with a state of i64"),
     ],
 )
@@ -195,6 +196,27 @@ def test_resources_that_are_not_taken() -> None:
     assert other.reason == 'a CALL_ONCE gives its variable "frames" float32[1, 1], and it reads tensor<1x4xf32>'
     (shape,) = opaque_report(load_tflite(counter(assigned=0)))
     assert shape.reason == 'it assigns tensor<1x1xf32> to its variable "frames", which is tensor<1x4xf32>'
+
+
+def test_what_a_refused_subgraph_has_assigned_is_taken_back() -> None:
+    inner = [T("a", (1, 4)), handle(), T("b", (1, 4)), T("c", (1, 4))]
+    refused = [
+        Op("VAR_HANDLE", [], [1], "VarHandleOptions", NAME),
+        Op("RELU", [0], [2]),
+        Op("ASSIGN_VARIABLE", [1, 2], []),
+        Op("CUSTOM.Mine", [2], [3]),
+    ]
+    tensors = [T("x", (1, 4)), handle(), T("y", (1, 4)), T("z", (1, 4)), T("sum", (1, 4))]
+    operators = [
+        Op("VAR_HANDLE", [], [1], "VarHandleOptions", NAME),
+        Op("ASSIGN_VARIABLE", [1, 0], []),
+        Op("CALL", [0], [2], "CallOptions", {"Subgraph": 1}),
+        Op("READ_VARIABLE", [1], [3], "ReadVariableOptions"),
+        Op("ADD", [2, 3], [4], *ADD),
+    ]
+    module = load_tflite(model(tensors, operators, [0], [4], others=[(inner, refused, [0], [3])]))
+    module.verify()
+    assert [kind.kind for kind in opaque_report(module)] == ["tflite.CALL"]
 
 
 def test_a_variable_tensor_of_any_operator() -> None:
