@@ -52,22 +52,21 @@ def svdf(
     type = node.type_of(state)
     if type is None and node.element(state) != node.element(x):
         raise UnsupportedError(f"it computes on {node.element(x)} with a state of {node.element(state)}")
-    if node.is_quantized(x):
+    if node.is_quantized(x) or type is not None:
         _check_integers(node, x, feature, time, type)
         if fused_activation_function != RELU:
             raise UnsupportedError("LiteRT computes it on integers with the activation RELU only")
     operands = [node.quantized(x), node.quantized(feature)] if type is not None else [x, node.floats(feature)]
     newest = node.compute(FullyConnectedOp, [*operands, None], element=type, part="features")
-    held = node.reshaped(node.builder.ssa(state), (batch, filters, places))
-    kept = sliced(node, node.builder.ssa(held), (0, 0, 0), (batch, filters, places - 1))
-    column = node.reshaped(newest, (batch, filters, 1))
-    window = node.builder.ssa(column)
+    window = node.builder.ssa(node.reshaped(newest, (batch, filters, 1)))
     if places > 1:
+        held = node.builder.ssa(node.reshaped(state, (batch, filters, places)))
+        kept = sliced(node, held, (0, 0, 0), (batch, filters, places - 1))
         window = node.compute(ConcatOp, [[kept, window]], {"axis": 2}, part="window")
+        later = sliced(node, window, (0, 0, 1), (batch, filters, places - 1))
+        moved = pad_value(node, later, (0, 0, 0), (0, 0, 1), 0.0)
+        node.update(STATE_INPUT, node.reshaped(moved, (batch, filters * places)))
     y = _over_time(node, window, time, b, rank)
-    later = sliced(node, window, (0, 0, 1), (batch, filters, places - 1))
-    moved = pad_value(node, later, (0, 0, 0), (0, 0, 1), 0.0)
-    node.update(STATE_INPUT, node.reshaped(moved, (batch, filters * places)))
     if type is None:
         return node.activated(y, fused_activation_function)
     for value in (newest, y):

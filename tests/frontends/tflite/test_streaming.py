@@ -55,11 +55,18 @@ def test_a_keyword_model_on_a_device() -> None:
 
 
 def svdf(
-    *, quantized: bool, activation: int = 1, rank: int = 2, batch: int = 2, biased: bool = True, **changed: Any
+    *,
+    quantized: bool,
+    activation: int = 1,
+    rank: int = 2,
+    batch: int = 2,
+    biased: bool = True,
+    places: int = 4,
+    **changed: Any,
 ) -> bytes:
-    """A layer of 8 filters over 4 places; `changed` replaces tensors."""
+    """A layer of 8 filters; `changed` replaces tensors."""
     random = np.random.default_rng(rank)
-    filters, width, places, units = 8, 6, 4, 8 // rank
+    filters, width, units = 8, 6, 8 // rank
 
     def weights(name: str, shape: tuple[int, ...], dtype: Any, most: int, scale: float) -> T:
         if not quantized:
@@ -89,6 +96,10 @@ def test_svdf_on_bytes(numerics: str, rank: int, biased: bool) -> None:
     assert_steps(svdf(quantized=True, rank=rank, biased=biased), numerics, 0.0)
 
 
+def test_svdf_of_one_place() -> None:
+    assert_steps(svdf(quantized=True, places=1), "litert-reference", 0.0, 5)
+
+
 @pytest.mark.parametrize("activation", [0, 1, 3])
 def test_svdf_on_floats(activation: int) -> None:
     assert_steps(svdf(quantized=False, activation=activation), "litert-reference", 1e-5)
@@ -116,6 +127,7 @@ def assert_steps(data: bytes, numerics: str, epsilon: float, calls: int = 30) ->
     [
         (svdf(quantized=True, activation=0), "with the activation RELU only"),
         (svdf(quantized=True, s=T("s", (2, 32), np.int16, scale=[0.1], zero=[1], variable=True)), "with zero point 0"),
+        (svdf(quantized=False, s=T("s", (2, 32), np.int16, scale=[0.1], variable=True)), "not stored as LiteRT does"),
         (svdf(quantized=False, s=constant("s", np.zeros((2, 32)), np.float32)), 'its state "s" is no variable tensor'),
         (svdf(quantized=False, s=T("s", (2, 32), np.int64, variable=True)), "on f32 with a state of i64"),
     ],
