@@ -221,11 +221,6 @@ def _replace(function: func.FuncOp, block: Block) -> None:
     )  # fmt: skip
     made.location = function.location
     for index, state in states_of(function).items():
-        before, after = function.function_type.inputs.data[index], signature[0][index]
-        if before != after:
-            raise UnsupportedError.at(
-                "func.func", function.sym_name.data, f"state {index} must keep its type", f"{before} and {after}"
-            )
         set_state(made, index, state)
     parent = cast(Block, function.parent)
     parent.insert_op_before(made, function)
