@@ -273,7 +273,7 @@ def test_contract_on_ties(contract: str) -> None:
     rounded = {**dict.fromkeys(("float_even", "float_sum", "even"), to_even), **always}.get(contract, [-1, 0, 1, 2])
     assert halves.tolist() == rounded
     quarters = fixed_point.requantize(np.array([-6, -2, 2, 6]), *fixed_point.quantize_multiplier(0.25), contract)
-    others = {"double": from_zero, **always, "updown": [-2, -1, 0, 1]}
+    others = {"double": from_zero, "double64": from_zero, **always, "updown": [-2, -1, 0, 1]}
     rounded = {**dict.fromkeys(("float_even", "float_sum", "even"), to_even), **others}.get(contract, [-1, 0, 1, 2])
     assert quarters.tolist() == rounded
 
