@@ -27,7 +27,7 @@ Network = ModuleOp | str | Path
 """A network as functions accept it: a module, or the path of a file that `load` reads."""
 
 
-def samples_given(given: object) -> Iterable[Array | Mapping[str, Array]]:
+def samples_given(given: object) -> Iterable[Any]:
     """Returns the samples unchanged if they are a collection of arrays.
 
     Raises:
@@ -37,7 +37,7 @@ def samples_given(given: object) -> Iterable[Array | Mapping[str, Array]]:
         need = "must be arrays of the only input, or dicts of arrays by input name, one for each sample"
         got, remedy = f"something of type {type(cast(object, given)).__name__}", "give a list of them"
         raise OptionError("samples", need, got=got, remedy=remedy)
-    return cast(Iterable[Array | Mapping[str, Array]], given)
+    return cast(Iterable[Any], given)
 
 
 def profile_given(given: object) -> "tuple[Profile, str]":
@@ -131,6 +131,16 @@ def sizes_given(option: str, given: object) -> Mapping[str, int]:
     """
     entries = _by_name(option, given, 'must be sizes by symbol, such as {"N": 1}')
     return {name: integer_given(f"{option} {name}", size) for name, size in entries.items()}
+
+
+def names_given(option: str, given: object) -> Mapping[str, str]:
+    """Returns names by name; None is an empty mapping.
+
+    Raises:
+        OptionError: The argument is not a mapping from names to names.
+    """
+    entries = _by_name(option, given, 'must be outputs by input, such as {"past": "present"}')
+    return {name: text_given(f"{option} {name}", other) for name, other in entries.items()}
 
 
 def shapes_given(option: str, given: object) -> Mapping[str, str]:

@@ -31,7 +31,7 @@ from qmlir.backends.cpu.machine import Machine
 from qmlir.errors import OptionError, QmlirWarning
 from qmlir.files import noted_files
 from qmlir.ir.garbage import collected_rarely
-from qmlir.ir.signature import Signature, TensorSpec
+from qmlir.ir.signature import Signature, State, TensorSpec
 from qmlir.plugins import DIALECTS, installed
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ MOST_BYTES = 2 * 1024**3
 LIBRARIES = ("llvmlite", "xdsl", "numpy", "ml_dtypes", "onnx", "tflite", "flatbuffers", "protobuf")
 """Distributions whose versions are part of an entry's name."""
 
-MAGIC = b"qmlir-compiled-1"
+MAGIC = b"qmlir-compiled-2"
 SUFFIX = ".qmlir"
 ALIGNMENT = 4096
 """Bytes of a page, on which the weights start in an entry: they are used where they are mapped."""
@@ -83,7 +83,8 @@ def compile(
     Args:
         module: A network, or its path; it stays unchanged.
         threads: Threads that one call may use, from 1 to 256: the caller's and those of a pool, one a process. The
-            results are the same bits for any number.
+            results are the same bits for any number. More threads than processors only cost time. A call that finds the
+            pool taken by another computes in its own thread.
         target: A device, its name, or the path of its file. This processor computes the operations that the device
             cannot.
         cpu: The processor to generate code for: `native`, this one, by default; or one of the architecture by LLVM's
@@ -288,6 +289,7 @@ def _write(entry: Path, executable: Executable, files: Mapping[str, str | None],
     """
     import tempfile
 
+    flat = executable.signature.flat()
     sections = {
         "object": memoryview(executable.object),
         "llvm_ir": memoryview(executable.llvm_ir.encode()),
@@ -298,8 +300,9 @@ def _write(entry: Path, executable: Executable, files: Mapping[str, str | None],
         "warnings": said,
         "entry": executable.entry,
         "arena": executable.sizes.arena,
-        "inputs": [[s.name, list(s.shape), s.dtype.name] for s in executable.signature.inputs],
-        "outputs": [[s.name, list(s.shape), s.dtype.name] for s in executable.signature.outputs],
+        "inputs": [[s.name, list(s.shape), s.dtype.name] for s in flat.inputs],
+        "outputs": [[s.name, list(s.shape), s.dtype.name] for s in flat.outputs],
+        "states": [[*state.places, state.data.hex()] for state in executable.signature.states],
         "sections": {name: [0, data.nbytes] for name, data in sections.items()},
     }
     room = len(json.dumps(facts)) + 64 * len(sections)  # for the offsets
@@ -373,7 +376,7 @@ def _read(entry: Path, base: Path, machine: Machine) -> Executable | None:
             lambda: bytes(parts["llvm_ir"]).decode(),
             weights=np.frombuffer(parts["weights"], np.uint8),
             arena_size=facts["arena"],
-            signature=Signature(_specs(facts["inputs"]), _specs(facts["outputs"])),
+            signature=_signature(facts),
             entry=facts["entry"],
             machine=machine,
             compiled=bytes(parts["object"]),
@@ -386,6 +389,12 @@ def _read(entry: Path, base: Path, machine: Machine) -> Executable | None:
     for text in said:
         warnings.warn(text, QmlirWarning, stacklevel=4)
     return executable
+
+
+def _signature(facts: Mapping[str, Any]) -> Signature:
+    inputs, outputs = _specs(facts["inputs"]), _specs(facts["outputs"])
+    rows: list[tuple[int, int, str]] = [(int(i), int(o), str(data)) for i, o, data in facts["states"]]
+    return Signature.of(inputs, outputs, [State.stored(inputs, outputs, (i, o), bytes.fromhex(d)) for i, o, d in rows])
 
 
 def _specs(rows: list[Any]) -> tuple[TensorSpec, ...]:

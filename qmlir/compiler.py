@@ -4,7 +4,7 @@ Stages meet only here. A stage is a tuple of pass names; the way from a model fi
 of the tuples below, and `qmlir-opt --mlir-print-ir-after-all` prints the IR after each pass.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
 from pathlib import Path
@@ -22,12 +22,14 @@ from qmlir.files import path_of
 from qmlir.frontends import read_network
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.budget import BUDGET, limit
+from qmlir.ir.callable_network import Calibration
 from qmlir.ir.context import QmlirContext, make_context
 from qmlir.ir.garbage import collected_rarely
 from qmlir.ir.interfaces import Array
 from qmlir.ir.passes import Pipeline, configured_pass
 from qmlir.ir.reading import ReadingNotes
 from qmlir.ir.signature import main_function
+from qmlir.ir.states import bind_states, states_of
 from qmlir.ir.upstream.tosa_0_80 import is_tosa
 from qmlir.ir.verify import require_module, verify
 from qmlir.policies.quant_config import QuantConfig, QuantOptions
@@ -68,6 +70,7 @@ QUANTIZE = (
     "adjust-layers",  # on samples
     "quantize-ops",
     "quantize-bias",
+    "quantize-states",
     "cancel-casts",
     "honour-policy",
     "fail-on-float",  # where asked for
@@ -115,6 +118,7 @@ def load(
     path: str | Path, bind: Mapping[str, int] | None = None, constants: Mapping[str, Array] | None = None, *,
     numerics: str | None = None, signature: str | None = None, fold_budget: int = BUDGET,
     weights: str | Path | None = None, shapes: Mapping[str, str | Sequence[int]] | None = None,
+    state: Mapping[str, str] | None = None,
 ) -> ModuleOp:  # fmt: skip
     """Reads a network from a file.
 
@@ -128,6 +132,7 @@ def load(
         fold_budget: Bytes for constants that are computed at import or by a later simplification.
         weights: The init net of a Caffe2 net, which makes its weights.
         shapes: Shapes of the inputs of a Caffe2 net: sizes, or the inside of MLIR's tensor type, such as `8xi64`.
+        state: Inputs that live from call to call, each with the output that is its next value.
 
     >>> import qmlir
     >>> module = qmlir.load("digits.onnx", bind={"batch": 1})
@@ -140,6 +145,8 @@ def load(
     if any(map(is_tosa, module.walk())):
         Pipeline("tosa-to-nn", "inline").apply(module, make_context())
     limit(module, fold_budget)
+    if state:
+        bind_states(main_function(module), arguments.names_given("state", state))
     if numerics is not None:
         from qmlir.policies.runtimes import follow
 
@@ -168,7 +175,7 @@ def loaded(network: Network, *, simplified: bool = True) -> ModuleOp:
 
 def profile(
     module: Network,
-    samples: Iterable[Array | Mapping[str, Array]],
+    samples: Calibration,
     bins: int = 2000,
     *,
     per_channel: bool = False,
@@ -177,7 +184,8 @@ def profile(
 
     Args:
         module: A float network, or its path; it stays unchanged.
-        samples: Arrays for the only input, or dicts of arrays by input name.
+        samples: Arrays for the only input, or dicts of them by name. To a network with states they are one sequence,
+            and a list of them is a sequence of its own.
         bins: The most bins a histogram may have.
         per_channel: Whether to learn the same for each channel, along the last axis, too.
 
@@ -205,12 +213,13 @@ def profile(
     keys = observing.observed_keys(network)
     empty = Profile.empty(shapes, most, keys=keys, per_channel=by_channel)
     executable = compile(Pipeline("observers-to-results")(observed))
-    taken = map(executable.signature.arrays, arguments.samples_given(samples))
+    signature, taken = executable.signature, executable.taken(arguments.samples_given(samples))
 
     def values(inputs: Sequence[Array]) -> Mapping[str, Array]:
-        return observing.by_tensor(taps, executable.run_in_order(inputs)[-len(taps) :])
+        return observing.by_tensor(taps, executable.advance(inputs)[-len(taps) :])
 
-    found = collect(taken, values, partial(deepcopy, empty), IN_MACHINE_CODE, executable.signature.output_bytes)
+    one = 1 if signature.states else None  # thread: samples follow one another
+    found = collect(taken, values, partial(deepcopy, empty), IN_MACHINE_CODE, signature.output_bytes, one)
     if not found.samples:
         raise ProfileError("calibration data", "must hold at least one sample", got="none")
     return found
@@ -225,7 +234,7 @@ def quantize(
     module: Network,
     profile: "Profile | str | Path | None" = None,
     *,
-    data: Iterable[Array | Mapping[str, Array]] | None = None,
+    data: Calibration | None = None,
     fail_on_float: bool = False,
     policy: "Policy | Mapping[str, Any] | str | Path | None" = None,
     target: "Accelerator | None" = None,
@@ -269,6 +278,7 @@ def quantize(
     {'quantized'}
     """
     from qmlir.transforms.quantize.apply_profile import apply_profile
+    from qmlir.transforms.quantize.observers import without_observers
     from qmlir.transforms.quantize.quantize import lacks_ranges
 
     result, rules = loaded(module).clone(), arguments.policy_given(policy)
@@ -290,6 +300,8 @@ def quantize(
         context.samples[""] = samples = list(given) if isinstance(given, Iterator) else given  # both steps read them
         if profile is None and lacks_ranges(result):
             profile = learn(result, samples)
+        if states_of(main_function(result)):
+            context.samples[""] = list(compile(without_observers(result)).replayed(samples))
     if profile is not None:
         held, source = arguments.profile_given(profile)
         apply_profile(result, held, source=source, switch=PARTIAL)
@@ -395,19 +407,7 @@ def compile(
 ) -> "Executable | Simulated":  # fmt: skip
     """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
 
-    Args:
-        module: A network, or its path; it stays unchanged.
-        threads: Threads that one call may use, from 1 to 256: the caller's and those of a pool, one a process. The
-            results are the same bits for any number. More threads than there are processors take turns, and only cost
-            time. A call that finds the pool taken by another call computes in its own thread.
-        target: A device, its name, or the path of its file. This processor computes the operations that the device
-            cannot.
-        cpu: The processor to generate code for: `native`, this one, by default; or one of the architecture by LLVM's
-            name, such as `x86-64-v3` or `znver3`. Code for features that this processor lacks can be written to files
-            but not run here.
-        features: Features to switch on and off in addition: `+avx2,-avx512f`.
-        triple: The architecture and system to generate code for: `aarch64-linux-gnu`; by default this machine's.
-            `cpu` is then the most generic processor, if it is not given.
+    The arguments are those of `qmlir.compile` (cached.py), which keeps the code on disk.
 
     Raises:
         OptionError: The number of threads is not from 1 to 256.
@@ -500,7 +500,7 @@ def to_planned_loops(
     loops.apply(module, make_context(), verify_each=VERIFY_LOOPS)
     if timing:
         readings = signature_of(function).inputs[-1]  # results are arguments on this level, the readings the last
-        signature = Signature(signature.inputs, (*signature.outputs, readings))
+        signature = Signature(signature.inputs, (*signature.outputs, readings), signature.states)
     share, hoist, plan, _ = TO_LLVM
     Pipeline((share, {"threads": threads}), hoist, plan).apply(module, make_context(), verify_each=VERIFY_LOOPS)
     return signature

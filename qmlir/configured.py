@@ -63,6 +63,7 @@ def _loaded(path: str | Path, policy: Policy) -> ModuleOp:
         fold_budget=options.get("fold-budget", BUDGET),
         weights=options.get("weights"),
         shapes=options.get("shape"),
+        state=options.get("state"),
     )
 
 
@@ -73,8 +74,9 @@ def _arguments(
     from qmlir.devices import load_device
     from qmlir.devices.changing import settings_of
     from qmlir.dialects.inputs import reading_notes
+    from qmlir.ir.signature import signature_of
     from qmlir.profiles.profile import Profile
-    from qmlir.samples.reading import read_samples
+    from qmlir.samples.reading import in_sequences, read_samples
     from qmlir.transforms.quantize.apply_profile import apply_profile
 
     options = policy.options
@@ -95,7 +97,8 @@ def _arguments(
             need = "are held out of the data by the command only"
             raise OptionError("policy samples to score on", need, remedy="name other samples as --test-data")
         texts = {"preprocess": notes.preprocess or None, "dtype": notes.dtype or None}
-        found["data"] = read_samples(options["data"], module, **texts).first(options.get("samples"))
+        samples = read_samples(options["data"], module, **texts).first(options.get("samples"))
+        found["data"] = in_sequences(samples, options.get("sequence"), signature_of(compiler.main_function(module)))
     found |= {"preprocess": notes.preprocess or None, "dtype": notes.dtype or None}
     if "target" in options:
         changes = [f"{key}={scalar_text(value)}" for key, value in options.get("set", {}).items()]

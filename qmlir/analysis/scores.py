@@ -31,6 +31,7 @@ from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.errors import OptionError, QmlirError
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.interfaces import Array, shape_of
+from qmlir.ir.states import states_of
 from qmlir.numerics import Int64s
 
 Outputs: TypeAlias = Array | dict[str, Array]
@@ -267,9 +268,11 @@ def _with_logits(module: ModuleOp) -> ModuleOp:
         Rewriter.erase_op(observer)
     end = block.last_op
     assert isinstance(end, func.ReturnOp)
-    if len(end.operands) != 1 or sum(n != 1 for n in shape_of(end.operands[0])) > 1:
-        raise _no_classes(str(list(shape_of(o))) for o in end.operands)
-    logits = _before_softmax(end.operands[0])
+    kept = {state.index for state in states_of(function).values()}
+    outputs = [value for i, value in enumerate(end.operands) if i not in kept]
+    if len(outputs) != 1 or sum(n != 1 for n in shape_of(outputs[0])) > 1:
+        raise _no_classes(str(list(shape_of(o))) for o in outputs)
+    logits = _before_softmax(outputs[0])
     if is_quantized(logits):
         cast = DequantizeCastOp(logits, TensorType(f32, shape_of(logits)))
         block.insert_op_before(cast, end)

@@ -72,7 +72,8 @@ def measure(
     counter = "cycle" if platform.machine().lower() in X86 else "steady"
     timed = to_machine_code(lowered, machine=machine, counter=counter)
     numbers = cast("DenseArrayBase[Any]", lowered.attributes[TIMED])
-    arrays = [plain.signature.arrays(each) for each in inputs]
+    begin = [state.reset for state in plain.signature.states]  # each timed call is the first
+    arrays = [plain.signature.joined(plain.signature.arrays(each), begin) for each in inputs]
     latency = _latency(_caller(plain, arrays), seconds, runs)
     ticks = _Ticks(timed, plain.run_in_order(arrays[0]), arrays[0])
     _latency(_caller(timed, arrays, ticks.add), seconds, runs, LEAST_TIMED)

@@ -5,15 +5,16 @@ answer: the CPU and every simulator must equal them bit for bit.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 from xdsl.dialects import func
 from xdsl.ir import SSAValue
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.display import Shown, Table
+from qmlir.display import Table
 from qmlir.errors import UnsupportedError
+from qmlir.ir.callable_network import CallableNetwork
 from qmlir.ir.interfaces import Array
 from qmlir.ir.memory import within_memory
 from qmlir.ir.rewriting import node_name
@@ -51,21 +52,17 @@ def trace(function: func.FuncOp, inputs: Sequence[Array]) -> tuple[list[Array], 
     raise UnsupportedError.at("func.func", function.sym_name.data, "must end with func.return")
 
 
-class Reference(Shown):
-    """A network as a callable on arrays, with the interface of a compiled executable (signature.py)."""
+class Reference(CallableNetwork):
+    """A network as a callable on arrays, with the interface of a compiled executable (callable_network.py)."""
 
     def __init__(self, function: func.FuncOp):
+        super().__init__(signature_of(function))
         self.function = function
-        self.signature = signature_of(function)
 
     def table(self) -> Table:
         count = sum(1 for op in self.function.body.block.ops if op.results)
         return Table(f"reference of {self.signature.described()}; {count} operations in numpy")
 
-    def __call__(self, inputs: Array | Mapping[str, Array]) -> Any:
-        """Runs the network; returns the output if there is exactly one, else the outputs by name."""
-        return self.signature.result(self.run(inputs))
-
-    def run(self, inputs: Array | Mapping[str, Array]) -> list[Array]:
-        """Runs the network; returns the outputs in the order of the signature."""
-        return evaluate(self.function, self.signature.arrays(inputs))
+    def run_in_order(self, arrays: Sequence[Array]) -> list[Array]:
+        """Evaluates the function on its arguments in order, states among them; returns its results in order."""
+        return [np.array(result) for result in evaluate(self.function, arrays)]  # a result may be an argument itself

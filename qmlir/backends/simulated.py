@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any, cast
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.backends.npu.execute import Report, Simulator
 from qmlir.backends.npu.report import predicted, predicted_cycles
-from qmlir.backends.npu.stream import DTYPES, Port, Program, Routine, Segment, flat
+from qmlir.backends.npu.stream import DTYPES, Kept, Port, Program, Routine, Segment, flat
 from qmlir.backends.npu.trace import Trace, traced
 from qmlir.devices import Device
 from qmlir.devices.module import (
     LAYERS,
+    STATES,
     Filled,
     Placed,
     buffers_of,
@@ -30,13 +31,16 @@ from qmlir.devices.module import (
 from qmlir.devices.relays import with_relays
 from qmlir.dialects.npu import BufferOp, CallOp
 from qmlir.dialects.npu.commands import Numbers
-from qmlir.display import Shown, Table
+from qmlir.display import Table
 from qmlir.errors import UnsupportedError
+from qmlir.ir.callable_network import CallableNetwork
 from qmlir.ir.interfaces import Array
-from qmlir.ir.signature import Signature, TensorSpec, signature_of
+from qmlir.ir.signature import Signature, State, TensorSpec, signature_of
 from qmlir.ir.source import read_mlir
+from qmlir.ir.states import StateAttr
 from qmlir.ir.storage import TextForm, write_module
 from qmlir.ir.verify import verify
+from qmlir.ir.weights import WeightsAttr
 from qmlir.isa.commands import Host
 from qmlir.isa.encoding import Command, Wait
 from qmlir.policies.ledger import Entry
@@ -79,6 +83,7 @@ def assemble(module: ModuleOp) -> Program:
         _ports(buffers, "output", numbers),
         _layers(module),
         routines,
+        _kept(module),
     )
 
 
@@ -119,6 +124,17 @@ def _layers(module: ModuleOp) -> list[str]:
     return [name.data for name in entries if isinstance(name, StringAttr)]
 
 
+def _kept(module: ModuleOp) -> list[Kept]:
+    """Returns the states that npu-tile noted on a module."""
+    noted = module.attributes.get(STATES)
+    found: list[Kept] = []
+    for number, state in noted.data.items() if isinstance(noted, DictionaryAttr) else ():
+        assert isinstance(state, StateAttr)
+        reset = state.reset.array.tobytes() if isinstance(state.reset, WeightsAttr) else b""
+        found.append(Kept(int(number), state.index, reset))
+    return found
+
+
 def serial(program: Program, device: Device) -> Program:
     """The program with each command waiting for the command before it, so that nothing overlaps."""
     issued: Counter[int] = Counter()
@@ -147,13 +163,13 @@ Native = Callable[[ModuleOp], Callable[[Sequence[Array]], Sequence[Array]]]
 """Compiles a module with one function on the qint level for this processor."""
 
 
-class Simulated(Shown):
+class Simulated(CallableNetwork):
     """A network on a simulated device.
 
     program    the commands that the device runs, and the data in its memories
     device     the device
     routines   a module of the functions that the host runs for the device, each under its name
-    signature  the network's inputs and outputs by name
+    signature  the network's inputs and outputs by name, and the states, which the host keeps
     ledger     where each operation runs, with the reason for each on the host; empty if the program was loaded
     filled     how full each external memory is, by the memory's name; empty if the program was loaded
     buffers    where each buffer lies, and from which command to which; empty if the program was loaded
@@ -183,8 +199,8 @@ class Simulated(Shown):
         Raises:
             StreamError: The program was made for another device.
         """
+        super().__init__(_signature(program))
         self.program, self.device, self.routines, self.native = program, device, routines, native
-        self.signature = Signature(*(tuple(map(_spec, ports)) for ports in (program.inputs, program.outputs)))
         self.ledger, self.filled, self.buffers = tuple(ledger), dict(filled or {}), tuple(buffers)
         called = {f.sym_name.data: _compiled(f, native) for f in routines.ops if isinstance(f, func.FuncOp)}
         self._simulator = Simulator(program, device, called)
@@ -194,21 +210,21 @@ class Simulated(Shown):
         title = f"network on simulated {self.device.name}: {self.signature.described()}"
         return Table(f"{title}; {len(self.program.commands)} commands, {on_host} operations on the host")
 
-    def __call__(self, inputs: Array | Mapping[str, Array]) -> Any:
-        """Runs the network; returns the output if there is exactly one, else the outputs by name.
+    def run_in_order(self, arrays: Sequence[Array]) -> list[Array]:
+        """Runs the program on its inputs in order, states among them, and returns its outputs in order.
 
         Raises:
-            InputError: An input is missing, unknown, or of another shape or dtype than the network's.
             Fault: A command broke a rule of the device.
         """
-        return self.signature.result(self.run(inputs))
-
-    def run(self, inputs: Array | Mapping[str, Array]) -> list[Array]:
-        """Runs the network; returns the outputs in the order of the signature."""
-        return self.run_all([inputs])[0]
+        return self._simulator.run_all([arrays])[0]
 
     def run_all(self, samples: Sequence[Array | Mapping[str, Array]]) -> list[list[Array]]:
-        """Runs several samples; returns the outputs in order for each. This is faster than one call per sample."""
+        """Runs several samples; returns the outputs in order for each.
+
+        This is faster than one call per sample, unless the network has states, which pass from sample to sample.
+        """
+        if self.signature.states:
+            return [self.run(inputs) for inputs in samples]
         return self._simulator.run_all([self.signature.arrays(inputs) for inputs in samples])
 
     def save(self, path: str | Path) -> list[Path]:
@@ -327,6 +343,13 @@ def _compiled(function: func.FuncOp, native: Native) -> Callable[..., Sequence[A
         return native(ModuleOp([public]))
 
     return lambda *inputs: code()(inputs)
+
+
+def _signature(program: Program) -> Signature:
+    """Returns the signature of a program: its inputs and outputs, and the states that the host keeps."""
+    inputs, outputs = (tuple(map(_spec, ports)) for ports in (program.inputs, program.outputs))
+    states = [State.stored(inputs, outputs, (kept.input, kept.output), kept.reset) for kept in program.states]
+    return Signature.of(inputs, outputs, states)
 
 
 def _spec(port: Any) -> TensorSpec:

@@ -5,6 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qmlir.cli.streams import stream_functions
 from qmlir.dialects.loops import CACHE_LINE
 from qmlir.files import write_together
 from qmlir.ir.signature import TensorSpec
@@ -246,7 +247,7 @@ _LONGEST = 200
 def header(executable: "Executable", stem: str) -> str:
     """Returns the C header of a compiled network: sizes, tensors, and the prototype of its function."""
     prefix, name = c_identifier(stem).upper(), executable.entry
-    sizes, signature = executable.sizes, executable.signature
+    sizes, signature = executable.sizes, executable.signature.flat()
     lines = [
         f"/* {name}: a compiled network. Weights and arena start on a multiple of {prefix}_ALIGNMENT bytes. */",
         *(_THREADS_NOTE if executable.uses_pool else ()),
@@ -259,8 +260,10 @@ def header(executable: "Executable", stem: str) -> str:
         *_requirements(executable, prefix),
         "",
     ]
-    for kind, specs in (("inputs", signature.inputs), ("outputs", signature.outputs)):
-        lines += [f"/* {kind}[{i}]: {_declared(spec)} */" for i, spec in enumerate(specs)]
+    befores, afters = ({state.places[side] for state in executable.signature.states} for side in (0, 1))
+    for kind, specs, kept in (("inputs", signature.inputs, befores), ("outputs", signature.outputs, afters)):
+        for i, spec in enumerate(specs):
+            lines.append(f"/* {kind}[{i}]: {_declared(spec)}{', a state' if i in kept else ''} */")
     lines += [
         "",
         "#ifdef __cplusplus",
@@ -268,6 +271,7 @@ def header(executable: "Executable", stem: str) -> str:
         "#endif",
         f"void {name}(const uint8_t *weights, uint8_t *arena, const void *const *inputs, void *const *outputs);",
         "",
+        *(stream_functions(executable.signature, prefix, name) if befores else ()),
     ]
     return "\n".join(lines)
 

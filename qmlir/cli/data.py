@@ -46,6 +46,12 @@ def add_data_options(parser: ArgumentParser, what: str, *, required: bool = True
     )
 
 
+def add_sequence_option(parser: ArgumentParser) -> None:
+    """Adds `--sequence`, of commands that run networks with states."""
+    help = "how many samples follow one another before the states of a network are reset (default: all)"
+    parser.add_argument("--sequence", type=count, metavar="N", help=help)
+
+
 Stored: TypeAlias = Callable[[], "tuple[ReadingNotes, Path]"]
 """Returns how samples were read before, and the file that says so; called only if the command line does not say."""
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from qmlir.cli import analyzing, bench, compare, device, forms, ledger, quantizing, scoring
 from qmlir.cli import report as reporting
-from qmlir.cli.data import add_data_options, samples_of, stored_in
+from qmlir.cli.data import add_data_options, add_sequence_option, samples_of, stored_in
 from qmlir.cli.documents import add_json_option, prints_document, signature_fields, with_targets, write_document
 from qmlir.cli.examples import EXAMPLES
 from qmlir.cli.flags import ArgumentParser, RawHelpFormatter, file_of, one_of, version_text
@@ -240,6 +240,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
     sub = command("run", _run, "run a network on samples")
     with sub.section("samples"):
         add_data_options(sub, "inputs")
+        add_sequence_option(sub)
         scoring.add_scoring_options(sub, splits=False)
     sub.add_argument("--reference", action="store_true", help="evaluate in numpy instead of compiling")
     forms.add_threads_option(sub)
@@ -344,8 +345,14 @@ def _run(arguments: argparse.Namespace) -> None:
         _write_tensors(arguments, samples)
     outputs: list[list[np.ndarray]] = []
     seconds = 0.0
-    together = device.AT_ONCE if simulated is not None else 1
+    states = bool(network.signature.states)
+    if arguments.sequence and not states:
+        remedy = "leave it out, or name states by --state"
+        raise OptionError("sequence", "is for networks with states", got=str(arguments.sequence), remedy=remedy)
+    together = device.AT_ONCE if simulated is not None and not states else 1
     for some in device.chunks(progress(samples, len(samples), "running"), together):
+        if arguments.sequence and len(outputs) % arguments.sequence == 0:
+            network.reset()
         start = time.perf_counter()
         outputs += simulated.run_all(some) if simulated is not None else [network.run(some[0])]
         seconds += time.perf_counter() - start

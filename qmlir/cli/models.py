@@ -49,6 +49,15 @@ def add_loading_options(parser: ArgumentParser) -> None:
         "indices=8xi64",
     )
     parser.add_argument(
+        "--state",
+        action="append",
+        default=[],
+        type=_pair,
+        metavar="PAST=PRESENT",
+        help="an input that lives from call to call, such as a cache, and the output that is its value in the next "
+        "call; before the first call it is 0",
+    )
+    parser.add_argument(
         "--numerics",
         metavar="RUNTIME",
         help="whose rounding quantized operations follow: default, onnxruntime (its sums of u8 by s8 saturate), "
@@ -81,6 +90,13 @@ def _shape(text: str) -> tuple[str, str]:
     if not name or not shape:
         raise argparse.ArgumentTypeError(f"must be NAME=SHAPE, got {text}")
     return name, shape
+
+
+def _pair(text: str) -> tuple[str, str]:
+    past, _, present = text.partition("=")
+    if not past or not present:
+        raise argparse.ArgumentTypeError(f"must be PAST=PRESENT, got {text}")
+    return past, present
 
 
 def _constant(text: str) -> tuple[str, Path]:
@@ -119,6 +135,7 @@ def load_model(arguments: argparse.Namespace) -> "ModuleOp":
         fold_budget=arguments.fold_budget or BUDGET,
         weights=arguments.weights,
         shapes=dict(arguments.shape),
+        state=dict(arguments.state),
     )
 
 
@@ -208,7 +225,7 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
     constants = {
         n: [a.dtype.str, list(a.shape), sha256(a.tobytes()).hexdigest()] for n, a in _constants(arguments).items()
     }
-    options = ("bind", "numerics", "signature", "fold_budget", "shape")
+    options = ("bind", "numerics", "signature", "fold_budget", "shape", "state")
     read: dict[str, Any] = {key: getattr(arguments, key) for key in options}
     read["weights"] = None if arguments.weights is None else _hash_of(arguments.weights)
     read |= {"route": "command", "entry": entry, "constants": constants, "threads": arguments.threads or 1}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qmlir.cli.configuration import print_configuration
-from qmlir.cli.data import add_data_options, given_notes, samples_at, samples_of, stored_by
+from qmlir.cli.data import add_data_options, add_sequence_option, given_notes, samples_at, samples_of, stored_by
 from qmlir.cli.device import add_target_option, target_text
 from qmlir.cli.documents import add_json_option, ledger_fields, write_document
 from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of, size
@@ -32,6 +32,7 @@ def add_profile_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir profile`."""
     with parser.section("samples"):
         add_data_options(parser, "calibration samples")
+        add_sequence_option(parser)
     parser.add_argument("--bins", type=count, default=2000, help="the most bins of a histogram (default: 2000)")
     parser.add_argument(
         "--per-channel", action="store_true", help="learn the same of each channel, along the last axis"
@@ -56,10 +57,12 @@ def run_profile(arguments: argparse.Namespace) -> None:
     """Learns the ranges of a network's tensors from samples."""
     from qmlir.compiler import main_function, profile
     from qmlir.ir.signature import signature_of
+    from qmlir.samples.reading import in_sequences
 
     module = load_known(arguments)
-    samples = samples_of(arguments, signature_of(main_function(module)))
-    taken = progress(samples, len(samples), "profiling")
+    signature = signature_of(main_function(module))
+    samples = samples_of(arguments, signature)
+    taken = in_sequences(progress(samples, len(samples), "profiling"), arguments.sequence, signature)
     found = profile(module, taken, bins=arguments.bins, per_channel=arguments.per_channel)
     found.notes = given_notes(arguments)
     _write(found, arguments)
@@ -159,6 +162,7 @@ def add_quantize_options(parser: ArgumentParser) -> None:
     what = "learn ranges, round weights and correct biases, layer by layer, on these samples"
     with parser.section("samples"):
         add_data_options(parser, what, required=False)
+        add_sequence_option(parser)
         help = "what the values of all samples may take while weights are rounded and biases corrected; a line says if "
         help += "this allows fewer samples (default: 512MiB)"
         add("--memory-budget", type=size, metavar="SIZE", help=help)
@@ -194,6 +198,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     from qmlir.compiler import main_function, quantize
     from qmlir.errors import OptionError
     from qmlir.ir.signature import signature_of
+    from qmlir.samples.reading import in_sequences
 
     output: Path | None = arguments.output
     if output is None and not arguments.print_config:
@@ -213,12 +218,16 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     samples, tests = (None if p is None else samples_at(p, arguments, signature, stored) for p in paths)
     everything, trial = samples, None
     if wants_score(arguments):
+        if signature.states and tests is None:
+            need = "must be of other samples than a network with states is quantized on, which follow one another"
+            raise OptionError("labels", need, remedy="give these samples as --test-data")
         samples, trial = held_out(arguments, samples, tests)
     elif samples is not None:
         samples = samples.first(arguments.samples)
     measured, unseen = measured_samples(everything, samples, tests if trial is None else trial.samples)
     report = _ranges(module, samples, arguments)
     data = None if samples is None else _some(samples, module, arguments.memory_budget, report)
+    data = None if data is None else in_sequences(data, arguments.sequence, signature)
     options = _given(arguments) | {"fail_on_float": arguments.fail_on_float, "target": arguments.target}
     notes = stored()[0] if samples is None else given_notes(arguments).over(stored()[0])
     options |= {"memory_budget": arguments.memory_budget, "preprocess": notes.preprocess, "dtype": notes.dtype}
@@ -280,9 +289,11 @@ def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.N
     Returns:
         Lines on what the profile is of, its matches and its gaps.
     """
-    from qmlir.compiler import profile
+    from qmlir.compiler import main_function, profile
     from qmlir.errors import OptionError
+    from qmlir.ir.signature import signature_of
     from qmlir.profiles.profile import Profile
+    from qmlir.samples.reading import in_sequences
     from qmlir.transforms.quantize.apply_profile import apply_profile
     from qmlir.transforms.quantize.quantize import lacks_ranges
 
@@ -293,7 +304,10 @@ def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.N
         raise OptionError("--save-profile", "keeps what is learned from --data", got=got)
     if learns:
         assert samples is not None
-        found = profile(module, progress(samples, len(samples), "profiling"))
+        signature = signature_of(main_function(module))
+        found = profile(
+            module, in_sequences(progress(samples, len(samples), "profiling"), arguments.sequence, signature)
+        )
         found.notes = given_notes(arguments)
     elif path is not None:
         found = Profile.load(path)

@@ -20,6 +20,9 @@ from qmlir.isa.commands import Arithmetic, Post, SetContext
 LAYERS = "npu.layers"
 """The module attribute with the layer names that `Mark` commands refer to."""
 
+STATES = "npu.states"
+"""The module attribute with the states that the host keeps between runs: number of the input → a `StateAttr`."""
+
 FILLED = "npu.filled"
 """The module attribute that says how full each external memory is: name of the memory → a `Filled`."""
 

@@ -1,10 +1,11 @@
 """The qmlir dialect: attributes and operations that every level uses.
 
 `#qmlir.name` carries the names of the source model through every rewrite. `#qmlir.decision` records what the quantizer
-decided about an operation, and why. `#qmlir.weights` (weights.py) holds constant data. `#qmlir.power_of_two` says that
-scales are powers of two. `qmlir.opaque` represents an operation of the source model that qmlir does not know, so that a
-single import lists all such operations. `qmlir.constant_buffer` is a constant in memory, before the memory planner
-gives it an address. `qmlir.clock` reads a counter of the processor, for code that measures itself.
+decided about an operation, and why. `#qmlir.weights` (weights.py) holds constant data. `#qmlir.state` (states.py) marks
+an argument that lives from call to call. `#qmlir.power_of_two` says that scales are powers of two. `qmlir.opaque`
+represents an operation of the source model that qmlir does not know, so that a single import lists all such operations.
+`qmlir.constant_buffer` is a constant in memory, before the memory planner gives it an address. `qmlir.clock` reads a
+counter of the processor, for code that measures itself.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +37,7 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.quant.foreign import FloatStorageType, SubChannelType
 from qmlir.dialects.quant.types import ScaledType, UniformType
 from qmlir.ir.names import NameAttr, parse_text
+from qmlir.ir.states import StateAttr
 from qmlir.ir.types import element_type
 from qmlir.ir.verify import SCALES, Broken, Promise
 from qmlir.ir.weights import WeightsAttr
@@ -273,4 +275,6 @@ def promises_powers_of_two(scope: Operation) -> bool:
     return False
 
 
-QMLIR = Dialect("qmlir", [OpaqueOp, ConstantBufferOp, ClockOp], [WeightsAttr, NameAttr, DecisionAttr, PowerOfTwoAttr])
+QMLIR = Dialect(
+    "qmlir", [OpaqueOp, ConstantBufferOp, ClockOp], [WeightsAttr, NameAttr, StateAttr, DecisionAttr, PowerOfTwoAttr]
+)

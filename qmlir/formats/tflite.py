@@ -23,6 +23,9 @@ NO_OPTIONS = frozenset(
 )
 """Operators without a table of options."""
 
+HANDLE, READ, ASSIGN = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"
+"""Operators on variables that live from call to call."""
+
 _IRREGULAR = {
     "ATAN2": "ATan2Options",
     "BATCH_MATMUL": "BatchMatMulOptions",
@@ -32,6 +35,9 @@ _IRREGULAR = {
     "PADV2": "PadV2Options",
     "SPACE_TO_BATCH_ND": "SpaceToBatchNDOptions",
     "TOPK_V2": "TopKV2Options",
+    "RNN": "RNNOptions",
+    "SVDF": "SVDFOptions",
+    "LSTM": "LSTMOptions",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTMOptions",
     "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNNOptions",
     **dict.fromkeys(("AVERAGE_POOL_2D", "L2_POOL_2D", "MAX_POOL_2D"), "Pool2DOptions"),

@@ -220,5 +220,8 @@ quantizer chooses their precision (transforms/quantize/recipes.py).
 QUANTIZATION = "qmlir.quantization"
 """Attribute of a `quant.qcast` that selects how it divides and rounds: a name in `numerics.QUANTIZATIONS`."""
 
-MARKS = (INTEGER_OPERATOR, ON_FLOATS, POWER, QUANTIZATION)
+KERNEL = "qmlir.kernel"
+"""The attribute key that names the source operator whose kernel rounds an operation otherwise than its own would."""
+
+MARKS = (INTEGER_OPERATOR, ON_FLOATS, POWER, QUANTIZATION, KERNEL)
 """All marks."""

@@ -103,6 +103,7 @@ PASSES: dict[str, str] = {
     "correct-bias": "qmlir.transforms.quantize.correct_bias:CorrectBiasPass",
     "quantize-ops": "qmlir.transforms.quantize.quantize_ops:QuantizeOpsPass",
     "quantize-bias": "qmlir.transforms.quantize.quantize_bias:QuantizeBiasPass",
+    "quantize-states": "qmlir.transforms.quantize.quantize_states:QuantizeStatesPass",
     "cancel-casts": "qmlir.transforms.quantize.cancel_casts:CancelCastsPass",
     "move-casts": "qmlir.transforms.quantize.move_casts:MoveCastsPass",
     "gather-casts": "qmlir.transforms.quantize.fold_qdq:GatherCastsPass",

@@ -5,9 +5,9 @@ tensor name. Signatures need numpy only; what reads them from a function imports
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -39,17 +39,71 @@ class TensorSpec:
         return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
 
 
+@dataclass(frozen=True, eq=False)
+class State:
+    """A value that lives from call to call (states.py): an argument of the function, and its next value, a result.
+
+    argument  the tensor before a call
+    result    the tensor behind it, of the same shape and dtype
+    places    the place of the argument among all arguments of the function, and that of the result among all results
+    reset     the value before the first call
+    """
+
+    argument: TensorSpec
+    result: TensorSpec
+    places: tuple[int, int]
+    reset: Array
+
+    @staticmethod
+    def stored(
+        arguments: Sequence[TensorSpec], results: Sequence[TensorSpec], places: tuple[int, int], data: bytes
+    ) -> "State":
+        """Returns a state of a function with these arguments and results; `data` are its reset value's `data`."""
+        argument, result = arguments[places[0]], results[places[1]]
+        held = data or bytes(math.prod(argument.shape) * argument.dtype.itemsize)
+        return State(argument, result, places, np.frombuffer(held, argument.dtype).reshape(argument.shape))
+
+    @property
+    def data(self) -> bytes:
+        """The bytes of the reset value, as files keep them: none if all are 0."""
+        held = self.reset.tobytes()
+        return held if any(held) else b""
+
+
 @dataclass(frozen=True)
 class Signature:
-    """The inputs and the outputs of a network, in order."""
+    """The inputs that a caller gives to a network and the outputs that it gets, in order, and the states between calls.
+
+    The function itself has the states among its arguments and results: `flat` is its signature.
+    """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    states: tuple[State, ...] = ()
+
+    @staticmethod
+    def of(arguments: Sequence[TensorSpec], results: Sequence[TensorSpec], states: Sequence[State]) -> "Signature":
+        """Returns the signature of a function with some states, from all of its arguments and results in order."""
+        befores, afters = {state.places[0] for state in states}, {state.places[1] for state in states}
+        return Signature(
+            tuple(spec for i, spec in enumerate(arguments) if i not in befores),
+            tuple(spec for i, spec in enumerate(results) if i not in afters),
+            tuple(states),
+        )
+
+    def flat(self) -> "Signature":
+        """Returns the signature of the function alone: states are inputs and outputs like the others."""
+        if not self.states:
+            return self
+        arguments = {state.places[0]: state.argument for state in self.states}
+        results = {state.places[1]: state.result for state in self.states}
+        return Signature(tuple(_merged(self.inputs, arguments)), tuple(_merged(self.outputs, results)))
 
     def described(self) -> str:
-        """Returns the signature on a line: `image: float32[1, 28, 28] → scores: float32[1, 10]`."""
+        """Returns the signature on a line: `image: float32[1, 28, 28] → scores: float32[1, 10]`, and its states."""
         sides = (", ".join(f"{s.name}: {s}" for s in specs) for specs in (self.inputs, self.outputs))
-        return " → ".join(sides)
+        kept = ", ".join(f"{state.argument.name}: {state.argument}" for state in self.states)
+        return " → ".join(sides) + (f", keeps {kept}" if kept else "")
 
     @property
     def output_bytes(self) -> int:
@@ -67,14 +121,14 @@ class Signature:
         """
         if not isinstance(inputs, Mapping):
             if len(self.inputs) == 1:
-                return [_checked(self.inputs[0], inputs)]
+                return [checked(self.inputs[0], inputs)]
             names = ", ".join(spec.name for spec in self.inputs)
             raise InputError(names, "must be given by name", got="one array", remedy="pass a dict of arrays")
         known = {spec.name for spec in self.inputs}
         for name in inputs:
             if name not in known:
                 raise InputError(str(name), f"must be one of {', '.join(sorted(known)) or 'none at all'}")
-        return [_checked(spec, inputs.get(spec.name)) for spec in self.inputs]
+        return [checked(spec, inputs.get(spec.name)) for spec in self.inputs]
 
     def result(self, arrays: Sequence[Array]) -> Any:
         """Returns the only output's array, or a dict of arrays by tensor name."""
@@ -82,8 +136,32 @@ class Signature:
             return arrays[0]
         return {spec.name: array for spec, array in zip(self.outputs, arrays, strict=True)}
 
+    def joined(self, given: Sequence[Array], held: Sequence[Array]) -> list[Array]:
+        """Returns the function's arguments in order: what a caller gives, and the states in the signature's order."""
+        return list(_merged(given, {state.places[0]: a for state, a in zip(self.states, held, strict=True)}))
 
-def _checked(spec: TensorSpec, array: object) -> Array:
+    def parted(self, results: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+        """Returns what a caller gets of the function's results, and the next values of the states."""
+        places = [state.places[1] for state in self.states]
+        return [a for i, a in enumerate(results) if i not in places], [results[i] for i in places]
+
+
+T = TypeVar("T")
+
+
+def _merged(others: Sequence[T], placed: Mapping[int, T]) -> Iterator[T]:
+    """Yields a sequence in which some items have their places and the others fill the rest."""
+    rest = iter(others)
+    for i in range(len(others) + len(placed)):
+        yield placed[i] if i in placed else next(rest)
+
+
+def checked(spec: TensorSpec, array: object) -> Array:
+    """Returns an array as a network takes it for a tensor: C-contiguous and in native byte order.
+
+    Raises:
+        InputError: The array has another shape or dtype.
+    """
     if not isinstance(array, np.ndarray):
         got = "nothing" if array is None else type(array).__name__
         raise InputError(spec.name, f"must be given as an array {spec}", got=got)
@@ -99,10 +177,16 @@ def _checked(spec: TensorSpec, array: object) -> Array:
 
 def signature_of(function: "func.FuncOp") -> Signature:
     """Returns the signature of a function on tensors; unnamed values are called `input0`, …, `output0`, …"""
-    return Signature(
-        _specs(function.function_type.inputs.data, function.arg_attrs, "input"),
-        _specs(function.function_type.outputs.data, function.res_attrs, "output"),
-    )
+    from qmlir.ir.states import reset_value, states_of
+
+    types = function.function_type.inputs.data
+    arguments = _specs(types, function.arg_attrs, "input")
+    results = _specs(function.function_type.outputs.data, function.res_attrs, "output")
+    states = [
+        State(arguments[i], results[state.index], (i, state.index), reset_value(types[i], state))
+        for i, state in states_of(function).items()
+    ]
+    return Signature.of(arguments, results, states)
 
 
 def _specs(

@@ -162,6 +162,11 @@ class IntegerElement(QuantizedElement, ABC):
     def scales(self) -> tuple[float, ...]:
         """The scale of each index along `axis`, in order; a single scale if `axis` is None."""
 
+    @property
+    @abstractmethod
+    def zero_points(self) -> tuple[int, ...]:
+        """The stored integer of each index along `axis` that is the number 0; a single one if `axis` is None."""
+
 
 def element_type(type: Attribute) -> Attribute:
     """Returns a tensor's element type, or a scalar type itself."""

@@ -3,8 +3,10 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import ClassVar
 
+from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -13,6 +15,7 @@ from qmlir.errors import OptionError
 from qmlir.ir.names import names_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.source import SourceError, location_of
+from qmlir.ir.states import misplaced_states
 from qmlir.ir.upstream.source_parser import one_line
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -52,9 +55,10 @@ class Promise(ABC):
 # Verification
 #
 # xDSL's `verify` stops at the first error and adds a dump of the module to it. Here each function (each operation
-# directly in the module) is verified by itself and contributes its first error, as in mlir-opt. Two checks are added to
-# xDSL's. Dominance: inside a block, a value must be defined before it is used. Scales: an operation with the attribute
-# `qmlir.scales` states a property of all scales inside it, which must hold (dialects/qmlir.py).
+# directly in the module) is verified by itself and contributes its first error, as in mlir-opt. Three checks are added
+# to xDSL's. Dominance: inside a block, a value must be defined before it is used. Scales: an operation with the
+# attribute `qmlir.scales` states a property of all scales inside it, which must hold (dialects/qmlir.py). States: what
+# `qmlir.state` marks must be values that can live from call to call (states.py).
 
 
 def verify(module: ModuleOp) -> None:
@@ -76,7 +80,7 @@ def verification_errors(module: ModuleOp) -> list[SourceError]:
         except VerifyException as error:
             errors.append(_find(op, error))
         else:
-            errors += _dominance_error(op) or _broken_promise(op)
+            errors += _dominance_error(op) or _state_error(op) or _broken_promise(op)
     try:
         module.verify(verify_nested_ops=False)
     except VerifyException as error:
@@ -104,6 +108,12 @@ def _at(op: Operation, error: VerifyException | str) -> SourceError:
         name = f' "{nodes[0]}"' if nodes else ""
         message = f"{op.name}{name}: {message}"
     return SourceError(message, location_of(op))
+
+
+def _state_error(op: Operation) -> list[SourceError]:
+    """The first error of the states of a function (states.py)."""
+    wrong = misplaced_states(op) if isinstance(op, func.FuncOp) else iter(())
+    return [_at(op, message) for message in islice(wrong, 1)]
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -74,6 +74,11 @@ def double(a: N, multiplier: N, shift: N) -> N:
     return half_away(product(left(a, shift), multiplier), right(shift))
 
 
+def double64(a: N, multiplier: N, shift: N) -> N:
+    """`double` on sums that saturate at 32 bits."""
+    return double(saturated(a), multiplier, shift)
+
+
 def upup(a: N, multiplier: N, shift: N) -> N:
     """Rounds half up twice: to the high half of the product, then by the right shift."""
     return half_up(product(left(a, shift), multiplier), right(shift))
@@ -226,6 +231,12 @@ CONTRACTS: Mapping[str, Contract] = {
         "`single` on 64-bit sums, no bit of the multiplier lost",
         max_shift=15,
         number=6,
+    ),
+    "double64": Contract(
+        double64,
+        WIDE_LIMIT,
+        1,
+        "`double` on 64-bit sums, which saturate at 32 bits: LiteRT's products of int16 by int16, undefined beyond",
     ),
     "away": Contract(
         away,

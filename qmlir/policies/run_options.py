@@ -8,9 +8,9 @@
       target: ethos-u55-like
       output: digits.npu
 
-An option has the name, the values and the meaning that it has on the command line; `bind`, `constant`, `shape` and
-`set`, which may be given more than once there, are mappings. Paths are relative to the working directory, as they are
-there. A test holds this list to the command line's.
+An option has the name, the values and the meaning that it has on the command line; `bind`, `constant`, `shape`,
+`state` and `set`, which may be given more than once there, are mappings. Paths are relative to the working directory,
+as they are there. A test holds this list to the command line's.
 """
 
 from collections.abc import Mapping
@@ -25,6 +25,7 @@ RUN_OPTIONS: Mapping[str, Kind] = {
     "constant": "texts by name",
     "weights": "text",
     "shape": "texts by name",
+    "state": "texts by name",
     "numerics": "text",
     "signature": "text",
     "fold-budget": "count",
@@ -34,6 +35,7 @@ RUN_OPTIONS: Mapping[str, Kind] = {
     "profile-by-name": "flag",
     "data": "text",
     "samples": "count",
+    "sequence": "count",
     "dtype": "text",
     "preprocess": "text",
     "memory-budget": "size",

@@ -12,7 +12,7 @@ data beside signed weights is followed as the file that qmlir exports for it, in
 from collections.abc import Sequence
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn
@@ -22,7 +22,7 @@ from qmlir.dialects.qmlir import MIXED, UNSIGNED
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import quantized_element
-from qmlir.ir.names import INTEGER_OPERATOR
+from qmlir.ir.names import INTEGER_OPERATOR, KERNEL
 from qmlir.policies.runtimes import (
     BYTES,
     EXACT,
@@ -151,7 +151,7 @@ def lacking(op: Operation, runtime: str, *, signed: bool = False) -> str:
     storage = _kernel(op, signed=signed)
     names = {op.name, f"{op.name}/{storage}"}
     others = {"i32", "mixed"} if isinstance(op, nn.RequantizeOp) else {"i16 by i8"}
-    taken = {*STORAGES, "operator", *others}
+    taken = {*STORAGES, "operator", "SVDF", *others}
     if storage not in taken or not names & {*RUNTIMES[runtime], *EXACT}:
         return f"{_called(op)} of {'data stored in several ways' if storage == 'mixed' else storage}"
     if isinstance(op, nn.AddOp | nn.SubOp | nn.MulOp) and (beyond := _beyond(op, runtime, storage)):
@@ -207,6 +207,8 @@ def _kernel(op: Operation, *, signed: bool = False) -> str:
     """Returns the storage part of an operation's key in runtimes.py; a description if no key can match."""
     if INTEGER_OPERATOR in op.attributes and f"{op.name}/operator" in LITERT_FUNCTIONS:
         return "operator"
+    if isinstance(kernel := op.attributes.get(KERNEL), StringAttr):
+        return kernel.data
     if MIXED in op.attributes:
         return "mixed"
     found = [_stored(v, displaced(op)) for v in activations(op)]

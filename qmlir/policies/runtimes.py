@@ -168,6 +168,14 @@ DOUBLE_FLOAT = Rounding("double", float32=True)
 THRICE, MEAN = Rounding("double", operands="double"), Rounding("double", truncates=True)
 SHORT = Rounding("single", float32=True, bits=21)
 
+TWICE = Rounding("double", float32=True, product32=True)
+
+SVDF = {
+    "nn.fully_connected/SVDF": TWICE,
+    "nn.depthwise_conv2d/SVDF": replace(TWICE, wide=replace(TWICE, contract="double64"), narrow=False),
+}
+"""The two contractions of LiteRT's SVDF on bytes; sums of products of 16 by 16 bits are undefined beyond 32 bits."""
+
 BYTES, SIGNED, STORAGES = ("i8", "u8"), ("i8", "i16"), ("i8", "u8", "i16")
 """Storage types that LiteRT has kernels for; one kernel takes tensors of one storage type."""
 
@@ -197,6 +205,7 @@ LITERT_FUNCTIONS: Mapping[str, Rounding] = {
     **_on(["i16"], LINES, "exp", "log", "gelu", "rsqrt"),
     **_on(SIGNED, replace(DOUBLE_FLOAT, function="float32_truncated"), "sqrt"),
     **_on(BYTES, DOUBLE, "lp_normalization"),
+    **SVDF,
 }
 """Roundings of elementwise and row-wise functions that LiteRT's three ways share, unless XNNPACK has its own."""
 
@@ -304,7 +313,8 @@ RUNTIMES: Mapping[str, Mapping[str, Rounding]] = {
 
 A key `operation/storage`, such as `nn.depthwise_conv2d/u8`, is for operations whose data the source model stores in
 that type, and has precedence over the key `operation`. A key `operation/operator` is for an operation that the source
-model computes with an operator on integers, whatever real numbers the integers represent.
+model computes with an operator on integers, whatever real numbers the integers represent. A key `operation/SVDF` is for
+an operation that is a part of such an operator.
 """
 
 Results = Mapping[str, tuple[float, int]]

@@ -1,5 +1,7 @@
 """`qmlir.read_samples`: samples in the form in which functions take them, read as a network or a user says."""
 
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ from qmlir.errors import OptionError
 from qmlir.files import path_of
 from qmlir.ir.option_parsing import build_options, parse_options
 from qmlir.ir.reading import ReadingNotes
-from qmlir.ir.signature import signature_of
+from qmlir.ir.signature import Signature, signature_of
+from qmlir.numerics import Array
 from qmlir.samples.files import Reading, Samples
 from qmlir.samples.pictures import Preprocessing
 
@@ -44,6 +47,27 @@ def read_samples(
     samples = Samples(path_of(path), signature_of(main_function(module)), None, reading_of(notes))
     samples.notes = notes
     return samples
+
+
+def in_sequences(samples: Iterable[Mapping[str, Array]], length: int | None, signature: Signature) -> Iterable[Any]:
+    """Returns samples in sequences, before each of which the states of a network are reset.
+
+    Args:
+        samples: The samples, in order.
+        length: The number of samples in a sequence; None for all of them.
+        signature: The network's signature.
+
+    Raises:
+        OptionError: A length is given, and the network has no states.
+    """
+    if length is None:
+        return samples
+    if not signature.states:
+        raise OptionError(
+            "sequence", "is for networks with states", got=str(length), remedy="leave it out, or name states by --state"
+        )
+    rest = iter(samples)
+    return iter(lambda: list(islice(rest, length)), [])
 
 
 def reading_of(notes: ReadingNotes) -> Reading:

@@ -13,7 +13,9 @@ from tests.conformance.mutations import BYTES, Mutant
 from tests.frontends.tflite.cases import CASES
 from tests.frontends.tflite.files import Op, T, model
 from tests.frontends.tflite.networks import CONTRACTIONS, contraction, mixed
+from tests.frontends.tflite.streaming import keywords
 from tests.frontends.tflite.test_recurrent import lstm, rnn
+from tests.frontends.tflite.test_streaming import svdf
 from tests.frontends.tflite.test_subgraphs import branches, loop, two
 
 Random = np.random.Generator
@@ -28,7 +30,7 @@ def base_files() -> list[bytes]:
     """Good files: of each operator and of contractions, in several formats; of several subgraphs, of sequences."""
     alone = [case.build(format) for case in CASES for format in case.formats]
     weighted = [contraction(kind, f) for kind in CONTRACTIONS for f in ("float32", "int8", "uint8", "int16")]
-    called = [branches(True), branches(None), loop(1), two(), lstm(), rnn()]
+    called = [branches(True), branches(None), loop(1), two(), lstm(), rnn(), keywords(), svdf(quantized=False)]
     return alone + 5 * weighted + 5 * called + 5 * [mixed("int8"), mixed("uint8")]
 
 

@@ -6,6 +6,7 @@ what `deviations.yaml` says, which the conformance tests hold to what happens.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import tflite
 
@@ -19,6 +20,7 @@ from tests.conformance import deviations
 from tests.conformance.operators_tflite import ORACLES, subjects
 from tests.frontends.tflite.cases import FORMATS
 from tests.frontends.tflite.test_recurrent import lstm, rnn
+from tests.frontends.tflite.test_streaming import svdf
 
 HEADER = """
 # TFLite operators
@@ -98,17 +100,30 @@ CONSTANTS = ("BROADCAST_ARGS", "RANGE", "RANK", "SHAPE", "UNIQUE", "WHERE", "ZER
 CALLS = ("CALL", "IF", "WHILE")
 """Operators that stand for other subgraphs."""
 
-SEQUENCES = {"UNIDIRECTIONAL_SEQUENCE_LSTM": lstm, "UNIDIRECTIONAL_SEQUENCE_RNN": rnn}
-"""Operators whose results LiteRT's next call would begin with, so that only its first is compared."""
+KEPT = {
+    "LSTM": (partial(lstm, steps=False), ("float32",)),
+    "RNN": (partial(rnn, steps=False), ("float32",)),
+    "SVDF": (partial(svdf, quantized=True), ("float32", "int8")),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (lstm, ("float32",)),
+    "UNIDIRECTIONAL_SEQUENCE_RNN": (rnn, ("float32",)),
+}
+"""Operators that keep a state from call to call: a file, and the formats that tests of their own compare."""
+
+VARIABLES = ("ASSIGN_VARIABLE", "CALL_ONCE", "READ_VARIABLE", "VAR_HANDLE")
+"""Operators on variables that live from call to call."""
 
 
 def _becomes(kind: str, entry: Tested) -> str:
     """What an operator becomes, in words."""
     if kind in CONSTANTS or kind in CALLS:
         return "a constant" if kind in CONSTANTS else "what the subgraph becomes"
-    if kind in SEQUENCES:
-        entry.formats.add("float32")
-        entry.becomes = _operations(SEQUENCES[kind]())
+    if kind in VARIABLES:
+        entry.formats.update(("float32", "int8"))
+        return "a state"
+    if kind in KEPT:
+        make, formats = KEPT[kind]
+        entry.formats.update(formats)
+        entry.becomes = _operations(make())
     becomes = entry.becomes - LAYOUT or entry.becomes
     return ", ".join(f"`{n.removeprefix('nn.')}`" for n in sorted(becomes)) or "no test"
 

@@ -38,7 +38,8 @@ def test_nothing_is_found(batch: int) -> None:
 
 UNDRAWN = {
     **dict.fromkeys(("CALL", "IF", "WHILE"), "files of one subgraph are drawn"),
-    **dict.fromkeys(("UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN"),
+    **dict.fromkeys(("ASSIGN_VARIABLE", "CALL_ONCE", "LSTM", "READ_VARIABLE", "RNN", "SVDF",
+                     "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN", "VAR_HANDLE"),
                     "LiteRT keeps the state of one sample for the next"),
     "LOCAL_RESPONSE_NORMALIZATION": "LiteRT's reference kernel, by which files are drawn, is wrong",
     "SEGMENT_SUM": "LiteRT has no reference kernel of it",

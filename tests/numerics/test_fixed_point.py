@@ -168,6 +168,10 @@ def double(a: int, q: int, s: int) -> int:
     return (high >> exponent) + ((high & mask) > (mask >> 1) + (1 if high < 0 else 0))
 
 
+def double64(a: int, q: int, s: int) -> int:
+    return double(min(max(a, -(1 << 31)), (1 << 31) - 1), q, s)
+
+
 def upup(a: int, q: int, s: int) -> int:
     high = (saturated(a, s) * q + (1 << 30)) >> 31
     exponent = max(-s, 0)
@@ -219,7 +223,7 @@ ORACLES: dict[str, Callable[[int, int, int], int]] = {
     "single": single, "double": double, "upup": upup, "float_even": float_even, "float_sum": float_sum, "shift": shift,
     "single64": shift, "reduced16": reduced16, "updown": updown,
     "away16": away16, "away": away, "away64": away,
-    "even": even,
+    "even": even, "double64": double64,
 }  # fmt: skip
 
 
@@ -269,7 +273,7 @@ def test_contract_on_ties(contract: str) -> None:
     rounded = {**dict.fromkeys(("float_even", "float_sum", "even"), to_even), **always}.get(contract, [-1, 0, 1, 2])
     assert halves.tolist() == rounded
     quarters = fixed_point.requantize(np.array([-6, -2, 2, 6]), *fixed_point.quantize_multiplier(0.25), contract)
-    others = {"double": from_zero, **always, "updown": [-2, -1, 0, 1]}
+    others = {"double": from_zero, "double64": from_zero, **always, "updown": [-2, -1, 0, 1]}
     rounded = {**dict.fromkeys(("float_even", "float_sum", "even"), to_even), **others}.get(contract, [-1, 0, 1, 2])
     assert quarters.tolist() == rounded
 

@@ -73,6 +73,7 @@ ROUNDINGS: dict[str, Callable[[int, int, int], int]] = {
     "single": lambda a, m, s: half_up(real_product(a, m, s)),
     "shift": lambda a, m, s: half_up(real_product(a, m, s)),
     "double": lambda a, m, s: two_steps(a, m, s, half_away),
+    "double64": lambda a, m, s: two_steps(a, m, s, half_away),
     "updown": lambda a, m, s: two_steps(a, m, s, math.floor),
     "upup": lambda a, m, s: two_steps(a, m, s, half_up),
     "single64": lambda a, m, s: half_up(real_product(a, m, s)),

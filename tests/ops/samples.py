@@ -282,6 +282,13 @@ QINT_SAMPLES = (
     Sample(qint.RequantizeOp, "single64 of i32", (i(32, 90),), scaled([MOST], [-9], "single64") | narrow(32), i32),
     Sample(
         qint.RequantizeOp,
+        "double64",
+        (i(64, 40, 4, most=1 << 40),),
+        scaled([HALF, HALF + 40_000, MOST, 0], [-20, -25, -27, 0], "double64") | narrow(8, -3),
+        i8,
+    ),
+    Sample(
+        qint.RequantizeOp,
         "reduced16",
         (i(64, 40, 4, most=1 << 40),),
         scaled([HALF, HALF + 40_000, MOST, 0], [-20, -25, -27, 0], "reduced16") | narrow(16, -3),

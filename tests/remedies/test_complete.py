@@ -3,8 +3,17 @@
 from collections.abc import Callable
 
 from qmlir.policies.ledger import REMEDIES
-from tests.cli import test_configuration, test_forms, test_labels, test_layer_errors, test_pictures, test_report
+from tests.cli import (
+    test_configuration,
+    test_forms,
+    test_labels,
+    test_layer_errors,
+    test_pictures,
+    test_report,
+    test_streams,
+)
 from tests.cli import test_remedies as commands
+from tests.frontends.onnx import test_decoder
 from tests.profiles import test_notes
 from tests.remedies import (
     test_decisions,
@@ -48,6 +57,11 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "put it under default": test_configuration.test_remedies_are_carried_out,
     "name other samples as --test-data": test_configuration.test_remedies_are_carried_out,
     "or give --profile": commands.test_remedies_of_commands,
+    "leave it out, or name states by --state": test_streams.test_sequences_are_of_networks_with_states,
+    "give these samples as --test-data": test_streams.test_labels_of_a_network_with_states,
+    "bind the output that replaces the input": test_decoder.test_what_is_no_state,
+    "export the model with a cache of fixed size, into which each call writes at a position (ScatterND or "
+    "ScatterElements; a static cache in transformers)": test_decoder.test_a_cache_that_grows_says_what_to_do,
     "use int8": commands.test_remedies_of_commands,
 }
 """Remedies that tests of their own carry out."""

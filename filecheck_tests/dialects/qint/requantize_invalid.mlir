@@ -75,7 +75,7 @@ func.func @r4_significand(%x: tensor<2xi32>) {
 // -----
 
 func.func @r3_contract(%x: tensor<2xi32>) {
-  // expected-error@+1 {{'qint.requantize' contract must be one of single, double, upup, updown, float_even, float_sum, shift, single64, away}}
+  // expected-error@+1 {{'qint.requantize' contract must be one of single, double, upup, updown, float_even, float_sum, shift, single64, double64, away}}
   %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "nearest", min = 0 : i32, max = 7 : i32} : tensor<2xi32> -> tensor<2xi8>
   func.return
 }
@@ -123,7 +123,7 @@ func.func @r3_shift_of_a_wide_contract(%x: tensor<2xi64>) {
 // -----
 
 func.func @r5_contract_of_i64(%x: tensor<2xi64>) {
-  // expected-error@+1 {{'qint.requantize' needs a contract of single64, away64, reduced16 for i64 data, got single}}
+  // expected-error@+1 {{'qint.requantize' needs a contract of single64, double64, away64, reduced16 for i64 data, got single}}
   %0 = qint.requantize %x {multiplier = array<i32: 1073741824>, shift = array<i32: 0>, contract = "single", min = 0 : i32, max = 7 : i32} : tensor<2xi64> -> tensor<2xi16>
   func.return
 }

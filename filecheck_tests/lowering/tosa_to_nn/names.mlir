@@ -42,3 +42,11 @@ func.func @calls(%x: tensor<4xf32>) -> tensor<4xf32> {
   %y = func.call @attributes(%0) : (tensor<4xf32>) -> tensor<4xf32>
   func.return %y : tensor<4xf32>
 }
+
+// A state stays a state.
+// CHECK-LABEL: func.func @state
+// CHECK-SAME: qmlir.state = #qmlir.state<0>}
+func.func @state(%s: tensor<4xf32> {qmlir.state = #qmlir.state<0>}) -> tensor<4xf32> {
+  %0 = tosa.abs %s : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}

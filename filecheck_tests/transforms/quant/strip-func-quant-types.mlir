@@ -72,3 +72,12 @@ func.func @float(%x: tensor<4xf32>) -> tensor<4xf32> {
 func.func @foreign(%x: tensor<2x4x!s>, %y: tensor<2x!a>) -> (tensor<2x4x!s>, tensor<2x!a>) {
   func.return %x, %y : tensor<2x4x!s>, tensor<2x!a>
 }
+
+// -----
+
+// The number 0 of a state is its zero point, which plain integers have to be told.
+// CHECK-LABEL: func.func @state
+// CHECK-SAME: (%s: tensor<4xi8> {qmlir.state = #qmlir.state<0, reset = #qmlir.weights<tensor<i8>, [3]>>}) -> tensor<4xi8>
+func.func @state(%s: tensor<4x!quant.uniform<i8:f32, 0.5:3>> {qmlir.state = #qmlir.state<0>}) -> tensor<4x!quant.uniform<i8:f32, 0.5:3>> {
+  func.return %s : tensor<4x!quant.uniform<i8:f32, 0.5:3>>
+}

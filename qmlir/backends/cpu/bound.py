@@ -7,7 +7,7 @@ For a network that is called in a loop:
         y = call()                      # reads x, fills the same y again
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from qmlir.backends.cpu.frame import Frame
@@ -24,7 +24,7 @@ class BoundCall:
     results  the arrays that calls fill, in order
     """
 
-    __slots__ = ("_answer", "_arguments", "_function", "_kept", "inputs", "results")
+    __slots__ = ("_answer", "_arguments", "_carried", "_function", "_kept", "inputs", "results")
 
     def __init__(
         self,
@@ -34,11 +34,23 @@ class BoundCall:
         inputs: list[Array],
         results: list[Array],
         answer: Any,
+        carried: Sequence[tuple[Array, Array, Array]],
         code: object,
     ):
-        """`answer` is what calls return; `code` owns the function's machine code."""
-        frame.bind(inputs, results)
+        """Prepares calls in a frame that is bound to all arrays.
+
+        Args:
+            function: The machine code.
+            weights: The weights blob.
+            frame: The memory of the calls.
+            inputs: The inputs.
+            results: The outputs.
+            answer: What calls return.
+            carried: For each state the array that calls read, the array that they fill, and the reset value.
+            code: The owner of the machine code.
+        """
         self.inputs, self.results = inputs, results
+        self._carried = carried
         self._function, self._answer = function, answer
         self._arguments = weights.ctypes.data, frame.arena_address, frame.inputs, frame.outputs
         self._kept = code, weights, frame  # the addresses are those of their memory
@@ -46,4 +58,11 @@ class BoundCall:
     def __call__(self) -> Any:
         """The array of the only output, or arrays by tensor name: the same arrays in each call."""
         self._function(*self._arguments)
+        for before, after, _ in self._carried:
+            before[...] = after
         return self._answer
+
+    def reset(self) -> None:
+        """Gives all states the values that they have before the first call."""
+        for before, _, value in self._carried:
+            before[...] = value

@@ -5,16 +5,17 @@
     ys = exe({"a": a, "b": b})          # several: dicts by tensor name
     call = exe.bind(x)                  # then call() reads x where it is (bound.py)
 
-The code has the ABI `void net(const u8* weights, u8* arena, const void* const* inputs, void* const* outputs)`. It
-keeps no state: weights are read-only, and each running call has its own arena (scratch memory), taken from a free list.
-An executable may therefore be called from many threads at once; ctypes releases the interpreter's lock during a call.
-Executables compiled for several threads share the pool of the process (pool.py), which a call has for a loop at a time.
+The code has the ABI `void net(const u8* weights, u8* arena, const void* const* inputs, void* const* outputs)`. It keeps
+no state: weights are read-only, and each running call has its own arena (scratch memory), taken from a free list. An
+executable may therefore be called from many threads at once; ctypes releases the interpreter's lock during a call.
+States (ir/states.py) are inputs and outputs of the code; the executable keeps them (ir/callable_network.py), and its
+calls then follow one another. Executables compiled for several threads share the pool of the process (pool.py), which a
+call has for a loop at a time.
 """
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -30,9 +31,10 @@ from qmlir.backends.cpu.machine import (
     missing_here,
 )
 from qmlir.backends.cpu.pool import run_address
-from qmlir.display import Shown, Table, bytes_text
+from qmlir.display import Table, bytes_text
 from qmlir.errors import InputError, QmlirError, UnsupportedError
 from qmlir.ir.arena import CACHE_LINE
+from qmlir.ir.callable_network import CallableNetwork
 from qmlir.ir.signature import RUN_SHARES, Signature
 from qmlir.numerics import Array
 
@@ -46,10 +48,10 @@ class Sizes:
     arena: int
 
 
-class Executable(Shown):
+class Executable(CallableNetwork):
     """A network compiled for one processor; only a processor with its features can run it.
 
-    signature  inputs and outputs by name
+    signature  inputs and outputs by name, and states
     llvm_ir    the module's text before optimization
     object     the compiled object file, with the external symbol `entry`
     weights    the weights blob, uint8
@@ -75,13 +77,14 @@ class Executable(Shown):
             llvm_ir: Text of a module with the external function `entry` of the ABI above, or a function that reads it.
             weights: The weights blob, of any dtype; kept as it is if it is aligned, copied otherwise.
             arena_size: Bytes of scratch memory that the code needs.
-            signature: The inputs and outputs that the two tables of the ABI point to, in order.
+            signature: The inputs, outputs and states; the two tables of the ABI point to those of `signature.flat()`.
             entry: The function's name.
             machine: The processor; by default the processor of this machine.
             compiled: The object file, if the text was compiled for this processor before.
         """
+        super().__init__(signature)
         self._llvm_ir = llvm_ir
-        self.signature = signature
+        self._flat = signature.flat()
         self.entry = entry
         self.machine = machine or Machine.host()
         self.weights = _aligned(weights)
@@ -111,29 +114,13 @@ class Executable(Shown):
         got = f"{Machine.host().cpu} without {', '.join(self._missing)}"
         raise UnsupportedError("runs on processors with all its features only", got, where=where)
 
-    def __call__(self, inputs: Array | Mapping[str, Array]) -> Any:
-        """Runs the network.
+    def run_in_order(self, arrays: Sequence[Array]) -> list[Array]:
+        """Runs the code on its inputs in order, states among them, and returns its outputs in order.
 
-        Args:
-            inputs: The array of the only input, or arrays by tensor name.
-
-        Returns:
-            The array of the only output, or arrays by tensor name.
+        The inputs must have the shapes and dtypes of `signature.flat()`; they are not checked.
 
         Raises:
-            InputError: An input is missing or unknown, or has another shape or dtype than the network's input.
             UnsupportedError: The code is for another architecture, or for features that this processor lacks.
-        """
-        return self.signature.result(self.run(inputs))
-
-    def run(self, inputs: Array | Mapping[str, Array]) -> list[Array]:
-        """Runs the network like a call does, but always returns a list of the outputs in order."""
-        return self.run_in_order(self.signature.arrays(inputs))
-
-    def run_in_order(self, arrays: Sequence[Array]) -> list[Array]:
-        """Runs the network on inputs in order and returns the outputs in order.
-
-        The inputs must have the shapes and dtypes of the signature; they are not checked.
         """
         try:
             frame = self._free.pop()
@@ -142,7 +129,7 @@ class Executable(Shown):
         try:
             for i, array in enumerate(arrays):
                 frame.take(i, array)
-            results = [frame.result(i, spec) for i, spec in enumerate(self.signature.outputs)]
+            results = [frame.result(i, spec) for i, spec in enumerate(self._flat.outputs)]
             self._function(self._weights_address, frame.arena_address, frame.inputs, frame.outputs)
             return [array if own is None else own.copy() for array, own in zip(results, frame.made, strict=True)]
         finally:
@@ -150,6 +137,8 @@ class Executable(Shown):
 
     def bind(self, inputs: Array | Mapping[str, Array]) -> BoundCall:
         """Returns a function that computes the network on what these arrays hold when it is called (bound.py).
+
+        The function has states of its own, which begin with their reset values.
 
         Args:
             inputs: The array of the only input, or arrays by tensor name: C-contiguous, aligned, of the input's dtype.
@@ -162,9 +151,13 @@ class Executable(Shown):
             if array is not (inputs[spec.name] if isinstance(inputs, Mapping) else inputs):
                 need = "must be C-contiguous, aligned and of native byte order: it is read where it is"
                 raise InputError(spec.name, need, remedy="bind numpy.ascontiguousarray of it")
-        results = [np.empty(spec.shape, spec.dtype) for spec in self.signature.outputs]
-        answer = self.signature.result(results)
-        return BoundCall(self._function, self.weights, self._new_frame(), given, results, answer, self)
+        results = [np.empty(spec.shape, spec.dtype) for spec in self._flat.outputs]
+        states = [np.array(state.reset) for state in self.signature.states]
+        outputs, after = self.signature.parted(results)
+        frame, answer = self._new_frame(), self.signature.result(outputs)
+        frame.bind(self.signature.joined(given, states), results)
+        carried = [(s, a, state.reset) for s, a, state in zip(states, after, self.signature.states, strict=True)]
+        return BoundCall(self._function, self.weights, frame, given, outputs, answer, carried, self)
 
     @property
     def llvm_ir(self) -> str:
@@ -184,7 +177,7 @@ class Executable(Shown):
             QmlirError: The process has no memory for another arena.
         """
         try:
-            return Frame(self._arena_size, self.signature)
+            return Frame(self._arena_size, self._flat)
         except MemoryError:
             raise QmlirError(
                 f"needs {self._arena_size} bytes of scratch memory, more than there is",

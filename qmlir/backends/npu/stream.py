@@ -25,8 +25,8 @@ from qmlir.isa.encoding import Command, Place, StreamError, Wait, field_kinds, m
 # The program file: commands, their initial data, and the device for which the program was compiled.
 #
 #     magic "QMLIRNPU" · version u32 · length of text u32 · words of commands u32 · bytes of data u32
-#     text      JSON: the device's keys, where inputs and outputs lie, names of layers, the host's routines, data
-#               segments
+#     text      JSON: the device's keys, where inputs and outputs lie, which of them are states, names of layers, the
+#               host's routines, data segments
 #     commands  32-bit words (isa/commands.py)
 #     data      the segments' bytes, one after the other
 #     CRC-32    of everything before it
@@ -36,7 +36,7 @@ from qmlir.isa.encoding import Command, Place, StreamError, Wait, field_kinds, m
 
 
 MAGIC = b"QMLIRNPU"
-VERSION = 3
+VERSION = 4
 HEADER = Struct("<8s4I")
 DTYPES = {
     "i1": np.dtype(np.bool_),
@@ -99,12 +99,27 @@ class Segment:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """A value that the host keeps between runs of a program.
+
+    input   the number of the input that is the value before a run
+    output  the number of the output that is the value behind it
+    reset   the bytes before the first run; empty for zeros
+    """
+
+    input: int
+    output: int
+    reset: bytes = b""
+
+
+@dataclass(frozen=True)
 class Program:
     """A command stream with its data, ports and names.
 
     device     the keys of its device file, flat: `array.lanes.k` → 16
     layers     the layer names that `Mark` commands refer to
     routines   the routines that `Host` commands refer to
+    states     the inputs and outputs that the host keeps from run to run
     """
 
     device: Mapping[str, object]
@@ -114,6 +129,7 @@ class Program:
     outputs: Sequence[Port] = ()
     layers: Sequence[str] = ()
     routines: Sequence[Routine] = ()
+    states: Sequence[Kept] = ()
 
     def to_bytes(self) -> bytes:
         """The program as the bytes of a file."""
@@ -122,6 +138,7 @@ class Program:
                 "device": dict(self.device),
                 "inputs": [asdict(port) for port in self.inputs],
                 "outputs": [asdict(port) for port in self.outputs],
+                "states": [[kept.input, kept.output, kept.reset.hex()] for kept in self.states],
                 "layers": list(self.layers),
                 "routines": [asdict(routine) for routine in self.routines],
                 "segments": [[*segment.place, len(segment.data)] for segment in self.segments],
@@ -151,8 +168,9 @@ class Program:
         about = _Text.parse(body[HEADER.size : text_end])
         data = body[text_end + 4 * word_count :]
         commands = decode(words.tolist())
+        segments = about.segments(data)
         return cls(
-            about.device, commands, about.segments(data), about.inputs, about.outputs, about.layers, about.routines
+            about.device, commands, segments, about.inputs, about.outputs, about.layers, about.routines, about.states
         )
 
     def save(self, path: str | Path) -> None:
@@ -212,18 +230,21 @@ class _Text:
     outputs: list[Port]
     layers: list[str]
     routines: list[Routine]
+    states: list[Kept]
     places: list[tuple[Place, int]]
 
     @classmethod
     def parse(cls, text: bytes) -> Self:
         try:
             data = cast(dict[str, Any], json.loads(text))
+            inputs, outputs = ([_port(entry) for entry in data[key]] for key in ("inputs", "outputs"))
             return cls(
                 dict(data["device"]),
-                [_port(entry) for entry in data["inputs"]],
-                [_port(entry) for entry in data["outputs"]],
+                inputs,
+                outputs,
                 [str(name) for name in data["layers"]],
                 [_routine(entry) for entry in data["routines"]],
+                [_kept(entry, inputs, outputs) for entry in data["states"]],
                 [(_place(entry[:2]), _natural(entry[2])) for entry in data["segments"]],
             )
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
@@ -249,6 +270,14 @@ def _natural(value: object) -> int:
 def _place(value: Sequence[object]) -> Place:
     memory, address = value
     return Place(_natural(memory), _natural(address))
+
+
+def _kept(entry: Sequence[Any], inputs: Sequence[Port], outputs: Sequence[Port]) -> Kept:
+    kept = Kept(_natural(entry[0]), _natural(entry[1]), bytes.fromhex(entry[2]))
+    before, after = inputs[kept.input], outputs[kept.output]
+    if (before.shape, before.type) != (after.shape, after.type) or len(kept.reset) not in (0, before.block.size):
+        raise ValueError(entry)
+    return kept
 
 
 def _routine(entry: Mapping[str, Any]) -> Routine:

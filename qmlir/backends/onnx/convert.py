@@ -84,7 +84,7 @@ def export_onnx(
     require_opset(opset)
     graph = Graph(opset)
     values = Values(graph, unsigned=unsigned and format == "onnx-qdq")
-    signature = signature_of(function)
+    signature = signature_of(function).flat()
     for argument, spec in zip(function.body.block.args, signature.inputs, strict=True):
         values.hold(argument, graph.input(spec.dtype))
 

@@ -50,7 +50,7 @@ def export_tflite(function: func.FuncOp, path: Path) -> list[Path]:
     end = function.body.block.last_op
     assert end is not None, "a walk ends at func.return"
     with refusing(end):
-        return write_model(graph, [_leave(value, values) for value in results], signature_of(function), path)
+        return write_model(graph, [_leave(value, values) for value in results], signature_of(function).flat(), path)
 
 
 def _enter(argument: SSAValue, values: Values) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.movement import SliceOp
@@ -136,7 +137,7 @@ def conv_3d_transpose(
 # Converters of convolutions, fully connected layers and matrix products.
 
 
-def _weighted(
+def weighted(
     node: TFLiteNode, op_type: type[TensorOp], x: Value, w: Value, b: Value | None, activation: int, axis: int,
     properties: Properties | None = None,
 ) -> SSAValue:  # fmt: skip
@@ -206,11 +207,16 @@ def _bias(node: TFLiteNode, b: Value, x: Value, w: Value) -> Value:
         )
     if isinstance(b, Wide):
         return node.quantized(b)
-    if weights.axis is None:
-        return node.quantized(Dequantized(b.stored, UniformType.per_tensor(i32, float(steps[0])), b.name))
-    if b.stored.shape != steps.shape:
+    if weights.axis is not None and b.stored.shape != steps.shape:
         raise node.error(f"its bias must have {steps.size} elements", str(b.stored.size))
-    return node.quantized(Dequantized(b.stored, UniformType.per_axis(i32, 0, steps.tolist()), b.name))
+    try:
+        if weights.axis is None:
+            type = UniformType.per_tensor(i32, float(steps[0]))
+        else:
+            type = UniformType.per_axis(i32, 0, steps.tolist())
+    except VerifyException:
+        raise UnsupportedError(f"its bias counts in steps of {steps.min():g}, which float32 does not hold") from None
+    return node.quantized(Dequantized(b.stored, type, b.name))
 
 
 def _named(value: Value) -> str:
@@ -233,7 +239,7 @@ def conv_2d(
     if not weights[3] or image[3] % weights[3]:
         raise node.error(f"its weights' channels must divide the input's {image[3]}", str(weights[3]))
     groups = {"groups": image[3] // weights[3]} if image[3] != weights[3] else {}
-    return _weighted(node, Conv2DOp, x, w, b, fused_activation_function, 0, {**properties, **groups})
+    return weighted(node, Conv2DOp, x, w, b, fused_activation_function, 0, {**properties, **groups})
 
 
 @converts("DEPTHWISE_CONV_2D")
@@ -251,7 +257,7 @@ def depthwise_conv_2d(
     if depth_multiplier and weights[3] != image[3] * depth_multiplier:
         raise node.error(f"its weights must have {depth_multiplier} outputs for each of {image[3]} channels",
                          str(weights[3]))  # fmt: skip
-    return _weighted(node, DepthwiseConv2DOp, x, w, b, fused_activation_function, 3, properties)
+    return weighted(node, DepthwiseConv2DOp, x, w, b, fused_activation_function, 3, properties)
 
 
 @converts("FULLY_CONNECTED")
@@ -267,7 +273,7 @@ def fully_connected(
         raise node.error(f"its weights must be [O, I] for rows of the input {list(shape)}", str(list(weights)))
     rows = node.reshaped(node.movable(x), (int(np.prod(shape)) // weights[1], weights[1]))
     bias = None if b is None else node.reshaped(b, (int(np.prod(node.shape(b))),))
-    y = _weighted(node, FullyConnectedOp, rows, w, bias, fused_activation_function, 0)
+    y = weighted(node, FullyConnectedOp, rows, w, bias, fused_activation_function, 0)
     if not keep_num_dims:
         return y
     if not shape or shape[-1] != weights[1]:
@@ -318,7 +324,7 @@ def transpose_conv(
     if min(*low, *high) < 0:
         raise node.error("its output shape must fit its input, strides and padding", str(list(out)))
     padded = pad_value(node, spread, low, high, 0.0)
-    y = _weighted(node, Conv2DOp, padded, node.reversed(w, (1, 2)), b, fused_activation_function, 0)
+    y = weighted(node, Conv2DOp, padded, node.reversed(w, (1, 2)), b, fused_activation_function, 0)
     if node.shape(y) != out:
         raise node.error(f"its output shape must be {list(node.shape(y))}", str(list(out)))
     return y

@@ -202,7 +202,7 @@ def _attribute(value: Any) -> Attribute:
 # The operators of the schema that have no converter, each with the reason that its `qmlir.opaque` gives.
 
 
-STATE = "it reads or writes what lives from call to call"
+TABLES = "it is of a table of keys and values, for which qmlir has no type"
 STRINGS = "it works on strings, for which qmlir has no type"
 COMPLEX = "it works on complex numbers, for which qmlir has no type"
 RANDOM = "its result is random"
@@ -213,8 +213,7 @@ UNREAD = "its options are of a kind that qmlir does not read"
 """The reason against an operator whose table of options is in the schema's second union, which is not read."""
 
 _BY_REASON: Mapping[str, str] = {
-    STATE: "CALL_ONCE VAR_HANDLE READ_VARIABLE ASSIGN_VARIABLE HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT "
-    "HASHTABLE_SIZE LSTM RNN SVDF",
+    TABLES: "HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT HASHTABLE_SIZE",
     STRINGS: "HASHTABLE_LOOKUP LSH_PROJECTION SKIP_GRAM",
     COMPLEX: "COMPLEX_ABS IMAG REAL RFFT2D",
     RANDOM: "MULTINOMIAL RANDOM_STANDARD_NORMAL RANDOM_UNIFORM STABLEHLO_RNG_BIT_GENERATOR",

@@ -2,6 +2,7 @@
 
     arguments   the subgraph's inputs on the types of their storage: `!quant` types for quantized tensors
     results     the subgraph's outputs; both have the names of the file's signature, else those of their tensors
+    states      variables that live from call to call, as further arguments and results (variables.py)
     body        nn operations in program order; operators that no output needs are skipped (walk.py)
 
 TFLite's layouts are channels-last, as nn's are. If an operator has no converter, or its converter refuses it, the
@@ -88,10 +89,14 @@ class _Importer:
         """Imports the subgraph and returns the module."""
         self.walk.run()
         results = [self._result(i) for i in self.graph.outputs]
+        states = self.walk.variables.states()
         tensors, inputs = self.graph.tensors, [a.type for a in self.builder.block.args]
-        main = func.FuncOp("main", (inputs, []), Region(self.builder.block), arg_attrs=named(self.names))
+        names = [*self.names, *(state.name for state in states)]
+        main = func.FuncOp("main", (inputs, []), Region(self.builder.block), arg_attrs=named(names))
         outputs = [self.signature.outputs.get(i) or tensors[i].name for i in self.graph.outputs]
-        return self.builder.finish(main, results, outputs)
+        self.walk.variables.mark(main, len(results))
+        results += [self.builder.ssa(state.value) for state in states if state.value is not None]
+        return self.builder.finish(main, results, [*outputs, *(f"{state.name}.next" for state in states)])
 
     def _argument(self, tensor: Tensor) -> Attribute:
         type = tensor_ir(tensor)

@@ -18,6 +18,7 @@ from qmlir.frontends.builder import Properties
 from qmlir.frontends.function import Constant, Value
 from qmlir.frontends.quantized import QuantizedNode
 from qmlir.frontends.tflite.reader import Tensor
+from qmlir.frontends.tflite.variables import Variables
 from qmlir.ir.interfaces import TensorOp, element_of
 
 
@@ -25,12 +26,16 @@ from qmlir.ir.interfaces import TensorOp, element_of
 class TFLiteNode(QuantizedNode):
     """A node whose outputs have the types that the file states.
 
-    tensors   the file's entry of each output tensor
-    call      imports another subgraph in the place of the node
+    tensors    the file's entry of each output tensor
+    call       imports another subgraph in the place of the node
+    variables  the model's variables
+    updates    the next values of variable tensors, by the number of the input
     """
 
     tensors: Sequence[Tensor] = field(default_factory=list[Tensor])
     call: Callable[[int, Sequence[Value], str], list[Value]] | None = None
+    variables: Variables | None = None
+    updates: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
 
     # Facts from the file
 
@@ -52,6 +57,17 @@ class TFLiteNode(QuantizedNode):
         """Imports another subgraph on these arguments and returns its outputs; `step` makes a run's names unique."""
         assert self.call is not None
         return self.call(index, arguments, step)
+
+    # Variables
+
+    def update(self, input: int, value: Value) -> None:
+        """Gives the variable tensor that is an input of the node its value behind the node."""
+        self.updates[input] = self.quantized(value)
+
+    def resources(self) -> Variables:
+        """Returns the model's variables, for the operators that read and write them by handles."""
+        assert self.variables is not None
+        return self.variables
 
     # Stored integers
 

@@ -9,13 +9,14 @@ import numpy as np
 from xdsl.ir import Operation
 
 from qmlir.errors import FileError, UnsupportedError
-from qmlir.formats.tflite import OPERATORS
+from qmlir.formats.tflite import ASSIGN, HANDLE, OPERATORS, READ
 from qmlir.frontends.function import LARGEST, Builder, Constant, Dequantized, Value, Wide
 from qmlir.frontends.quantized import folded
-from qmlir.frontends.tflite import contraction, elementwise, movement, recurrent, reduction, scatter
-from qmlir.frontends.tflite.converters import Table, import_opaque, operator_table, reason_against
+from qmlir.frontends.tflite import contraction, elementwise, movement, recurrent, reduction, scatter, svdf
+from qmlir.frontends.tflite.converters import Table, import_opaque, operator_table, reason_against, tensor_ir
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import ABSENT, Model, Operator, Subgraph, Tensor
+from qmlir.frontends.tflite.variables import RESOURCE, Handle, Variables, key_of
 from qmlir.ir.types import element_type_of
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -30,9 +31,6 @@ from qmlir.ir.types import element_type_of
 # the calling operator is refused as a whole. Tensors of the subgraph are named `<output>.<name in the subgraph>`.
 
 
-SEQUENCES = frozenset({"UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN"})
-"""Operators on whole sequences, whose state inputs are zeros before the first step."""
-
 DEEPEST = 32
 """The deepest nesting of subgraph calls; deeper nesting is taken for recursion, which is an error."""
 
@@ -46,6 +44,7 @@ class _Shared:
 
     model: Model
     builder: Builder
+    variables: Variables
     called: int = 0
 
     def count(self) -> None:
@@ -75,24 +74,31 @@ class Walk:
     @staticmethod
     def of(model: Model, graph: Subgraph, builder: Builder) -> "Walk":
         """Returns the walk over the subgraph that becomes the function."""
-        return Walk(_Shared(model, builder), graph, builder.block.add_ops)
+        return Walk(_Shared(model, builder, Variables.of(model, builder)), graph, builder.block.add_ops)
+
+    @property
+    def variables(self) -> Variables:
+        """The variables of the model."""
+        return self.shared.variables
 
     def run(self) -> None:
         """Imports every operator that an output needs."""
-        for operator in needed(self.graph):
+        for operator in needed(self.graph, self.shared.model):
             self._import(operator)
 
     def value(self, index: int) -> Value:
         """Returns the value of a tensor: computed before, or a constant of the file.
 
         Raises:
-            UnsupportedError: The tensor is state that persists between calls, or a constant that is not supported.
+            UnsupportedError: The tensor is a variable or a constant of a type that is not supported.
             FileError: The tensor is neither constant nor computed by an earlier operator.
         """
         if index not in self.values:
             tensor = self.graph.tensors[index]
             if tensor.variable:
-                raise UnsupportedError(f'its state "{tensor.name}" lives from call to call')
+                if tensor.dtype is None:
+                    raise UnsupportedError(f'its state "{tensor.name}" is of type {tensor.kind.lower()}')
+                return self.variables.read_tensor(self._key(index), self.prefix + tensor.name, tensor_ir(tensor))
             if tensor.constant is None:
                 raise FileError(
                     self.shared.model.file, f'tensor "{tensor.name}" must be constant or computed before it is used',
@@ -112,8 +118,12 @@ class Walk:
         """Returns the node that a converter gets for an operator with these outputs."""
         outputs = [self.prefix + t.name for t in tensors]
         node = TFLiteNode(kind, "", outputs, self.shared.builder, self.shared.model.file, tensors=tensors)
-        node.call = partial(self._call, node)
+        node.call, node.variables = partial(self._call, node), self.variables
         return node
+
+    def _key(self, index: int) -> tuple[int, int]:
+        """What tells a variable tensor apart from those of other subgraphs."""
+        return id(self.graph), index
 
     def _import(self, operator: Operator) -> None:
         """Imports an operator and records the values of its outputs."""
@@ -122,11 +132,14 @@ class Walk:
         tensors = [self.graph.tensors[i] for i in operator.outputs]
         node = self.node(operator.kind, tensors)
         inputs: list[Value | None] = []
+        before = self.variables.values()
         try:
             results = self._results(node, operator, inputs)
             node.commit(results, self.add, rename=not self.depth)
         except UnsupportedError as refusal:
             node.discard()
+            node.updates.clear()
+            self.variables.restore(before)
             if self.depth:
                 raise
             names = ["" if i == ABSENT else self.graph.tensors[i].name for i in operator.inputs]
@@ -137,6 +150,8 @@ class Walk:
             raise
         for index, result in zip(operator.outputs, results, strict=False):
             self.values[index] = result
+        for position, value in node.updates.items():
+            self.variables.write_tensor(self._key(operator.inputs[position]), value)
 
     def _results(self, node: TFLiteNode, operator: Operator, inputs: list[Value | None]) -> list[Value]:
         """Returns an operator's outputs.
@@ -145,21 +160,20 @@ class Walk:
         inputs before it.
         """
         for index in operator.inputs:
-            inputs.append(None if index == ABSENT or self._starts_as_zeros(operator, index) else self.value(index))
+            inputs.append(None if index == ABSENT else self.value(index))
         converter = CONVERTERS.get(operator.kind)
         if converter is None:
             raise UnsupportedError(reason_against(operator.kind))
         results = converter(node, operator, inputs)
+        for position in node.updates:
+            if not (state := self.graph.tensors[operator.inputs[position]]).variable:
+                raise UnsupportedError(f'its state "{state.name}" is no variable tensor')
         if len(results) < len(node.tensors):
             raise node.error(f"it must have at most {len(results)} outputs", str(len(node.tensors)))
         results = folded(node, inputs, results)
         for tensor, result in zip(node.tensors, results, strict=False):
             check(node, f'its output "{tensor.name}"', tensor, result)
         return results
-
-    def _starts_as_zeros(self, operator: Operator, index: int) -> bool:
-        """Whether an input is the initial state of a sequence, which is zeros."""
-        return operator.kind in SEQUENCES and self.graph.tensors[index].variable and index not in self.values
 
     def _call(self, node: TFLiteNode, index: int, arguments: Sequence[Value], step: str = "") -> list[Value]:
         """Imports a called subgraph in the place of an operator and returns its outputs.
@@ -189,6 +203,8 @@ class Walk:
 
 def check(node: TFLiteNode, what: str, tensor: Tensor, value: Value) -> None:
     """Checks that a value has the shape and type that the file states for its tensor; `what` names it in errors."""
+    if isinstance(value, Handle) and tensor.kind == RESOURCE:
+        return
     if np.prod([float(d) for d in node.shape(value)]) > LARGEST:
         raise UnsupportedError(f"its result is of shape {list(node.shape(value))}")
     if not tensor.dynamic and node.shape(value) != tensor.shape:
@@ -202,11 +218,13 @@ def check(node: TFLiteNode, what: str, tensor: Tensor, value: Value) -> None:
         raise node.error(f"{what} must be {found}", str(tensor.type or expected))
 
 
-def needed(graph: Subgraph) -> list[Operator]:
-    """Returns the operators that the subgraph's outputs depend on, in order."""
+def needed(graph: Subgraph, model: Model) -> list[Operator]:
+    """Returns the operators that the subgraph's outputs, and variables behind the call, depend on, in order."""
+    assigning = any(op.kind == ASSIGN for g in model.subgraphs[1:] for op in g.operators)
+    always = {ASSIGN, *(("CALL_ONCE", "CALL", "IF", "WHILE") if assigning else ())}
     wanted, found = set(graph.outputs), list[Operator]()
     for operator in reversed(graph.operators):
-        if wanted & set(operator.outputs):
+        if wanted & set(operator.outputs) or operator.kind in always:
             found.append(operator)
             wanted |= set(operator.inputs)
     return found[::-1]
@@ -257,10 +275,50 @@ def call(node: TFLiteNode, *inputs: Value, subgraph: int) -> Values:
 
 
 # ---------------------------------------------------------------------------------------------------------------
+# Converters of variables (variables.py).
+
+
+@converts("CALL_ONCE")
+def call_once(node: TFLiteNode, *, init_subgraph_index: int) -> Values:
+    """Nothing: the subgraph's assignments become the values of variables before the first call."""
+    with node.resources().initialization():
+        node.called_subgraph(init_subgraph_index, ())
+    return ()
+
+
+@converts(HANDLE)
+def var_handle(node: TFLiteNode, *, container: bytes, shared_name: bytes) -> Value:
+    """The handle of a variable."""
+    key = key_of({"container": container, "shared_name": shared_name})
+    return Handle(key, (shared_name or b"").decode(errors="replace") or node.tensors[0].name)
+
+
+def _handle(value: Value) -> Handle:
+    if not isinstance(value, Handle):
+        raise UnsupportedError("its handle comes from no VAR_HANDLE")
+    return value
+
+
+@converts(READ)
+def read_variable(node: TFLiteNode, handle: Value) -> Value:
+    """The value of a variable."""
+    return node.resources().read(_handle(handle), tensor_ir(node.tensors[0]))
+
+
+@converts(ASSIGN)
+def assign_variable(node: TFLiteNode, handle: Value, value: Value) -> Values:
+    """Nothing: the variable has the value from here on."""
+    node.resources().write(node, _handle(handle), value)
+    return ()
+
+
+# ---------------------------------------------------------------------------------------------------------------
 # All converters.
 
 
-_OWN = Table.of(*(f.converts for f in (contraction, elementwise, movement, recurrent, reduction, scatter)), converts)
+_OWN = Table.of(
+    *(f.converts for f in (contraction, elementwise, movement, recurrent, reduction, scatter, svdf)), converts
+)
 
 CONVERTERS = Table(operator_table(OPERATORS).entries | _OWN.entries)
 """The converters of all operators; the row of an operator in formats/tflite.py counts if no file has a converter."""

@@ -42,6 +42,7 @@ from qmlir.ir.names import NAME, NameAttr
 from qmlir.ir.registry import Registry
 from qmlir.ir.rewriting import name_hint
 from qmlir.ir.signature import defined_functions
+from qmlir.ir.states import set_state, states_of
 from qmlir.ir.upstream.tosa import contraction as tosa
 from qmlir.ir.upstream.tosa.base import TosaOp
 from qmlir.ir.upstream.tosa.shape import ConstOp, ConstShapeOp
@@ -219,6 +220,8 @@ def _replace(function: func.FuncOp, block: Block) -> None:
         arg_attrs=_named(argument_names(function)), res_attrs=_named(result_names(function)),
     )  # fmt: skip
     made.location = function.location
+    for index, state in states_of(function).items():
+        set_state(made, index, state)
     parent = cast(Block, function.parent)
     parent.insert_op_before(made, function)
     function.detach()

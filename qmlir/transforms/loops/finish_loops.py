@@ -28,6 +28,7 @@ from qmlir.dialects.loops import INPUTS
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.errors import PipelineError, UnsupportedError
 from qmlir.ir.rewriting import node_name
+from qmlir.ir.states import STATE
 from qmlir.ir.types import is_memref
 
 
@@ -139,11 +140,15 @@ def _buffer_of(value: SSAValue) -> SSAValue:
 
 
 def _move_names(function: func.FuncOp, inputs: int, outputs: int) -> None:
-    """Moves the attributes of the results to the arguments that replace the results."""
+    """Moves the attributes of the results to the arguments that replace the results.
+
+    The marks of states are dropped: whoever calls the code keeps the states, and has their places in its signature.
+    """
 
     def entries(attribute: ArrayAttr[DictionaryAttr] | None, count: int) -> Sequence[DictionaryAttr]:
         return attribute.data if attribute is not None else [DictionaryAttr({})] * count
 
     both: list[DictionaryAttr] = [*entries(function.arg_attrs, inputs), *entries(function.res_attrs, outputs)]
+    both = [DictionaryAttr({key: value for key, value in d.data.items() if key != STATE}) for d in both]
     function.arg_attrs = ArrayAttr(both) if any(d.data for d in both) else None
     function.res_attrs = None

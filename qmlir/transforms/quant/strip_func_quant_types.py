@@ -13,6 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.errors import PipelineError
+from qmlir.ir.states import set_state, states_of, stored_state
 from qmlir.ir.types import element_type, stored_type
 
 
@@ -91,6 +92,8 @@ def _stripped(type: FunctionType) -> FunctionType:
 
 
 def _strip_function(function: func.FuncOp) -> None:
+    for index, state in states_of(function).items():
+        set_state(function, index, stored_state(function.function_type.inputs.data[index], state))
     function.function_type = _stripped(function.function_type)
     if (entry := function.body.blocks.first) is not None:
         for argument in tuple(entry.args):

@@ -36,6 +36,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.target import Target
 from qmlir.ir.interfaces import Array, element_of, shape_of, tensor_type
 from qmlir.ir.signature import defined_functions
+from qmlir.ir.states import state_values
 from qmlir.ir.verify import SCALES
 from qmlir.numerics.schemas import (
     SMALLEST_SCALE,
@@ -113,7 +114,7 @@ class _Chooser:
         observers = [o for o in block.ops if isinstance(o, ObserveOp)]
         self.observed = {o.value: seen for o in observers if (seen := o.observation) is not None}
         self.recipes = Recipes(block, default, target)
-        self.groups = ScaleGroups(self.operations, self.observed, self.recipes.of_value)
+        self.groups = ScaleGroups(self.operations, self.observed, self.recipes.of_value, state_values(block))
 
     def run(self) -> None:
         able = self._able()

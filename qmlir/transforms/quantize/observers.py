@@ -85,6 +85,14 @@ def _argument_name(argument: BlockArgument) -> str:
     return argument.name_hint or f"arg{argument.index}"
 
 
+def without_observers(module: ModuleOp) -> ModuleOp:
+    """Returns a copy of a module without its observers, which can be compiled."""
+    copy = module.clone()
+    for observer in observers(copy):
+        Rewriter.erase_op(observer)
+    return copy
+
+
 def observers(within: Operation) -> list[ObserveOp]:
     """The observers of a module or a function, in program order."""
     return [o for o in within.walk() if isinstance(o, ObserveOp)]

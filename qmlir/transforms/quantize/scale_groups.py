@@ -136,6 +136,8 @@ def _stretched(seen: Observation, held: Histogram, factor: float) -> Observation
 # Each value has a recipe, its quantization config (policy.py). Values of different schemas or precisions are never in
 # one group. A reader whose schema or precision differs from its operand's reads the operand through a type of its own.
 #
+# A state (ir/states.py) and its next value are one tensor at two times: they form a group wherever both have a range.
+#
 # A concatenation leaves an operand out of its group if other operations read the operand too, moved or not, and the
 # group's type would cost it more than a bit. They read the operand through its own type, the concatenation through the
 # type of its result. All tensors are tied if the policy or a cast decides about one, or if parameters are Glow's.
@@ -162,8 +164,12 @@ class ScaleGroups:
         operations: Sequence[Operation],
         observed: Mapping[SSAValue, Observation],
         recipe: Callable[[SSAValue], Recipe],
+        states: Iterable[tuple[SSAValue, SSAValue]] = (),
     ):
-        """Groups the activations of `operations`, given what was `observed` of them and the `recipe` of each value."""
+        """Groups the activations of `operations`, given what was `observed` of them and the `recipe` of each value.
+
+        `states` are pairs of an argument and its value in the next call.
+        """
         self._observed, self._recipe = observed, recipe
         self._above: dict[SSAValue, SSAValue] = {}
         self._groups: dict[SSAValue, Group] = {}
@@ -180,6 +186,7 @@ class ScaleGroups:
             if isinstance(o, WeightedOp) and o.b and isinstance(o.w.owner, ConstantOp)
         }
         self._tied = self._tie(operations)
+        self._tie_states(states)
         for value in dict.fromkeys(v for o in operations for v in data_values(o) if not is_weight(v, o)):
             if value in self._ranged:
                 self._enter(value)
@@ -252,6 +259,13 @@ class ScaleGroups:
             else:
                 tied[op] = None
         return tied
+
+    def _tie_states(self, states: Iterable[tuple[SSAValue, SSAValue]]) -> None:
+        """Ties each state to its next value if both have a range and one format."""
+        for before, after in states:
+            alike = self._recipe(before).format == self._recipe(after).format
+            if alike and {before, after} <= self._ranged and not self._contradict([before, after]):
+                self._join(before, after)
 
     def _follow(self, op: Operation) -> None:
         """Widens the group of an operation's result for the values of operands that are not tied to it."""

@@ -146,7 +146,7 @@ class SampledPass(ModulePass):
         """
         held: dict[str, Any] = ctx.samples if isinstance(ctx, QmlirContext) else {}
         if self.data and self.data not in held:
-            held[self.data] = _samples_in(Path(self.data), signature_of(network_of(module)))
+            held[self.data] = _samples_in(Path(self.data), signature_of(network_of(module)).flat())
         if self.data not in held:
             raise OptionError(self.name, "needs data", remedy=f'give some: --{self.name}="data=samples.npy"')
         if not isinstance(held[self.data], Taken):
@@ -193,7 +193,7 @@ def some_samples(module: ModuleOp, samples: Samples, budget: int | None = None) 
         ProfileError: A sample is not finite.
     """
     function = network_of(module)
-    signature = signature_of(function)
+    signature = signature_of(function).flat()
     rest = iter(samples)
     inputs = [signature.arrays(sample) for sample in islice(rest, samples_at_once(module, budget))]
     if inputs and next(rest, None) is not None:

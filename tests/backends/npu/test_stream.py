@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from qmlir.backends.npu.execute import Simulator
-from qmlir.backends.npu.stream import Port, Program, Routine, assemble, disassemble
+from qmlir.backends.npu.stream import Kept, Port, Program, Routine, assemble, disassemble
 from qmlir.errors import FileError
 from qmlir.isa.commands import BY_OP, COMMANDS, Convolve, End, Sync, decode, encode
 from qmlir.isa.encoding import Command, Place, Signed, StreamError, Wait, field_kinds
@@ -102,6 +102,7 @@ def test_text_that_is_no_command(text: str, message: str) -> None:
 def test_a_file_both_ways(tmp_path: Path) -> None:
     port = Port("y", Place(3, 0x3000), (6, 5, 8), "i8")
     program = replace(Layer.random().program(), routines=(Routine("argmax", (port,), (replace(port, type="f32"),)),))
+    program = replace(program, inputs=(*program.inputs, port), states=(Kept(1, 0), Kept(1, 0, bytes(range(240)))))
     program.save(tmp_path / "net.npu")
     assert Program.load(tmp_path / "net.npu") == Program(
         dict(program.device),
@@ -111,7 +112,11 @@ def test_a_file_both_ways(tmp_path: Path) -> None:
         list(program.outputs),
         list(program.layers),
         list(program.routines),
+        list(program.states),
     )
+    for wrong in (Kept(0, 0), Kept(1, 0, b"short"), Kept(2, 0)):
+        with pytest.raises(StreamError, match="its text must describe the program"):
+            Program.from_bytes(replace(program, states=(wrong,)).to_bytes())
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
@@ -120,7 +125,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         ("absent", None, "must be a readable program"),
         ("other", b"\x7fELF" + bytes(40), "must begin with QMLIRNPU"),
         ("short", raw[:-9], "must have"),
-        ("newer", raw[:8] + b"\x09" + raw[9:], "must be of version 3, got 9"),
+        ("newer", raw[:8] + b"\x09" + raw[9:], "must be of version 4, got 9"),
         ("flipped", raw[:-20] + bytes([raw[-20] ^ 1]) + raw[-19:], "the checksum must fit the contents"),
     ):
         if content is not None:

@@ -19,6 +19,9 @@ CODES = {np.dtype(t).name: getattr(schema.TensorType, np.dtype(t).name.upper()) 
     np.float32, np.float16, np.int8, np.int16, np.int32, np.int64, np.uint8)}  # fmt: skip
 CODES["bool"] = schema.TensorType.BOOL
 
+RESOURCE = schema.TensorType.RESOURCE
+"""The element type of handles of variables."""
+
 
 @dataclass
 class T:
@@ -152,7 +155,7 @@ def _tensor(b: Any, t: T, buffer: int) -> int:
 def _operator(b: Any, o: Op, code: int) -> int:
     inputs, outputs, options = _ints(b, o.inputs), _ints(b, o.outputs), None
     if o.options_kind:
-        values = {k: _numbers(b, v) if isinstance(v, Sequence) else v for k, v in o.options.items()}
+        values = {k: _field(b, v) for k, v in o.options.items()}
         getattr(schema, f"{o.options_kind}Start")(b)
         for name, value in values.items():
             getattr(schema, f"{o.options_kind}Add{name}")(b, value)
@@ -165,6 +168,12 @@ def _operator(b: Any, o: Op, code: int) -> int:
         schema.OperatorAddBuiltinOptionsType(b, getattr(schema.BuiltinOptions, o.options_kind))
         schema.OperatorAddBuiltinOptions(b, options)
     return schema.OperatorEnd(b)
+
+
+def _field(b: Any, value: Any) -> Any:
+    if isinstance(value, str):
+        return b.CreateString(value)
+    return _numbers(b, value) if isinstance(value, Sequence) else value
 
 
 def _code(b: Any, kind: str, version: int) -> int:

@@ -200,7 +200,7 @@ def test_what_is_not_known_is_listed_at_once(tmp_path: Path) -> None:
     tensors = [T(n, (2, 3)) for n in "xabcy"]
     operators = [
         Op("CUSTOM.Mine", [0], [1]),
-        Op("SVDF", [1], [2]),
+        Op("DENSIFY", [1], [2]),
         Op("ADD", [2, 2], [3], "AddOptions", {ACT: 4}),
         Op("CUSTOM.Mine", [3], [4]),
     ]
@@ -209,7 +209,7 @@ def test_what_is_not_known_is_listed_at_once(tmp_path: Path) -> None:
     found = {k.kind: (k.count, k.reason) for k in opaque_report(module)}
     assert found == {
         "tflite.CUSTOM.Mine": (2, "qmlir has no converter for it"),
-        "tflite.SVDF": (1, "it reads or writes what lives from call to call"),
+        "tflite.DENSIFY": (1, "its weights are sparse"),
         "tflite.ADD": (1, "its fused activation 4 is no clamp"),
     }
     with pytest.raises(QmlirError, match=r"2 x tflite\.CUSTOM\.Mine"):

@@ -1,13 +1,14 @@
-"""Recurrent layers over sequences, against LiteRT's first call; what of them is not taken."""
+"""Recurrent layers against LiteRT, call for call; what of them is not taken."""
 
 from typing import Any
 
 import numpy as np
 import pytest
 
+import qmlir
 from qmlir.frontends.opaque import opaque_report
 from qmlir.frontends.tflite import load_tflite
-from tests.frontends.tflite.files import Op, T, constant, model
+from tests.frontends.tflite.files import Op, T, constant, interpreter, model, run
 from tests.frontends.tflite.test_cases import assert_agrees
 
 BATCH, STEPS, WIDTH, HIDDEN = 2, 5, 3, 4
@@ -22,13 +23,17 @@ def weights(name: str, *shape: int) -> T:
     return constant(name, random.uniform(-0.8, 0.8, shape), np.float32)
 
 
-def sequence(time_major: bool) -> tuple[int, int]:
+def sequence(time_major: bool, *, steps: bool = True) -> tuple[int, ...]:
+    if not steps:
+        return (BATCH,)
     return (STEPS, BATCH) if time_major else (BATCH, STEPS)
 
 
-def lstm(*, time_major: bool = False, peepholes: bool = False, absent: str = "", **options: Any) -> bytes:
-    """A layer without the tensor called `absent`."""
-    first = sequence(time_major)
+def lstm(
+    *, time_major: bool = False, peepholes: bool = False, absent: str = "", steps: bool = True, **options: Any
+) -> bytes:
+    """A layer without the tensor called `absent`; without `steps`, a call computes one step."""
+    first = sequence(time_major, steps=steps)
     gates = "ifco"
     listed = [
         T("x", (*first, WIDTH)),
@@ -42,19 +47,21 @@ def lstm(*, time_major: bool = False, peepholes: bool = False, absent: str = "",
     tensors = [t for t in [*listed, *states] if t.name not in left_out]
     at = {t.name: i for i, t in enumerate(tensors)}
     inputs = [at.get(t.name, ABSENT) for t in listed] + [ABSENT, ABSENT, at["h"], at["c"]] + [ABSENT] * 4
-    given = {"FusedActivationFunction": TANH, "TimeMajor": time_major, **options}
-    op = Op("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [len(tensors)], "UnidirectionalSequenceLSTMOptions", given)
+    given = {"FusedActivationFunction": TANH, **({"TimeMajor": time_major} if steps else {}), **options}
+    kind = "UNIDIRECTIONAL_SEQUENCE_LSTM" if steps else "LSTM"
+    op = Op(kind, inputs, [len(tensors)], "UnidirectionalSequenceLSTMOptions" if steps else "LSTMOptions", given)
     return model([*tensors, T("y", (*first, HIDDEN))], [op], [0], [len(tensors)])
 
 
-def rnn(*, time_major: bool = False, activation: int = TANH) -> bytes:
-    first = sequence(time_major)
+def rnn(*, time_major: bool = False, activation: int = TANH, steps: bool = True) -> bytes:
+    first = sequence(time_major, steps=steps)
     tensors = [
         T("x", (*first, WIDTH)), weights("w", HIDDEN, WIDTH), weights("r", HIDDEN, HIDDEN), weights("b", HIDDEN),
         T("h", (BATCH, HIDDEN), variable=True), T("y", (*first, HIDDEN)),
     ]  # fmt: skip
-    options = {"FusedActivationFunction": activation, "TimeMajor": time_major}
-    return model(tensors, [Op("UNIDIRECTIONAL_SEQUENCE_RNN", range(5), [5], "SequenceRNNOptions", options)], [0], [5])
+    options = {"FusedActivationFunction": activation, **({"TimeMajor": time_major} if steps else {})}
+    kind, table = ("UNIDIRECTIONAL_SEQUENCE_RNN", "SequenceRNNOptions") if steps else ("RNN", "RNNOptions")
+    return model(tensors, [Op(kind, range(5), [5], table, options)], [0], [5])
 
 
 def x(time_major: bool) -> list[np.ndarray]:
@@ -73,11 +80,33 @@ def test_rnn(time_major: bool, activation: int) -> None:
     assert_agrees(rnn(time_major=time_major, activation=activation), x(time_major), 0)
 
 
+CALLS = {
+    "LSTM": lstm(steps=False), "LSTM with peepholes": lstm(steps=False, peepholes=True), "RNN": rnn(steps=False),
+    "sequences of an LSTM": lstm(), "sequences of an RNN": rnn(time_major=True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("layer", CALLS)
+def test_states_live_from_call_to_call(layer: str) -> None:
+    theirs, module = interpreter(CALLS[layer], "litert-reference"), load_tflite(CALLS[layer])
+    reference, executable = qmlir.reference(module), qmlir.compile(module)
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        x = random.standard_normal(reference.signature.inputs[0].shape).astype(np.float32)
+        (wanted,), found = run(theirs, [x]), executable(x)
+        np.testing.assert_array_equal(found, reference(x))
+        np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5)
+    theirs.reset_all_variables()
+    executable.reset()
+    np.testing.assert_allclose(executable(x), run(theirs, [x])[0], rtol=0, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
         (lstm(CellClip=1.5), "it clips its states"),
         (lstm(absent="wi"), "it has no input gate"),
+        (lstm(steps=False, KernelType=1), "it is of LiteRT's kernel for unsigned bytes"),
         (lstm(FusedActivationFunction=3), "its activation 3 is none that qmlir's cells have"),
         (rnn(activation=0), "its activation 0 is none"),
     ],

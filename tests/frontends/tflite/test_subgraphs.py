@@ -114,13 +114,6 @@ def test_what_a_called_subgraph_cannot_do_its_caller_cannot() -> None:
     assert kind.kind == "tflite.CALL"
 
 
-def test_state_is_opaque() -> None:
-    tensors = [T("x", (2, 4)), T("s", (2, 4), variable=True), T("y", (2, 4))]
-    op = Op("ADD", [0, 1], [2], "AddOptions", {ACT: 0})
-    (kind,) = opaque_report(load_tflite(model(tensors, [op], [0], [2])))
-    assert kind.reason == 'its state "s" lives from call to call'
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # Signatures
 

@@ -88,7 +88,7 @@ def test_another_scale_of_narrow_and_wide_integers(dtype: str, contract: str) ->
 
 @pytest.mark.parametrize("input_zero_point", [0, 5])
 @pytest.mark.parametrize("direction", ["down", "up"])
-@pytest.mark.parametrize("contract", ["single64", "away64", "reduced16"])
+@pytest.mark.parametrize("contract", ["single64", "double64", "away64", "reduced16"])
 def test_sums_of_64_bits(contract: str, direction: str, input_zero_point: int) -> None:
     shifts = SHIFTS if direction == "down" else up(contract)
     rng, limit = np.random.default_rng(1), contracts.WIDE_LIMIT

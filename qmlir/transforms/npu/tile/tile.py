@@ -1,7 +1,8 @@
 """The pass `npu-tile`: turns layers into commands, each layer in tiles that fit the memories of the device.
 
 Enters: the network as `npu.layer` and `npu.host` on tensors, and `npu.device` on the module. Leaves: buffers and
-commands in a valid serial order; functions that the host runs; `npu.layers`, the names of the layers.
+commands in a valid serial order; functions that the host runs; `npu.layers`, the names of the layers; `npu.states`, the
+states of the network, which the host keeps between runs, if there are any.
 """
 
 from typing import cast
@@ -9,13 +10,13 @@ from typing import cast
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, FunctionType, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr, ModuleOp, StringAttr, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from qmlir.devices import Device
-from qmlir.devices.module import LAYERS, device_of
+from qmlir.devices.module import LAYERS, STATES, device_of
 from qmlir.devices.properties import work_of
 from qmlir.devices.stored import constant_bytes, stored_bytes, stored_dtype
 from qmlir.dialects import qint
@@ -24,7 +25,8 @@ from qmlir.dialects.npu import BufferOp, CallOp, HostOp, LayerOp, PortAttr
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import shape_of
-from qmlir.ir.signature import defined_functions, signature_of
+from qmlir.ir.signature import State, defined_functions, signature_of
+from qmlir.ir.states import StateAttr
 from qmlir.isa.commands import End
 from qmlir.transforms.npu.cascade.residency import address_of, put_rests, rest_of
 from qmlir.transforms.npu.tile.aliases import begins_at, joins, operations_of
@@ -56,7 +58,8 @@ class _Tiling:
     def __init__(self, module: ModuleOp, function: func.FuncOp, device: Device):
         self.module, self.function, self.block = module, function, Block()
         self.emitter = Emitter(device, Builder(InsertPoint.at_end(self.block)))
-        self.signature = signature_of(function)
+        kept = signature_of(function)
+        self.signature, self.states = kept.flat(), kept.states
 
     def run(self) -> None:
         """Replaces the function's body by commands."""
@@ -85,6 +88,8 @@ class _Tiling:
         self.emitter.issue(self.emitter.engines.array, End, status=0)
         self.emitter.builder.insert(func.ReturnOp())
         self.module.attributes[LAYERS] = ArrayAttr(StringAttr(name) for name in self.emitter.layers)
+        if self.states:
+            self.module.attributes[STATES] = DictionaryAttr({str(s.places[0]): _kept(s) for s in self.states})
         put_rests(self.module, self.emitter.rests)
         body = self.function.body
         body.erase_block(body.block, safe_erase=False)
@@ -141,6 +146,11 @@ class _Tiling:
         yielded.erase()
         types = FunctionType.from_lists([v.type for v in op.inputs], [v.type for v in op.outputs])
         self.module.body.block.add_op(func.FuncOp(name, types, body, visibility="private"))
+
+
+def _kept(state: State) -> StateAttr:
+    """Returns the mark of a state whose reset value is in stored integers, which the buffers hold."""
+    return StateAttr.of(state.places[1], state.reset if state.reset.any() else None)
 
 
 def tile_layer(emitter: Emitter, layer: LayerOp) -> None:

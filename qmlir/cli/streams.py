@@ -1,0 +1,103 @@
+"""The part of a C header that keeps the states of a network between calls (ir/states.py).
+
+    NAME_reset(state)                                     gives the states the values before the first call
+    NAME_step(weights, arena, state, inputs, outputs)     calls the network on what a caller gives, and keeps the states
+
+A caller provides the memory: one block of NAME_STATE_SIZE bytes for each stream. The code reads states and writes their
+next values to another place, so the block holds each state twice, and its first byte says which of the two is the
+newest.
+"""
+
+import math
+
+from qmlir.ir.arena import CACHE_LINE
+from qmlir.ir.signature import Signature, State
+
+LISTED = 16
+"""The bytes of a reset value in a line."""
+
+
+def stream_functions(signature: Signature, prefix: str, name: str) -> list[str]:
+    """Returns the lines that declare the block of states and define the functions on it.
+
+    Args:
+        signature: The network's signature, with states.
+        prefix: The prefix of the header's macros.
+        name: The network's function.
+    """
+    offsets, size = _layout(signature)
+    befores = {state.places[0]: offset for state, offset in zip(signature.states, offsets, strict=True)}
+    afters = {state.places[1]: offset for state, offset in zip(signature.states, offsets, strict=True)}
+    flat = signature.flat()
+    kept = ", ".join(f"inputs[{s.places[0]}] and outputs[{s.places[1]}]" for s in signature.states)
+    resets = [line for s, offset in zip(signature.states, offsets, strict=True) for line in _reset(s, offset)]
+    tables = (("inputs", signature.inputs), ("outputs", signature.outputs))
+    return [
+        f"/* The states live from call to call: {kept}.",
+        "   These functions keep them in a block of memory, one for each stream, which starts on a multiple of",
+        f"   {prefix}_ALIGNMENT bytes. {name}_step takes the other inputs and outputs, in their order. */",
+        "#include <string.h>",
+        "",
+        f"#define {prefix}_STATE_SIZE {CACHE_LINE + 2 * size}",
+        "",
+        f"static inline void {name}_reset(uint8_t *state) {{",
+        f"  memset(state, 0, {prefix}_STATE_SIZE);",
+        *resets,
+        "}",
+        "",
+        f"static inline void {name}_step(const uint8_t *weights, uint8_t *arena, uint8_t *state,",
+        "    const void *const *inputs, void *const *outputs) {",
+        f"  uint8_t *before = state + {CACHE_LINE} + (state[0] ? {size} : 0);",
+        f"  uint8_t *after = state + {CACHE_LINE} + (state[0] ? 0 : {size});",
+        f"  const void *in[{len(flat.inputs)}] = {{{_places(len(flat.inputs), befores, 'inputs', 'before')}}};",
+        f"  void *out[{len(flat.outputs)}] = {{{_places(len(flat.outputs), afters, 'outputs', 'after')}}};",
+        *(f"  (void){table};" for table, specs in tables if not specs),
+        f"  {name}(weights, arena, in, out);",
+        "  state[0] = !state[0];",
+        "}",
+        "",
+    ]
+
+
+def _layout(signature: Signature) -> tuple[list[int], int]:
+    """Returns the place of each state in one of the two halves of a block, and the bytes of a half."""
+    offsets: list[int] = []
+    size = 0
+    for state in signature.states:
+        offsets.append(size)
+        size += -(-state.reset.nbytes // CACHE_LINE) * CACHE_LINE
+    return offsets, size
+
+
+def _places(count: int, offsets: dict[int, int], table: str, half: str) -> str:
+    """Returns the entries of a table of the ABI: those that a caller gives, and the states in a half of the block."""
+    given = iter(range(count))
+    return ", ".join(f"{half} + {offsets[i]}" if i in offsets else f"{table}[{next(given)}]" for i in range(count))
+
+
+def _reset(state: State, offset: int) -> list[str]:
+    """Returns the lines that write a reset value into a block of zeros."""
+    data = state.reset.tobytes()
+    place = f"state + {CACHE_LINE + offset}"
+    if not any(data):
+        return []
+    element, count = data[: state.reset.itemsize], math.prod(state.reset.shape)
+    if data == element * count:
+        if len(set(element)) == 1:
+            return [f"  memset({place}, {element[0]}, {len(data)});"]
+        listed = ", ".join(map(str, element))
+        return [
+            "  {",
+            f"    static const uint8_t value[] = {{{listed}}};",
+            f"    for (int i = 0; i < {count}; ++i) memcpy({place} + i * {len(element)}, value, {len(element)});",
+            "  }",
+        ]
+    rows = [", ".join(map(str, data[i : i + LISTED])) + "," for i in range(0, len(data), LISTED)]
+    return [
+        "  {",
+        "    static const uint8_t value[] = {",
+        *(f"      {row}" for row in rows),
+        "    };",
+        f"    memcpy({place}, value, {len(data)});",
+        "  }",
+    ]

@@ -1,0 +1,81 @@
+"""A small decoder with a cache of keys and values, as ONNX: one token a call."""
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+TOKENS, WIDTH, HEADS, PLACES = 11, 8, 2, 16
+HEAD = WIDTH // HEADS
+
+Sample = dict[str, np.ndarray]
+
+STATES = {"past_keys": "present_keys", "past_values": "present_values"}
+"""The caches [PLACES, HEADS, HEAD]: input → output."""
+
+TAIL = (
+    ("Transpose", ["present_keys"], "k_t", {"perm": [1, 2, 0]}),
+    ("MatMul", ["q", "k_t"], "products", {}),
+    ("Div", ["products", "root"], "scores", {}),
+    ("Where", ["later", "far", "scores"], "masked", {}),
+    ("Softmax", ["masked"], "shares", {"axis": -1}),
+    ("Transpose", ["present_values"], "v_t", {"perm": [1, 0, 2]}),
+    ("MatMul", ["shares", "v_t"], "mixed", {}),
+    ("Reshape", ["mixed", "flat"], "mixed_flat", {}),
+    ("MatMul", ["mixed_flat", "wo"], "attended", {}),
+    ("Add", ["x", "attended"], "h", {}),
+    ("MatMul", ["h", "w1"], "inner", {}),
+    ("Relu", ["inner"], "active", {}),
+    ("MatMul", ["active", "w2"], "outer", {}),
+    ("Add", ["h", "outer"], "y", {}),
+    ("MatMul", ["y", "readout"], "logits", {}),
+)
+"""The nodes behind the caches: operator, inputs, output, attributes."""
+
+
+def decoder(*, grows: bool = False, seed: int = 0) -> onnx.ModelProto:
+    """The network: token [1] and position [1, 1] to logits [1, TOKENS], past caches to present caches.
+
+    Each call writes the token's key and value into the place of its position, and attends to the places up to it. With
+    `grows`, the key and the value are put behind the caches instead.
+    """
+    random = np.random.default_rng(seed)
+    sizes = {
+        "embedding": (TOKENS, WIDTH), "wq": (WIDTH, WIDTH), "wk": (WIDTH, WIDTH), "wv": (WIDTH, WIDTH),
+        "wo": (WIDTH, WIDTH), "w1": (WIDTH, 2 * WIDTH), "w2": (2 * WIDTH, WIDTH), "readout": (WIDTH, TOKENS),
+    }  # fmt: skip
+    constants = {name: random.normal(0, 0.4, size).astype(np.float32) for name, size in sizes.items()}
+    constants |= {"root": np.float32(HEAD**0.5), "far": np.float32(-16)}
+    constants |= {"heads": np.array([HEADS, 1, HEAD]), "row": np.array([1, HEADS, HEAD]), "flat": np.array([1, WIDTH])}
+    constants |= {"places": np.arange(PLACES).reshape(1, 1, PLACES)}
+    nodes = [("Gather", ["embedding", "token"], "x", {})]
+    for name, shape in (("q", "heads"), ("k", "row"), ("v", "row")):
+        nodes += [("MatMul", ["x", f"w{name}"], f"{name}_flat", {}), ("Reshape", [f"{name}_flat", shape], name, {})]
+    for name, cache in (("k", "keys"), ("v", "values")):
+        written = ("ScatterND", [f"past_{cache}", "position", name], f"present_{cache}", {})
+        appended = ("Concat", [f"past_{cache}", name], f"present_{cache}", {"axis": 0})
+        nodes.append(appended if grows else written)
+    tail = [("Identity", ["scores"], "masked", {}) if grows and node[0] == "Where" else node for node in TAIL]
+    nodes += [("Greater", ["places", "position"], "later", {}), *tail]
+    past, present = (("past", HEADS, HEAD), ("present", HEADS, HEAD)) if grows else [(PLACES, HEADS, HEAD)] * 2
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node(kind, inputs, [output], **attributes) for kind, inputs, output, attributes in nodes],
+        "decoder",
+        [
+            value("token", TensorProto.INT64, (1,)),
+            value("position", TensorProto.INT64, (1, 1)),
+            *(value(name, TensorProto.FLOAT, past) for name in STATES),
+        ],
+        [
+            value("logits", TensorProto.FLOAT, (1, TOKENS)),
+            *(value(name, TensorProto.FLOAT, present) for name in STATES.values()),
+        ],
+        [numpy_helper.from_array(np.asarray(v), n) for n, v in constants.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def samples(count: int, seed: int = 1) -> list[Sample]:
+    """Random tokens at the positions 0, 1, …, over and over."""
+    tokens = np.random.default_rng(seed).integers(0, TOKENS, count)
+    return [{"token": np.array([t]), "position": np.array([[i % PLACES]])} for i, t in enumerate(tokens)]
