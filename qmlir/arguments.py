@@ -152,6 +152,19 @@ def shapes_given(option: str, given: object) -> Mapping[str, str]:
     return found
 
 
+def names_given(option: str, given: object) -> tuple[str, ...] | None:
+    """Returns names, from one name or a sequence of names; None stays None.
+
+    Raises:
+        OptionError: The argument is something else.
+    """
+    if given is None or isinstance(given, str):
+        return given if given is None else (given,)
+    if not isinstance(given, Sequence):
+        raise OptionError(option, "must be a name or a sequence of names", got=_described(given))
+    return tuple(text_given(option, name) for name in cast(Sequence[object], given))
+
+
 def arrays_given(option: str, given: object) -> Mapping[str, Array]:
     """Returns arrays by the names of inputs; None is an empty mapping.
 

@@ -20,6 +20,7 @@ from qmlir.dialects.target import DEVICE
 from qmlir.errors import OptionError, ProfileError
 from qmlir.files import path_of
 from qmlir.frontends import read_network
+from qmlir.frontends.cut import Cut
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.budget import BUDGET, limit
 from qmlir.ir.context import QmlirContext, make_context
@@ -115,6 +116,7 @@ def load(
     path: str | Path, bind: Mapping[str, int] | None = None, constants: Mapping[str, Array] | None = None, *,
     numerics: str | None = None, signature: str | None = None, fold_budget: int = BUDGET,
     weights: str | Path | None = None, shapes: Mapping[str, str | Sequence[int]] | None = None,
+    inputs: str | Sequence[str] | None = None, outputs: str | Sequence[str] | None = None,
 ) -> ModuleOp:  # fmt: skip
     """Reads a network from a file.
 
@@ -128,6 +130,8 @@ def load(
         fold_budget: Bytes for constants that are computed at import or by a later simplification.
         weights: The init net of a Caffe2 net, which makes its weights.
         shapes: Shapes of the inputs of a Caffe2 net: sizes, or the inside of MLIR's tensor type, such as `8xi64`.
+        inputs: The tensors of the file at which the network begins; by default the file's inputs.
+        outputs: The tensors of the file at which the network ends; by default the file's outputs.
 
     >>> import qmlir
     >>> module = qmlir.load("digits.onnx", bind={"batch": 1})
@@ -136,7 +140,8 @@ def load(
     sizes, arrays = arguments.sizes_given("bind", bind), arguments.arrays_given("constants", constants)
     budget, types = arguments.integer_given("fold_budget", fold_budget), arguments.shapes_given("shapes", shapes)
     init = None if weights is None else path_of(weights, "weights")
-    module = read_network(path_of(path), sizes, arrays, key, budget, init, types)
+    cut = Cut(arguments.names_given("inputs", inputs), arguments.names_given("outputs", outputs))
+    module = read_network(path_of(path), sizes, arrays, key, budget, init, types, cut)
     if any(map(is_tosa, module.walk())):
         Pipeline("tosa-to-nn", "inline").apply(module, make_context())
     limit(module, fold_budget)
@@ -167,11 +172,7 @@ def loaded(network: Network, *, simplified: bool = True) -> ModuleOp:
 
 
 def profile(
-    module: Network,
-    samples: Iterable[Array | Mapping[str, Array]],
-    bins: int = 2000,
-    *,
-    per_channel: bool = False,
+    module: Network, samples: Iterable[Array | Mapping[str, Array]], bins: int = 2000, *, per_channel: bool = False
 ) -> "Profile":
     """Learns the ranges of a float network's tensors by running the compiled network on samples.
 
@@ -542,13 +543,9 @@ def save(module: ModuleOp, path: str | Path, *, weights: str = "file", generic: 
 
 
 def export(
-    module: Network,
-    path: str | Path,
-    *,
-    format: str | None = None,
-    opset: int | None = None,
+    module: Network, path: str | Path, *, format: str | None = None, opset: int | None = None,
     activations: str = "uint8",
-) -> list[Path]:
+) -> list[Path]:  # fmt: skip
     """Writes a network on the nn level, float or quantized, in another runtime's format.
 
     Args:

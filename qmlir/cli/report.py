@@ -91,7 +91,7 @@ def _load(path: Path, arguments: argparse.Namespace) -> "ModuleOp":
     """Loads one of the models; the options of loading are for files of other formats than .mlir."""
     own = argparse.Namespace(**{**vars(arguments), "model": path})
     if path.suffix == ".mlir":
-        own.signature, own.weights, own.shape = None, None, []
+        own.signature, own.weights, own.shape, own.inputs, own.outputs = None, None, [], None, None
     return load_known(own)
 
 

@@ -25,6 +25,8 @@ RUN_OPTIONS: Mapping[str, Kind] = {
     "constant": "texts by name",
     "weights": "text",
     "shape": "texts by name",
+    "inputs": "text",
+    "outputs": "text",
     "numerics": "text",
     "signature": "text",
     "fold-budget": "count",

@@ -220,6 +220,7 @@ class Walk:
     node     the name of the node that a body stands for
     strict   whether a node that cannot be imported is refused, rather than kept as opaque
     depth    the number of bodies around the nodes; 0 for the model's graph
+    begins   tensors at which a cut network begins: they are arguments, whatever node computes them in the file
     """
 
     shared: _Shared
@@ -232,6 +233,7 @@ class Walk:
     node: str = ""
     strict: bool = False
     depth: int = 0
+    begins: frozenset[str] = frozenset()
 
     @staticmethod
     def of(model: Model, builder: Builder, types: InferredTypes, functions: Mapping[Key, onnx.FunctionProto]) -> "Walk":
@@ -240,7 +242,7 @@ class Walk:
 
     def run(self, nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> list[Value]:
         """Imports every node that an output needs, and returns the outputs."""
-        needed = _needed(nodes, outputs)
+        needed = needed_tensors(nodes, outputs, self.begins) - self.begins
         for proto in nodes:
             if any(o in needed for o in proto.output):
                 self._import(proto, needed)
@@ -315,7 +317,7 @@ class Walk:
             raise
         node.commit(results, self.add, rename=not self.depth)
         for output, value in zip(outputs, results, strict=False):
-            if output:
+            if output and output not in self.begins:
                 self.define(output, value)
 
     def _meaning(
@@ -473,11 +475,16 @@ def _check_schema(proto: onnx.NodeProto, node: Node, domain: str, version: int) 
             raise node.error(f"its attribute {attribute.name} must be {wanted}", given)
 
 
-def _needed(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> set[str]:
-    """Returns the names of the tensors that some output depends on, including the outputs."""
+def needed_tensors(
+    nodes: Sequence[onnx.NodeProto], outputs: Iterable[str], begins: frozenset[str] = frozenset()
+) -> set[str]:
+    """Returns the names of the tensors that some output depends on, including the outputs.
+
+    What the tensors of `begins` depend on is left out.
+    """
     needed = set(outputs)
     for node in reversed(nodes):
-        if any(o in needed for o in node.output):
+        if any(o in needed and o not in begins for o in node.output):
             needed.update(_reads(node))
     return needed - {""}
 

@@ -136,7 +136,8 @@ class Walk:
             node.discard()
             raise
         for index, result in zip(operator.outputs, results, strict=False):
-            self.values[index] = result
+            if index not in self.graph.inputs:  # a cut network begins at tensors that the file computes
+                self.values[index] = result
 
     def _results(self, node: TFLiteNode, operator: Operator, inputs: list[Value | None]) -> list[Value]:
         """Returns an operator's outputs.
@@ -203,10 +204,11 @@ def check(node: TFLiteNode, what: str, tensor: Tensor, value: Value) -> None:
 
 
 def needed(graph: Subgraph) -> list[Operator]:
-    """Returns the operators that the subgraph's outputs depend on, in order."""
+    """Returns the operators that the subgraph's outputs depend on, in order; none of those that compute its inputs."""
     wanted, found = set(graph.outputs), list[Operator]()
+    inputs = set(graph.inputs)
     for operator in reversed(graph.operators):
-        if wanted & set(operator.outputs):
+        if wanted & set(operator.outputs) - inputs:
             found.append(operator)
             wanted |= set(operator.inputs)
     return found[::-1]
