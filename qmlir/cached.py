@@ -31,7 +31,7 @@ from qmlir.backends.cpu.machine import Machine
 from qmlir.errors import OptionError, QmlirWarning
 from qmlir.files import noted_files
 from qmlir.ir.garbage import collected_rarely
-from qmlir.ir.signature import Signature, TensorSpec
+from qmlir.ir.signature import Count, Signature, TensorSpec
 from qmlir.plugins import DIALECTS, installed
 
 if TYPE_CHECKING:
@@ -300,6 +300,7 @@ def _write(entry: Path, executable: Executable, files: Mapping[str, str | None],
         "arena": executable.sizes.arena,
         "inputs": [[s.name, list(s.shape), s.dtype.name] for s in executable.signature.inputs],
         "outputs": [[s.name, list(s.shape), s.dtype.name] for s in executable.signature.outputs],
+        "counts": executable.signature.counts,
         "sections": {name: [0, data.nbytes] for name, data in sections.items()},
     }
     room = len(json.dumps(facts)) + 64 * len(sections)  # for the offsets
@@ -373,7 +374,9 @@ def _read(entry: Path, base: Path, machine: Machine) -> Executable | None:
             lambda: bytes(parts["llvm_ir"]).decode(),
             weights=np.frombuffer(parts["weights"], np.uint8),
             arena_size=facts["arena"],
-            signature=Signature(_specs(facts["inputs"]), _specs(facts["outputs"])),
+            signature=Signature(
+                _specs(facts["inputs"]), _specs(facts["outputs"]), tuple(Count(*count) for count in facts["counts"])
+            ),
             entry=facts["entry"],
             machine=machine,
             compiled=bytes(parts["object"]),

@@ -6,6 +6,7 @@ of the tuples below, and `qmlir-opt --mlir-print-ir-after-all` prints the IR aft
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
@@ -489,7 +490,7 @@ def to_planned_loops(
         The inputs and outputs of the code.
     """
     from qmlir.backends.cpu import Machine
-    from qmlir.ir.signature import Signature, signature_of
+    from qmlir.ir.signature import signature_of
 
     function = main_function(module)
     signature = signature_of(function)
@@ -501,7 +502,7 @@ def to_planned_loops(
     loops.apply(module, make_context(), verify_each=VERIFY_LOOPS)
     if timing:
         readings = signature_of(function).inputs[-1]  # results are arguments on this level, the readings the last
-        signature = Signature(signature.inputs, (*signature.outputs, readings))
+        signature = replace(signature, outputs=(*signature.outputs, readings))
     share, hoist, plan, _ = TO_LLVM
     Pipeline((share, {"threads": threads}), hoist, plan).apply(module, make_context(), verify_each=VERIFY_LOOPS)
     return signature

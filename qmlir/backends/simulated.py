@@ -33,7 +33,7 @@ from qmlir.dialects.npu.commands import Numbers
 from qmlir.display import Shown, Table
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array
-from qmlir.ir.signature import Signature, TensorSpec, signature_of
+from qmlir.ir.signature import COUNTS, Signature, TensorSpec, counts_of, signature_of
 from qmlir.ir.source import read_mlir
 from qmlir.ir.storage import TextForm, write_module
 from qmlir.ir.verify import verify
@@ -184,7 +184,8 @@ class Simulated(Shown):
             StreamError: The program was made for another device.
         """
         self.program, self.device, self.routines, self.native = program, device, routines, native
-        self.signature = Signature(*(tuple(map(_spec, ports)) for ports in (program.inputs, program.outputs)))
+        inputs, outputs = (tuple(map(_spec, ports)) for ports in (program.inputs, program.outputs))
+        self.signature = Signature(inputs, outputs, counts_of(routines, outputs))
         self.ledger, self.filled, self.buffers = tuple(ledger), dict(filled or {}), tuple(buffers)
         called = {f.sym_name.data: _compiled(f, native) for f in routines.ops if isinstance(f, func.FuncOp)}
         self._simulator = Simulator(program, device, called)
@@ -267,6 +268,8 @@ def simulated(module: ModuleOp, native: Native, ledger: Sequence[Entry] = ()) ->
     program = assemble(module)
     function = function_of(module, "simulated")
     host = ModuleOp([f.clone() for f in module.ops if isinstance(f, func.FuncOp) and f is not function])
+    if COUNTS in module.attributes:
+        host.attributes[COUNTS] = module.attributes[COUNTS]
     kinds = [Host if isinstance(step, CallOp) else type(step.command.data) for step in steps_of(function)]
     buffers = _renumbered(placed_of(function), kinds, program)
     return Simulated(program, device_of(module), host, native, ledger, filled_of(module), buffers)

@@ -34,6 +34,7 @@ from qmlir.dialects.properties import attribute_of
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.ops import CastOp as QuantCastOp
 from qmlir.errors import NodeError, UnsupportedError
+from qmlir.frontends.counted import follow
 from qmlir.frontends.function import Builder, Constant, Ints, Value, sized
 from qmlir.frontends.opaque import UNKNOWN_SHAPE
 from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of
@@ -216,8 +217,19 @@ class Node:
         except UnsupportedError:
             op.erase()
             raise
+        self._follow(op)
         self._pending.append(op)
         return op.results[0]
+
+    def _follow(self, op: Operation) -> None:
+        """Records the counted axis of an operation's results, if its operands have one (counted.py)."""
+        try:
+            axis = follow(op, self.builder.counted)
+        except UnsupportedError:
+            op.erase()
+            raise
+        if axis is not None:
+            self.builder.counted |= dict.fromkeys(op.results, axis)
 
     def converted(self, x: Value, element: Attribute) -> SSAValue:
         """Returns the input in another element type; an `nn.cast` converts it unless it already has that type."""
@@ -273,6 +285,7 @@ class Node:
     def cast(self, op_type: type[QuantCastOp], x: SSAValue, element: Attribute) -> SSAValue:
         """Adds a cast from or to a quantized type; it carries no name, since its value is still the same tensor."""
         op = op_type(x, TensorType(element, self.shape(x)))
+        self._follow(op)
         self._pending.append(op)
         return op.result
 
@@ -381,6 +394,8 @@ class Node:
     def discard(self) -> None:
         """Erases the pending operations, after the converter refused."""
         for op in reversed(self._pending):
+            for result in op.results:
+                self.builder.counted.pop(result, None)
             op.erase()
         self._pending.clear()
         self._named.clear()

@@ -4,7 +4,7 @@ What each operator becomes is seen by importing the small files of the tests; ho
 what `deviations.yaml` says, which the conformance tests hold to what happens.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import tflite
@@ -18,6 +18,7 @@ from qmlir.ir.interfaces import TensorOp
 from tests.conformance import deviations
 from tests.conformance.operators_tflite import ORACLES, subjects
 from tests.frontends.tflite.cases import FORMATS
+from tests.frontends.tflite.test_detection import OPTIONS, chosen, post_process
 from tests.frontends.tflite.test_recurrent import lstm, rnn
 
 HEADER = """
@@ -92,23 +93,26 @@ def tested() -> dict[str, Tested]:
 CASTS = {"QUANTIZE": {"quant.qcast", nn.RequantizeOp.name}, "DEQUANTIZE": {"quant.dcast"}}
 
 
-CONSTANTS = ("BROADCAST_ARGS", "RANGE", "RANK", "SHAPE", "UNIQUE", "WHERE", "ZEROS_LIKE")
+CONSTANTS = ("BROADCAST_ARGS", "RANGE", "RANK", "SHAPE", "UNIQUE", "ZEROS_LIKE")
 """Operators whose results are known at import."""
 
 CALLS = ("CALL", "IF", "WHILE")
 """Operators that stand for other subgraphs."""
 
-SEQUENCES = {"UNIDIRECTIONAL_SEQUENCE_LSTM": lstm, "UNIDIRECTIONAL_SEQUENCE_RNN": rnn}
-"""Operators whose results LiteRT's next call would begin with, so that only its first is compared."""
+APART: Mapping[str, Callable[[], bytes]] = {
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": lstm, "UNIDIRECTIONAL_SEQUENCE_RNN": rnn, "WHERE": chosen,
+    "CUSTOM.TFLite_Detection_PostProcess": lambda: post_process(OPTIONS),
+}  # fmt: skip
+"""Operators that tests of their own compare with LiteRT, whose results depend on the call before or on the data."""
 
 
 def _becomes(kind: str, entry: Tested) -> str:
     """What an operator becomes, in words."""
     if kind in CONSTANTS or kind in CALLS:
         return "a constant" if kind in CONSTANTS else "what the subgraph becomes"
-    if kind in SEQUENCES:
+    if kind in APART:
         entry.formats.add("float32")
-        entry.becomes = _operations(SEQUENCES[kind]())
+        entry.becomes = _operations(APART[kind]())
     becomes = entry.becomes - LAYOUT or entry.becomes
     return ", ".join(f"`{n.removeprefix('nn.')}`" for n in sorted(becomes)) or "no test"
 

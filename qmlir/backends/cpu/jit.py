@@ -163,7 +163,7 @@ class Executable(Shown):
                 need = "must be C-contiguous, aligned and of native byte order: it is read where it is"
                 raise InputError(spec.name, need, remedy="bind numpy.ascontiguousarray of it")
         results = [np.empty(spec.shape, spec.dtype) for spec in self.signature.outputs]
-        answer = self.signature.result(results)
+        answer = self.signature.whole(results)
         return BoundCall(self._function, self.weights, self._new_frame(), given, results, answer, self)
 
     @property

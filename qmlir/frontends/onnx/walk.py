@@ -12,11 +12,13 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.errors import FileError, QmlirError, UnsupportedError, near_misses
 from qmlir.formats.onnx import OPERATORS
 from qmlir.frontends.builder import Node
+from qmlir.frontends.counted import refuse_constants
 from qmlir.frontends.function import Builder, Constant, Dequantized, Value
 from qmlir.frontends.onnx import (
     attention,
     contraction,
     control,
+    detection,
     einsum,
     elementwise,
     folding,
@@ -51,7 +53,7 @@ from qmlir.ir.memory import shortage
 
 
 FAMILIES = (
-    attention, contraction, control, einsum, elementwise, folding, fused, grouped, movement, nbits,
+    attention, contraction, control, detection, einsum, elementwise, folding, fused, grouped, movement, nbits,
     normalization, products, qonnx, qoperator, quantization, recurrent, reduction, resize,
 )  # fmt: skip
 """The files of converters, each with a table of its own."""
@@ -97,6 +99,8 @@ def convert(
     if converter.function.__module__ not in QUANTIZED:
         inputs = prepared(node, operator, inputs)
     results = _call(converter, node, inputs, attributes, node)
+    if operator != "Shape":
+        refuse_constants(inputs, results, node.builder.counted)
     if constant and (known := evaluated(node.pending, results, node.outputs, node.builder.budget)) is not None:
         node.discard()
         return known

@@ -26,7 +26,7 @@ from qmlir.formats.tflite import options_of
 from qmlir.frontends.function import Value
 from qmlir.frontends.table import ConverterTable
 from qmlir.frontends.tflite.node import TFLiteNode
-from qmlir.frontends.tflite.reader import Operator, Tensor, accessors, schema
+from qmlir.frontends.tflite.reader import CUSTOM, Operator, Tensor, accessors, schema
 from qmlir.ir.memory import shortage
 from qmlir.ir.types import element_type_of
 
@@ -107,6 +107,22 @@ class Converter:
         return {name: found[name] for name in self.fields}
 
 
+@dataclass(frozen=True)
+class CustomConverter(Converter):
+    """The converter of a custom operator; options that its signature has a default for may be left out."""
+
+    def values(self, node: TFLiteNode, operator: Operator) -> Mapping[str, Any]:
+        given = operator.options
+        if given is None:
+            raise node.error("its options must be a flexbuffer of names with numbers", "another format, or none")
+        wanted = inspect.signature(self.function).parameters
+        if lacking := [n for n in self.fields if n not in given and wanted[n].default is inspect.Parameter.empty]:
+            raise node.error(f"it needs its option {lacking[0]}", "none")
+        if unknown := [n for n in given if n not in self.fields and not n.startswith("_")]:
+            raise UnsupportedError(f"qmlir does not know its option {unknown[0]} = {given[unknown[0]]}")
+        return {name: given[name] for name in self.fields if name in given}
+
+
 def defaults(kind: str) -> dict[str, Any]:
     """Returns the default options of a kind, for an operator without an options table in the file."""
     options = getattr(schema, kind)()
@@ -126,9 +142,10 @@ class Table(ConverterTable[Converter]):
         def register(function: F) -> F:
             parameters = list(inspect.signature(function).parameters.values())[1:]
             inputs = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-            converter = Converter(
+            is_custom = operator.startswith(CUSTOM)
+            converter = (CustomConverter if is_custom else Converter)(
                 function,
-                options_of(operator),
+                "" if is_custom else options_of(operator),
                 len(inputs),
                 sum(p.default is p.empty for p in inputs),
                 any(p.kind is p.VAR_POSITIONAL for p in parameters),
@@ -218,7 +235,7 @@ _BY_REASON: Mapping[str, str] = {
     STRINGS: "HASHTABLE_LOOKUP LSH_PROJECTION SKIP_GRAM",
     COMPLEX: "COMPLEX_ABS IMAG REAL RFFT2D",
     RANDOM: "MULTINOMIAL RANDOM_STANDARD_NORMAL RANDOM_UNIFORM STABLEHLO_RNG_BIT_GENERATOR",
-    SHAPELESS: "NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5 EMBEDDING_LOOKUP_SPARSE",
+    SHAPELESS: "EMBEDDING_LOOKUP_SPARSE",
     NO_KERNEL: "CONCAT_EMBEDDINGS",
     "its weights are sparse": "DENSIFY",
     "it is a part of a model that a delegate has taken": "DELEGATE",

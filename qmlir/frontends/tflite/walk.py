@@ -6,13 +6,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from qmlir.errors import FileError, UnsupportedError
 from qmlir.formats.tflite import OPERATORS
+from qmlir.frontends.counted import refuse_constants
 from qmlir.frontends.function import LARGEST, Builder, Constant, Dequantized, Value, Wide
 from qmlir.frontends.quantized import folded
-from qmlir.frontends.tflite import contraction, elementwise, movement, recurrent, reduction, scatter
+from qmlir.frontends.tflite import contraction, detection, elementwise, movement, recurrent, reduction, scatter
 from qmlir.frontends.tflite.converters import Table, import_opaque, operator_table, reason_against
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import ABSENT, Model, Operator, Subgraph, Tensor
@@ -153,6 +154,8 @@ class Walk:
         results = converter(node, operator, inputs)
         if len(results) < len(node.tensors):
             raise node.error(f"it must have at most {len(results)} outputs", str(len(node.tensors)))
+        if operator.kind != "RANK":
+            refuse_constants(inputs, results, node.builder.counted)
         results = folded(node, inputs, results)
         for tensor, result in zip(node.tensors, results, strict=False):
             check(node, f'its output "{tensor.name}"', tensor, result)
@@ -192,7 +195,11 @@ def check(node: TFLiteNode, what: str, tensor: Tensor, value: Value) -> None:
     """Checks that a value has the shape and type that the file states for its tensor; `what` names it in errors."""
     if np.prod([float(d) for d in node.shape(value)]) > LARGEST:
         raise UnsupportedError(f"its result is of shape {list(node.shape(value))}")
-    if not tensor.dynamic and node.shape(value) != tensor.shape:
+    own, stated = list(node.shape(value)), list(tensor.shape)
+    counted = node.builder.counted.get(value) if isinstance(value, SSAValue) else None
+    if counted is not None and len(own) == len(stated):  # how many elements there are, the file cannot know
+        stated[counted.axis] = own[counted.axis]
+    if not tensor.dynamic and own != stated:
         raise node.error(f"{what} must have shape {list(node.shape(value))}", str(list(tensor.shape)))
     type = node.type_of(value)
     if tensor.dtype is None:
@@ -262,7 +269,9 @@ def call(node: TFLiteNode, *inputs: Value, subgraph: int) -> Values:
 # All converters.
 
 
-_OWN = Table.of(*(f.converts for f in (contraction, elementwise, movement, recurrent, reduction, scatter)), converts)
+_OWN = Table.of(
+    *(f.converts for f in (contraction, detection, elementwise, movement, recurrent, reduction, scatter)), converts
+)
 
 CONVERTERS = Table(operator_table(OPERATORS).entries | _OWN.entries)
 """The converters of all operators; the row of an operator in formats/tflite.py counts if no file has a converter."""
