@@ -153,6 +153,8 @@ def kept(model: Any, options: Mapping[str, object], machine: Machine, make: Call
     with noted_files() as noted, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         executable = make()
+    if executable.calls_program:  # code on disk cannot call the functions of a program
+        return executable
     said = [str(w.message) for w in caught if issubclass(w.category, QmlirWarning)]
     for warning in caught:
         warnings.warn(warning.message, warning.category, stacklevel=3)

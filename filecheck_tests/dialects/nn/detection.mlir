@@ -7,7 +7,7 @@
 // CHECK-LABEL: func.func @non_max_suppression
 func.func @non_max_suppression(%b: tensor<2x9x4xf32>, %s: tensor<2x3x9xf32>) {
   // CHECK: nn.non_max_suppression %b, %s {{.*}} : tensor<2x9x4xf32>, tensor<2x3x9xf32> -> tensor<2x3x5xi64>
-  // GENERIC: "nn.non_max_suppression"(%{{.*}}, %{{.*}}) <{count = 5 : i64, drop_equal_overlaps = false, iou_threshold = 5.000000e-01 : f32, keep_equal_scores = false}>
+  // GENERIC: "nn.non_max_suppression"(%{{.*}}, %{{.*}}) <{count = 5 : i64, iou_threshold = 5.000000e-01 : f32, keep_equal_scores = false, drop_equal_overlaps = false}>
   %0 = nn.non_max_suppression %b, %s {count = 5 : i64, iou_threshold = 0.5 : f32} : tensor<2x9x4xf32>, tensor<2x3x9xf32> -> tensor<2x3x5xi64>
   // CHECK: nn.non_max_suppression %b, %s
   // CHECK-SAME: drop_equal_overlaps = true

@@ -14,7 +14,7 @@ Executables compiled for several threads share the pool of the process (pool.py)
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from qmlir.ir.arena import CACHE_LINE
 from qmlir.ir.signature import RUN_SHARES, Signature
 from qmlir.numerics import Array
 
+if TYPE_CHECKING:
+    from qmlir.backends.cpu.calls import OwnCalls
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -56,6 +59,7 @@ class Executable(Shown):
     entry      the name of the function to call
     sizes      bytes of code, weights and arena
     uses_pool  whether a call shares loops with the threads of the process's pool (pool.py)
+    calls_program  whether a call calls operators that the running program defines (calls.py)
     """
 
     def __init__(
@@ -68,6 +72,7 @@ class Executable(Shown):
         entry: str = "main",
         machine: Machine | None = None,
         compiled: bytes | None = None,
+        calls: "OwnCalls | None" = None,
     ):
         """Optimizes and loads the code.
 
@@ -79,7 +84,9 @@ class Executable(Shown):
             entry: The function's name.
             machine: The processor; by default the processor of this machine.
             compiled: The object file, if the text was compiled for this processor before.
+            calls: The operators of the program that the code calls.
         """
+        self._calls, self.calls_program = calls, calls is not None
         self._llvm_ir = llvm_ir
         self.signature = signature
         self.entry = entry
@@ -100,9 +107,12 @@ class Executable(Shown):
         return Table(f"compiled network {self.signature.described()}; {sizes}")
 
     def _load(self) -> Callable[..., None]:
-        self._loaded = LoadedObject(self.object, self.entry, {RUN_SHARES: run_address()} if self.uses_pool else {})
+        symbols = {RUN_SHARES: run_address()} if self.uses_pool else {}
+        symbols |= {} if self._calls is None else self._calls.addresses()
+        self._loaded = LoadedObject(self.object, self.entry, symbols)
         prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-        return prototype(self._loaded.address)
+        code = prototype(self._loaded.address)
+        return code if self._calls is None else self._calls.checked(code)
 
     def _refuse(self, *arguments: object) -> None:
         where = f"code for {self.machine.cpu}"

@@ -38,12 +38,13 @@ from qmlir.frontends.onnx import (
 from qmlir.frontends.onnx.control import Key, bound_body, key_of, onnx_function
 from qmlir.frontends.onnx.converters import Signature, Table, operator_table
 from qmlir.frontends.onnx.folding import evaluated
-from qmlir.frontends.onnx.opaque import AttributeValue, InferredTypes, attribute_value, import_opaque
+from qmlir.frontends.onnx.opaque import AttributeValue, InferredTypes, attribute_ir, attribute_value, import_opaque
 from qmlir.frontends.onnx.quantization import RESHAPING, prepared
 from qmlir.frontends.onnx.reader import Model
 from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array
 from qmlir.ir.memory import shortage
+from qmlir.ir.own_operators import own_operator
 
 # ---------------------------------------------------------------------------------------------------------------
 # Imports one node by qmlir's own tables of operators: by a fold if all inputs are constant, else by a converter.
@@ -350,7 +351,10 @@ class Walk:
             node.discard()
             function = onnx_function(proto, version, inputs)
             if function is None:
-                raise
+                own = own_operator(domain, proto.op_type)
+                if own is None or CONVERTERS.select(domain, proto.op_type, NEWEST) is not None:
+                    raise
+                return node.add_own(own, inputs, {name: attribute_ir(value) for name, value in attributes.items()})
             try:
                 return self._call(proto, node, function, inputs, used, strict=True)
             except _TooMuch:

@@ -28,6 +28,7 @@ from qmlir.frontends.table import ConverterTable
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import CUSTOM, Operator, Tensor, accessors, schema
 from qmlir.ir.memory import shortage
+from qmlir.ir.own_operators import OwnOperator
 from qmlir.ir.types import element_type_of
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -194,6 +195,16 @@ def import_opaque(
             "inputs": ArrayAttr(StringAttr(n) for n in input_names),
         },
     )
+
+
+def import_own(node: TFLiteNode, own: OwnOperator, operator: Operator, inputs: Sequence[Value | None]) -> list[Value]:
+    """Adds the call of an operator that the program defines, on floats; results have the types that the file states."""
+    types = [tensor_ir(t) if t.type is None else TensorType(t.type.expressed, t.shape) for t in node.tensors]
+    if not all(isinstance(type, TensorType) for type in types):
+        raise UnsupportedError("a result is of a type that qmlir does not have")
+    floats = [None if x is None else node.floats(x) for x in inputs]
+    options = {name: _attribute(value) for name, value in (operator.options or {}).items()}
+    return [node.finished(y, i) for i, y in enumerate(node.add_own(own, floats, options, types))]
 
 
 def tensor_ir(tensor: Tensor) -> Attribute:

@@ -14,9 +14,10 @@ from qmlir.frontends.counted import refuse_constants
 from qmlir.frontends.function import LARGEST, Builder, Constant, Dequantized, Value, Wide
 from qmlir.frontends.quantized import folded
 from qmlir.frontends.tflite import contraction, detection, elementwise, movement, recurrent, reduction, scatter
-from qmlir.frontends.tflite.converters import Table, import_opaque, operator_table, reason_against
+from qmlir.frontends.tflite.converters import Table, import_opaque, import_own, operator_table, reason_against
 from qmlir.frontends.tflite.node import TFLiteNode
-from qmlir.frontends.tflite.reader import ABSENT, Model, Operator, Subgraph, Tensor
+from qmlir.frontends.tflite.reader import ABSENT, CUSTOM, Model, Operator, Subgraph, Tensor
+from qmlir.ir.own_operators import own_operator
 from qmlir.ir.types import element_type_of
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -150,7 +151,10 @@ class Walk:
             inputs.append(None if index == ABSENT or self._starts_as_zeros(operator, index) else self.value(index))
         converter = CONVERTERS.get(operator.kind)
         if converter is None:
-            raise UnsupportedError(reason_against(operator.kind))
+            own = own_operator("tflite", operator.kind.removeprefix(CUSTOM))
+            if own is None or not operator.kind.startswith(CUSTOM):
+                raise UnsupportedError(reason_against(operator.kind))
+            return import_own(node, own, operator, inputs)
         results = converter(node, operator, inputs)
         if len(results) < len(node.tensors):
             raise node.error(f"it must have at most {len(results)} outputs", str(len(node.tensors)))

@@ -10,7 +10,16 @@ from xdsl.passes import ModulePass
 from qmlir.codegen.kernel import MainLowering, Rule, Rules, lower_tensor_ops
 from qmlir.dialects.nn.base import NNOp, is_quantized
 from qmlir.ir.registry import Registry
-from qmlir.lowering.nn_to_loops import contraction, detection, elementwise, movement, normalization, reduction, resize
+from qmlir.lowering.nn_to_loops import (
+    contraction,
+    custom,
+    detection,
+    elementwise,
+    movement,
+    normalization,
+    reduction,
+    resize,
+)
 
 
 def _if_plain(table: Mapping[type[Operation], Rule]) -> Rules:
@@ -28,6 +37,7 @@ def _if_plain(table: Mapping[type[Operation], Rule]) -> Rules:
 
 RULES: Registry[Rule] = Registry(
     *map(_if_plain, (contraction.RULES, elementwise.RULES, normalization.RULES, reduction.RULES, resize.RULES)),
+    custom.RULES,
     detection.RULES,
     movement.RULES,
     elementwise.CASTS,
