@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from qmlir.compiler import quantize as quantize  # with the options of a policy's file: qmlir.configured
     from qmlir.devices import Device, load_device
     from qmlir.errors import QmlirError
+    from qmlir.ir.own_operators import register_op
     from qmlir.notebooks import summary
     from qmlir.numerics.calibration import choose_quantization, register_calibration
     from qmlir.numerics.roundings import register_rounding
@@ -69,6 +70,7 @@ __all__ = [
     "read_samples",
     "reference",
     "register_calibration",
+    "register_op",
     "register_rounding",
     "report",
     "save",
@@ -92,6 +94,7 @@ _HOMES = {
     "summary": "qmlir.notebooks",
     "error_budgets": "qmlir.analysis.error_budget",
     "quantize": "qmlir.configured",
+    "register_op": "qmlir.ir.own_operators",
     "report": "qmlir.reports.report",
     "load_device": "qmlir.devices",
     "read_samples": "qmlir.samples.reading",

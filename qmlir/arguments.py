@@ -133,7 +133,7 @@ def sizes_given(option: str, given: object) -> Mapping[str, int]:
     return {name: integer_given(f"{option} {name}", size) for name, size in entries.items()}
 
 
-def names_given(option: str, given: object) -> Mapping[str, str]:
+def name_pairs_given(option: str, given: object) -> Mapping[str, str]:
     """Returns names by name; None is an empty mapping.
 
     Raises:
@@ -160,6 +160,19 @@ def shapes_given(option: str, given: object) -> Mapping[str, str]:
         sizes = [integer_given(f"{option} {name}", size) for size in cast(Sequence[object], shape)]
         found[name] = "".join(f"{size}x" for size in sizes) + "f32"
     return found
+
+
+def names_given(option: str, given: object) -> tuple[str, ...] | None:
+    """Returns names, from one name or a sequence of names; None stays None.
+
+    Raises:
+        OptionError: The argument is something else.
+    """
+    if given is None or isinstance(given, str):
+        return given if given is None else (given,)
+    if not isinstance(given, Sequence):
+        raise OptionError(option, "must be a name or a sequence of names", got=_described(given))
+    return tuple(text_given(option, name) for name in cast(Sequence[object], given))
 
 
 def arrays_given(option: str, given: object) -> Mapping[str, Array]:

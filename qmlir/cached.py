@@ -31,7 +31,7 @@ from qmlir.backends.cpu.machine import Machine
 from qmlir.errors import OptionError, QmlirWarning
 from qmlir.files import noted_files
 from qmlir.ir.garbage import collected_rarely
-from qmlir.ir.signature import Signature, State, TensorSpec
+from qmlir.ir.signature import Count, Signature, State, TensorSpec
 from qmlir.plugins import DIALECTS, installed
 
 if TYPE_CHECKING:
@@ -154,6 +154,8 @@ def kept(model: Any, options: Mapping[str, object], machine: Machine, make: Call
     with noted_files() as noted, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         executable = make()
+    if executable.calls_program:  # code on disk cannot call the functions of a program
+        return executable
     said = [str(w.message) for w in caught if issubclass(w.category, QmlirWarning)]
     for warning in caught:
         warnings.warn(warning.message, warning.category, stacklevel=3)
@@ -303,6 +305,7 @@ def _write(entry: Path, executable: Executable, files: Mapping[str, str | None],
         "inputs": [[s.name, list(s.shape), s.dtype.name] for s in flat.inputs],
         "outputs": [[s.name, list(s.shape), s.dtype.name] for s in flat.outputs],
         "states": [[*state.places, state.data.hex()] for state in executable.signature.states],
+        "counts": executable.signature.counts,
         "sections": {name: [0, data.nbytes] for name, data in sections.items()},
     }
     room = len(json.dumps(facts)) + 64 * len(sections)  # for the offsets
@@ -394,7 +397,10 @@ def _read(entry: Path, base: Path, machine: Machine) -> Executable | None:
 def _signature(facts: Mapping[str, Any]) -> Signature:
     inputs, outputs = _specs(facts["inputs"]), _specs(facts["outputs"])
     rows: list[tuple[int, int, str]] = [(int(i), int(o), str(data)) for i, o, data in facts["states"]]
-    return Signature.of(inputs, outputs, [State.stored(inputs, outputs, (i, o), bytes.fromhex(d)) for i, o, d in rows])
+    states = [State.stored(inputs, outputs, (i, o), bytes.fromhex(d)) for i, o, d in rows]
+    counts = tuple(Count(*count) for count in facts["counts"])
+    own = Signature.of(inputs, outputs, states)
+    return Signature(own.inputs, own.outputs, own.states, counts)
 
 
 def _specs(rows: list[Any]) -> tuple[TensorSpec, ...]:

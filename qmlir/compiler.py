@@ -6,6 +6,7 @@ of the tuples below, and `qmlir-opt --mlir-print-ir-after-all` prints the IR aft
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
@@ -20,6 +21,7 @@ from qmlir.dialects.target import DEVICE
 from qmlir.errors import OptionError, ProfileError
 from qmlir.files import path_of
 from qmlir.frontends import read_network
+from qmlir.frontends.cut import Cut
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.budget import BUDGET, limit
 from qmlir.ir.callable_network import Calibration
@@ -119,6 +121,7 @@ def load(
     numerics: str | None = None, signature: str | None = None, fold_budget: int = BUDGET,
     weights: str | Path | None = None, shapes: Mapping[str, str | Sequence[int]] | None = None,
     state: Mapping[str, str] | None = None,
+    inputs: str | Sequence[str] | None = None, outputs: str | Sequence[str] | None = None,
 ) -> ModuleOp:  # fmt: skip
     """Reads a network from a file.
 
@@ -133,6 +136,8 @@ def load(
         weights: The init net of a Caffe2 net, which makes its weights.
         shapes: Shapes of the inputs of a Caffe2 net: sizes, or the inside of MLIR's tensor type, such as `8xi64`.
         state: Inputs that live from call to call, each with the output that is its next value.
+        inputs: The tensors of the file at which the network begins; by default the file's inputs.
+        outputs: The tensors of the file at which the network ends; by default the file's outputs.
 
     >>> import qmlir
     >>> module = qmlir.load("digits.onnx", bind={"batch": 1})
@@ -141,12 +146,13 @@ def load(
     sizes, arrays = arguments.sizes_given("bind", bind), arguments.arrays_given("constants", constants)
     budget, types = arguments.integer_given("fold_budget", fold_budget), arguments.shapes_given("shapes", shapes)
     init = None if weights is None else path_of(weights, "weights")
-    module = read_network(path_of(path), sizes, arrays, key, budget, init, types)
+    cut = Cut(arguments.names_given("inputs", inputs), arguments.names_given("outputs", outputs))
+    module = read_network(path_of(path), sizes, arrays, key, budget, init, types, cut)
     if any(map(is_tosa, module.walk())):
         Pipeline("tosa-to-nn", "inline").apply(module, make_context())
     limit(module, fold_budget)
     if state:
-        bind_states(main_function(module), arguments.names_given("state", state))
+        bind_states(main_function(module), arguments.name_pairs_given("state", state))
     if numerics is not None:
         from qmlir.policies.runtimes import follow
 
@@ -173,13 +179,7 @@ def loaded(network: Network, *, simplified: bool = True) -> ModuleOp:
     return network
 
 
-def profile(
-    module: Network,
-    samples: Calibration,
-    bins: int = 2000,
-    *,
-    per_channel: bool = False,
-) -> "Profile":
+def profile(module: Network, samples: Calibration, bins: int = 2000, *, per_channel: bool = False) -> "Profile":
     """Learns the ranges of a float network's tensors by running the compiled network on samples.
 
     Args:
@@ -488,7 +488,7 @@ def to_planned_loops(
         The inputs and outputs of the code.
     """
     from qmlir.backends.cpu import Machine
-    from qmlir.ir.signature import Signature, signature_of
+    from qmlir.ir.signature import signature_of
 
     function = main_function(module)
     signature = signature_of(function)
@@ -500,7 +500,7 @@ def to_planned_loops(
     loops.apply(module, make_context(), verify_each=VERIFY_LOOPS)
     if timing:
         readings = signature_of(function).inputs[-1]  # results are arguments on this level, the readings the last
-        signature = Signature(signature.inputs, (*signature.outputs, readings), signature.states)
+        signature = replace(signature, outputs=(*signature.outputs, readings))
     share, hoist, plan, _ = TO_LLVM
     Pipeline((share, {"threads": threads}), hoist, plan).apply(module, make_context(), verify_each=VERIFY_LOOPS)
     return signature
@@ -542,13 +542,9 @@ def save(module: ModuleOp, path: str | Path, *, weights: str = "file", generic: 
 
 
 def export(
-    module: Network,
-    path: str | Path,
-    *,
-    format: str | None = None,
-    opset: int | None = None,
+    module: Network, path: str | Path, *, format: str | None = None, opset: int | None = None,
     activations: str = "uint8",
-) -> list[Path]:
+) -> list[Path]:  # fmt: skip
     """Writes a network on the nn level, float or quantized, in another runtime's format.
 
     Args:

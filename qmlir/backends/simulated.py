@@ -35,7 +35,7 @@ from qmlir.display import Table
 from qmlir.errors import UnsupportedError
 from qmlir.ir.callable_network import CallableNetwork
 from qmlir.ir.interfaces import Array
-from qmlir.ir.signature import Signature, State, TensorSpec, signature_of
+from qmlir.ir.signature import COUNTS, Signature, State, TensorSpec, signature_of
 from qmlir.ir.source import read_mlir
 from qmlir.ir.states import StateAttr
 from qmlir.ir.storage import TextForm, write_module
@@ -199,7 +199,7 @@ class Simulated(CallableNetwork):
         Raises:
             StreamError: The program was made for another device.
         """
-        super().__init__(_signature(program))
+        super().__init__(_signature(program, routines))
         self.program, self.device, self.routines, self.native = program, device, routines, native
         self.ledger, self.filled, self.buffers = tuple(ledger), dict(filled or {}), tuple(buffers)
         called = {f.sym_name.data: _compiled(f, native) for f in routines.ops if isinstance(f, func.FuncOp)}
@@ -283,6 +283,8 @@ def simulated(module: ModuleOp, native: Native, ledger: Sequence[Entry] = ()) ->
     program = assemble(module)
     function = function_of(module, "simulated")
     host = ModuleOp([f.clone() for f in module.ops if isinstance(f, func.FuncOp) and f is not function])
+    if COUNTS in module.attributes:
+        host.attributes[COUNTS] = module.attributes[COUNTS]
     kinds = [Host if isinstance(step, CallOp) else type(step.command.data) for step in steps_of(function)]
     buffers = _renumbered(placed_of(function), kinds, program)
     return Simulated(program, device_of(module), host, native, ledger, filled_of(module), buffers)
@@ -345,11 +347,14 @@ def _compiled(function: func.FuncOp, native: Native) -> Callable[..., Sequence[A
     return lambda *inputs: code()(inputs)
 
 
-def _signature(program: Program) -> Signature:
-    """Returns the signature of a program: its inputs and outputs, and the states that the host keeps."""
+def _signature(program: Program, routines: ModuleOp) -> Signature:
+    """Returns the signature of a program: its inputs and outputs, and the states that the host keeps.
+
+    The module of the host's routines records the outputs whose sizes depend on the data.
+    """
     inputs, outputs = (tuple(map(_spec, ports)) for ports in (program.inputs, program.outputs))
     states = [State.stored(inputs, outputs, (kept.input, kept.output), kept.reset) for kept in program.states]
-    return Signature.of(inputs, outputs, states)
+    return Signature.of(inputs, outputs, states, routines)
 
 
 def _spec(port: Any) -> TensorSpec:

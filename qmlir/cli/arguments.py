@@ -4,8 +4,9 @@ The flags of passes are removed before argparse sees the other arguments. Otherw
 take the file for the pass's value; and argparse does not keep the order of different flags.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from xdsl.passes import ModulePass
 
@@ -25,6 +26,7 @@ class Request:
     input    a file, or `-` for standard input
     output   a file, or `-` for standard output
     form     the form in which the result is written
+    loading  arguments of `load` for a model file
     """
 
     passes: tuple[ModulePass, ...]
@@ -37,6 +39,7 @@ class Request:
     timing: bool
     form: TextForm
     allow_unregistered: bool
+    loading: Mapping[str, Any]
 
 
 def parse_arguments(argv: Sequence[str]) -> Request:
@@ -72,6 +75,12 @@ def parse_arguments(argv: Sequence[str]) -> Request:
             flags.mlir_print_op_generic, flags.mlir_print_debuginfo, WeightsMode(flags.weights), flags.print_upstream
         ),
         allow_unregistered=flags.allow_unregistered_dialect,
+        loading={
+            "weights": flags.init_net,
+            "shapes": dict(flags.shape),
+            "inputs": flags.inputs,
+            "outputs": flags.outputs,
+        },
     )
 
 

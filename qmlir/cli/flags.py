@@ -159,6 +159,19 @@ def count(text: str) -> int:
     return int(text)
 
 
+def shape_of(text: str) -> tuple[str, str]:
+    """Converts text such as data=1x3x8x8 to a name and a shape, as an argparse type."""
+    name, _, shape = text.partition("=")
+    if not name or not shape:
+        raise argparse.ArgumentTypeError(f"must be NAME=SHAPE, got {text}")
+    return name, shape
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """Converts names with commas between them, as an argparse type."""
+    return tuple(name for name in text.split(",") if name)
+
+
 def size(text: str) -> int:
     """Converts a size such as 512MiB, 2GiB or a number of bytes to bytes, as an argparse type."""
     if (found := bytes_of(text)) is None:
@@ -201,6 +214,13 @@ def argument_parser() -> ArgumentParser:
 
     switches.add_argument(f"--{PIPELINE_FLAG}", metavar="TEXT", help="passes in order: 'builtin.module(a{x=1 y=2},b)'")
     switches.add_argument("-o", dest="output", metavar="FILE", default="-", help="write here instead of stdout")
+    init = "the init net of a Caffe2 net (--weights of qmlir)"
+    switches.add_argument("--init-net", metavar="FILE", help=init)
+    shape = "shape of an input of a Caffe2 net: data=1x3x224x224, indices=8xi64"
+    switches.add_argument("--shape", action="append", default=[], type=shape_of, metavar="NAME=SHAPE", help=shape)
+    for ends in ("inputs", "outputs"):
+        help = f"tensors of a model file that become the network's {ends}"
+        switches.add_argument(f"--{ends}", type=names_of, metavar="NAME,…", help=help)
     switch("--split-input-file", "treat the pieces between lines `// -----` as files of their own")
     switch("--verify-diagnostics", "check errors against the file's expected-error comments instead of printing them")
     switches.add_argument(

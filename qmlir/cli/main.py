@@ -356,9 +356,7 @@ def _run(arguments: argparse.Namespace) -> None:
         start = time.perf_counter()
         outputs += simulated.run_all(some) if simulated is not None else [network.run(some[0])]
         seconds += time.perf_counter() - start
-    stacked = {
-        spec.name: np.stack([arrays[i] for arrays in outputs]) for i, spec in enumerate(network.signature.outputs)
-    }
+    stacked = network.signature.stacked(outputs)
     if arguments.output:
         write_arrays(arguments.output, stacked)
     for name, array in stacked.items():

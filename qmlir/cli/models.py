@@ -5,7 +5,7 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.cli.flags import ArgumentParser, count
+from qmlir.cli.flags import ArgumentParser, count, names_of, shape_of
 from qmlir.errors import FileError
 
 if TYPE_CHECKING:
@@ -43,11 +43,18 @@ def add_loading_options(parser: ArgumentParser) -> None:
         "--shape",
         action="append",
         default=[],
-        type=_shape,
+        type=shape_of,
         metavar="NAME=SHAPE",
         help="shape of an input of a Caffe2 net, such as data=1x3x224x224; another element type than f32 follows it: "
         "indices=8xi64",
     )
+    for option, what in (("inputs", "begins, its arguments"), ("outputs", "ends, its results")):
+        parser.add_argument(
+            f"--{option}",
+            type=names_of,
+            metavar="NAME,…",
+            help=f"tensors of the file at which the network {what}, in this order; by default the file's {option}",
+        )
     parser.add_argument(
         "--state",
         action="append",
@@ -83,13 +90,6 @@ def _binding(text: str) -> tuple[str, int]:
     if not name or not value.isdecimal() or int(value) < 1:
         raise argparse.ArgumentTypeError(f"must be NAME=N with a positive number, got {text}")
     return name, int(value)
-
-
-def _shape(text: str) -> tuple[str, str]:
-    name, _, shape = text.partition("=")
-    if not name or not shape:
-        raise argparse.ArgumentTypeError(f"must be NAME=SHAPE, got {text}")
-    return name, shape
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -136,6 +136,8 @@ def load_model(arguments: argparse.Namespace) -> "ModuleOp":
         weights=arguments.weights,
         shapes=dict(arguments.shape),
         state=dict(arguments.state),
+        inputs=arguments.inputs,
+        outputs=arguments.outputs,
     )
 
 
@@ -225,7 +227,7 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
     constants = {
         n: [a.dtype.str, list(a.shape), sha256(a.tobytes()).hexdigest()] for n, a in _constants(arguments).items()
     }
-    options = ("bind", "numerics", "signature", "fold_budget", "shape", "state")
+    options = ("bind", "numerics", "signature", "fold_budget", "shape", "state", "inputs", "outputs")
     read: dict[str, Any] = {key: getattr(arguments, key) for key in options}
     read["weights"] = None if arguments.weights is None else _hash_of(arguments.weights)
     read |= {"route": "command", "entry": entry, "constants": constants, "threads": arguments.threads or 1}

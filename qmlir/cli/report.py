@@ -92,6 +92,7 @@ def _load(path: Path, arguments: argparse.Namespace) -> "ModuleOp":
     own = argparse.Namespace(**{**vars(arguments), "model": path})
     if path.suffix == ".mlir":
         own.signature, own.weights, own.shape, own.state = None, None, [], []
+        own.inputs, own.outputs = None, None
     return load_known(own)
 
 

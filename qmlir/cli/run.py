@@ -12,7 +12,7 @@ from qmlir.cli.arguments import Request
 from qmlir.cli.diagnostics import Diagnostic, diagnose, diagnostic_of, expectations, mismatches, report
 from qmlir.cli.pipeline import Stopwatch, run_pass
 from qmlir.compiler import context_of, load
-from qmlir.errors import FileError
+from qmlir.errors import FileError, OptionError
 from qmlir.frontends import IMPORTED
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
@@ -47,6 +47,9 @@ class Run:
         if Path(self.file).suffix in IMPORTED:
             pieces = [None]
         else:
+            if given := [option for option, value in self.request.loading.items() if value]:
+                flag = {"weights": "init-net", "shapes": "shape"}.get(given[0], given[0])
+                raise OptionError(f"--{flag}", "is for model files of other frameworks", remedy="leave it out")
             self.texts[self.file] = _read_text(self.request.input)
             pieces = self._pieces(self.texts[self.file])
         for piece in pieces:
@@ -83,7 +86,7 @@ class Run:
         try:
             with self.stopwatch.measure("(parse)"):
                 if piece is None:
-                    module = load(self.file)
+                    module = load(self.file, **self.request.loading)
                 else:
                     module = parse_text(ctx, piece.text, self.file, first_line=piece.first_line)
                 ctx.target = context_of(module).target  # a network quantized for a device rounds as that device does

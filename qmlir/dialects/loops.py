@@ -4,8 +4,11 @@ The loops level has no dialect. Kernels, the memory planner, the lowering to LLV
 definitions of this module: names of attributes and globals, and the operations that are views.
 """
 
+from collections.abc import Mapping
+
 from xdsl.dialects import memref
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
+from xdsl.ir import Attribute, SSAValue
 
 from qmlir.ir.arena import CACHE_LINE as CACHE_LINE
 from qmlir.ir.signature import MOST_THREADS as MOST_THREADS
@@ -29,8 +32,20 @@ TIMED = "qmlir.timed"
 THREADS = "qmlir.threads"
 """Attribute of a kernel call in the entry: how many threads share the items; a call without it is one thread's."""
 
+EXTERNAL = "qmlir.external"
+"""Attribute of a declaration: the back end links the function, which takes pointers to its buffers."""
+
+EXTERNAL_FUNCTIONS = "qmlir.external_functions"
+"""Attribute of a module: what each external function is, by symbol (lowering/nn_to_loops/custom.py)."""
+
 SCRATCH = "qmlir.scratch"
 """Attribute of a kernel: how many of its last buffers are scratch memory, of which each share of a call has its own."""
+
+
+def external_functions(module: ModuleOp) -> Mapping[str, Attribute]:
+    """Returns what each external function of a module is, by symbol."""
+    listed = module.attributes.get(EXTERNAL_FUNCTIONS)
+    return listed.data if isinstance(listed, DictionaryAttr) else {}
 
 
 def whole_lines(size: int) -> int:

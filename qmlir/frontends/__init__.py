@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qmlir.errors import FileError, OptionError
+from qmlir.frontends.cut import WHOLE, Cut
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -27,6 +28,7 @@ def read_network(
     fold_budget: int,
     weights: Path | None = None,
     shapes: Mapping[str, str] | None = None,
+    cut: Cut = WHOLE,
 ) -> "ModuleOp":
     """Reads a network from an .onnx, a .tflite or an .mlir file, or a Caffe2 net; see `qmlir.load` for the arguments.
 
@@ -45,6 +47,12 @@ def read_network(
                 remedy="leave it out",
             )  # fmt: skip
     if path.suffix == ".mlir":
+        if given := cut.given():
+            option, names = next(iter(given.items()))
+            raise OptionError(
+                option, "cuts .onnx and .tflite files and Caffe2 nets: in an .mlir file, the function can be edited",
+                got=", ".join(names), remedy="leave it out, or cut the model's own file",
+            )  # fmt: skip
         from qmlir.ir.source import read_mlir
         from qmlir.ir.verify import verify
 
@@ -54,11 +62,11 @@ def read_network(
     if path.suffix == ".onnx":
         from qmlir.frontends.onnx import load_onnx
 
-        return load_onnx(path, bind=bind, constants=constants, fold_budget=fold_budget)
+        return load_onnx(path, bind=bind, constants=constants, fold_budget=fold_budget, cut=cut)
     if path.suffix == ".tflite":
         from qmlir.frontends.tflite import load_tflite
 
-        return load_tflite(path, bind=bind, constants=constants, signature=signature, fold_budget=fold_budget)
+        return load_tflite(path, bind=bind, constants=constants, signature=signature, fold_budget=fold_budget, cut=cut)
     if path.suffix in CAFFE2:
         from qmlir.frontends.caffe2 import load_caffe2
 
@@ -67,7 +75,7 @@ def read_network(
                 "bind", "is for .onnx files: a Caffe2 net has no symbolic dimensions", got=", ".join(bind),
                 remedy="give the shapes of its inputs by --shape, or shapes in Python",
             )  # fmt: skip
-        return load_caffe2(path, weights, shapes=shapes, constants=constants, fold_budget=fold_budget)
+        return load_caffe2(path, weights, shapes=shapes, constants=constants, fold_budget=fold_budget, cut=cut)
     raise FileError(
         path, "must be an .onnx, a .tflite or an .mlir file, or a Caffe2 net in a .pb or a .pbtxt file",
         remedy="rename it if it is one of these",

@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.dialects.custom import CustomOp, attribute_values
 from qmlir.dialects.nn.base import ElementsError, NNOp, is_float
 from qmlir.dialects.nn.casts import CastOp
 from qmlir.dialects.nn.movement import ConstantOp, MovementOp, ReshapeOp, SliceOp, TransposeOp
@@ -34,10 +35,12 @@ from qmlir.dialects.properties import attribute_of
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.ops import CastOp as QuantCastOp
 from qmlir.errors import NodeError, UnsupportedError
+from qmlir.frontends.counted import follow, unknown_size
 from qmlir.frontends.function import Builder, Constant, Ints, Value, sized
 from qmlir.frontends.opaque import UNKNOWN_SHAPE
 from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of
 from qmlir.ir.names import NAME, POWER, NameAttr, names_of
+from qmlir.ir.own_operators import OwnOperator
 from qmlir.ir.rewriting import name_hint, names_of_value, set_names, tensor_name
 from qmlir.ir.types import dtype_of, element_type_of
 
@@ -216,8 +219,19 @@ class Node:
         except UnsupportedError:
             op.erase()
             raise
+        self._follow(op)
         self._pending.append(op)
         return op.results[0]
+
+    def _follow(self, op: Operation) -> None:
+        """Records the counted axis of an operation's results, if its operands have one (counted.py)."""
+        try:
+            axis = follow(op, self.builder.counted)
+        except UnsupportedError:
+            op.erase()
+            raise
+        if axis is not None:
+            self.builder.counted |= dict.fromkeys(op.results, axis)
 
     def converted(self, x: Value, element: Attribute) -> SSAValue:
         """Returns the input in another element type; an `nn.cast` converts it unless it already has that type."""
@@ -273,6 +287,7 @@ class Node:
     def cast(self, op_type: type[QuantCastOp], x: SSAValue, element: Attribute) -> SSAValue:
         """Adds a cast from or to a quantized type; it carries no name, since its value is still the same tensor."""
         op = op_type(x, TensorType(element, self.shape(x)))
+        self._follow(op)
         self._pending.append(op)
         return op.result
 
@@ -310,6 +325,39 @@ class Node:
             except UnsupportedError:
                 continue
         op = OpaqueOp(kind, operands, types, reason=reason, source=source)
+        op.attributes[NAME] = NameAttr.of([self.name], self.outputs)
+        for result, output in zip(op.results, self.outputs, strict=True):
+            result.name_hint = name_hint(output)
+        self.add(op)
+        return list(op.results)
+
+    def add_own(
+        self, own: OwnOperator, inputs: Sequence[Value | None], attributes: Mapping[str, Attribute],
+        types: Sequence[Attribute] | None = None,
+    ) -> list[Value]:  # fmt: skip
+        """Adds the call of an operator that the program defines, and returns its results.
+
+        Args:
+            own: The operator.
+            inputs: The node's inputs, none of which may be left out.
+            attributes: The node's attributes.
+            types: The types of the results; None if the operator's shape function says the shapes.
+
+        Raises:
+            UnsupportedError: An input is left out, or is quantized.
+            QmlirError: The shape function fails.
+        """
+        if any(x is None for x in inputs):
+            raise UnsupportedError("an input of an operator that the program defines is left out")
+        values = [self.builder.ssa(x) for x in inputs if x is not None]
+        for value in values:
+            if value in self.builder.counted:
+                raise unknown_size(value, self.builder.counted)
+        if types is None:
+            shapes = own.shapes([self.shape(v) for v in values], attribute_values(attributes), len(self.outputs))
+            element = element_type_of(own.dtype) if own.dtype is not None else element_of(values[0]) if values else f32
+            types = [TensorType(element, sized(shape)) for shape in shapes]
+        op = CustomOp.of(own.domain, own.name, values, attributes, types)
         op.attributes[NAME] = NameAttr.of([self.name], self.outputs)
         for result, output in zip(op.results, self.outputs, strict=True):
             result.name_hint = name_hint(output)
@@ -381,6 +429,8 @@ class Node:
     def discard(self) -> None:
         """Erases the pending operations, after the converter refused."""
         for op in reversed(self._pending):
+            for result in op.results:
+                self.builder.counted.pop(result, None)
             op.erase()
         self._pending.clear()
         self._named.clear()

@@ -8,8 +8,17 @@ from typing import Literal
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr, ModuleOp, TensorType, i64
-from xdsl.ir import Block, Operation, OpResult, SSAValue
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    TensorType,
+    i64,
+)
+from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.movement import BroadcastOp, ConstantOp
@@ -18,10 +27,12 @@ from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
+from qmlir.frontends.counted import Counted
 from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array, Shape, TensorOp
 from qmlir.ir.names import NAME, NameAttr
 from qmlir.ir.rewriting import name_hint
+from qmlir.ir.signature import COUNTS
 from qmlir.numerics import fixed_point
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -220,6 +231,7 @@ class Builder:
     budget     how many more bytes of constants the import may compute
     constants  the constants in the block, by identity and permutation
     derived    the constants that `rearranged` has made, by identity, method and argument
+    counted    the values with fewer elements along an axis than their shape says (counted.py)
     """
 
     block: Block
@@ -231,6 +243,7 @@ class Builder:
     derived: dict[tuple[int, str, Ints], tuple[Constant | Array, Constant]] = field(
         default_factory=dict[tuple[int, str, Ints], tuple[Constant | Array, Constant]]
     )
+    counted: dict[SSAValue, Counted] = field(default_factory=dict[SSAValue, Counted])
 
     def rearranged(self, constant: Constant, how: Literal["reshaped", "transposed", "reversed"], to: Ints) -> Constant:
         """Returns a constant with its elements in another order or shape; equal requests return the same constant."""
@@ -290,16 +303,24 @@ class Builder:
     def finish(self, main: func.FuncOp, results: Sequence[SSAValue], names: Iterable[str]) -> ModuleOp:
         """Ends the function, which has the block as its body, and returns a module with it.
 
+        Behind the results that have fewer elements than their shape says, the function returns how many count.
+
         Args:
             main: The function.
             results: The function's results.
             names: The names of the results in the source model.
         """
+        names, counts, numbers = list(names), dict[str, Attribute](), dict[SSAValue, str]()
+        for result, name in zip(results, names, strict=True):
+            if (known := self.counted.get(result)) is not None:
+                count = numbers.setdefault(known.count, f"{name}.count")
+                counts[name] = ArrayAttr([IntegerAttr(known.axis, i64), StringAttr(count)])
+        results, names = [*results, *numbers], [*names, *numbers.values()]
         self.block.add_op(func.ReturnOp(*results))
         self._erase_unused()
         main.function_type = FunctionType.from_lists([a.type for a in self.block.args], [r.type for r in results])
         main.res_attrs = named(names)
-        return ModuleOp([main])
+        return ModuleOp([main], {COUNTS: DictionaryAttr(counts)} if counts else {})
 
     def _erase_unused(self) -> None:
         """Erases the constants that no operation uses."""

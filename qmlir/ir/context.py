@@ -23,6 +23,7 @@ DIALECTS = {
     "calib": "qmlir.dialects.calib:CALIB",
     "qmlir": "qmlir.dialects.qmlir:QMLIR",
     "nn": "qmlir.dialects.nn:NN",
+    "custom": "qmlir.dialects.custom:CUSTOM",
     "qint": "qmlir.dialects.qint:QINT",
     "simd": "qmlir.dialects.simd:SIMD",
     "llvm": "qmlir.ir.upstream.llvm:LLVM",

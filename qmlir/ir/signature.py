@@ -7,7 +7,7 @@ tensor name. Signatures need numpy only; what reads them from a function imports
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from qmlir.numerics import Array, native
 if TYPE_CHECKING:
     from xdsl.dialects import func
     from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, TensorType
-    from xdsl.ir import Attribute
+    from xdsl.ir import Attribute, Operation
 
 
 MOST_THREADS = 256
@@ -25,6 +25,26 @@ MOST_THREADS = 256
 
 RUN_SHARES = "qmlir.pool2.run"
 """The function by which compiled code runs a loop in several threads; the CPU back end provides it (its pool.py)."""
+
+
+COUNTS = "qmlir.counts"
+"""The attribute key, on a module, of the results with fewer elements along an axis than their shape says.
+
+    {qmlir.counts = {selected = [0 : i64, "selected.count"]}}: result → the axis, and the result that is the number
+"""
+
+
+class Count(NamedTuple):
+    """An output with fewer elements along an axis than its shape says.
+
+    output  its place among the outputs
+    axis    the axis
+    number  the place of the output that says how many elements count
+    """
+
+    output: int
+    axis: int
+    number: int
 
 
 @dataclass(frozen=True)
@@ -74,21 +94,33 @@ class State:
 class Signature:
     """The inputs that a caller gives to a network and the outputs that it gets, in order, and the states between calls.
 
-    The function itself has the states among its arguments and results: `flat` is its signature.
+    The function itself has the states among its arguments and results: `flat` is its signature. `counts` lists outputs
+    whose sizes depend on the data.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     states: tuple[State, ...] = ()
+    counts: tuple[Count, ...] = ()
 
     @staticmethod
-    def of(arguments: Sequence[TensorSpec], results: Sequence[TensorSpec], states: Sequence[State]) -> "Signature":
-        """Returns the signature of a function with some states, from all of its arguments and results in order."""
+    def of(
+        arguments: Sequence[TensorSpec],
+        results: Sequence[TensorSpec],
+        states: Sequence[State],
+        module: "Operation | None" = None,
+    ) -> "Signature":
+        """Returns the signature of a function with some states, from all of its arguments and results in order.
+
+        `module` records the results whose sizes depend on the data.
+        """
         befores, afters = {state.places[0] for state in states}, {state.places[1] for state in states}
+        outputs = tuple(spec for i, spec in enumerate(results) if i not in afters)
         return Signature(
             tuple(spec for i, spec in enumerate(arguments) if i not in befores),
-            tuple(spec for i, spec in enumerate(results) if i not in afters),
+            outputs,
             tuple(states),
+            counts_of(module, outputs),
         )
 
     def flat(self) -> "Signature":
@@ -131,10 +163,38 @@ class Signature:
         return [checked(spec, inputs.get(spec.name)) for spec in self.inputs]
 
     def result(self, arrays: Sequence[Array]) -> Any:
-        """Returns the only output's array, or a dict of arrays by tensor name."""
+        """Returns the only output's array, or a dict of arrays by tensor name.
+
+        Outputs whose sizes depend on the data are cut to what counts, and the numbers are left out.
+        """
+        if not self.counts:
+            return self.whole(arrays)
+        found = self.counted(arrays)
+        return next(iter(found.values())) if len(found) == 1 else found
+
+    def whole(self, arrays: Sequence[Array]) -> Any:
+        """Returns the only output's array, or a dict of arrays by tensor name, each as large as its shape says."""
         if len(arrays) == 1:
             return arrays[0]
         return {spec.name: array for spec, array in zip(self.outputs, arrays, strict=True)}
+
+    def counted(self, arrays: Sequence[Array]) -> dict[str, Array]:
+        """Returns the arrays by tensor name, cut to what counts, without the numbers."""
+        cut, numbers = list(arrays), {count.number for count in self.counts}
+        for output, axis, number in self.counts:
+            cut[output] = arrays[output][(slice(None),) * axis + (slice(0, int(arrays[number])),)]
+        return {spec.name: cut[i] for i, spec in enumerate(self.outputs) if i not in numbers}
+
+    def stacked(self, samples: Sequence[Sequence[Array]]) -> dict[str, Array]:
+        """Returns the outputs of several samples by tensor name, [samples, …].
+
+        Outputs whose sizes depend on the data are as large as the largest of them, and the numbers are among them.
+        """
+        found = [np.stack([arrays[i] for arrays in samples]) for i in range(len(self.outputs))]
+        for output, axis, number in self.counts:
+            most = int(found[number].max(initial=0))
+            found[output] = found[output][(slice(None),) * (axis + 1) + (slice(0, most),)]
+        return {spec.name: array for spec, array in zip(self.outputs, found, strict=True)}
 
     def joined(self, given: Sequence[Array], held: Sequence[Array]) -> list[Array]:
         """Returns the function's arguments in order: what a caller gives, and the states in the signature's order."""
@@ -186,7 +246,26 @@ def signature_of(function: "func.FuncOp") -> Signature:
         State(arguments[i], results[state.index], (i, state.index), reset_value(types[i], state))
         for i, state in states_of(function).items()
     ]
-    return Signature.of(arguments, results, states)
+    return Signature.of(arguments, results, states, function.parent_op())
+
+
+def counts_of(module: "Operation | None", outputs: Sequence[TensorSpec]) -> tuple[Count, ...]:
+    """Returns the outputs whose sizes depend on the data, as the module records them."""
+    from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
+
+    given = None if module is None else module.attributes.get(COUNTS)
+    if not isinstance(given, DictionaryAttr):
+        return ()
+    places, found = {spec.name: i for i, spec in enumerate(outputs)}, list[Count]()
+    for name, entry in given.data.items():
+        match entry:
+            case ArrayAttr(data=(IntegerAttr() as axis, StringAttr(data=number))) if {name, number} <= places.keys():
+                count = Count(places[name], axis.value.data, places[number])
+            case _:
+                continue
+        if 0 <= count.axis < len(outputs[count.output].shape) and not outputs[count.number].shape:
+            found.append(count)
+    return tuple(found)
 
 
 def _specs(

@@ -26,6 +26,8 @@ RUN_OPTIONS: Mapping[str, Kind] = {
     "weights": "text",
     "shape": "texts by name",
     "state": "texts by name",
+    "inputs": "text",
+    "outputs": "text",
     "numerics": "text",
     "signature": "text",
     "fold-budget": "count",

@@ -19,6 +19,7 @@ from qmlir.ir.interfaces import TensorOp
 from tests.conformance import deviations
 from tests.conformance.operators_tflite import ORACLES, subjects
 from tests.frontends.tflite.cases import FORMATS
+from tests.frontends.tflite.test_detection import OPTIONS, chosen, post_process
 from tests.frontends.tflite.test_recurrent import lstm, rnn
 from tests.frontends.tflite.test_streaming import svdf
 
@@ -94,7 +95,7 @@ def tested() -> dict[str, Tested]:
 CASTS = {"QUANTIZE": {"quant.qcast", nn.RequantizeOp.name}, "DEQUANTIZE": {"quant.dcast"}}
 
 
-CONSTANTS = ("BROADCAST_ARGS", "RANGE", "RANK", "SHAPE", "UNIQUE", "WHERE", "ZEROS_LIKE")
+CONSTANTS = ("BROADCAST_ARGS", "RANGE", "RANK", "SHAPE", "UNIQUE", "ZEROS_LIKE")
 """Operators whose results are known at import."""
 
 CALLS = ("CALL", "IF", "WHILE")
@@ -106,8 +107,11 @@ KEPT = {
     "SVDF": (partial(svdf, quantized=True), ("float32", "int8")),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": (lstm, ("float32",)),
     "UNIDIRECTIONAL_SEQUENCE_RNN": (rnn, ("float32",)),
+    "WHERE": (chosen, ("float32",)),
+    "CUSTOM.TFLite_Detection_PostProcess": (lambda: post_process(OPTIONS), ("float32",)),
 }
-"""Operators that keep a state from call to call: a file, and the formats that tests of their own compare."""
+"""Operators whose results depend on the call before or on the data: a file, and the formats that tests of their own
+compare with LiteRT."""
 
 VARIABLES = ("ASSIGN_VARIABLE", "CALL_ONCE", "READ_VARIABLE", "VAR_HANDLE")
 """Operators on variables that live from call to call."""

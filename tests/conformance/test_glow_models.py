@@ -31,9 +31,7 @@ NOT_ONNX = {
 }
 """What ONNX's checker does not see: it looks into neither shapes nor subgraphs."""
 
-UNSUPPORTED = {
-    "NonMaxSuppressionSSD_ONNX": "NonMaxSuppression: its boxes",  # how many remain depends on data
-}
+UNSUPPORTED: dict[str, str] = {}
 """Valid models that do not import, with what stands in the refusal."""
 
 pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]

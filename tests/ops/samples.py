@@ -16,6 +16,7 @@ from qmlir.ir.interfaces import TensorOp
 from qmlir.ir.weights import WeightsAttr
 from tests.ops import (
     samples_contraction,
+    samples_detection,
     samples_movement,
     samples_normalization,
     samples_pointwise,
@@ -132,6 +133,7 @@ NN_SAMPLES = (
     *samples_pointwise.FLOAT_SAMPLES,
     *samples_reduction.FLOAT_SAMPLES,
     *samples_movement.FLOAT_SAMPLES,
+    *samples_detection.FLOAT_SAMPLES,
 )
 
 MOVEMENT_SAMPLES = (
@@ -430,6 +432,7 @@ SAMPLES = (
     *samples_normalization.OTHER_SAMPLES,
     *samples_pointwise.OTHER_SAMPLES,
     *samples_reduction.OTHER_SAMPLES,
+    *samples_detection.OTHER_SAMPLES,
 )
 OPERATIONS: tuple[type[TensorOp], ...] = tuple(
     op for dialect in (nn.NN, qint.QINT) for op in dialect.operations if issubclass(op, TensorOp)

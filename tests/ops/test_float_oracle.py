@@ -131,6 +131,23 @@ def ordered(op: nn.TopKOp, inputs: Sequence[Array]) -> Array:
     return run("TopK", inputs[0], k, output=1, axis=op.axis.value.data, largest=int(bool(op.largest)))
 
 
+def suppressed(op: nn.NonMaxSuppressionOp, inputs: Sequence[Array]) -> Array:
+    """The boxes of each image and class, −1 behind the last."""
+    least = [] if op.score_threshold is None else [np.array([op.score_threshold.value.data], np.float32)]
+    limits = [np.array([op.count.value.data], np.int64), np.array([op.iou_threshold.value.data], np.float32), *least]
+    kept = np.full((*inputs[1].shape[:2], op.count.value.data), -1, np.int64)
+    filled = np.zeros(kept.shape[:2], np.int64)
+    for image, kind, box in run("NonMaxSuppression", *inputs, *limits):
+        kept[image, kind, filled[image, kind]] = box
+        filled[image, kind] += 1
+    return kept
+
+
+def not_zero(op: nn.NonZeroOp, inputs: Sequence[Array]) -> Array:
+    found = run("NonZero", inputs[0])
+    return np.pad(found, [(0, 0), (0, inputs[0].size - found.shape[1])], constant_values=-1)
+
+
 def resized(op: nn.ResizeOp, inputs: Sequence[Array]) -> Array:
     """Each axis as a product with a banded matrix."""
     (y,) = inputs
@@ -221,6 +238,8 @@ ORACLES: dict[type[TensorOp], Oracle] = {
     nn.ScatterNDOp: scattered,
     nn.ScatterReduceNDOp: scattered,
     nn.TopKOp: ordered,
+    nn.NonMaxSuppressionOp: suppressed,
+    nn.NonZeroOp: not_zero,
     nn.ResizeOp: resized,
     nn.SampleOp: sampled,
 }

@@ -5,6 +5,7 @@ A cached network is loaded without the IR: `build` imports it when it is called.
 emit.py      the llvm dialect as LLVM IR text           machine.py   text to optimized machine code
 jit.py       machine code as a Python callable          pool.py      the threads that share loops
 bound.py     calls on arrays that keep their places     frame.py     a call's scratch memory and tables
+calls.py     calls of operators of the program
 """
 
 from typing import TYPE_CHECKING, cast
@@ -32,18 +33,27 @@ def build(
         signature: Names, shapes and dtypes of the entry's inputs and outputs.
         entry: The name of the function to call.
         machine: The processor; by default the processor of this machine.
+
+    Raises:
+        QmlirError: The module calls an operator that the program does not define.
     """
     from xdsl.dialects import llvm
     from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr
 
     from qmlir.backends.cpu.emit import emit_llvm_ir
-    from qmlir.dialects.loops import arena_size_symbol, weights_symbol
+    from qmlir.dialects.loops import arena_size_symbol, external_functions, weights_symbol
     from qmlir.ir.upstream.dense import held_bytes
 
     held = {o.sym_name.data: o.value for o in module.ops if isinstance(o, llvm.GlobalOp)}
     size, blob = held.get(arena_size_symbol(entry)), held.get(weights_symbol(entry))
     if not isinstance(size, IntegerAttr) or not isinstance(blob, DenseIntOrFPElementsAttr):
         raise PipelineError("cpu", "needs a module whose memory is planned", remedy="run plan-memory and loops-to-llvm")
+    functions = external_functions(module)
+    calls = None
+    if functions:
+        from qmlir.backends.cpu.calls import OwnCalls
+
+        calls = OwnCalls(functions)
     return Executable(
         emit_llvm_ir(module, machine),
         weights=held_bytes(cast("Dense", blob)),
@@ -51,4 +61,5 @@ def build(
         signature=signature,
         entry=entry,
         machine=machine,
+        calls=calls,
     )

@@ -17,6 +17,8 @@ from qmlir.numerics import Array
 class BoundCall:
     """A function without arguments that computes the network on the bound inputs; it returns the bound results.
 
+    Results whose sizes depend on the data have their largest size, and the numbers of what counts are results too.
+
     Every call reads what the input arrays hold at that time, and overwrites the result arrays. It has an arena of its
     own, so it may run beside other calls of the executable, but only once at a time.
 

@@ -26,7 +26,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from qmlir.backends.cpu.machine import Machine, host_triple
 from qmlir.backends.cpu.permission import REQUEST
 from qmlir.backends.cpu.pool import pool_text
-from qmlir.dialects.loops import RUN_SHARES, arena_size_symbol, weights_symbol
+from qmlir.dialects.loops import RUN_SHARES, arena_size_symbol, external_functions, weights_symbol
 from qmlir.errors import UnsupportedError
 from qmlir.ir.types import is_integer, is_vector
 from qmlir.ir.upstream.llvm import (
@@ -173,6 +173,7 @@ def emit_llvm_ir(module: ModuleOp, machine: Machine | None = None) -> str:
     declarations: dict[str, str] = {}
     entries = [op.sym_name.data for op in module.ops if isinstance(op, llvm.FuncOp)]
     data = {name(entry) for entry in entries for name in (weights_symbol, arena_size_symbol)}
+    linked = external_functions(module)
     for op in module.ops:
         if isinstance(op, llvm.GlobalOp) and op.sym_name.data in data:
             continue
@@ -182,6 +183,9 @@ def emit_llvm_ir(module: ModuleOp, machine: Machine | None = None) -> str:
             )
         if op.sym_name.data == RUN_SHARES and not op.body.blocks:
             declarations[RUN_SHARES] = pool_text(machine)
+        elif not op.body.blocks and op.sym_name.data in linked:
+            pointers = ", ".join("ptr" for _ in op.function_type.inputs)
+            parts.append(f"declare void @{symbol(op.sym_name.data)}({pointers})\n")
         else:
             parts.append(_FunctionWriter(op, declarations).text())
     if any(name.startswith("llvm.x86.tile") for name in declarations):

@@ -16,6 +16,7 @@ call has for a loop at a time.
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -38,6 +39,9 @@ from qmlir.ir.callable_network import CallableNetwork
 from qmlir.ir.signature import RUN_SHARES, Signature
 from qmlir.numerics import Array
 
+if TYPE_CHECKING:
+    from qmlir.backends.cpu.calls import OwnCalls
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -58,6 +62,7 @@ class Executable(CallableNetwork):
     entry      the name of the function to call
     sizes      bytes of code, weights and arena
     uses_pool  whether a call shares loops with the threads of the process's pool (pool.py)
+    calls_program  whether a call calls operators that the running program defines (calls.py)
     """
 
     def __init__(
@@ -70,6 +75,7 @@ class Executable(CallableNetwork):
         entry: str = "main",
         machine: Machine | None = None,
         compiled: bytes | None = None,
+        calls: "OwnCalls | None" = None,
     ):
         """Optimizes and loads the code.
 
@@ -81,8 +87,10 @@ class Executable(CallableNetwork):
             entry: The function's name.
             machine: The processor; by default the processor of this machine.
             compiled: The object file, if the text was compiled for this processor before.
+            calls: The operators of the program that the code calls.
         """
         super().__init__(signature)
+        self._calls, self.calls_program = calls, calls is not None
         self._llvm_ir = llvm_ir
         self._flat = signature.flat()
         self.entry = entry
@@ -103,9 +111,12 @@ class Executable(CallableNetwork):
         return Table(f"compiled network {self.signature.described()}; {sizes}")
 
     def _load(self) -> Callable[..., None]:
-        self._loaded = LoadedObject(self.object, self.entry, {RUN_SHARES: run_address()} if self.uses_pool else {})
+        symbols = {RUN_SHARES: run_address()} if self.uses_pool else {}
+        symbols |= {} if self._calls is None else self._calls.addresses()
+        self._loaded = LoadedObject(self.object, self.entry, symbols)
         prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
-        return prototype(self._loaded.address)
+        code = prototype(self._loaded.address)
+        return code if self._calls is None else self._calls.checked(code)
 
     def _refuse(self, *arguments: object) -> None:
         where = f"code for {self.machine.cpu}"
@@ -154,7 +165,7 @@ class Executable(CallableNetwork):
         results = [np.empty(spec.shape, spec.dtype) for spec in self._flat.outputs]
         states = [np.array(state.reset) for state in self.signature.states]
         outputs, after = self.signature.parted(results)
-        frame, answer = self._new_frame(), self.signature.result(outputs)
+        frame, answer = self._new_frame(), self.signature.whole(outputs)
         frame.bind(self.signature.joined(given, states), results)
         carried = [(s, a, state.reset) for s, a, state in zip(states, after, self.signature.states, strict=True)]
         return BoundCall(self._function, self.weights, frame, given, outputs, answer, carried, self)

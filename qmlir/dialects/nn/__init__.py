@@ -6,9 +6,20 @@ Spatial operations are channels-last; `base.py` describes what all operations sh
 
 from xdsl.ir import Dialect
 
-from qmlir.dialects.nn import casts, contraction, elementwise, functions, movement, normalization, reduction, resize
+from qmlir.dialects.nn import (
+    casts,
+    contraction,
+    detection,
+    elementwise,
+    functions,
+    movement,
+    normalization,
+    reduction,
+    resize,
+)
 from qmlir.dialects.nn.casts import BitcastOp, CastOp
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
+from qmlir.dialects.nn.detection import NonMaxSuppressionOp, NonZeroOp
 from qmlir.dialects.nn.elementwise import (
     AddOp,
     AndOp,
@@ -118,7 +129,7 @@ from qmlir.dialects.nn.reduction import (
 from qmlir.dialects.nn.resize import ResizeOp, SampleOp
 from qmlir.ir.interfaces import TensorOp
 
-_FAMILIES = (contraction, casts, elementwise, functions, reduction, normalization, movement, resize)
+_FAMILIES = (contraction, casts, elementwise, functions, reduction, normalization, movement, resize, detection)
 
 NN = Dialect(
     "nn",

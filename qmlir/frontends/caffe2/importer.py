@@ -19,7 +19,8 @@ from qmlir.errors import FileError, OptionError, UnsupportedError, near_misses
 from qmlir.frontends.caffe2.node import Caffe2Node
 from qmlir.frontends.caffe2.reader import Net, Operator, read_net
 from qmlir.frontends.caffe2.shapes import tensor_type
-from qmlir.frontends.caffe2.walk import Walk, needed, unconverted
+from qmlir.frontends.caffe2.walk import Step, Walk, needed, unconverted
+from qmlir.frontends.cut import WHOLE, Cut
 from qmlir.frontends.function import Builder, Constant, named
 from qmlir.ir.budget import BUDGET, Budget
 from qmlir.ir.interfaces import Array
@@ -38,6 +39,7 @@ def load_caffe2(
     constants: Mapping[str, Array] | None = None,
     fold_budget: int = BUDGET,
     text: bool = False,
+    cut: Cut = WHOLE,
 ) -> ModuleOp:
     """Imports a Caffe2 net.
 
@@ -48,6 +50,7 @@ def load_caffe2(
         constants: Values of inputs, by name; these inputs are no arguments.
         fold_budget: The most bytes that constants computed at import may take.
         text: Whether bytes are nets as text.
+        cut: The tensors at which the network begins and ends; of several tensors of a name, the last.
 
     Returns:
         A module in the nn dialect. Operators that qmlir cannot import are `qmlir.opaque` in it; see `refuse_opaque`.
@@ -55,12 +58,13 @@ def load_caffe2(
     Raises:
         FileError: A file is no Caffe2 net, or an input has no shape.
         NodeError: An operator lacks an input or an argument, or contradicts itself.
-        OptionError: A shape or a constant is for a tensor that the net does not read, or a shape cannot be read.
+        OptionError: A shape or a constant is for a tensor that the net does not read, a shape cannot be read, or the
+            net has no tensor that `cut` names.
     """
     net = read_net(source, text=text)
     init = None if weights is None else read_net(weights, text=text)
     types = {name: tensor_type(name, given) for name, given in (shapes or {}).items()}
-    return _Import(net, init, types, constants or {}, Budget(fold_budget)).run()
+    return _Import(net, init, types, constants or {}, Budget(fold_budget), cut).run()
 
 
 class _Import:
@@ -68,19 +72,26 @@ class _Import:
 
     def __init__(
         self, net: Net, init: Net | None, types: Mapping[str, TensorType[Attribute]], constants: Mapping[str, Array],
-        budget: Budget,
+        budget: Budget, cut: Cut,
     ):  # fmt: skip
         self.net, self.init = net, init
         made = () if init is None else init.operators
+        cut.check(name for op in (*made, *net.operators) for name in (*op.inputs, *op.outputs))
+        begins = frozenset(cut.inputs or ())
         # A shape or a value that is given takes the place of what the init net makes.
         chosen = {*types, *constants}
         kept = [op for op in made if not (op.outputs and set(op.outputs) <= chosen)]
-        self.outputs = self._outputs(made)
-        self.steps, outside = needed([*kept, *net.operators], self.outputs)
-        self.outside = outside
-        self._check_names(types, constants, made)
+        self.outputs = list(cut.outputs) if cut.outputs is not None else self._outputs(made)
+        self.steps, outside = needed([*kept, *net.operators], self.outputs, begins)
+        self._check_names({n: t for n, t in types.items() if n not in begins}, constants, made)
         self.types = {**net.types, **types}
-        self.names = [n for n in self._order(outside | set(types)) if n not in constants]
+        if cut.inputs is None:
+            kept_types = set(types) if cut.outputs is None else set[str]()
+            self.names = [n for n in self._order(outside | kept_types) if n not in constants]
+        else:
+            _check_versions(self.steps, net, begins)
+            self.names = list(cut.inputs)
+            cut.check_needed(outside, [n for n in self._order(outside) if n not in constants])
         self._check_shapes(self.names)
         arguments = [self.types[n] for n in self.names]
         self.builder = Builder(Block(arg_types=arguments), budget)
@@ -169,3 +180,17 @@ class _Import:
             raise FileError(
                 self.net.file, f'result "{name}" must be of a type that qmlir has', got=refusal.need
             ) from None
+
+
+def _check_versions(steps: Sequence[Step], net: Net, begins: frozenset[str]) -> None:
+    """Raises OptionError if a needed operator reads an earlier tensor of a name at which the network begins."""
+    order = {id(operator): i for i, operator in enumerate(net.operators)}
+    written = {name: i for i, operator in enumerate(net.operators) for name in operator.outputs if name in begins}
+    for step in steps:
+        for name in step.operator.inputs:
+            if name in written and order.get(id(step.operator), -1) <= written[name]:
+                raise OptionError(
+                    f"inputs {name}", "must name a tensor whose earlier values nothing else reads",
+                    got=f'{step.operator.kind} "{next(iter(step.operator.outputs), "")}", which reads one',
+                    remedy="name another tensor",
+                )  # fmt: skip

@@ -54,14 +54,19 @@ class Step:
     used: frozenset[str]
 
 
-def needed(operators: Sequence[Operator], outputs: Iterable[str]) -> tuple[list[Step], set[str]]:
-    """Returns the operators that the outputs depend on, in order, and the tensors that come from outside."""
+def needed(
+    operators: Sequence[Operator], outputs: Iterable[str], begins: frozenset[str] = frozenset()
+) -> tuple[list[Step], set[str]]:
+    """Returns the operators that the outputs depend on, in order, and the tensors that come from outside.
+
+    The tensors of `begins` come from outside, whatever operator makes them in the net.
+    """
     live, steps = set(outputs), list[Step]()
     for operator in reversed(operators):
-        used = frozenset(live.intersection(operator.outputs) - {""})
+        used = frozenset(live.intersection(operator.outputs) - {""} - begins)
         if used:
             steps.append(Step(operator, used))
-            live = (live - set(operator.outputs)) | set(reads(operator))
+            live = (live - (set(operator.outputs) - begins)) | set(reads(operator))
     return steps[::-1], live - {""}
 
 
@@ -145,7 +150,9 @@ class Walk:
         except QmlirError:
             node.discard()
             raise
-        self.values.update(zip(operator.outputs, results, strict=False))
+        for name, result in zip(operator.outputs, results, strict=False):
+            if name in step.used or name not in self.given:  # a cut network begins at tensors that the net makes
+                self.values[name] = result
 
     def _results(self, node: Caffe2Node, inputs: Sequence[Value]) -> list[Value]:
         """Converts an operator and returns its outputs, at least up to the last that is used."""

@@ -10,8 +10,10 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from qmlir.dialects.inputs import BATCH
 from qmlir.errors import FileError, OptionError, UnsupportedError, near_misses
+from qmlir.frontends.cut import WHOLE, Cut
 from qmlir.frontends.function import Builder, Constant, Value, named, sized
 from qmlir.frontends.onnx.control import local_functions
+from qmlir.frontends.onnx.cut import ends_of
 from qmlir.frontends.onnx.opaque import InferredTypes
 from qmlir.frontends.onnx.quantization import argument_type
 from qmlir.frontends.onnx.reader import Model, read_model
@@ -29,13 +31,16 @@ from qmlir.numerics import native
 # error that names the symbol. A dimension with neither a size nor a symbol gets the symbol `<input>.<axis>`.
 
 
-def bind_shapes(inputs: Iterable[onnx.ValueInfoProto], bind: Mapping[str, int], file: str) -> dict[str, Shape]:
+def bind_shapes(
+    inputs: Iterable[onnx.ValueInfoProto], bind: Mapping[str, int], file: str, further: Iterable[str] = ()
+) -> dict[str, Shape]:
     """Returns the static shape of each input, by name.
 
     Args:
         inputs: The graph's inputs that are arguments.
         bind: Sizes of symbolic dimensions.
         file: The model's file, for errors.
+        further: Symbols that `bind` may name although no argument has them: those of inputs that are cut off.
 
     Raises:
         OptionError: `bind` has a symbol that the model lacks, or a size below 1.
@@ -45,7 +50,7 @@ def bind_shapes(inputs: Iterable[onnx.ValueInfoProto], bind: Mapping[str, int], 
     dims = {i.name: _dims(i, file) for i in inputs}
     symbols = [d for shape in dims.values() for d in shape if isinstance(d, str)]
     for symbol, size in bind.items():
-        if symbol not in symbols:
+        if symbol not in (*symbols, *further):
             raise OptionError(
                 f"--bind {symbol}={size}",
                 "must bind a symbolic dimension of the model",
@@ -120,6 +125,7 @@ def load_onnx(
     bind: Mapping[str, int] | None = None,
     constants: Mapping[str, Array] | None = None,
     fold_budget: int = BUDGET,
+    cut: Cut = WHOLE,
 ) -> ModuleOp:
     """Imports an ONNX model.
 
@@ -128,6 +134,7 @@ def load_onnx(
         bind: Sizes of symbolic dimensions; an unbound first dimension is 1.
         constants: Values of inputs, by name; these inputs are no longer arguments.
         fold_budget: The most bytes that constants computed at import may take.
+        cut: The tensors at which the network begins and ends.
 
     Returns:
         A module in the nn dialect. Operators that qmlir cannot import are `qmlir.opaque` in it; see `refuse_opaque`.
@@ -135,34 +142,37 @@ def load_onnx(
     Raises:
         FileError: The file cannot be read or is not an ONNX model.
         NodeError: A node breaks a rule of ONNX.
-        OptionError: `bind` or `constants` names a symbol or an input that the model lacks, or gives a wrong value.
+        OptionError: `bind`, `constants` or `cut` names a symbol, an input or a tensor that the model lacks, or gives a
+            wrong value.
     """
-    return _Import(read_model(source, Budget(fold_budget)), bind or {}, constants or {}).run()
+    return _Import(read_model(source, Budget(fold_budget)), bind or {}, constants or {}, cut).run()
 
 
 class _Import:
     """One import: the function that is built, and the walk over the nodes that adds operations to it."""
 
-    def __init__(self, model: Model, bind: Mapping[str, int], constants: Mapping[str, Array]):
+    def __init__(self, model: Model, bind: Mapping[str, int], constants: Mapping[str, Array], cut: Cut):
         self.model, self.graph = model, model.proto.graph
-        initializers = {t.name for t in self.graph.initializer} | {t.values.name for t in self.graph.sparse_initializer}
         given = _check_constants(self.graph, constants)
-        # Before IR version 4 every initializer is the default value of an input of the same name.
-        self.arguments = [i for i in self.graph.input if i.name not in initializers and i.name not in constants]
-        shapes = bind_shapes(self.arguments, bind, model.file)
+        end = ends_of(model, cut, bind, given)
+        self.arguments, self.outputs = end.arguments, end.outputs
+        shapes = bind_shapes(self.arguments, bind, model.file, end.symbols)
         self.symbols = batch_symbols(self.arguments, bind, model.file)
         self.types = InferredTypes(model, shapes, given)
         arrays = {t.name: model.array(t) for t in self.graph.initializer if len(t.dims) <= 1}
         self.builder = Builder(Block(arg_types=[
-            TensorType(argument_type(self.graph, i.name, arrays, self._argument_element(i)), shapes[i.name])
+            TensorType(
+                argument_type(self.graph, i.name, self.outputs, arrays, self._argument_element(i)), shapes[i.name]
+            )
             for i in self.arguments
         ]), model.budget)  # fmt: skip
         self.walk = Walk.of(model, self.builder, self.types, local_functions(model.proto))
+        self.walk.begins = end.begins
         for info, argument in zip(self.arguments, self.builder.block.args, strict=True):
             argument.name_hint = name_hint(info.name)
             self.walk.define(info.name, argument)
         for name, array in model.initializers(self.graph):
-            if name not in given:
+            if name not in given and name not in end.begins:
                 self.walk.define(name, Constant(array, name))
         for name, array in given.items():
             self.walk.define(name, Constant(array, name))
@@ -173,10 +183,9 @@ class _Import:
         main = func.FuncOp(
             "main", (inputs, []), Region(self.builder.block), arg_attrs=named(i.name for i in self.arguments)
         )
-        outputs = [o.name for o in self.graph.output]
-        values = self.walk.run(self.graph.node, outputs)
-        results = [self._output(n, v) for n, v in zip(outputs, values, strict=True)]
-        module = self.builder.finish(main, results, outputs)
+        values = self.walk.run(self.graph.node, self.outputs)
+        results = [self._output(n, v) for n, v in zip(self.outputs, values, strict=True)]
+        module = self.builder.finish(main, results, self.outputs)
         if self.symbols:
             module.attributes[BATCH] = DictionaryAttr({n: StringAttr(s) for n, s in self.symbols.items()})
         return module

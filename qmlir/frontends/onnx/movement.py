@@ -1,12 +1,11 @@
 """Data movement: shapes, permutations, padding, slices, gathers and scatters."""
 
 from collections.abc import Mapping, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, i64
+from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.nn.movement import (
     BroadcastOp,
@@ -23,6 +22,7 @@ from qmlir.dialects.nn.movement import (
 )
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node, Properties
+from qmlir.frontends.detection import first_ones
 from qmlir.frontends.function import Constant, Floats, Ints, Value
 from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.types import element_dtype
@@ -288,8 +288,14 @@ def center_crop_pad(node: Node, x: Value, shape: Value, *, axes: Ints | None = N
 
 @converts("Shape")
 def shape_of_tensor(node: Node, x: Value, *, start: int = 0, end: int | None = None) -> Value:
-    """Returns the dimensions of x as a constant."""
-    return Constant(np.array(node.shape(x)[start:end], np.int64))
+    """Returns the dimensions of x; constants, except for a number of elements that depends on the data."""
+    shape = np.array(node.shape(x), np.int64)
+    known = node.builder.counted.get(x) if isinstance(x, SSAValue) else None
+    if known is None or known.axis not in range(len(shape))[start:end]:
+        return Constant(shape[start:end])
+    sizes: list[Value] = [Constant(each) for each in shape.reshape(-1, 1)]
+    sizes[known.axis] = node.reshaped(known.count, (1,))
+    return _joined(node, sizes[start:end])
 
 
 @converts("Size")
@@ -471,17 +477,6 @@ def _joined(node: Node, columns: Sequence[Value]) -> Value:
     return node.insert(ConcatOp, [columns], {"axis": node.rank(columns[0]) - 1})
 
 
-@converts("Compress", since=9)
-def compress(node: Node, x: Value, condition: Value, *, axis: int | None = None) -> Value:
-    """Picks the elements, or the rows along an axis, for which the constant condition is true."""
-    shape = node.shape(x)
-    keep = np.flatnonzero(node.array(condition, "condition"))
-    if axis is None:
-        x, shape, axis = node.reshaped(x, (prod(shape),)), (prod(shape),), 0
-    axis = node.axis(axis, len(shape))
-    return gather_known(node, x, known_places(node, keep, shape[axis]), axis)
-
-
 def gather_known(node: Node, x: Value, places: Array, axis: int) -> Value:
     """Picks the elements of x at constant indices along an axis, as the node's output."""
     return gather(node, x, Constant(places), axis=axis)
@@ -526,9 +521,17 @@ def top_k_attribute(node: Node, x: Value, *, k: int, axis: int = -1) -> tuple[Va
 
 @converts("TopK", since=10)
 def top_k(node: Node, x: Value, k: Value, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> tuple[Value, ...]:
-    """Returns the k greatest or least elements along an axis, always sorted, and their indices."""
-    (count,) = node.ints(k, "k")
-    return _top_k(node, x, count, axis, bool(largest))
+    """Returns the k greatest or least elements along an axis, always sorted, and their indices.
+
+    If k is computed at run time, the results are all elements in order, of which the first k count.
+    """
+    if isinstance(k, Constant):
+        (count,) = node.ints(k, "k")
+        return _top_k(node, x, count, axis, bool(largest))
+    along = node.axis(axis, node.rank(x))
+    found = _top_k(node, x, node.shape(x)[along], axis, bool(largest))
+    number = node.converted(node.reshaped(k, ()), i64)
+    return tuple(first_ones(node, value, number, along) for value in found)
 
 
 def _top_k(node: Node, x: Value, k: int, axis: int, largest: bool) -> tuple[Value, ...]:

@@ -101,12 +101,15 @@ class InferredTypes:
     """The types of a model's tensors, as ONNX's shape inference finds them; the inference runs at first use."""
 
     def __init__(self, model: Model, shapes: Mapping[str, Shape], constants: Mapping[str, Array]):
-        """shapes: The arguments' shapes, by name; constants: The values bound to inputs, by name."""
+        """shapes: The shapes of the file's inputs, by name; constants: The values bound to inputs, by name.
+
+        The shape of another input is what the file states.
+        """
         self._model, self._shapes, self._given = model, shapes, constants
 
     def of(self, tensor: str) -> Attribute:
         """Returns the type of a tensor by its name; unranked if the shape is unknown."""
-        info = self._infos.get(tensor)
+        info = self.info(tensor)
         if info is None or not info.type.HasField("tensor_type"):
             return UnrankedTensorType(NoneType())
         kind = info.type.tensor_type
@@ -115,6 +118,10 @@ class InferredTypes:
         if not kind.HasField("shape") or min(sizes, default=0) < 0:
             return UnrankedTensorType(element)
         return TensorType(element, sizes)
+
+    def info(self, tensor: str) -> onnx.ValueInfoProto | None:
+        """Returns what is known about a tensor by its name; dimensions may have symbols."""
+        return self._infos.get(tensor)
 
     @cached_property
     def _infos(self) -> dict[str, onnx.ValueInfoProto]:
@@ -135,10 +142,13 @@ class InferredTypes:
         graph.node.extend(source.graph.node)
         graph.output.extend(source.graph.output)
         graph.value_info.extend(source.graph.value_info)
+        weights = {tensor.name for tensor in source.graph.initializer}
         for info in source.graph.input:
             if info.name in self._shapes:
                 code = info.type.tensor_type.elem_type
                 graph.input.append(onnx.helper.make_tensor_value_info(info.name, code, self._shapes[info.name]))
+            elif info.name not in self._given and info.name not in weights:
+                graph.input.append(info)
         for name, array in self._given.items():
             graph.initializer.append(onnx.numpy_helper.from_array(array, name))
         for tensor in source.graph.initializer:

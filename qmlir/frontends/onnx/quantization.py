@@ -176,8 +176,18 @@ def _type_of(x: Value | None) -> UniformType | None:
     return element if isinstance(element, UniformType) else None
 
 
-def argument_type(graph: onnx.GraphProto, name: str, arrays: Mapping[str, Array], element: Attribute) -> Attribute:
-    """Returns the element type of an integer argument: quantized if all readers name one scale and zero point."""
+def argument_type(
+    graph: onnx.GraphProto, name: str, outputs: Sequence[str], arrays: Mapping[str, Array], element: Attribute
+) -> Attribute:
+    """Returns the element type of an integer argument: quantized if all readers name one scale and zero point.
+
+    Args:
+        graph: The graph with the readers.
+        name: The name of the argument.
+        outputs: The names of the network's results; an argument that is one of them stays plain integers.
+        arrays: The constants of at most one dimension, by name.
+        element: The element type that the file states.
+    """
     if not is_integer(element) or not 2 <= element.width.data <= 16:
         return element
     found: set[tuple[str, ...]] = set()
@@ -187,7 +197,7 @@ def argument_type(graph: onnx.GraphProto, name: str, arrays: Mapping[str, Array]
                 takes = reader.op_type == "DequantizeLinear" or reader.op_type.startswith(("QLinear", "QGemm"))
                 found.add(tuple(reader.input[1:3]) if takes and index == 0 else ())
     constants = [arrays.get(n) for n in next(iter(found), ())] if len(found) == 1 else []
-    if not constants or any(a is None or a.size != 1 for a in constants) or name in {o.name for o in graph.output}:
+    if not constants or any(a is None or a.size != 1 for a in constants) or name in outputs:
         return element
     scale, *zero_point = [a.reshape(()) for a in constants if a is not None]
     if scale.dtype != np.float32 or not 0 < float(scale) < float("inf"):

@@ -12,11 +12,13 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.errors import FileError, QmlirError, UnsupportedError, near_misses
 from qmlir.formats.onnx import OPERATORS
 from qmlir.frontends.builder import Node
+from qmlir.frontends.counted import refuse_constants
 from qmlir.frontends.function import Builder, Constant, Dequantized, Value
 from qmlir.frontends.onnx import (
     attention,
     contraction,
     control,
+    detection,
     einsum,
     elementwise,
     folding,
@@ -36,12 +38,13 @@ from qmlir.frontends.onnx import (
 from qmlir.frontends.onnx.control import Key, bound_body, key_of, onnx_function
 from qmlir.frontends.onnx.converters import Signature, Table, operator_table
 from qmlir.frontends.onnx.folding import evaluated
-from qmlir.frontends.onnx.opaque import AttributeValue, InferredTypes, attribute_value, import_opaque
+from qmlir.frontends.onnx.opaque import AttributeValue, InferredTypes, attribute_ir, attribute_value, import_opaque
 from qmlir.frontends.onnx.quantization import RESHAPING, prepared
 from qmlir.frontends.onnx.reader import Model
 from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array
 from qmlir.ir.memory import shortage
+from qmlir.ir.own_operators import own_operator
 
 # ---------------------------------------------------------------------------------------------------------------
 # Imports one node by qmlir's own tables of operators: by a fold if all inputs are constant, else by a converter.
@@ -51,7 +54,7 @@ from qmlir.ir.memory import shortage
 
 
 FAMILIES = (
-    attention, contraction, control, einsum, elementwise, folding, fused, grouped, movement, nbits,
+    attention, contraction, control, detection, einsum, elementwise, folding, fused, grouped, movement, nbits,
     normalization, products, qonnx, qoperator, quantization, recurrent, reduction, resize,
 )  # fmt: skip
 """The files of converters, each with a table of its own."""
@@ -97,6 +100,8 @@ def convert(
     if converter.function.__module__ not in QUANTIZED:
         inputs = prepared(node, operator, inputs)
     results = _call(converter, node, inputs, attributes, node)
+    if operator != "Shape":
+        refuse_constants(inputs, results, node.builder.counted)
     if constant and (known := evaluated(node.pending, results, node.outputs, node.builder.budget)) is not None:
         node.discard()
         return known
@@ -220,6 +225,7 @@ class Walk:
     node     the name of the node that a body stands for
     strict   whether a node that cannot be imported is refused, rather than kept as opaque
     depth    the number of bodies around the nodes; 0 for the model's graph
+    begins   tensors at which a cut network begins: they are arguments, whatever node computes them in the file
     """
 
     shared: _Shared
@@ -232,6 +238,7 @@ class Walk:
     node: str = ""
     strict: bool = False
     depth: int = 0
+    begins: frozenset[str] = frozenset()
 
     @staticmethod
     def of(model: Model, builder: Builder, types: InferredTypes, functions: Mapping[Key, onnx.FunctionProto]) -> "Walk":
@@ -240,7 +247,7 @@ class Walk:
 
     def run(self, nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> list[Value]:
         """Imports every node that an output needs, and returns the outputs."""
-        needed = _needed(nodes, outputs)
+        needed = needed_tensors(nodes, outputs, self.begins) - self.begins
         for proto in nodes:
             if any(o in needed for o in proto.output):
                 self._import(proto, needed)
@@ -315,7 +322,7 @@ class Walk:
             raise
         node.commit(results, self.add, rename=not self.depth)
         for output, value in zip(outputs, results, strict=False):
-            if output:
+            if output and output not in self.begins:
                 self.define(output, value)
 
     def _meaning(
@@ -344,7 +351,10 @@ class Walk:
             node.discard()
             function = onnx_function(proto, version, inputs)
             if function is None:
-                raise
+                own = own_operator(domain, proto.op_type)
+                if own is None or CONVERTERS.select(domain, proto.op_type, NEWEST) is not None:
+                    raise
+                return node.add_own(own, inputs, {name: attribute_ir(value) for name, value in attributes.items()})
             try:
                 return self._call(proto, node, function, inputs, used, strict=True)
             except _TooMuch:
@@ -473,11 +483,16 @@ def _check_schema(proto: onnx.NodeProto, node: Node, domain: str, version: int) 
             raise node.error(f"its attribute {attribute.name} must be {wanted}", given)
 
 
-def _needed(nodes: Sequence[onnx.NodeProto], outputs: Iterable[str]) -> set[str]:
-    """Returns the names of the tensors that some output depends on, including the outputs."""
+def needed_tensors(
+    nodes: Sequence[onnx.NodeProto], outputs: Iterable[str], begins: frozenset[str] = frozenset()
+) -> set[str]:
+    """Returns the names of the tensors that some output depends on, including the outputs.
+
+    What the tensors of `begins` depend on is left out.
+    """
     needed = set(outputs)
     for node in reversed(nodes):
-        if any(o in needed for o in node.output):
+        if any(o in needed and o not in begins for o in node.output):
             needed.update(_reads(node))
     return needed - {""}
 

@@ -26,8 +26,9 @@ from qmlir.formats.tflite import options_of
 from qmlir.frontends.function import Value
 from qmlir.frontends.table import ConverterTable
 from qmlir.frontends.tflite.node import TFLiteNode
-from qmlir.frontends.tflite.reader import Operator, Tensor, accessors, schema
+from qmlir.frontends.tflite.reader import CUSTOM, Operator, Tensor, accessors, schema
 from qmlir.ir.memory import shortage
+from qmlir.ir.own_operators import OwnOperator
 from qmlir.ir.types import element_type_of
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -107,6 +108,22 @@ class Converter:
         return {name: found[name] for name in self.fields}
 
 
+@dataclass(frozen=True)
+class CustomConverter(Converter):
+    """The converter of a custom operator; options that its signature has a default for may be left out."""
+
+    def values(self, node: TFLiteNode, operator: Operator) -> Mapping[str, Any]:
+        given = operator.options
+        if given is None:
+            raise node.error("its options must be a flexbuffer of names with numbers", "another format, or none")
+        wanted = inspect.signature(self.function).parameters
+        if lacking := [n for n in self.fields if n not in given and wanted[n].default is inspect.Parameter.empty]:
+            raise node.error(f"it needs its option {lacking[0]}", "none")
+        if unknown := [n for n in given if n not in self.fields and not n.startswith("_")]:
+            raise UnsupportedError(f"qmlir does not know its option {unknown[0]} = {given[unknown[0]]}")
+        return {name: given[name] for name in self.fields if name in given}
+
+
 def defaults(kind: str) -> dict[str, Any]:
     """Returns the default options of a kind, for an operator without an options table in the file."""
     options = getattr(schema, kind)()
@@ -126,9 +143,10 @@ class Table(ConverterTable[Converter]):
         def register(function: F) -> F:
             parameters = list(inspect.signature(function).parameters.values())[1:]
             inputs = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-            converter = Converter(
+            is_custom = operator.startswith(CUSTOM)
+            converter = (CustomConverter if is_custom else Converter)(
                 function,
-                options_of(operator),
+                "" if is_custom else options_of(operator),
                 len(inputs),
                 sum(p.default is p.empty for p in inputs),
                 any(p.kind is p.VAR_POSITIONAL for p in parameters),
@@ -179,6 +197,16 @@ def import_opaque(
     )
 
 
+def import_own(node: TFLiteNode, own: OwnOperator, operator: Operator, inputs: Sequence[Value | None]) -> list[Value]:
+    """Adds the call of an operator that the program defines, on floats; results have the types that the file states."""
+    types = [tensor_ir(t) if t.type is None else TensorType(t.type.expressed, t.shape) for t in node.tensors]
+    if not all(isinstance(type, TensorType) for type in types):
+        raise UnsupportedError("a result is of a type that qmlir does not have")
+    floats = [None if x is None else node.floats(x) for x in inputs]
+    options = {name: _attribute(value) for name, value in (operator.options or {}).items()}
+    return [node.finished(y, i) for i, y in enumerate(node.add_own(own, floats, options, types))]
+
+
 def tensor_ir(tensor: Tensor) -> Attribute:
     """Returns a tensor's type in the IR; an unranked tensor of `none` if the IR lacks its element type."""
     if tensor.type is not None:
@@ -217,7 +245,7 @@ _BY_REASON: Mapping[str, str] = {
     STRINGS: "HASHTABLE_LOOKUP LSH_PROJECTION SKIP_GRAM",
     COMPLEX: "COMPLEX_ABS IMAG REAL RFFT2D",
     RANDOM: "MULTINOMIAL RANDOM_STANDARD_NORMAL RANDOM_UNIFORM STABLEHLO_RNG_BIT_GENERATOR",
-    SHAPELESS: "NON_MAX_SUPPRESSION_V4 NON_MAX_SUPPRESSION_V5 EMBEDDING_LOOKUP_SPARSE",
+    SHAPELESS: "EMBEDDING_LOOKUP_SPARSE",
     NO_KERNEL: "CONCAT_EMBEDDINGS",
     "its weights are sparse": "DENSIFY",
     "it is a part of a model that a delegate has taken": "DELEGATE",

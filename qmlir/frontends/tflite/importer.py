@@ -11,6 +11,7 @@ are computed at import.
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from xdsl.dialects import func
@@ -18,10 +19,11 @@ from xdsl.dialects.builtin import ModuleOp, UnrankedTensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from qmlir.errors import FileError, OptionError, UnsupportedError
+from qmlir.frontends.cut import WHOLE, Cut
 from qmlir.frontends.function import Builder, named, sized
 from qmlir.frontends.tflite.converters import tensor_ir
-from qmlir.frontends.tflite.reader import Model, Signature, Tensor, read_model
-from qmlir.frontends.tflite.walk import Walk
+from qmlir.frontends.tflite.reader import Model, Signature, Subgraph, Tensor, read_model
+from qmlir.frontends.tflite.walk import Walk, needed
 from qmlir.ir.budget import BUDGET, Budget
 from qmlir.ir.rewriting import name_hint
 
@@ -33,6 +35,7 @@ def load_tflite(
     constants: Mapping[str, object] | None = None,
     signature: str | None = None,
     fold_budget: int = BUDGET,
+    cut: Cut = WHOLE,
 ) -> ModuleOp:
     """Imports a TFLite model.
 
@@ -42,11 +45,13 @@ def load_tflite(
         constants: Must be empty: a TFLite file contains its constants.
         signature: The name of the signature whose subgraph to import; by default the first subgraph.
         fold_budget: The most bytes that constants computed at import may take.
+        cut: The tensors at which the network begins and ends.
 
     Raises:
         FileError: The file is not a TFLite file, or contradicts itself.
         NodeError: An operator does not follow the schema.
-        OptionError: An option has to be empty, or the file has no such signature; the error lists the signatures.
+        OptionError: An option has to be empty; or the file has no such signature, and the error lists the signatures;
+            or it has no tensor that `cut` names.
     """
     for option, given in (("bind", bind), ("constant", constants)):
         if given:
@@ -55,7 +60,30 @@ def load_tflite(
                 got=", ".join(given), remedy="leave it out",
             )  # fmt: skip
     model = read_model(source)
-    return _Importer(model, _chosen(model, signature), Budget(fold_budget)).run()
+    chosen = _chosen(model, signature)
+    return _Importer(model, cut_subgraph(model, chosen, cut), chosen, Budget(fold_budget)).run()
+
+
+def cut_subgraph(model: Model, signature: Signature, cut: Cut) -> Subgraph:
+    """Returns the subgraph of a signature, from and to the tensors that a user names.
+
+    A name is that of a tensor, or else of an input or an output in the signature.
+    """
+    graph = model.subgraphs[signature.subgraph]
+    if not cut.given():
+        return graph
+    indices = {name: i for named in (signature.outputs, signature.inputs) for i, name in named.items()}
+    indices |= {tensor.name: i for i, tensor in enumerate(graph.tensors)}
+    cut.check(indices)
+    outputs = graph.outputs if cut.outputs is None else tuple(indices[n] for n in cut.outputs)
+    inputs = () if cut.inputs is None else tuple(indices[n] for n in cut.inputs)
+    cut_off = replace(graph, inputs=inputs, outputs=outputs)
+    read = set(outputs).union(*(o.inputs for o in needed(cut_off, model)))
+    if cut.inputs is None:
+        return replace(cut_off, inputs=tuple(i for i in graph.inputs if i in read))
+    names = {index: name for name, index in indices.items()} | dict(zip(inputs, cut.inputs, strict=True))
+    cut.check_needed((names[i] for i in read if i in names), [names[i] for i in graph.inputs])
+    return cut_off
 
 
 def _chosen(model: Model, key: str | None) -> Signature:
@@ -75,8 +103,8 @@ def _chosen(model: Model, key: str | None) -> Signature:
 class _Importer:
     """The import of one subgraph of a model as the function `main`."""
 
-    def __init__(self, model: Model, signature: Signature, budget: Budget):
-        self.model, self.graph, self.signature = model, model.subgraphs[signature.subgraph], signature
+    def __init__(self, model: Model, graph: Subgraph, signature: Signature, budget: Budget):
+        self.model, self.graph, self.signature = model, graph, signature
         arguments = [self._argument(self.graph.tensors[i]) for i in self.graph.inputs]
         self.builder = Builder(Block(arg_types=arguments), budget)
         self.walk = Walk.of(model, self.graph, self.builder)

@@ -15,6 +15,7 @@ import tflite  # pyright: ignore[reportMissingTypeStubs]
 
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import FileError
+from qmlir.frontends.tflite.flexbuffers import read_map
 from qmlir.frontends.tflite.parameters import Parameters, malformed, plain, wide_scales
 from qmlir.ir.interfaces import Array, Shape
 
@@ -173,6 +174,9 @@ class _Verifier:
 
 
 IDENTIFIER = b"TFL3"
+CUSTOM = "CUSTOM."
+"""What the kind of a custom operator begins with."""
+
 ABSENT = -1
 """The tensor index that stands for an absent optional input."""
 
@@ -407,12 +411,14 @@ class _Reader:
         # Old files hold the code in the deprecated byte only; new files hold it there too if it fits.
         number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
         kind = _name(schema.BuiltinOperator, number)
-        if number == schema.BuiltinOperator.CUSTOM:
-            kind = f"CUSTOM.{_text(code.CustomCode())}"
+        is_custom = number == schema.BuiltinOperator.CUSTOM
+        if is_custom:
+            kind = f"{CUSTOM}{_text(code.CustomCode())}"
         options_kind = _name(schema.BuiltinOptions, operator.BuiltinOptionsType())
         inputs = self.indices(operator.InputsAsNumpy(), tensors, f"an input of {kind}", least=ABSENT)
         outputs = self.indices(operator.OutputsAsNumpy(), tensors, f"an output of {kind}")
-        return Operator(kind, code.Version(), inputs, outputs, self.options(operator, options_kind), options_kind)
+        options = _custom_options(operator) if is_custom else self.options(operator, options_kind)
+        return Operator(kind, code.Version(), inputs, outputs, options, options_kind)
 
     def options(self, operator: Any, kind: str) -> Options | None:
         """Returns the options by name in snake case; None if there are none or the schema does not know them."""
@@ -431,6 +437,15 @@ class _Reader:
             if type(error).__name__ == "error":  # struct.error
                 raise Malformed(f"options of {kind}: {error}") from None
             raise
+
+
+def _custom_options(operator: Any) -> Options | None:
+    """Returns the options of a custom operator; None if they are not names with numbers."""
+    data = operator.CustomOptionsAsNumpy()
+    try:
+        return None if isinstance(data, int) else dict(read_map(data.tobytes()))
+    except ValueError:
+        return None
 
 
 @cache

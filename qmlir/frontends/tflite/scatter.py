@@ -241,12 +241,6 @@ def _known(node: TFLiteNode, x: Value) -> Array:
     return x.array
 
 
-@converts("WHERE")
-def where(node: TFLiteNode, condition: Value) -> Value:
-    """The indices [count, rank] of the elements that are not zero."""
-    return Constant(np.argwhere(_known(node, condition)).astype(np.int64))
-
-
 @converts("UNIQUE")
 def unique(node: TFLiteNode, x: Value, *, idx_out_type: int) -> tuple[Value, ...]:
     """The distinct elements in order of first appearance, and for each element the index of its value among them."""

@@ -6,17 +6,26 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from qmlir.errors import FileError, UnsupportedError
 from qmlir.formats.tflite import ASSIGN, HANDLE, OPERATORS, READ
+from qmlir.frontends.counted import refuse_constants
 from qmlir.frontends.function import LARGEST, Builder, Constant, Dequantized, Value, Wide
 from qmlir.frontends.quantized import folded
-from qmlir.frontends.tflite import contraction, elementwise, movement, recurrent, reduction, scatter, svdf
-from qmlir.frontends.tflite.converters import Table, import_opaque, operator_table, reason_against, tensor_ir
+from qmlir.frontends.tflite import contraction, detection, elementwise, movement, recurrent, reduction, scatter, svdf
+from qmlir.frontends.tflite.converters import (
+    Table,
+    import_opaque,
+    import_own,
+    operator_table,
+    reason_against,
+    tensor_ir,
+)
 from qmlir.frontends.tflite.node import TFLiteNode
-from qmlir.frontends.tflite.reader import ABSENT, Model, Operator, Subgraph, Tensor
+from qmlir.frontends.tflite.reader import ABSENT, CUSTOM, Model, Operator, Subgraph, Tensor
 from qmlir.frontends.tflite.variables import RESOURCE, Handle, Variables, key_of
+from qmlir.ir.own_operators import own_operator
 from qmlir.ir.types import element_type_of
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -149,7 +158,8 @@ class Walk:
             node.discard()
             raise
         for index, result in zip(operator.outputs, results, strict=False):
-            self.values[index] = result
+            if index not in self.graph.inputs:  # a cut network begins at tensors that the file computes
+                self.values[index] = result
         for position, value in node.updates.items():
             self.variables.write_tensor(self._key(operator.inputs[position]), value)
 
@@ -163,13 +173,18 @@ class Walk:
             inputs.append(None if index == ABSENT else self.value(index))
         converter = CONVERTERS.get(operator.kind)
         if converter is None:
-            raise UnsupportedError(reason_against(operator.kind))
+            own = own_operator("tflite", operator.kind.removeprefix(CUSTOM))
+            if own is None or not operator.kind.startswith(CUSTOM):
+                raise UnsupportedError(reason_against(operator.kind))
+            return import_own(node, own, operator, inputs)
         results = converter(node, operator, inputs)
         for position in node.updates:
             if not (state := self.graph.tensors[operator.inputs[position]]).variable:
                 raise UnsupportedError(f'its state "{state.name}" is no variable tensor')
         if len(results) < len(node.tensors):
             raise node.error(f"it must have at most {len(results)} outputs", str(len(node.tensors)))
+        if operator.kind != "RANK":
+            refuse_constants(inputs, results, node.builder.counted)
         results = folded(node, inputs, results)
         for tensor, result in zip(node.tensors, results, strict=False):
             check(node, f'its output "{tensor.name}"', tensor, result)
@@ -207,7 +222,11 @@ def check(node: TFLiteNode, what: str, tensor: Tensor, value: Value) -> None:
         return
     if np.prod([float(d) for d in node.shape(value)]) > LARGEST:
         raise UnsupportedError(f"its result is of shape {list(node.shape(value))}")
-    if not tensor.dynamic and node.shape(value) != tensor.shape:
+    own, stated = list(node.shape(value)), list(tensor.shape)
+    counted = node.builder.counted.get(value) if isinstance(value, SSAValue) else None
+    if counted is not None and len(own) == len(stated):  # how many elements there are, the file cannot know
+        stated[counted.axis] = own[counted.axis]
+    if not tensor.dynamic and own != stated:
         raise node.error(f"{what} must have shape {list(node.shape(value))}", str(list(tensor.shape)))
     type = node.type_of(value)
     if tensor.dtype is None:
@@ -219,12 +238,16 @@ def check(node: TFLiteNode, what: str, tensor: Tensor, value: Value) -> None:
 
 
 def needed(graph: Subgraph, model: Model) -> list[Operator]:
-    """Returns the operators that the subgraph's outputs, and variables behind the call, depend on, in order."""
+    """Returns the operators that the subgraph's outputs, and variables behind the call, depend on, in order.
+
+    None of them computes an input of the subgraph.
+    """
     assigning = any(op.kind == ASSIGN for g in model.subgraphs[1:] for op in g.operators)
     always = {ASSIGN, *(("CALL_ONCE", "CALL", "IF", "WHILE") if assigning else ())}
     wanted, found = set(graph.outputs), list[Operator]()
+    inputs = set(graph.inputs)
     for operator in reversed(graph.operators):
-        if wanted & set(operator.outputs) or operator.kind in always:
+        if wanted & set(operator.outputs) - inputs or operator.kind in always:
             found.append(operator)
             wanted |= set(operator.inputs)
     return found[::-1]
@@ -317,7 +340,8 @@ def assign_variable(node: TFLiteNode, handle: Value, value: Value) -> Values:
 
 
 _OWN = Table.of(
-    *(f.converts for f in (contraction, elementwise, movement, recurrent, reduction, scatter, svdf)), converts
+    *(f.converts for f in (contraction, detection, elementwise, movement, recurrent, reduction, scatter, svdf)),
+    converts,
 )
 
 CONVERTERS = Table(operator_table(OPERATORS).entries | _OWN.entries)

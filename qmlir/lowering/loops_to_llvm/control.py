@@ -133,6 +133,11 @@ def lower_kernel(f: FunctionLowering, function: func.FuncOp) -> llvm.FuncOp:
     return _function(function, _signature(function), f, _INTERNAL, noinline=True)
 
 
+def declare_external(function: func.FuncOp) -> llvm.FuncOp:
+    """Declares a function that the back end links; it takes pointers to buffers."""
+    return llvm.FuncOp(function.sym_name, _signature(function), _EXTERNAL)
+
+
 def lower_entry(f: FunctionLowering, function: func.FuncOp, inputs: int) -> llvm.FuncOp:
     """Lowers the function that users call; pointers to inputs and outputs are loaded from the ABI's two tables."""
     if function.function_type.outputs.data:

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 from qmlir.codegen.features import parse_features
-from qmlir.dialects.loops import ARENA_SIZE, INPUTS, WEIGHTS_BLOB
+from qmlir.dialects.loops import ARENA_SIZE, EXTERNAL, INPUTS, WEIGHTS_BLOB
 from qmlir.errors import UnsupportedError
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
@@ -79,6 +79,9 @@ def lower_module(module: ModuleOp, features: frozenset[str]) -> None:
     called_by_kernels: set[str] = set()
     for source in functions:
         name = source.sym_name.data
+        if EXTERNAL in source.attributes:
+            lowered[source] = control.declare_external(source)
+            continue
         state = states[source] = FunctionLowering(name, RULES, features)
         is_entry = INPUTS in source.attributes
         lowered[source] = (
@@ -95,7 +98,7 @@ def lower_module(module: ModuleOp, features: frozenset[str]) -> None:
                     called_by_kernels.add(callee)
 
     for source, target in lowered.items():
-        if INPUTS not in source.attributes:
+        if source in states and INPUTS not in source.attributes:
             name = source.sym_name.data
             known_calls = [] if name in called_by_kernels else calls[name]
             control.set_argument_facts(target, argument_facts(source, states[source].written, known_calls, aligned))

@@ -13,7 +13,16 @@ from qmlir.codegen.kernel import MainLowering, Rule, Rules, lower_tensor_ops
 from qmlir.dialects.nn.base import NNOp, is_quantized
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
-from qmlir.lowering.nn_to_loops import contraction, elementwise, movement, normalization, reduction, resize
+from qmlir.lowering.nn_to_loops import (
+    contraction,
+    custom,
+    detection,
+    elementwise,
+    movement,
+    normalization,
+    reduction,
+    resize,
+)
 
 
 def _if_plain(table: Mapping[type[Operation], Rule]) -> Rules:
@@ -31,6 +40,8 @@ def _if_plain(table: Mapping[type[Operation], Rule]) -> Rules:
 
 RULES: Registry[Rule] = Registry(
     *map(_if_plain, (contraction.RULES, elementwise.RULES, normalization.RULES, reduction.RULES, resize.RULES)),
+    custom.RULES,
+    detection.RULES,
     movement.RULES,
     elementwise.CASTS,
 )

@@ -128,7 +128,7 @@ def test_compress(axis: int | None) -> None:
     attributes = {} if axis is None else {"axis": axis}
     agree(model(node("Compress", "x c", **attributes), {"x": [3, 4]}, keep))
     nodes = [node("Cast", "f", "c", to=onnx.TensorProto.BOOL), node("Compress", "x c", **attributes)]
-    assert "its condition" in reason(model(nodes, {"x": [3, 4], "f": [3]}))
+    agree(model(nodes, {"x": [3, 4], "f": [3]}))
 
 
 @pytest.mark.parametrize("largest", [0, 1])

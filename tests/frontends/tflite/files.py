@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import flatbuffers
+import flatbuffers.flexbuffers as flexbuffers
 import numpy as np
 import tflite as bindings
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
@@ -41,13 +42,16 @@ class T:
 
 @dataclass
 class Op:
-    """An operator by its name in the schema; options by name in the schema's case."""
+    """An operator by its name in the schema, or CUSTOM and a name; options by name in the schema's case.
+
+    Options of a custom operator are numbers, or bytes as they are in the file.
+    """
 
     kind: str
     inputs: Sequence[int]
     outputs: Sequence[int]
     options_kind: str = ""
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Mapping[str, Any] | bytes = field(default_factory=dict)
     version: int = 1
 
 
@@ -153,9 +157,12 @@ def _tensor(b: Any, t: T, buffer: int) -> int:
 
 
 def _operator(b: Any, o: Op, code: int) -> int:
-    inputs, outputs, options = _ints(b, o.inputs), _ints(b, o.outputs), None
-    if o.options_kind:
-        values = {k: _field(b, v) for k, v in o.options.items()}
+    inputs, outputs, options, custom = _ints(b, o.inputs), _ints(b, o.outputs), None, None
+    if o.kind.startswith("CUSTOM.") and o.options:
+        data = o.options if isinstance(o.options, bytes) else bytes(flexbuffers.Dumps(dict(o.options)))
+        custom = b.CreateByteVector(data)
+    if o.options_kind and not isinstance(o.options, bytes):
+        values = {k: _numbers(b, v) if isinstance(v, Sequence) else v for k, v in o.options.items()}
         getattr(schema, f"{o.options_kind}Start")(b)
         for name, value in values.items():
             getattr(schema, f"{o.options_kind}Add{name}")(b, value)
@@ -167,6 +174,8 @@ def _operator(b: Any, o: Op, code: int) -> int:
     if options is not None:
         schema.OperatorAddBuiltinOptionsType(b, getattr(schema.BuiltinOptions, o.options_kind))
         schema.OperatorAddBuiltinOptions(b, options)
+    if custom is not None:
+        schema.OperatorAddCustomOptions(b, custom)
     return schema.OperatorEnd(b)
 
 

@@ -52,7 +52,7 @@ REFUSALS: dict[str, tuple[Parts, str]] = {
         (op("DILATE"), [X, i32("d", [2, 2]), T("v", ())], [T("y", (7, 9))]),
         'its padding value "v" is computed at run time and must be constant',
     ),
-    "unknown shape": ((op("WHERE"), [X], [T("y", (3, 2), np.int64)]), "the shape of its result is known only when"),
+    "a scalar": ((op("WHERE"), [T("x", ())], [T("y", (3, 0), np.int64)]), "its condition is a scalar"),
     "unknown elements": (
         (op("UNIQUE", "UniqueOptions", IdxOutType=2), [IDS], [T("y", (4,), np.int32), T("i", (4,), np.int32)]),
         "the shape of its result is known only when it runs",

@@ -1,0 +1,17 @@
+// What calls of operators that a program defines refuse.
+
+// RUN: qmlir-opt --split-input-file --verify-diagnostics %s
+
+func.func @t1_dynamic(%x: tensor<?xf32>) {
+  // expected-error@+1 {{'custom.call' needs static shapes, got tensor<?xf32>}}
+  %0 = custom.call "mine" "Swirl"(%x) {attributes = {}} : (tensor<?xf32>) -> tensor<2xf32>
+  func.return
+}
+
+// -----
+
+func.func @quantized(%x: tensor<2x!quant.uniform<i8:f32, 0.5>>) {
+  // expected-error@+1 {{'custom.call' takes plain tensors, got}}
+  %0 = custom.call "mine" "Swirl"(%x) {attributes = {}} : (tensor<2x!quant.uniform<i8:f32, 0.5>>) -> tensor<2xf32>
+  func.return
+}
