@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 SIMPLIFY = ("simplify",)
 """nn → nn: constants folded, layouts cancelled, batch norms, biases and activations fused."""
 
+READ = ("fold-fake-quant",)
+"""nn as a frontend makes it → nn with casts where the model file spells out how it quantizes."""
+
 FOLD_CASTS = ("fold-qdq",)
 """nn with the casts of a quantized model file → nn on quantized types, simplified."""
 
@@ -136,9 +139,13 @@ def load(
     sizes, arrays = arguments.sizes_given("bind", bind), arguments.arrays_given("constants", constants)
     budget, types = arguments.integer_given("fold_budget", fold_budget), arguments.shapes_given("shapes", shapes)
     init = None if weights is None else path_of(weights, "weights")
-    module = read_network(path_of(path), sizes, arrays, key, budget, init, types)
-    if any(map(is_tosa, module.walk())):
+    source = path_of(path)
+    module = read_network(source, sizes, arrays, key, budget, init, types)
+    tosa = any(map(is_tosa, module.walk()))
+    if tosa:
         Pipeline("tosa-to-nn", "inline").apply(module, make_context())
+    if tosa or source.suffix != ".mlir":
+        Pipeline(*READ).apply(module, make_context())
     limit(module, fold_budget)
     if numerics is not None:
         from qmlir.policies.runtimes import follow

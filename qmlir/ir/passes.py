@@ -106,6 +106,7 @@ PASSES: dict[str, str] = {
     "cancel-casts": "qmlir.transforms.quantize.cancel_casts:CancelCastsPass",
     "move-casts": "qmlir.transforms.quantize.move_casts:MoveCastsPass",
     "gather-casts": "qmlir.transforms.quantize.fold_qdq:GatherCastsPass",
+    "fold-fake-quant": "qmlir.transforms.quantize.fold_fake_quant:FoldFakeQuantPass",
     "fold-qdq": "qmlir.transforms.quantize.fold_qdq:FoldQDQPass",
     "observers-to-results": "qmlir.transforms.quantize.observers:ObserversToResultsPass",
     "inline": "qmlir.transforms.inline:InlinePass",

@@ -37,7 +37,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.quant.syntax import canonical, default_range, pair_text, storage_text, verify_scales, verify_storage
 from qmlir.ir.types import IntegerElement, element_type
-from qmlir.numerics import Float64s, Int64s
+from qmlir.numerics import Array, Float64s, Int64s
 from qmlir.numerics.schemas import exponent_of
 
 PER_TENSOR = -1
@@ -202,6 +202,34 @@ class UniformType(LayerOrAxisType, IntegerElement):
             raise VerifyException(f"illegal quantized dimension: {axis}")
         points = [0] * len(scales) if zero_points is None else [int(z) for z in zero_points]
         return cls._build(storage, axis, [float(s) for s in scales], points, (qmin, qmax), expressed)
+
+    @classmethod
+    def broadcast(
+        cls,
+        storage: IntegerType,
+        rank: int,
+        scales: Array,
+        zero_points: Array,
+        qmin: int | None = None,
+        qmax: int | None = None,
+    ) -> "UniformType":
+        """Builds the type of a tensor of the given rank whose scales and zero points broadcast against it.
+
+        Raises:
+            VerifyException: Scales or zero points vary along several axes, zero points are no integers, or the
+                parameters break a rule of the type.
+        """
+        if (zero_points % 1 != 0).any():
+            raise VerifyException("zero points must be integers")
+        extents = np.broadcast_shapes(scales.shape, zero_points.shape)
+        every_scale, every_point = (np.broadcast_to(a, extents).ravel().tolist() for a in (scales, zero_points))
+        long = [i for i, n in enumerate(extents) if n != 1]
+        if not long:
+            return cls.per_tensor(storage, every_scale[0], int(every_point[0]), qmin, qmax)
+        if len(long) > 1:
+            raise VerifyException(f"scales of shape {list(extents)} are not one for each index of one axis")
+        axis = long[0] + rank - len(extents)
+        return cls.per_axis(storage, axis, every_scale, [int(p) for p in every_point], qmin, qmax)
 
     # Properties of the type.
 
