@@ -154,6 +154,6 @@ def _type(node: Node, shape: Shape, scale: Value, zero_point: Value, storage: In
         type = UniformType.broadcast(storage, len(shape), scales, points.astype(np.float64), low, high)
     except VerifyException as error:
         raise UnsupportedError(f"its parameters make no quantized type: {' '.join(str(error).split())}") from None
-    if type.is_per_axis and not (0 <= type.axis < len(shape) and len(type.scales) == shape[type.axis]):
-        raise UnsupportedError(f"it has {len(type.scales)} scales, and axis {type.axis} of its tensor another size")
+    if (axis := type.axis) is not None and not (axis < len(shape) and len(type.scales) == shape[axis]):
+        raise UnsupportedError(f"it has {len(type.scales)} scales along axis {axis} of a tensor of shape {list(shape)}")
     return type

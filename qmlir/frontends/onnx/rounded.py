@@ -93,7 +93,7 @@ def _scaled(rounded: Rounded, scale: Array, result: Constant) -> Dequantized | N
     limits = rounded.steps.bounds or (None, None)
     try:
         points = np.asarray(rounded.steps.point)
-        type = UniformType.broadcast(storage, result.array.ndim, np.float32(scale), points, *limits)
+        type = UniformType.broadcast(storage, result.array.ndim, np.asarray(scale, np.float32), points, *limits)
     except VerifyException:  # scales along several axes, or one that is not positive
         return None
     return Dequantized(stored.astype(type.numpy_dtype), type, result.name)

@@ -100,7 +100,7 @@ def convert(
     results = _call(converter, node, inputs, attributes, node)
     if constant and (known := evaluated(node.pending, results, node.outputs, node.builder.budget)) is not None:
         node.discard()
-        return [followed(operator, inputs, c) for c in known]
+        return [followed(operator, inputs, c) if isinstance(c, Constant) else c for c in known]
     return results
 
 

@@ -32,6 +32,7 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.nn import (
     AddOp,
     CastOp,
+    ClampOp,
     DivOp,
     FloorOp,
     MaximumOp,
@@ -219,16 +220,39 @@ class FoldFakeQuantization(RewritePattern):
         x, factor = scaled
         if not np.all(np.abs(factor * chain.scale - 1) <= SAME):
             return
-        if not (chain.lower and chain.upper) and isinstance(x.owner, Operation):
-            if (bounds := _bounds(x.owner)) is not None:
-                chain.bound(bounds, factor)
+        clamps: list[Operation] = []
+        source, all_bounds = x, list[_Bounds]()
+        while not (chain.lower and chain.upper) and (clamp := _clamp(source)) is not None:
+            op_before, source, bounds = clamp
+            chain.bound(bounds, factor)
+            clamps.insert(0, op_before)
+            all_bounds.append(bounds)
         type = _type(chain, len(shape_of(op.y)))
         if type is None:
             return
+        if all(_saturates(chain, type, bounds, factor) for bounds in all_bounds):
+            x = source
         quantize = QuantizeCastOp(x, TensorType(type, shape_of(x)))
         quantize.attributes[QUANTIZATION] = StringAttr("float32" if isinstance(first, DivOp) else "float32_reciprocal")
         back = DequantizeCastOp(quantize.result, op.y.type)
-        replace(rewriter, op, [quantize, back], absorbing=[first, *chain.operations[:0:-1]])
+        absorbed = [*(clamps if x is source else ()), first, *chain.operations[:0:-1]]
+        replace(rewriter, op, [quantize, back], absorbing=absorbed)
+
+
+def _clamp(x: SSAValue) -> tuple[Operation, SSAValue, _Bounds] | None:
+    """The clamp, relu, or maximum or minimum with a constant that x results from, its operand and its bounds."""
+    op = x.owner
+    if not isinstance(op, ClampOp | ReluOp | MaximumOp | MinimumOp) or (bounds := _bounds(op)) is None:
+        return None
+    found = constant_operand(op)
+    return op, (op.operands[0] if found is None else found[0]), bounds
+
+
+def _saturates(chain: _Chain, type: UniformType, bounds: _Bounds, factor: Array) -> bool:
+    """Whether bounds on x are those at which a quantized type saturates, so that the cast does without them."""
+    assert chain.origin is not None
+    ends = zip(bounds, (type.storage_min, type.storage_max), strict=True)
+    return all(b is None or (np.abs(b * factor - chain.origin - end) <= WHOLE).all() for b, end in ends)
 
 
 def _type(chain: _Chain, rank: int) -> UniformType | None:
