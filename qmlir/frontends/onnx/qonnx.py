@@ -150,6 +150,8 @@ def _type(node: Node, shape: Shape, scale: Value, zero_point: Value, storage: In
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
     low, high = (low + narrow, high) if signed else (low, high - narrow)
     scales, points = node.array(scale, "scale").astype(np.float64), node.array(zero_point, "zero point")
+    if (points != np.rint(points)).any():
+        raise UnsupportedError("its zero points are no integers")
     try:
         type = UniformType.broadcast(storage, len(shape), scales, points.astype(np.float64), low, high)
     except VerifyException as error:
