@@ -266,6 +266,12 @@ class UniformType(LayerOrAxisType, IntegerElement):
         bits = next(b for b in (8, 16, 32) if self.storage_width <= b)
         return np.dtype(f"{'' if self.is_signed else 'u'}int{bits}")
 
+    def within(self, low: int, high: int) -> "UniformType":
+        """Returns the type with the same scales and zero points and another range of stored integers."""
+        limits = IntAttr(low), IntAttr(high)
+        packed = self.packed_scales, self.packed_zero_points
+        return UniformType(self.storage, *limits, self.expressed, *packed, self.dimension)
+
     def parameters_along(self, rank: int) -> tuple[Float64s, Int64s]:
         """Returns scales and zero points as arrays that broadcast against a tensor of this type and rank."""
         shape = [1] * rank

@@ -110,9 +110,10 @@ def _masked(op: SoftmaxOp) -> Iterator[Masked]:
         while isinstance(value.owner, MovementOp) and len(data_operands(value.owner)) == 1 and value.has_one_use():
             value = data_operands(value.owner)[0]
         if (masked := _by_sum(value, length) or _by_choice(value, length)) is None:
-            return (yield from reversed(outer))
+            break
         outer.append(masked)
         value = masked.scores
+    yield from reversed(outer)
 
 
 def _by_sum(value: SSAValue, length: int) -> Masked | None:
