@@ -216,7 +216,8 @@ def detector() -> Any:
         def places(m: Any) -> Any:
             """The middle of each cell of a map in cells, and the size of a cell: [3, H·W]."""
             height, width = m.shape[2:]
-            y, x = torch.meshgrid(torch.arange(height) + 0.5, torch.arange(width) + 0.5, indexing="ij")
+            rows, columns = (torch.arange(n, dtype=torch.float) + 0.5 for n in (height, width))
+            y, x = torch.meshgrid(rows, columns, indexing="ij")
             return torch.stack([x, y, torch.full_like(x, 32.0 / width)]).flatten(1)
 
     return Detector()

@@ -27,12 +27,14 @@ class _Steps:
     """What a chain has done to a constant.
 
     whole   whether its elements are rounded
-    bounds  the bounds of the stored integers; None before a clip
+    low     the lower bound of the stored integers; None before a Clip or a Max
+    high    the upper bound, likewise
     point   what was subtracted from the stored integers since then
     """
 
     whole: bool = False
-    bounds: tuple[int, int] | None = None
+    low: int | None = None
+    high: int | None = None
     point: Array | float = 0.0
 
 
@@ -56,14 +58,18 @@ def followed(operator: str, inputs: Sequence[Value | None], result: Constant) ->
     match operator:
         case "Round" if result.array.dtype == np.float32:
             return Rounded(result.array, replace(steps, whole=True), result.name)
-        case "Clip" if steps.bounds is None and (bounds := _bounds(inputs)) is not None:
-            return Rounded(result.array, replace(steps, bounds=bounds), result.name)
+        case "Clip" | "Max" | "Min" if (bounds := _bounds(operator, inputs)) is not None:
+            low, high = bounds
+            clipped = replace(
+                steps, low=low if steps.low is None else steps.low, high=high if steps.high is None else steps.high
+            )
+            return Rounded(result.array, clipped, result.name)
         case "Cast" if steps.whole and (result.array == known[0].array).all():
             return Rounded(result.array, steps, result.name)
         case "Add" | "Sub" if steps.whole and (operator == "Add" or inputs[0] is known[0]):
             added = others[0].astype(np.float64) * (1 if operator == "Add" else -1)
             # A sum before the clip moves the integers to where they are stored.
-            steps = steps if steps.bounds is None else replace(steps, point=steps.point - added)
+            steps = steps if steps.high is None else replace(steps, point=steps.point - added)
             return Rounded(result.array, steps, result.name)
         case "Mul" | "Div" if steps.whole and (operator == "Mul" or inputs[0] is known[0]):
             factor = others[0].astype(np.float64)
@@ -72,28 +78,40 @@ def followed(operator: str, inputs: Sequence[Value | None], result: Constant) ->
             return result
 
 
-def _bounds(inputs: Sequence[Value | None]) -> tuple[int, int] | None:
-    """The bounds of a Clip, if they are constant whole numbers."""
-    arrays = [i.array.reshape(-1) for i in inputs[1:] if isinstance(i, Constant)]
-    if len(arrays) != 2 or any(a.size != 1 or not np.isfinite(a[0]) or a[0] % 1 for a in arrays):
-        return None
-    low, high = (int(a[0]) for a in arrays)
-    return (low, high) if low < high else None
+def _bounds(operator: str, inputs: Sequence[Value | None]) -> tuple[int | None, int | None] | None:
+    """The bounds that an operator sets, of which one may be missing; None unless they are constant whole numbers."""
+    limits: list[int | None] = []
+    for limit in inputs[1:]:
+        array = limit.array.reshape(-1) if isinstance(limit, Constant) else np.full(1, np.nan)
+        if limit is not None and (array.size != 1 or not np.isfinite(array[0]) or array[0] % 1):
+            return None
+        limits.append(None if limit is None else int(array[0]))
+    match operator, limits:
+        case "Max", [low]:
+            return low, None
+        case "Min", [high]:
+            return None, high
+        case "Clip", [low, high]:
+            return low, high
+        case _:
+            return None
 
 
 def _scaled(rounded: Rounded, scale: Array, result: Constant) -> Dequantized | None:
     """The integers of a rounded constant under a scale; None if they make no quantized type."""
-    stored = rounded.array.astype(np.float64) + rounded.steps.point
-    low, high = rounded.steps.bounds or (int(stored.min()), int(stored.max()))
-    unsigned = low >= 0 and rounded.steps.bounds is not None
+    steps = rounded.steps
+    stored = rounded.array.astype(np.float64) + steps.point
+    low, high = (stored.min() if steps.low is None else steps.low, stored.max() if steps.high is None else steps.high)
+    unsigned = steps.low is not None and steps.low >= 0
     width = next((w for w in WIDTHS if high < 1 << (w - (not unsigned)) and low >= -(1 << w - 1)), None)
     if width is None or not ((stored >= low) & (stored <= high)).all():
         return None
     storage = IntegerType(width, Signedness.UNSIGNED if unsigned else Signedness.SIGNLESS)
-    limits = rounded.steps.bounds or (None, None)
     try:
-        points = np.asarray(rounded.steps.point)
-        type = UniformType.broadcast(storage, result.array.ndim, np.asarray(scale, np.float32), points, *limits)
+        points = np.asarray(steps.point)
+        type = UniformType.broadcast(
+            storage, result.array.ndim, np.asarray(scale, np.float32), points, steps.low, steps.high
+        )
     except VerifyException:  # scales along several axes, or one that is not positive
         return None
     return Dequantized(stored.astype(type.numpy_dtype), type, result.name)
