@@ -135,7 +135,7 @@ def test_pt2e(tmp_path: Path) -> None:
     assert [(t.scale, t.zero_point) for t in data_types(module)] == [(float(np.float32(s)), z) for s, z in asked]
     reference = qmlir.reference(module)
     np.testing.assert_allclose(reference(IMAGES[0]), expected, rtol=1e-5, atol=1e-6)
-    quantized = qmlir.quantize(module, data=list(IMAGES))
+    quantized = qmlir.quantize(module, qmlir.profile(module, list(IMAGES)))
     # The exporter's sum reads the activation before it is quantized, so the activation has to stay a float.
     left = {(e.operation, e.code) for e in qmlir.decisions(quantized) if e.outcome == "float"}
     assert left <= {("nn.conv2d", "shared"), ("nn.relu", "shared")}
