@@ -47,9 +47,6 @@ if TYPE_CHECKING:
 SIMPLIFY = ("simplify",)
 """nn → nn: constants folded, layouts cancelled, batch norms, biases and activations fused."""
 
-READ = ("fold-fake-quant",)
-"""nn as a frontend makes it → nn with casts where the model file spells out how it quantizes."""
-
 FOLD_CASTS = ("fold-qdq",)
 """nn with the casts of a quantized model file → nn on quantized types, simplified."""
 
@@ -99,8 +96,7 @@ EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
 """The formats that `export` writes."""
 
 RUNTIME_OPTIONS: Mapping[str, Mapping[str, str]] = {"onnxruntime": {"precision": "uint8", "weight_precision": "int7"}}
-"""The defaults of `quantize` for a runtime. onnxruntime is fastest on x86 on unsigned data by signed weights; without
-VNNI, its sums saturate unless weights have 7 bits at most."""
+"""The defaults of `quantize` for a runtime: onnxruntime is fastest on unsigned data, and exact on 7-bit weights."""
 
 PARTIAL = 'Pipeline(("apply-profile", {"file": …, "partial": True}))'
 """The Python call that accepts a profile without some tensors; `quantize` names it in errors."""
@@ -139,13 +135,10 @@ def load(
     sizes, arrays = arguments.sizes_given("bind", bind), arguments.arrays_given("constants", constants)
     budget, types = arguments.integer_given("fold_budget", fold_budget), arguments.shapes_given("shapes", shapes)
     init = None if weights is None else path_of(weights, "weights")
-    source = path_of(path)
-    module = read_network(source, sizes, arrays, key, budget, init, types)
-    tosa = any(map(is_tosa, module.walk()))
-    if tosa:
-        Pipeline("tosa-to-nn", "inline").apply(module, make_context())
-    if tosa or source.suffix != ".mlir":
-        Pipeline(*READ).apply(module, make_context())
+    module = read_network(source := path_of(path), sizes, arrays, key, budget, init, types)
+    from_tosa = ("tosa-to-nn", "inline") if any(map(is_tosa, module.walk())) else ()
+    if from_tosa or source.suffix != ".mlir":
+        Pipeline(*from_tosa, "fold-fake-quant").apply(module, make_context())
     limit(module, fold_budget)
     if numerics is not None:
         from qmlir.policies.runtimes import follow

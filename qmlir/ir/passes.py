@@ -82,7 +82,7 @@ PASSES: dict[str, str] = {
     "fuse-bias": "qmlir.transforms.nn.fuse_bias:FuseBiasPass",
     "cancel-transposes": "qmlir.transforms.nn.cancel_transposes:CancelTransposesPass",
     "fold-batch-norm": "qmlir.transforms.nn.fold_batch_norm:FoldBatchNormPass",
-    "name-functions": "qmlir.transforms.nn.name_functions:NameFunctionsPass",
+    "name-functions": "qmlir.transforms.nn.name_functions.name_functions:NameFunctionsPass",
     "fuse-activation": "qmlir.transforms.nn.fuse_activation:FuseActivationPass",
     "global-pools": "qmlir.transforms.nn.global_pools:GlobalPoolsPass",
     "require-network": "qmlir.transforms.quantize.quantize:RequireNetworkPass",

@@ -21,7 +21,7 @@ from qmlir.transforms.nn.fold_slices import FoldSlicesPass
 from qmlir.transforms.nn.fuse_activation import FuseActivationPass
 from qmlir.transforms.nn.fuse_bias import FuseBiasPass
 from qmlir.transforms.nn.global_pools import GlobalPoolsPass
-from qmlir.transforms.nn.name_functions import NameFunctionsPass
+from qmlir.transforms.nn.name_functions.name_functions import NameFunctionsPass
 from qmlir.transforms.nn.widen_halves import WidenHalvesPass
 
 Step = Callable[[ModuleOp], bool]

@@ -17,7 +17,7 @@ from qmlir.dialects.nn.queries import constant_of, float_constant_of, keeps_shap
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.rewriting import replace
 from qmlir.ir.weights import WeightsAttr
-from qmlir.transforms.nn.terms import Call, NameFunction, Numbers, X, clamps
+from qmlir.transforms.nn.name_functions.terms import Call, NameFunction, Numbers, X, clamps
 
 # ---------------------------------------------------------------------------------------------------------------
 # Patterns that replace elementwise functions that a quantized model writes as several operators by one operation.

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import BoolAttr
 
 from qmlir.dialects import nn
 from qmlir.ir.rewriting import PatternPass
-from qmlir.transforms.nn.terms import Call, NameFunction, Numbers, Term, X
+from qmlir.transforms.nn.name_functions.terms import Call, NameFunction, Numbers, Term, X
 
 CLOSE = 1e-5
 """How far a constant of a formula may be from its value, as a share: some models have few digits of √2 or √(2/π)."""
