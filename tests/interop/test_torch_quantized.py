@@ -1,6 +1,7 @@
 """Networks that PyTorch quantized keep their parameters: fake quantization in any spelling, QAT, PT2E, torchao."""
 
 import warnings
+from collections.abc import Iterable
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,7 @@ from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import element_of
+from tests.conftest import THOROUGH
 from tests.interop.torch_networks import has_torch
 from tests.interop.torch_quantizers import ACTIVATIONS, SPELLINGS, converted, prepared, quantizer, trained, weights_only
 
@@ -57,14 +59,19 @@ def floats_of(module: Any) -> dict[str, str]:
     return {e.operation: e.code for e in qmlir.decisions(module) if e.outcome == "float"}
 
 
+def by_either(spellings: Iterable[str]) -> list[Any]:
+    """Each spelling with one of the exporters in turn, dynamo first; `make conformance` tries both."""
+    turns = [(s, d) for i, s in enumerate(spellings) for d in (True, False) if THOROUGH or d == (i % 2 == 0)]
+    return [pytest.param(s, d, id=f"{s} by {'dynamo' if d else 'torchscript'}") for s, d in turns]
+
+
 def near_halves(scale: float) -> Any:
     """Numbers around all steps and halves of a scale, beyond the range too, and their neighbours in float32."""
     at = (np.arange(-600, 600) / 2 * np.float64(np.float32(scale))).astype(np.float32)
     return np.concatenate([at, np.nextafter(at, np.float32(np.inf)), np.nextafter(at, np.float32(-np.inf))])
 
 
-@pytest.mark.parametrize("dynamo", [True, False], ids=["dynamo", "torchscript"])
-@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize(("spelling", "dynamo"), by_either(SPELLINGS))
 def test_one_quantization(spelling: str, dynamo: bool, tmp_path: Path) -> None:
     """The bits of the chain; a quotient halfway between two integers may go to the other one in some spellings."""
     zero_point = 0 if spelling.startswith("clip") else 3
@@ -84,8 +91,7 @@ def test_one_quantization(spelling: str, dynamo: bool, tmp_path: Path) -> None:
     assert (np.abs(steps[~halfway]) < 1e-3).all()
 
 
-@pytest.mark.parametrize("dynamo", [True, False], ids=["dynamo", "torchscript"])
-@pytest.mark.parametrize("spelling", ["divide", "multiply", "clip first", "integers"])
+@pytest.mark.parametrize(("spelling", "dynamo"), by_either(["integers", "divide", "clip first", "multiply"]))
 def test_whole_networks(spelling: str, dynamo: bool, tmp_path: Path) -> None:
     """Every layer is computed in integers, with the scales of the export, and within a step of PyTorch's result."""
     network = trained(spelling)

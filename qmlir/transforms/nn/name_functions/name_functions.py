@@ -9,10 +9,11 @@ import math
 from collections.abc import Iterator
 from functools import partial
 
-from xdsl.dialects.builtin import BoolAttr
+from xdsl.dialects.builtin import BoolAttr, ModuleOp
 
 from qmlir.dialects import nn
 from qmlir.ir.rewriting import PatternPass
+from qmlir.policies.runtimes import follows_litert, runtime_of
 from qmlir.transforms.nn.name_functions.terms import Call, NameFunction, Numbers, Term, X
 
 CLOSE = 1e-5
@@ -80,3 +81,8 @@ class NameFunctionsPass(PatternPass):
 
     name = "name-functions"
     PATTERNS = (*GELU, *TANH_GELU)
+
+    @classmethod
+    def run(cls, module: ModuleOp) -> bool:
+        # LiteRT computes on floats what the model has on floats.
+        return not follows_litert(runtime_of(module)) and super().run(module)
