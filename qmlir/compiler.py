@@ -101,8 +101,7 @@ EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
 """The formats that `export` writes."""
 
 RUNTIME_OPTIONS: Mapping[str, Mapping[str, str]] = {"onnxruntime": {"precision": "uint8", "weight_precision": "int7"}}
-"""The defaults of `quantize` for a runtime. onnxruntime is fastest on x86 on unsigned data by signed weights; without
-VNNI, its sums saturate unless weights have 7 bits at most."""
+"""The defaults of `quantize` for a runtime: onnxruntime is fastest on unsigned data, and exact on 7-bit weights."""
 
 PARTIAL = 'Pipeline(("apply-profile", {"file": …, "partial": True}))'
 """The Python call that accepts a profile without some tensors; `quantize` names it in errors."""
@@ -147,9 +146,10 @@ def load(
     budget, types = arguments.integer_given("fold_budget", fold_budget), arguments.shapes_given("shapes", shapes)
     init = None if weights is None else path_of(weights, "weights")
     cut = Cut(arguments.names_given("inputs", inputs), arguments.names_given("outputs", outputs))
-    module = read_network(path_of(path), sizes, arrays, key, budget, init, types, cut)
-    if any(map(is_tosa, module.walk())):
-        Pipeline("tosa-to-nn", "inline").apply(module, make_context())
+    module = read_network(source := path_of(path), sizes, arrays, key, budget, init, types, cut)
+    from_tosa = ("tosa-to-nn", "inline") if any(map(is_tosa, module.walk())) else ()
+    if from_tosa or source.suffix != ".mlir":
+        Pipeline(*from_tosa, "fold-fake-quant").apply(module, make_context())
     limit(module, fold_budget)
     if state:
         bind_states(main_function(module), arguments.name_pairs_given("state", state))

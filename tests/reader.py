@@ -3,7 +3,7 @@
 What a block becomes, by the word behind its fence:
 
     sh        commands, in the page's folder; each has to succeed, unless the page shows an `error:` as the answer
-    python    code, in one scope for the whole page
+    python    code, in one scope for the whole page; unless it imports a package of PACKAGES that is not installed
     text      the answer of the block before: each line is part of what that block printed
     plain     shown only: a drawing, the form of a command; json without a title likewise
     others    with `title="net.yaml"`, a file of that name, or more of it
@@ -17,7 +17,9 @@ import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -93,11 +95,22 @@ class Reader:
                 assert self.status == 0, self.answer
                 self.status = self.call(command)
         elif block.kind == "python":
-            exec(block.text, self.scope)
-            self.answer = self.capsys.readouterr().out
-            self.ran += 1
+            self.call_python(block.text)
         else:
             assert block.title or block.kind in SHOWN_ONLY, f"neither run nor written: {block.text}"
+
+    def call_python(self, text: str) -> None:
+        """Runs Python; skips a block that imports one of PACKAGES that is not installed, and hears not its warnings."""
+        imported = [p for p in PACKAGES if re.search(rf"^import {p}$", text, re.MULTILINE)]
+        if any(find_spec(p) is None for p in imported):
+            self.answer = ""
+            return
+        with warnings.catch_warnings():
+            if imported:
+                warnings.simplefilter("ignore")
+            exec(text, self.scope)
+        self.answer = self.capsys.readouterr().out
+        self.ran += 1
 
     def check(self, text: str) -> None:
         """Checks the answer that the page shows; one that begins with `error:` belongs to a command that fails."""
@@ -141,3 +154,6 @@ class Reader:
 
 TOOLS = ("cc", "aarch64-linux-gnu-gcc", "mlir-opt-19", "mlir-translate-19")
 """Programs that pages call and that may be missing; what they make is then missing too."""
+
+PACKAGES = ("torch",)
+"""Packages that pages import and that may be missing; a block that imports one stands by itself."""

@@ -37,7 +37,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.quant.syntax import canonical, default_range, pair_text, storage_text, verify_scales, verify_storage
 from qmlir.ir.types import IntegerElement, element_type
-from qmlir.numerics import Float64s, Int64s
+from qmlir.numerics import Array, Float64s, Int64s
 from qmlir.numerics.schemas import exponent_of
 
 PER_TENSOR = -1
@@ -203,6 +203,34 @@ class UniformType(LayerOrAxisType, IntegerElement):
         points = [0] * len(scales) if zero_points is None else [int(z) for z in zero_points]
         return cls._build(storage, axis, [float(s) for s in scales], points, (qmin, qmax), expressed)
 
+    @classmethod
+    def broadcast(
+        cls,
+        storage: IntegerType,
+        rank: int,
+        scales: Array,
+        zero_points: Array,
+        qmin: int | None = None,
+        qmax: int | None = None,
+    ) -> "UniformType":
+        """Builds the type of a tensor of the given rank whose scales and zero points broadcast against it.
+
+        Raises:
+            VerifyException: Scales or zero points vary along several axes, zero points are no integers, or the
+                parameters break a rule of the type.
+        """
+        if (zero_points % 1 != 0).any():
+            raise VerifyException("zero points must be integers")
+        extents = np.broadcast_shapes(scales.shape, zero_points.shape)
+        every_scale, every_point = (np.broadcast_to(a, extents).ravel().tolist() for a in (scales, zero_points))
+        long = [i for i, n in enumerate(extents) if n != 1]
+        if not long:
+            return cls.per_tensor(storage, every_scale[0], int(every_point[0]), qmin, qmax)
+        if len(long) > 1:
+            raise VerifyException(f"scales of shape {list(extents)} are not one for each index of one axis")
+        axis = long[0] + rank - len(extents)
+        return cls.per_axis(storage, axis, every_scale, [int(p) for p in every_point], qmin, qmax)
+
     # Properties of the type.
 
     @property
@@ -237,6 +265,12 @@ class UniformType(LayerOrAxisType, IntegerElement):
         """The narrowest numpy integer that holds a stored integer: int8 for i4, uint8 for u8, …"""
         bits = next(b for b in (8, 16, 32) if self.storage_width <= b)
         return np.dtype(f"{'' if self.is_signed else 'u'}int{bits}")
+
+    def within(self, low: int, high: int) -> "UniformType":
+        """Returns the type with the same scales and zero points and another range of stored integers."""
+        limits = IntAttr(low), IntAttr(high)
+        packed = self.packed_scales, self.packed_zero_points
+        return UniformType(self.storage, *limits, self.expressed, *packed, self.dimension)
 
     def parameters_along(self, rank: int) -> tuple[Float64s, Int64s]:
         """Returns scales and zero points as arrays that broadcast against a tensor of this type and rank."""

@@ -152,17 +152,10 @@ def _type(node: Node, shape: Shape, scale: Value, zero_point: Value, storage: In
     scales, points = node.array(scale, "scale").astype(np.float64), node.array(zero_point, "zero point")
     if (points != np.rint(points)).any():
         raise UnsupportedError("its zero points are no integers")
-    both = np.broadcast_shapes(scales.shape, points.shape)
-    spread = [np.broadcast_to(a, both) for a in (scales, points)]
-    long = [i for i, n in enumerate(both) if n != 1]
     try:
-        if not long:
-            one, point = (a.reshape(-1)[0] for a in spread)
-            return UniformType.per_tensor(storage, float(one), int(point), low, high)
-        axis = long[0] + len(shape) - len(both)
-        if len(long) > 1 or axis < 0 or shape[axis] != both[long[0]]:
-            raise UnsupportedError(f"it has scales of shape {list(both)}, and qmlir one for each index of one axis")
-        scale_list, point_list = (a.reshape(-1).tolist() for a in spread)
-        return UniformType.per_axis(storage, axis, scale_list, [int(p) for p in point_list], low, high)
+        type = UniformType.broadcast(storage, len(shape), scales, points.astype(np.float64), low, high)
     except VerifyException as error:
         raise UnsupportedError(f"its parameters make no quantized type: {' '.join(str(error).split())}") from None
+    if (axis := type.axis) is not None and not (axis < len(shape) and len(type.scales) == shape[axis]):
+        raise UnsupportedError(f"it has {len(type.scales)} scales along axis {axis} of a tensor of shape {list(shape)}")
+    return type

@@ -114,7 +114,7 @@ def quantized(node: Node, x: Value, type: UniformType) -> SSAValue:
         assert isinstance(value.owner, DequantizeCastOp)
         return value.owner.input
     element = element_of(x)
-    if element == type:
+    if element == type or (isinstance(element, UniformType) and _is_narrower(element, type)):
         return x
     if element == type.storage_type:
         return node.cast(StorageCastOp, x, type)
@@ -123,6 +123,12 @@ def quantized(node: Node, x: Value, type: UniformType) -> SSAValue:
         numbers = node.converted(x, f32)
         x = node.cast(QuantizeCastOp, numbers, UniformType.per_tensor(type.storage, 1.0))
     return node.cast(StorageCastOp, node.cast(StorageCastOp, x, type.storage_type), type)
+
+
+def _is_narrower(type: UniformType, other: UniformType) -> bool:
+    """Whether a type differs from another in its range only, which lies within the other's."""
+    low, high = other.storage_min, other.storage_max
+    return low <= type.storage_min and type.storage_max <= high and type.within(low, high) == other
 
 
 def dequantized(node: Node, x: Value, type: UniformType) -> Value:
@@ -160,6 +166,8 @@ def prepared(node: Node, operator: str, inputs: Sequence[Value | None]) -> list[
     first = next((t for t in types if t is not None), None)
     if first is None:
         return list(inputs)
+    if operator == "Clip" and (narrowed := _narrowed(node, inputs)) is not None:
+        return [narrowed]
     if operator in MOVING and not first.is_per_axis:
         # Concat joins the integers of all inputs, so they are read under the type of the first quantized input.
         together = operator == "Concat"
@@ -167,6 +175,21 @@ def prepared(node: Node, operator: str, inputs: Sequence[Value | None]) -> list[
     return [
         plain(node, x) if t is not None and isinstance(x, SSAValue) else x for x, t in zip(inputs, types, strict=True)
     ]
+
+
+def _narrowed(node: Node, inputs: Sequence[Value | None]) -> Value | None:
+    """Quantizes to the constant bounds of a Clip on integers, as PyTorch exports 7 bits; None for other inputs."""
+    x, *bounds = inputs
+    type = _type_of(x)
+    if not isinstance(x, OpResult) or not isinstance(x.op, QuantizeCastOp) or type is None:
+        return None
+    limits = [type.storage_min, type.storage_max]
+    for i, bound in enumerate(bounds):
+        if bound is not None and not (isinstance(bound, Constant) and bound.array.size == 1):
+            return None
+        if bound is not None:
+            limits[i] = (max, min)[i](limits[i], int(bound.array.reshape(())))
+    return requantized(node, x.op.input, type.within(*limits)) if limits[0] < limits[1] else None
 
 
 def _type_of(x: Value | None) -> UniformType | None:

@@ -41,6 +41,7 @@ from qmlir.frontends.onnx.folding import evaluated
 from qmlir.frontends.onnx.opaque import AttributeValue, InferredTypes, attribute_ir, attribute_value, import_opaque
 from qmlir.frontends.onnx.quantization import RESHAPING, prepared
 from qmlir.frontends.onnx.reader import Model
+from qmlir.frontends.onnx.rounded import followed
 from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array
 from qmlir.ir.memory import shortage
@@ -89,7 +90,7 @@ def convert(
     """
     constant = bool(inputs) and all(i is None or isinstance(i, Constant) for i in inputs)
     if constant and (folded := _folded(node, domain, operator, version, inputs, attributes)) is not None:
-        return folded
+        return [followed(operator, inputs, c) if isinstance(c, Constant) else c for c in folded]
     converter = CONVERTERS.select(domain, operator, version)
     if converter is None:
         older = version and CONVERTERS.select(domain, operator, NEWEST)
@@ -104,7 +105,7 @@ def convert(
         refuse_constants(inputs, results, node.builder.counted)
     if constant and (known := evaluated(node.pending, results, node.outputs, node.builder.budget)) is not None:
         node.discard()
-        return known
+        return [followed(operator, inputs, c) if isinstance(c, Constant) else c for c in known]
     return results
 
 

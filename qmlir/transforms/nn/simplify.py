@@ -21,6 +21,7 @@ from qmlir.transforms.nn.fold_slices import FoldSlicesPass
 from qmlir.transforms.nn.fuse_activation import FuseActivationPass
 from qmlir.transforms.nn.fuse_bias import FuseBiasPass
 from qmlir.transforms.nn.global_pools import GlobalPoolsPass
+from qmlir.transforms.nn.name_functions.name_functions import NameFunctionsPass
 from qmlir.transforms.nn.widen_halves import WidenHalvesPass
 
 Step = Callable[[ModuleOp], bool]
@@ -32,6 +33,7 @@ def steps(budget: Budget) -> tuple[Step, ...]:
     return (
         WidenHalvesPass.run,  # first, so that operations on f16 fuse like operations on f32
         partial(fold_constants, budget=budget),
+        NameFunctionsPass.run,
         FoldSlicesPass.run,
         FuseBiasPass.run,  # matrix products become fully connected layers; transposes can fold into their weights
         partial(cancel_transposes, budget=budget),  # operations that fuse then are adjacent

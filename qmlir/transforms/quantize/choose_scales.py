@@ -51,6 +51,7 @@ from qmlir.numerics.schemas import (
 from qmlir.policies.ledger import CALIBRATION, decide, decision_of, note_method
 from qmlir.policies.legality import target_of
 from qmlir.policies.quant_config import QuantConfig, Recipe
+from qmlir.transforms.quantize.masks import ranges_of_masked
 from qmlir.transforms.quantize.on_floats import clamp_to_domain
 from qmlir.transforms.quantize.recipes import EMPTY, Reason, Recipes, called, no_range
 from qmlir.transforms.quantize.scale_groups import FINE, ScaleGroups
@@ -114,6 +115,7 @@ class _Chooser:
         observers = [o for o in block.ops if isinstance(o, ObserveOp)]
         self.observed = {o.value: seen for o in observers if (seen := o.observation) is not None}
         self.recipes = Recipes(block, default, target)
+        self.observed |= ranges_of_masked(block, self.observed, self.recipes.of_value)
         self.groups = ScaleGroups(self.operations, self.observed, self.recipes.of_value, state_values(block))
 
     def run(self) -> None:

@@ -16,7 +16,8 @@ from xdsl.dialects.builtin import ModuleOp, TensorType, i8
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
-from qmlir.dialects.nn import AveragePool2DOp, ConstantOp, DepthwiseConv2DOp
+from qmlir.dialects.nn import AveragePool2DOp, ConstantOp, DepthwiseConv2DOp, ReluOp
+from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import element_of, shape_of
@@ -101,7 +102,26 @@ def gather_casts(module: ModuleOp) -> None:
     move_casts(module)
     cancel_transposes(module)
     move_casts(module)
-    rewrite(module, (TurnAverageIntoConvolution(),))
+    rewrite(module, (TurnAverageIntoConvolution(), KeepSteps()))
+
+
+class KeepSteps(RewritePattern):
+    """relu(dcast(q)) → dcast(qcast(relu(dcast(q)))), of the type of q, which holds every result exactly.
+
+    A network whose activation has no parameters of its own quantizes before it: Conv, QuantizeLinear,
+    DequantizeLinear, Relu. A layer that reads the activation can then be computed on integers.
+    """
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: ReluOp, rewriter: PatternRewriter) -> None:
+        source, readers = op.x.owner, [u.operation for u in op.y.uses]
+        if not isinstance(source, DequantizeCastOp) or computes_on_floats(op):
+            return
+        if not any(isinstance(r, WeightedOp) for r in readers) or any(isinstance(r, QuantizeCastOp) for r in readers):
+            return
+        again = ReluOp.make([op.x])
+        quantized = QuantizeCastOp(again.y, source.input.type)
+        replace(rewriter, op, [again, quantized, DequantizeCastOp(quantized.result, op.y.type)], doing=again)
 
 
 class TurnAverageIntoConvolution(RewritePattern):

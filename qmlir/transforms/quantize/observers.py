@@ -19,6 +19,7 @@ from qmlir.errors import ProfileError
 from qmlir.ir.interfaces import Array, TensorOp, shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.ir.signature import defined_functions
+from qmlir.transforms.quantize.masks import unobserved
 from qmlir.transforms.quantize.recipes import argument_of
 from qmlir.transforms.quantize.separate_slices import sliced_function
 
@@ -28,6 +29,7 @@ class InsertObserversPass(ModulePass):
 
     Data movement keeps the values of its operand and gets no observers, except for slices of functions that have one
     scale for all of their results: the range of a slice tells whether the scale suits the slice (separate_slices.py).
+    Masks of attention and masked scores have none either: their ranges follow from those of the scores (masks.py).
     An observer of a value without a name has the name of the operation that makes the value.
 
     ```mlir
@@ -53,7 +55,7 @@ def insert_observers(module: ModuleOp) -> None:
 
 def _observe_block(block: Block, taken: set[str]) -> None:
     """Puts observers on the values of a function that have none yet, under names that are not `taken` yet."""
-    tapped = {o.value for o in block.ops if isinstance(o, ObserveOp)}
+    tapped = {o.value for o in block.ops if isinstance(o, ObserveOp)} | unobserved(block)
 
     def observe(value: SSAValue, fallback: str, where: InsertPoint) -> None:
         if value in tapped or not is_float(value) or 0 in shape_of(value):

@@ -315,7 +315,7 @@ class ScaleGroups:
         format = self._recipe(value).format
         if (rule := self._own_scale(value, format)) is not None:
             return real_range(uniform_type(self._recipe(value), *rule.result_parameters(*format)))
-        if isinstance(value.owner, ConstantOp):
+        if isinstance(value.owner, ConstantOp) and value not in self._observed:
             array = value.owner.value.array
             return (float(array.min()), float(array.max())) if array.size else None
         seen = self._observed_as(value)
@@ -354,7 +354,7 @@ class ScaleGroups:
             group.fixed.setdefault(type, name)
         elif self._own_scale(value, recipe.format) is not None:
             group.bounded[value] = name
-        elif isinstance(value.owner, ConstantOp):
+        elif isinstance(value.owner, ConstantOp) and value not in self._observed:  # a mask's range is said (masks.py)
             array = value.owner.value.array
             group.held.setdefault((float(array.min()), float(array.max())) if array.size else (0.0, 0.0), name)
             group.free = True

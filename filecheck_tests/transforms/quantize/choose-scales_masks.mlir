@@ -1,0 +1,61 @@
+// RUN: qmlir-opt --choose-scales --split-input-file %s | filecheck %s
+
+// The scores have a range, [-2, 2]. Masked scores get 6.9 more below for rows of 2, log(2 · 2 / 2^-8), and the mask saturates.
+// CHECK-LABEL: func.func @constant
+// CHECK: quant.qcast %mask {{.*}} to tensor<2x2x!quant.uniform<i8:f32, 0.042{{[0-9]*}}:127>>
+// CHECK: %[[Y:.*]] = nn.add
+// CHECK: quant.qcast %[[Y]] {{.*}} to tensor<2x2x!quant.uniform<i8:f32, 0.042{{[0-9]*}}:{{[0-9]+}}>>
+func.func @constant(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  calib.observe %x {name = "x", range = [-2.0, 2.0]} : tensor<2x2xf32>
+  %mask = nn.constant <tensor<2x2xf32>, [0.0, -3.4028234663852886E+38, 0.0, 0.0]> : tensor<2x2xf32>
+  %0 = nn.add %x, %mask : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>
+  %1 = nn.softmax %0 {axis = 1 : i64} : tensor<2x2xf32> -> tensor<2x2xf32>
+  func.return %1 : tensor<2x2xf32>
+}
+
+// -----
+
+// A mask that is chosen at run time is cast as it is added; the choice stays float.
+// CHECK-LABEL: func.func @chosen
+// CHECK: %[[M:.*]] = nn.where
+// CHECK: quant.qcast %[[M]] {{.*}} to tensor<1x2x!quant.uniform<i8:f32
+// CHECK: %[[Y:.*]] = nn.add
+// CHECK: quant.qcast %[[Y]] {{.*}} to tensor<2x2x!quant.uniform<i8:f32, 0.042
+func.func @chosen(%x: tensor<2x2xf32>, %keep: tensor<1x2xi1>) -> tensor<2x2xf32> {
+  calib.observe %x {name = "x", range = [-2.0, 2.0]} : tensor<2x2xf32>
+  %zero = nn.constant <tensor<f32>, [0.0]> : tensor<f32>
+  %never = nn.constant <tensor<f32>, [-1.0E+09]> : tensor<f32>
+  %m = nn.where %keep, %zero, %never : tensor<1x2xi1>, tensor<f32>, tensor<f32> -> tensor<1x2xf32>
+  %0 = nn.add %x, %m : tensor<2x2xf32>, tensor<1x2xf32> -> tensor<2x2xf32>
+  %1 = nn.softmax %0 {axis = 1 : i64} : tensor<2x2xf32> -> tensor<2x2xf32>
+  func.return %1 : tensor<2x2xf32>
+}
+
+// -----
+
+// Scores of which some are replaced.
+// CHECK-LABEL: func.func @replaced
+// CHECK: %[[Y:.*]] = nn.where
+// CHECK: quant.qcast %[[Y]] {{.*}} to tensor<2x2x!quant.uniform<i8:f32, 0.042
+func.func @replaced(%x: tensor<2x2xf32>, %keep: tensor<2x2xi1>) -> tensor<2x2xf32> {
+  %r = nn.relu %x : tensor<2x2xf32> -> tensor<2x2xf32>
+  calib.observe %x {name = "x", range = [-2.0, 2.0]} : tensor<2x2xf32>
+  calib.observe %r {name = "r", range = [-2.0, 2.0]} : tensor<2x2xf32>
+  %never = nn.constant <tensor<f32>, [-1.0E+04]> : tensor<f32>
+  %0 = nn.where %keep, %r, %never : tensor<2x2xi1>, tensor<2x2xf32>, tensor<f32> -> tensor<2x2xf32>
+  %1 = nn.softmax %0 {axis = 1 : i64} : tensor<2x2xf32> -> tensor<2x2xf32>
+  func.return %1 : tensor<2x2xf32>
+}
+
+// -----
+
+// What no softmax reads is no mask: the constant has its own range.
+// CHECK-LABEL: func.func @no_softmax
+// CHECK: quant.qcast %c {{.*}} to tensor<2x2x!quant.uniform<i8:f32, 392.{{[0-9]*}}:127>>
+func.func @no_softmax(%x: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  calib.observe %x {name = "x", range = [-2.0, 2.0]} : tensor<2x2xf32>
+  %c = nn.constant <tensor<2x2xf32>, [0.0, -1.0E+05, 0.0, 0.0]> : tensor<2x2xf32>
+  %0 = nn.add %x, %c : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>
+  calib.observe %0 {name = "y", range = [-100002.0, 2.0]} : tensor<2x2xf32>
+  func.return %0 : tensor<2x2xf32>
+}

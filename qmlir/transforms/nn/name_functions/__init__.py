@@ -1,0 +1,1 @@
+"""The pass `name-functions`, and the terms by which functions are recognized."""

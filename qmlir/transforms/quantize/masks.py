@@ -1,0 +1,176 @@
+"""Finds the masks of attention, and gives masked scores the range that softmax needs.
+
+A mask leaves some scores out of a softmax. Exporters write it as a sum or a choice with a number far below all scores:
+−∞, the least float32, −10⁹ or −10⁴.
+
+    softmax(scores + mask)             where the mask is a constant, or is chosen or multiplied from one at run time
+    softmax(where(keep, scores, −∞))
+
+A range that holds such a number would leave no integers for the scores. So neither the mask nor the masked scores are
+observed; their ranges follow from the range [lo, hi] of the scores:
+
+    masked scores   [lo − D, hi]
+    mask            [lo − hi − D, 0]
+
+Quantizing saturates a number below: a masked score becomes the least integer, D or more below every other score. D is
+such that L masked scores together weigh less than half a step of the softmax against the least score of a row of
+length L: L · e^−D = step / 2.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from xdsl.ir import Block, SSAValue
+
+from qmlir.dialects.calib import Observation
+from qmlir.dialects.nn import AddOp, ConstantOp, MinimumOp, MulOp, SoftmaxOp, WhereOp
+from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.nn.quantizable import data_operands
+from qmlir.ir.interfaces import shape_of
+from qmlir.policies.quant_config import Recipe
+from qmlir.transforms.quantize.scale_groups import expected
+
+FAR_BELOW = -1e4
+"""A number from which down a constant masks: the greatest that exporters write."""
+
+NEAR = -1e3
+"""The least of a mask's other numbers, such as the biases of positions that are added with it."""
+
+STEPS = {"int16": 2.0**-15}
+"""The step of a softmax's result by precision; 2^-8 at 8 bits."""
+
+
+@dataclass
+class Masked:
+    """Scores that are masked for a softmax.
+
+    y       the masked scores
+    scores  the scores, before the mask
+    mask    the values that hold numbers far below the scores, the mask that is added first
+    length  the elements of a row of the softmax
+    """
+
+    y: SSAValue
+    scores: SSAValue
+    length: int
+    mask: list[SSAValue] = field(default_factory=list[SSAValue])
+
+
+def masked_scores(block: Block) -> list[Masked]:
+    """The masked scores of each softmax in a block, in its order."""
+    return [m for op in block.ops if isinstance(op, SoftmaxOp) and is_float(op.x) for m in _masked(op)]
+
+
+def unobserved(block: Block) -> set[SSAValue]:
+    """The float values of a block that need no range of their own: masked scores and masks."""
+    return {v for m in masked_scores(block) for v in (m.y, *m.mask)}
+
+
+def ranges_of_masked(
+    block: Block, observed: Mapping[SSAValue, Observation], recipe_of: Callable[[SSAValue], Recipe]
+) -> dict[SSAValue, Observation]:
+    """The ranges of masked scores and of masks in a block, given what was observed of the scores.
+
+    Args:
+        block: The operations.
+        observed: The observation of each tensor.
+        recipe_of: Gives the quantization config of a tensor.
+    """
+    found: dict[SSAValue, Observation] = {}
+    for masked in masked_scores(block):
+        if (seen := _seen(masked.scores, {**observed, **found})) is None:
+            continue
+        recipe = recipe_of(masked.y)
+        lo, hi = expected(masked.scores, seen, recipe).bounds
+        step = STEPS.get(recipe.precision, 2.0**-8)
+        below = math.log(2 * masked.length / step)
+        found[masked.y] = Observation((lo - below, hi))
+        for value in masked.mask:
+            least = found[value].bounds[0] if value in found else 0.0  # several layers may read one mask
+            found[value] = Observation((min(least, lo - hi - below), 0.0))
+    return found
+
+
+def _seen(value: SSAValue, observed: Mapping[SSAValue, Observation]) -> Observation | None:
+    """The observation of a value, or of the tensor whose elements it moves."""
+    while value not in observed and isinstance(value.owner, MovementOp) and len(data_operands(value.owner)) == 1:
+        value = data_operands(value.owner)[0]
+    return observed.get(value)
+
+
+def _masked(op: SoftmaxOp) -> Iterator[Masked]:
+    """What masks the operand of a softmax: the sums and choices that it results from, the innermost first."""
+    length = shape_of(op.x)[op.axis.value.data]
+    outer: list[Masked] = []
+    value = op.x
+    while True:
+        while isinstance(value.owner, MovementOp) and len(data_operands(value.owner)) == 1 and value.has_one_use():
+            value = data_operands(value.owner)[0]
+        if (masked := _by_sum(value, length) or _by_choice(value, length)) is None:
+            break
+        outer.append(masked)
+        value = masked.scores
+    yield from reversed(outer)
+
+
+def _by_sum(value: SSAValue, length: int) -> Masked | None:
+    """Scores to which a mask is added."""
+    add = value.owner
+    if not isinstance(add, AddOp) or add.bounds() != (None, None):
+        return None
+    for scores, mask in ((add.lhs, add.rhs), (add.rhs, add.lhs)):
+        values: list[SSAValue] = []
+        if _masks(mask, values) and not _masks(scores, []):
+            return Masked(value, scores, length, values)
+    return None
+
+
+def _by_choice(value: SSAValue, length: int) -> Masked | None:
+    """Scores of which some are replaced by a number far below."""
+    where = value.owner
+    if not isinstance(where, WhereOp):
+        return None
+    for scores, mask in ((where.lhs, where.rhs), (where.rhs, where.lhs)):
+        if _is_far_below(mask) and not _masks(scores, []):
+            return Masked(value, scores, length)
+    return None
+
+
+def _masks(value: SSAValue, values: list[SSAValue]) -> bool:
+    """Whether a value is a mask; if so, adds it and the masks that it is computed from to `values`."""
+    op, inner = value.owner, list[SSAValue]()
+    match op:
+        case ConstantOp():
+            array = op.value.array
+            found = array.dtype.kind == "f" and array.size > 0 and bool((array <= FAR_BELOW).any())
+            found = found and bool(((array <= FAR_BELOW) | ((array >= NEAR) & (array <= -NEAR))).all())
+        case MovementOp() if len(data_operands(op)) == 1:
+            found = _masks(data_operands(op)[0], inner)
+        case WhereOp():
+            found = any(_is_far_below(v) for v in (op.lhs, op.rhs)) and all(
+                _is_plain(v) or _masks(v, inner) for v in (op.lhs, op.rhs)
+            )
+        case MulOp():
+            found = any(_is_far_below(v) for v in op.operands)
+        case AddOp() | MinimumOp():
+            found = all([_is_plain(v) or _masks(v, inner) for v in op.operands]) and not all(
+                map(_is_plain, op.operands)
+            )
+        case _:
+            return False
+    if found and is_float(value):
+        values.extend([*inner, value])
+    return found and is_float(value)
+
+
+def _is_far_below(value: SSAValue) -> bool:
+    """Whether a value is a constant that is far below all scores, everywhere."""
+    return isinstance(value.owner, ConstantOp) and bool((value.owner.value.array <= FAR_BELOW).all())
+
+
+def _is_plain(value: SSAValue) -> bool:
+    """Whether a value is a constant of numbers that a mask may have beside those that mask."""
+    return isinstance(value.owner, ConstantOp) and bool((np.abs(value.owner.value.array) <= -NEAR).all())

@@ -1,0 +1,63 @@
+"""Attention that masks: scores keep their digits, and what is masked has no weight, however the mask is written."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import qmlir
+
+X = np.random.default_rng(3).normal(0, 1.5, (32, 1, 8, 8)).astype(np.float32)
+KEEP = np.tril(np.ones((8, 8), bool))
+
+
+def network(number: str, way: str) -> str:
+    """softmax(scores + mask) of 8 scores a row, with a constant mask, one chosen at run time, or scores replaced."""
+    masks = ", ".join("0.0" if keep else number for keep in KEEP.ravel())
+    bits = ", ".join("true" if keep else "false" for keep in KEEP.ravel())
+    two, scalar = "tensor<8x8xf32>", "tensor<f32>"
+    three = "tensor<1x8x8xf32>"
+    lines = {
+        "constant": f"""
+  %m = nn.constant <{two}, [{masks}]> : {two}
+  %s = nn.add %y, %m : {three}, {two} -> {three}""",
+        "product": f"""
+  %drop = nn.constant <{two}, [{", ".join("0.0" if keep else "1.0" for keep in KEEP.ravel())}]> : {two}
+  %zero = nn.mul %x, %none : {three}, {scalar} -> {three}
+  %given = nn.add %zero, %drop : {three}, {two} -> {three}
+  %number = nn.constant <{scalar}, [{number}]> : {scalar}
+  %m = nn.mul %given, %number : {three}, {scalar} -> {three}
+  %s = nn.add %y, %m : {three}, {three} -> {three}""",
+        "replaced": f"""
+  %keep = nn.constant <tensor<8x8xi1>, [{bits}]> : tensor<8x8xi1>
+  %number = nn.constant <{scalar}, [{number}]> : {scalar}
+  %s = nn.where %keep, %y, %number : tensor<8x8xi1>, {three}, {scalar} -> {three}""",
+    }
+    return f"""
+func.func @main(%x: {three}) -> {three} {{
+  %none = nn.constant <{scalar}, [0.0]> : {scalar}
+  %y = nn.abs %x : {three} -> {three}{lines[way]}
+  %p = nn.softmax %s {{axis = 2 : i64}} : {three} -> {three}
+  func.return %p : {three}
+}}
+"""
+
+
+@pytest.mark.parametrize("number", ["0xFF800000", "-3.4028234663852886E+38", "-1.0E+09", "-1.0E+04"])
+@pytest.mark.parametrize("way", ["constant", "product", "replaced"])
+def test_masked_softmax(number: str, way: str, tmp_path: Path) -> None:
+    if way == "product" and number == "0xFF800000":
+        number = "-1.0E+30"  # 0 times infinity is NaN
+    path = tmp_path / "net.mlir"
+    path.write_text(network(number, way))
+    module = qmlir.load(path)
+    scores = np.where(KEEP, np.abs(X), -np.inf)
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    expected = e / e.sum(axis=-1, keepdims=True)
+    quantized = qmlir.quantize(module, data=list(X))
+    reference, compiled = qmlir.reference(quantized), qmlir.compile(quantized)
+    for x, y in zip(X, expected, strict=True):
+        found = reference(x)
+        assert np.array_equal(compiled(x), found)
+        assert (found[..., ~KEEP] == 0).all()
+        assert np.abs(found - y).max() < 0.02
