@@ -1,7 +1,7 @@
 """Forms of contractions: Conv, Gemm and MatMul on real values; filters become channels-first."""
 
 import numpy as np
-from xdsl.dialects.builtin import i32, i64
+from xdsl.dialects.builtin import IntegerType, i32, i64
 
 from qmlir.backends.forms import Forms
 from qmlir.backends.onnx.graph import Attributes, Tensor
@@ -54,8 +54,16 @@ def convolve(op: nn.Conv2DOp | nn.DepthwiseConv2DOp, values: Values) -> None:
 
 @exports(nn.FullyConnectedOp)
 def fully_connected(op: nn.FullyConnectedOp, values: Values) -> None:
-    """Writes Gemm with transB; nn's weights [O, I] keep their order."""
-    y = values.graph.node("Gemm", values.real(op.x), values.real(op.w), bias(op, values), transB=1)
+    """Writes Gemm with transB; nn's weights [O, I] keep their order.
+
+    A layer on plain integers becomes MatMul and Add: onnxruntime has no Gemm of integers.
+    """
+    if isinstance(element_of(op.x), IntegerType):
+        y = values.graph.node("MatMul", values.real(op.x), values.real(op.w, (1, 0)))
+        if op.b is not None:
+            y = values.graph.node("Add", y, values.real(op.b))
+    else:
+        y = values.graph.node("Gemm", values.real(op.x), values.real(op.w), bias(op, values), transB=1)
     values.define(op.y, y)
 
 
