@@ -6,7 +6,18 @@ Spatial operations are channels-last; `base.py` describes what all operations sh
 
 from xdsl.ir import Dialect
 
-from qmlir.dialects.nn import casts, contraction, elementwise, functions, movement, normalization, reduction, resize
+from qmlir.dialects.nn import (
+    blocked,
+    casts,
+    contraction,
+    elementwise,
+    functions,
+    movement,
+    normalization,
+    reduction,
+    resize,
+)
+from qmlir.dialects.nn.blocked import BlockedFullyConnectedOp
 from qmlir.dialects.nn.casts import BitcastOp, CastOp
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.elementwise import (
@@ -118,7 +129,7 @@ from qmlir.dialects.nn.reduction import (
 from qmlir.dialects.nn.resize import ResizeOp, SampleOp
 from qmlir.ir.interfaces import TensorOp
 
-_FAMILIES = (contraction, casts, elementwise, functions, reduction, normalization, movement, resize)
+_FAMILIES = (contraction, blocked, casts, elementwise, functions, reduction, normalization, movement, resize)
 
 NN = Dialect(
     "nn",
