@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import Float32Type, IntegerType, Signedness, StringAttr, TensorType, f32
+from xdsl.dialects.builtin import Float32Type, IntegerType, StringAttr, TensorType, f32
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -17,6 +17,12 @@ from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Dequantized, Value
 from qmlir.frontends.onnx.blocks import dequantized_blocks, spread
 from qmlir.frontends.onnx.converters import Table
+from qmlir.frontends.onnx.small_floats import (
+    dequantized_float,
+    holds_small_floats,
+    quantized_float,
+    stored_float,
+)
 from qmlir.frontends.onnx.types import element_dtype, element_name
 from qmlir.ir.interfaces import Array, Shape, element_of
 from qmlir.ir.names import QUANTIZATION
@@ -207,10 +213,10 @@ def as_floats(node: Node, operator: str, inputs: Sequence[Value | None], **attri
 
 
 def _quantized_at_run_time(
-    node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int, block_size: int
+    node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int, block_size: int, output_dtype: int
 ) -> Value:
     """Computes clamp(round(x / scale) + zero_point) in float32, for parameters of run time or of blocks."""
-    storage = IntegerType(8, Signedness.UNSIGNED) if zero_point is None else storage_of(node, zero_point)
+    storage = _output_storage(None, output_dtype) if zero_point is None else storage_of(node, zero_point)
     low, high = (Constant(np.array(bound, np.float32)) for bound in default_range(storage))
     shape = node.shape(x)
     steps = as_floats(node, "Round", [as_floats(node, "Div", [x, _along(node, scale, shape, axis, block_size)])])
@@ -269,8 +275,11 @@ def quantize_linear(
     """y = saturate(round(x / y_scale) + y_zero_point), rounding halves to even."""
     if precision not in (0, onnx.TensorProto.FLOAT):
         raise UnsupportedError(f"it divides in {element_name(precision)}, and qmlir in float32")
+    if (element := stored_float(y_zero_point, output_dtype)) is not None:
+        scale = _along(node, y_scale, node.shape(x), axis, block_size)
+        return quantized_float(node, x, scale, element, saturate)
     if not isinstance(y_scale, Constant) or isinstance(y_zero_point, SSAValue) or block_size:
-        return _quantized_at_run_time(node, x, y_scale, y_zero_point, axis, block_size)
+        return _quantized_at_run_time(node, x, y_scale, y_zero_point, axis, block_size, output_dtype)
     storage = _output_storage(y_zero_point, output_dtype)
     type = parameters(node, storage, y_scale, y_zero_point, node.shape(x), axis)
     if isinstance(x, Constant):
@@ -314,6 +323,10 @@ def dequantize_linear(
     output_dtype: int = 0,
 ) -> Value:
     """y = (x − x_zero_point) · x_scale."""
+    if holds_small_floats(x):
+        shape = node.shape(x)
+        point = None if x_zero_point is None else _along(node, x_zero_point, shape, axis, block_size)
+        return dequantized_float(node, x, _along(node, x_scale, shape, axis, block_size), point)
     if output_dtype not in (0, onnx.TensorProto.FLOAT):
         raise UnsupportedError(f"it gives {element_name(output_dtype)}, and qmlir f32")
     if not isinstance(x_scale, Constant) or (x_zero_point is not None and not isinstance(x_zero_point, Constant)):
