@@ -32,6 +32,7 @@ from qmlir.frontends.onnx import (
     recurrent,
     reduction,
     resize,
+    sequences,
 )
 from qmlir.frontends.onnx.control import Key, bound_body, key_of, onnx_function
 from qmlir.frontends.onnx.converters import Signature, Table, operator_table
@@ -39,6 +40,7 @@ from qmlir.frontends.onnx.folding import evaluated
 from qmlir.frontends.onnx.opaque import AttributeValue, InferredTypes, attribute_value, import_opaque
 from qmlir.frontends.onnx.quantization import RESHAPING, prepared
 from qmlir.frontends.onnx.reader import Model
+from qmlir.frontends.onnx.sequences import Listed
 from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array
 from qmlir.ir.memory import shortage
@@ -52,7 +54,7 @@ from qmlir.ir.memory import shortage
 
 FAMILIES = (
     attention, contraction, control, einsum, elementwise, folding, fused, grouped, movement, nbits,
-    normalization, products, qonnx, qoperator, quantization, recurrent, reduction, resize,
+    normalization, products, qonnx, qoperator, quantization, recurrent, reduction, resize, sequences,
 )  # fmt: skip
 """The files of converters, each with a table of its own."""
 
@@ -97,6 +99,8 @@ def convert(
     if converter.function.__module__ not in QUANTIZED:
         inputs = prepared(node, operator, inputs)
     results = _call(converter, node, inputs, attributes, node)
+    if any(isinstance(result, Listed) for result in results):
+        return results  # its tensors are computed by the operations that wait
     if constant and (known := evaluated(node.pending, results, node.outputs, node.builder.budget)) is not None:
         node.discard()
         return known
