@@ -52,7 +52,7 @@ JUMPING = {"Mod", "Floor", "Ceil", "Round", "Sign", "Cast", "CastLike", "Hardmax
 
 EXACT_CONSTANTS = {"Resize", "Upsample", "Range", "OneHot", "RoiAlign", "QuantizeLinear", "DequantizeLinear",
                    "QLinearConv", "QLinearMatMul", "Clip", "Pow", "NonMaxSuppression", "NonZero",
-                   "Unique", "MatMulNBits"}  # fmt: skip
+                   "Unique", "MatMulNBits", "GatherBlockQuantized"}  # fmt: skip
 """Operators whose constants are no data."""
 
 WEIGHTS = {"Conv": (1,), "ConvTranspose": (1,), "DeformConv": (1,), "CausalConvWithState": (1,),

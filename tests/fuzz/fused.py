@@ -92,3 +92,18 @@ def _few_bits(d: Drawing, operator: str) -> None:
     points = d.constant(d.rng.integers(0, 256, outputs * -(-blocks * bits // 8)), np.uint8) if d.chance(0.5) else ""
     bias = d.constant(d.floats((outputs,))) if d.chance(0.4) else ""
     d.add(operator, x, weights, scales, points, "", bias, K=inner, N=outputs, bits=bits, block_size=size)
+
+
+@draws("com.microsoft.GatherBlockQuantized")
+def _rows_of_few_bits(d: Drawing, operator: str) -> None:
+    if d.float != np.float32:
+        raise Refused("halves")
+    rows, size, bits = d.integer(1, 9), 16, d.choice([4, 8])
+    blocks = d.integer(1, 3)
+    table = d.constant(d.rng.integers(0, 256, (rows, blocks * size * bits // 8)), np.uint8)
+    scales = d.constant(d.rng.uniform(0.2, 1.0, (rows, blocks)) / (1 << bits - 1), np.float32)
+    packed = -(-blocks * bits // 8)
+    points = d.constant(d.rng.integers(0, 256, (rows, packed)), np.uint8) if d.chance(0.5) else ""
+    shape = d.shape(0, 2)
+    indices = d.input(shape, lambda: d.rng.integers(-rows, rows, shape))
+    d.add(operator, table, indices, scales, points, bits=bits, block_size=size, gather_axis=0, quantize_axis=1)

@@ -1,17 +1,19 @@
-"""onnxruntime's MatMulNBits: a product with constant weights of a few bits, with a scale for each block of a column.
+"""onnxruntime's operators on constants of a few bits with a scale for each block: MatMulNBits, GatherBlockQuantized.
 
-The weights keep their bits, and layers with them are computed in integers where their data are.
+The constants keep their bits, and layers with them are computed in integers where their data are.
 """
 
 import ml_dtypes
 import numpy as np
+from xdsl.dialects.builtin import f32
 
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Blocked, Blocks, Constant, Value
-from qmlir.frontends.onnx.blocks import blocked_layer
+from qmlir.frontends.onnx.blocks import blocked_layer, check_blocks, spread
 from qmlir.frontends.onnx.converters import Table
-from qmlir.frontends.onnx.quantization import MICROSOFT
+from qmlir.frontends.onnx.quantization import MICROSOFT, integers_of
+from qmlir.frontends.onnx.types import element_code
 from qmlir.ir.interfaces import Array
 
 converts = Table()
@@ -86,7 +88,48 @@ def _points(node: Node, zero_points: Value | None, outputs: int, blocks: int, bi
 
 
 def _unpacked(stored: Array, bits: int) -> Array:
-    """Returns the integers of rows of bytes, the lowest bits first."""
+    """Returns the integers of rows of bytes, the lowest bits first, in their own type."""
+    return _apart(stored, bits).astype(TYPES[bits])
+
+
+@converts("GatherBlockQuantized", domain=MICROSOFT)
+def gather_block_quantized(
+    node: Node, data: Value, indices: Value, scales: Value, zero_points: Value | None = None, *,
+    bits: int = 4, block_size: int = 128, gather_axis: int = 0, quantize_axis: int = 1,
+) -> Value:  # fmt: skip
+    """Rows of constant integers by index, dequantized: (stored − zero point) · scale with parameters of blocks.
+
+    Bytes hold several integers of the last dimension. The rows are gathered as integers: the table is never floats.
+    """
+    stored, steps = node.array(data, "data"), node.array(scales, "scales")
+    packed = stored.dtype == np.uint8
+    if bits not in TYPES or (packed and bits * (8 // bits) != 8):
+        raise UnsupportedError(f"it stores {bits} bits, and qmlir takes {', '.join(map(str, TYPES))}")
+    points = np.zeros(steps.shape, np.int8) if zero_points is None else node.array(zero_points, "zero points")
+    if packed:
+        middle = np.full(steps.shape, 1 << bits - 1, np.uint8)
+        stored, points = _apart(stored, bits), middle if zero_points is None else _apart(points, bits)
+        points = points[..., : steps.shape[-1]] if steps.ndim else points
+    rank, indexed = stored.ndim, node.rank(indices)
+    axis, along = node.axis(gather_axis, rank), node.axis(quantize_axis, rank)
+    if axis == along:
+        raise node.error("its gather_axis and quantize_axis must differ", str(axis))
+    if points.shape != steps.shape:
+        raise node.error(f"its zero points must be of shape {list(steps.shape)}", str(list(points.shape)))
+    check_blocks(node, stored.shape, steps.shape, along, block_size)
+    assert node.bodies is not None
+    q, s, z = (
+        node.bodies.operator("Gather", [Constant(array), indices], since=13, axis=axis)
+        for array in (integers_of(stored), steps, integers_of(points).astype(np.float32))
+    )
+    behind = along + (indexed - 1 if along > axis else 0)
+    s, z = (spread(node, v, node.shape(q), behind, block_size) for v in (s, z))
+    y = node.bodies.converted("Mul", [node.bodies.converted("Sub", [node.converted(q, f32), z]), node.widened(s)])
+    half = node.half_of(scales)
+    return y if half is None else node.bodies.converted("Cast", [y], to=element_code(half))
+
+
+def _apart(stored: Array, bits: int) -> Array:
+    """Returns the integers of bytes along the last dimension, the lowest bits first, each in a byte."""
     places = np.arange(0, 8, bits, dtype=np.uint8)
-    apart = (stored[:, :, None] >> places & np.uint8((1 << bits) - 1)).reshape(len(stored), -1)
-    return apart.astype(TYPES[bits])
+    return (stored[..., None] >> places & np.uint8((1 << bits) - 1)).reshape(*stored.shape[:-1], -1)
