@@ -50,6 +50,9 @@ JUMPING = {"Mod", "Floor", "Ceil", "Round", "Sign", "Cast", "CastLike", "Hardmax
            *(key.rpartition(".")[2] for key in (*ON_INTEGERS, *SIGNED_WEIGHTS, *QUANT, *BIPOLAR, *TRUNC))}  # fmt: skip
 """Operators whose results jump: which values are near a jump no few draws tell."""
 
+TRANSFORMS = {"DFT", "STFT"}
+"""Operators that multiply by matrices of their own, which have the bits of weights."""
+
 EXACT_CONSTANTS = {"Resize", "Upsample", "Range", "OneHot", "RoiAlign", "QuantizeLinear", "DequantizeLinear",
                    "QLinearConv", "QLinearMatMul", "Clip", "Pow", "NonMaxSuppression", "NonZero",
                    "Unique", "MatMulNBits", "GatherBlockQuantized"}  # fmt: skip
@@ -137,8 +140,9 @@ def decibels(signal: float, noise: float) -> float:
 def is_expectable(graph: Graph, options: Options, exact: Sequence[Mapping[str, Array]]) -> bool:
     """Whether the simulation is one of this network under these options.
 
-    It is not where a function jumps, a calibration clips, a norm is folded into weights with one scale, tensors inside
-    of a subgraph are rounded, or a normalization magnifies what rounding leaves of elements that are all alike.
+    It is not where a function jumps, a matrix is not among the constants, a calibration clips, a norm is folded into
+    weights with one scale, tensors inside of a subgraph are rounded, or a normalization magnifies what rounding leaves
+    of elements that are all alike.
 
     Args:
         graph: The network.
@@ -154,7 +158,7 @@ def is_expectable(graph: Graph, options: Options, exact: Sequence[Mapping[str, A
         return False
     operators = {n.operator for n in graph.nodes}
     folds = FACTORS & operators and False in options.every("per_channel")
-    return not (options.every("calibration") & CLIPPING or folds or operators & JUMPING)
+    return not (options.every("calibration") & CLIPPING or folds or operators & (JUMPING | TRANSFORMS))
 
 
 def _normalized(node: Node, exact: Sequence[Mapping[str, Array]]) -> Array | None:

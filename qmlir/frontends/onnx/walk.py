@@ -33,6 +33,7 @@ from qmlir.frontends.onnx import (
     reduction,
     resize,
     sequences,
+    spectra,
 )
 from qmlir.frontends.onnx.control import Key, bound_body, key_of, onnx_function
 from qmlir.frontends.onnx.converters import Signature, Table, operator_table
@@ -55,6 +56,7 @@ from qmlir.ir.memory import shortage
 FAMILIES = (
     attention, contraction, control, einsum, elementwise, folding, fused, grouped, movement, nbits,
     normalization, products, qonnx, qoperator, quantization, recurrent, reduction, resize, sequences,
+    spectra,
 )  # fmt: skip
 """The files of converters, each with a table of its own."""
 
