@@ -144,13 +144,16 @@ class Blocks:
         return Blocks(stored, scales, points, list(permutation).index(self.axis), self.size)
 
     def floats(self) -> Array:
-        """Returns the numbers that they stand for, f32: a difference and a product, each rounded."""
-        count = self.stored.shape[self.axis]
+        """Returns the numbers that they stand for, f32: a difference and a product, each rounded.
+
+        Integers of more than 16 bits are subtracted and multiplied in f64.
+        """
+        count, dtype = self.stored.shape[self.axis], np.float64 if self.stored.dtype.itemsize > 2 else np.float32
         scales, points = (
-            np.repeat(a.astype(np.float32), self.size, axis=self.axis).take(range(count), axis=self.axis)
+            np.repeat(a.astype(dtype), self.size, axis=self.axis).take(range(count), axis=self.axis)
             for a in (self.scales, self.points)
         )
-        return (self.stored.astype(np.float32) - points) * scales
+        return ((self.stored.astype(dtype) - points) * scales).astype(np.float32)
 
 
 class Blocked(Constant):
