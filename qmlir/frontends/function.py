@@ -133,24 +133,79 @@ class Dequantized(Constant):
         return Dequantized(np.flip(self.stored, tuple(axes)), self.type, self.name)
 
 
-class Blocked(Constant):
-    """A constant of floats that the model stores as integers, with a scale and a zero point for each block.
+@dataclass(frozen=True)
+class Blocks:
+    """Integers with a scale and a zero point for each block of neighbours along an axis.
 
-    block  the number of elements in a block
+    stored   the integers, in the type in which the model stores them, such as int4
+    scales   f32, of the shape of `stored` but for the axis, along which there is one for each block
+    points   the zero points, of the shape of `scales`, in the type of `stored` or f32
+    size     the elements of a block; the last one may have fewer
     """
 
-    def __init__(self, array: Array, name: str, block: int):
-        super().__init__(array, name)
-        self.block = block
+    stored: Array
+    scales: Array
+    points: Array
+    axis: int
+    size: int
+
+    def transposed(self, permutation: Sequence[int]) -> "Blocks":
+        """Returns them with their dimensions permuted."""
+        stored, scales, points = (a.transpose(permutation) for a in (self.stored, self.scales, self.points))
+        return Blocks(stored, scales, points, list(permutation).index(self.axis), self.size)
+
+    def floats(self) -> Array:
+        """Returns the numbers that they stand for, f32: a difference and a product, each rounded.
+
+        Integers of more than 16 bits are subtracted and multiplied in f64.
+        """
+        count, dtype = self.stored.shape[self.axis], np.float64 if self.stored.dtype.itemsize > 2 else np.float32
+        scales, points = (
+            np.repeat(a.astype(dtype), self.size, axis=self.axis).take(range(count), axis=self.axis)
+            for a in (self.scales, self.points)
+        )
+        return ((self.stored.astype(dtype) - points) * scales).astype(np.float32)
+
+
+class Blocked(Constant):
+    """A constant that the model stores as integers with parameters for each block of `block` elements.
+
+    blocks  the integers; None once the constant has another shape or order, and is floats
+    """
+
+    def __init__(self, blocks: Blocks, name: str):
+        self.blocks: Blocks | None = blocks
+        self.block, self.name = blocks.size, name
+
+    @property
+    def array(self) -> Array:
+        return self._floats
+
+    @cached_property
+    def _floats(self) -> Array:
+        assert self.blocks is not None
+        return self.blocks.floats()
+
+    @property
+    def shape(self) -> Shape:
+        return self.array.shape if self.blocks is None else self.blocks.stored.shape
+
+    def _moved(self, array: Array) -> "Blocked":
+        """Returns the floats in another shape or order."""
+        moved = object.__new__(Blocked)
+        moved.blocks, moved.block, moved.name, moved._floats = None, self.block, self.name, array
+        return moved
 
     def reshaped(self, shape: Sequence[int]) -> Constant:
-        return Blocked(self.array.reshape(shape), self.name, self.block)
+        return self._moved(self.array.reshape(shape))
 
     def transposed(self, permutation: Sequence[int]) -> Constant:
-        return Blocked(self.array.transpose(permutation), self.name, self.block)
+        if self.blocks is None:
+            return self._moved(self.array.transpose(permutation))
+        return Blocked(self.blocks.transposed(permutation), self.name)
 
     def reversed(self, axes: Sequence[int]) -> Constant:
-        return Blocked(np.flip(self.array, tuple(axes)), self.name, self.block)
+        return self._moved(np.flip(self.array, tuple(axes)))
 
 
 def along(type: UniformType, axis: int) -> UniformType:
@@ -295,7 +350,7 @@ class Builder:
         own = once(array)
         if array.nbytes - own.nbytes < REPEATED:
             return None
-        source = self._add_constant(type(constant)(own, constant.name))
+        source = self._add_constant(Constant(own, constant.name))
         op = BroadcastOp.make([source], {"shape": ints(list(array.shape))})
         self.block.add_op(op)
         return op.y
@@ -339,7 +394,7 @@ def _identity(constant: Constant) -> Constant | Array:
 
     The float array of a quantized constant is computed only on demand.
     """
-    return constant if isinstance(constant, Dequantized) else constant.array
+    return constant if isinstance(constant, Dequantized | Blocked) else constant.array
 
 
 def named(names: Iterable[str]) -> ArrayAttr[DictionaryAttr]:

@@ -32,7 +32,7 @@ CODES = {
     "accumulator": "its sums do not fit 32 bits",
     "factor": "its scales are too far apart for a multiplier",
     "bias": "its bias is computed, or does not fit the accumulator's scale",
-    "blocked": "its weights have parameters for each block, which sums over blocks cannot share",
+    "blocked": "its weights have parameters for each block, for which it has no integer form",
     "shared": "its result is read as floats too, which quantizing it would change",
     "runtime": "the runtime that is followed computes it on floats",
     "policy": "the policy keeps it in floats",

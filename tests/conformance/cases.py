@@ -40,7 +40,8 @@ COUNTS = {"TopK": "K", "Compress": "condition", "ConstantOfShape": "input"}
 QUANTIZATION = re.compile(r".*(scale|zero_point|zero_points)")
 """Formal names of the inputs that are quantization parameters, which types hold."""
 
-_CARRY = {"Cast", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Concat", "Gather", "Neg", "Add", "Sub", "Mul", "Div"}
+_CARRY = {"Cast", "CastLike", "Ceil", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Concat", "Gather", "Neg", "Add",
+          "Sub", "Mul", "Div", "Relu", "Slice", "Split", "Equal", "Where", "Shape"}  # fmt: skip
 """What function bodies compute parameters of other parameters with."""
 
 

@@ -6,6 +6,7 @@ attackers make: flipped bits, lost ends, wrong ranks, cycles, missing initialize
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,9 @@ Random = np.random.Generator
 Structural = Callable[[onnx.ModelProto, Random], object]
 
 ABSURD = (0, -1, -2, 1 << 20, 1 << 31, (1 << 31) - 1, 1 << 40, 1 << 62, -(1 << 63), (1 << 63) - 1)
+LARGEST_CONSTANT = 1 << 20
+"""The most elements of a constant that a mutation makes."""
+
 OPERATORS = """Add Conv MatMul Reshape Gather Concat Transpose Pad Slice Resize Expand Tile Range ConstantOfShape Where
     TopK Loop If Scan Einsum OneHot Flatten Gemm MaxPool ConvTranspose QLinearConv Softmax BatchNormalization Split
     ReduceSum LSTM Unsqueeze DequantizeLinear Attention Cast Clip Unheard""".split()
@@ -181,9 +185,12 @@ def constant_input(model: onnx.ModelProto, random: Random) -> None:
     if info is None or not info.type.HasField("tensor_type"):
         return
     kind = info.type.tensor_type
+    sizes = [d.dim_value for d in kind.shape.dim]
+    if abs(prod(sizes)) > LARGEST_CONSTANT:  # of absurd shapes
+        return
     try:
         dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
-        array = random.integers(0, 4, [d.dim_value for d in kind.shape.dim]).astype(dtype)
+        array = random.integers(0, 4, sizes).astype(dtype)
         model.graph.initializer.append(numpy_helper.from_array(array, info.name))
     except (KeyError, ValueError, TypeError, NotImplementedError):
         return

@@ -25,6 +25,8 @@ BACKENDS = ("reference", "CPU")
 
 
 TWO_UNITS = "f16: up to two units in the last place off ONNX's result, which ONNX allows for bf16 only"
+
+NOISE = "f32: ONNX's own transform leaves its last places where results are 0"
 """Each operation on halves is computed in f32 and rounded once; ONNX's script rounds elsewhere."""
 
 
@@ -119,11 +121,14 @@ def _compare(case: Case, constants: tuple[str, ...], network: Any) -> None:
     for inputs, wanted in case.data:
         arrays = network.run(_arguments(case, constants, inputs))
         got = list(network.signature.counted(arrays).values())
+        wanted = [each for value in wanted for each in (value if isinstance(value, list) else [value])]  # of sequences
         try:
             Runner.assert_similar_outputs(wanted, got, case.rtol, case.atol)
         except AssertionError as error:
             if all(_is_near_in_halves(a, b) for a, b in zip(got, wanted, strict=True)):
                 raise _Refused(TWO_UNITS) from None
+            if case.operator == "DFT" and all(_is_noise(a, b) for a, b in zip(got, wanted, strict=True)):
+                raise _Refused(NOISE) from None
             raise _Wrong(" ".join(str(error).split())[:200]) from None
 
 
@@ -132,6 +137,13 @@ def _is_near_in_halves(ours: Any, theirs: Any) -> bool:
     if ours.dtype != np.float16 or theirs.dtype != np.float16 or ours.shape != theirs.shape:
         return False
     return np.allclose(ours.astype(np.float64), theirs.astype(np.float64), rtol=2**-9, atol=0, equal_nan=True)
+
+
+def _is_noise(ours: Any, theirs: Any) -> bool:
+    """Whether two arrays of f32 differ by the last places of the largest result."""
+    if ours.dtype != np.float32 or theirs.dtype != np.float32 or ours.shape != theirs.shape:
+        return False
+    return bool(np.abs(ours - theirs).max(initial=0) <= 2**-22 * np.abs(theirs).max(initial=0))
 
 
 def _same(a: Any, b: Any) -> bool:

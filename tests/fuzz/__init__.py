@@ -4,7 +4,7 @@ python -m tests.fuzz --n 1000 --seed 1        # `make fuzz N=1000 SEED=1`
 
 graphs.py       a random network as plain data: nodes, constants, inputs with samples
 operators.py    how a node of each ONNX operator is drawn; families of them: attention.py, contractions.py, control.py,
-                integers.py, movement.py
+                fused.py, integers.py, movement.py
 drawing.py      draws networks; a node that onnxruntime refuses is no node
 oracle.py       what onnxruntime computes, node by node
 spelled.py      operators that onnxruntime lacks, or rounds in floats, as nodes of simpler ones

@@ -76,6 +76,28 @@ def _packed_attention(d: Drawing, operator: str) -> None:
           unidirectional=d.choice([None, 1]), scale=d.choice([None, 0.3]))  # fmt: skip
 
 
+@draws("com.microsoft.GroupQueryAttention")
+def _grouped_attention(d: Drawing, operator: str) -> None:
+    x = d.pick(3, 3, fits=lambda s: all(s))
+    batch, length, width = d.shape_of(x)
+    # onnxruntime takes heads of a multiple of 8 elements, and turns those of a multiple of 16.
+    size, shared, turns = d.choice([8, 16]), d.integer(1, 2), d.chance(0.5)
+    size, heads = 16 if turns else size, shared * d.integer(1, 3)
+    x = d.add("MatMul", x, d.constant(d.floats((width, heads * size), 1 / np.sqrt(width))))[0]
+    past = d.integer(1, 4) if (batch == 1 or length == 1) and d.chance(0.5) else 0
+    keys, values = (x if shared == heads and d.chance(0.5) else d.constant(d.floats((batch, length, shared * size)))
+                    for _ in range(2))  # fmt: skip
+    old = [d.constant(d.floats((batch, shared, past, size))) if past else "" for _ in range(2)]
+    last = d.constant(np.full(batch, past + length - 1), np.int32)
+    total = d.constant(past + length, np.int32)
+    angles = d.rng.uniform(-3, 3, (past + length, size // 2))
+    caches = [d.constant(f(angles)) for f in (np.cos, np.sin)] if turns else []
+    d.add(operator, x, keys, values, *old, last, total, *caches, outputs=3, num_heads=heads, kv_num_heads=shared,
+          do_rotary=int(turns), rotary_interleaved=d.choice([None, 1]) if turns else None,
+          local_window_size=d.choice([None, None, 2]), scale=d.choice([None, 0.3]),
+          softcap=d.choice([None, None, 2.0]))  # fmt: skip
+
+
 @draws("ai.onnx.preview.FlexAttention")
 def _flexible_attention(d: Drawing, operator: str) -> None:
     d.since(18)

@@ -187,6 +187,31 @@ def _recurrent(d: Drawing, operator: str) -> None:
     d.add(operator, x, *inputs, outputs=outputs, hidden_size=hidden, direction=direction, **options)
 
 
+@draws("DFT")
+def _transform(d: Drawing, operator: str) -> None:
+    d.since(17)
+    x = d.pick(1, 3, fits=lambda s: all(s))
+    x = d.add("Unsqueeze", x, d.integers(-1))[0]
+    axis = d.integer(0, len(d.shape_of(x)) - 2)
+    length = d.constant(d.integer(1, 12), np.int64) if d.chance(0.3) else ""
+    given: dict[str, Any] = {"axis": axis} if d.opset < 20 else {}
+    inputs = [length] if d.opset < 20 else [length, d.constant(axis, np.int64)]
+    sided = d.choice([None, 1])
+    d.add(operator, x, *inputs, onesided=sided, inverse=None if sided else d.choice([None, 1]), **given)
+
+
+@draws("STFT")
+def _short_transforms(d: Drawing, operator: str) -> None:
+    d.since(17)
+    x = d.pick(2, 2, fits=lambda s: all(s))
+    samples = d.shape_of(x)[1]
+    x = d.add("Unsqueeze", x, d.integers(-1))[0]
+    length = d.integer(1, samples)
+    window = d.constant(d.rng.uniform(0, 1, length)) if d.chance(0.5) else ""
+    step = d.constant(d.integer(1, 4), np.int64)
+    d.add(operator, x, step, window, d.constant(length, np.int64), onesided=d.integer(0, 1))
+
+
 @draws("Det")
 def _determinant(d: Drawing, operator: str) -> None:
     d.add(operator, d.pick(2, fits=lambda s: s[-1] == s[-2] and 0 < s[-1] <= 3))

@@ -22,7 +22,7 @@ import numpy as np
 from tests.fuzz.graphs import Array, Graph, Node
 from tests.fuzz.options import Options
 from tests.fuzz.oracle import Change, Oracle
-from tests.fuzz.spelled import ON_INTEGERS, QUANT
+from tests.fuzz.spelled import BIPOLAR, ON_INTEGERS, QUANT, SIGNED_WEIGHTS, TRUNC
 
 Part = tuple[slice | int, ...]
 """An index of some elements of an output."""
@@ -47,24 +47,29 @@ CLIPPING = {"kl", "kl_tvm", "aciq", "moving_average"}
 JUMPING = {"Mod", "Floor", "Ceil", "Round", "Sign", "Cast", "CastLike", "Hardmax", "Shrink", "ThresholdedRelu", "Where",
            "Binarizer",
            "TopK", "MaxUnpool", "QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "QGemm",
-           *(key.rpartition(".")[2] for key in (*ON_INTEGERS, *QUANT))}  # fmt: skip
+           *(key.rpartition(".")[2] for key in (*ON_INTEGERS, *SIGNED_WEIGHTS, *QUANT, *BIPOLAR, *TRUNC))}  # fmt: skip
 """Operators whose results jump: which values are near a jump no few draws tell."""
+
+TRANSFORMS = {"DFT", "STFT"}
+"""Operators that multiply by matrices of their own, which have the bits of weights."""
 
 EXACT_CONSTANTS = {"Resize", "Upsample", "Range", "OneHot", "RoiAlign", "QuantizeLinear", "DequantizeLinear",
                    "QLinearConv", "QLinearMatMul", "Clip", "Pow", "NonMaxSuppression", "NonZero",
-                   "Unique"}  # fmt: skip
+                   "Unique", "MatMulNBits", "GatherBlockQuantized"}  # fmt: skip
 """Operators whose constants are no data."""
 
 WEIGHTS = {"Conv": (1,), "ConvTranspose": (1,), "DeformConv": (1,), "CausalConvWithState": (1,),
            "com.microsoft.Attention": (1,), "com.microsoft.MultiHeadAttention": (1, 2), "Attention": (1, 2),
            "ai.onnx.preview.FlexAttention": (1, 2), "LinearAttention": (0, 1, 2), "Gemm": (1,), "MatMul": (0, 1),
-           "LSTM": (1, 2), "GRU": (1, 2), "RNN": (1, 2)}  # fmt: skip
+           "com.microsoft.FusedConv": (1,), "com.microsoft.FusedGemm": (1,), "com.microsoft.FusedMatMul": (0, 1),
+           "com.microsoft.GroupQueryAttention": (1, 2, 3, 4), "LSTM": (1, 2), "GRU": (1, 2), "RNN": (1, 2)}  # fmt: skip
 """Operator → the operands that have bits of their own if they are constant; any other constant has those of data."""
 
 MOVING = {"Scatter", "ScatterElements", "ScatterND", "TensorScatter"}
 """Operators whose results have the type of their operands: values that are overwritten count for its range as well."""
 
 PRODUCTS = {"MatMul", "Attention", "LinearAttention", "com.microsoft.MultiHeadAttention",
+            "com.microsoft.FusedMatMul", "com.microsoft.GroupQueryAttention",
             "ai.onnx.preview.FlexAttention"}  # fmt: skip
 """Operators whose constant operand has bits of weights only if it is a single matrix."""
 
@@ -135,8 +140,9 @@ def decibels(signal: float, noise: float) -> float:
 def is_expectable(graph: Graph, options: Options, exact: Sequence[Mapping[str, Array]]) -> bool:
     """Whether the simulation is one of this network under these options.
 
-    It is not where a function jumps, a calibration clips, a norm is folded into weights with one scale, tensors inside
-    of a subgraph are rounded, or a normalization magnifies what rounding leaves of elements that are all alike.
+    It is not where a function jumps, a matrix is not among the constants, a calibration clips, a norm is folded into
+    weights with one scale, tensors inside of a subgraph are rounded, or a normalization magnifies what rounding leaves
+    of elements that are all alike.
 
     Args:
         graph: The network.
@@ -152,7 +158,7 @@ def is_expectable(graph: Graph, options: Options, exact: Sequence[Mapping[str, A
         return False
     operators = {n.operator for n in graph.nodes}
     folds = FACTORS & operators and False in options.every("per_channel")
-    return not (options.every("calibration") & CLIPPING or folds or operators & JUMPING)
+    return not (options.every("calibration") & CLIPPING or folds or operators & (JUMPING | TRANSFORMS))
 
 
 def _normalized(node: Node, exact: Sequence[Mapping[str, Array]]) -> Array | None:
@@ -383,8 +389,8 @@ def _channels(graph: Graph, name: str, array: Array) -> int | None:
     (reader,) = [n for n in graph.nodes if name in n.inputs][:1] or [None]
     if reader is None or array.ndim < 2:
         return None
-    if reader.operator in ("Conv", "CausalConvWithState"):
+    if reader.operator in ("Conv", "FusedConv", "CausalConvWithState"):
         return 0
-    if reader.operator == "Gemm":
+    if reader.operator in ("Gemm", "FusedGemm"):
         return 0 if reader.attributes.get("transB") else 1
     return None

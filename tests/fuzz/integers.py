@@ -7,7 +7,7 @@ import numpy as np
 from tests.fuzz.contractions import window
 from tests.fuzz.drawing import Drawing, Refused
 from tests.fuzz.operators import draws
-from tests.fuzz.spelled import QUANT
+from tests.fuzz.spelled import BIPOLAR, QUANT, TRUNC
 
 
 def _parameters(d: Drawing, x: str, kind: type[np.generic]) -> tuple[str, str]:
@@ -252,6 +252,42 @@ def _qgemm(d: Drawing, operator: str) -> None:
         _back(d, y, target)
 
 
+def _product(d: Drawing, inner: int, columns: int, kind: type[np.generic]) -> tuple[str, str, str]:
+    """Constant integers of a product, with a scale and a zero point of all or of each column."""
+    low = 0 if kind is np.uint8 else -127
+    weights = d.constant(d.rng.integers(low, 128, (inner, columns)), kind)
+    sizes = (columns,) if d.chance(0.4) else ()
+    zero = d.rng.integers(0, 9, sizes) if d.chance(0.5) else np.zeros(sizes)
+    return weights, d.constant(d.rng.uniform(0.002, 0.02, sizes), np.float32), d.constant(zero, kind)
+
+
+@draws("com.microsoft.MatMulIntegerToFloat")
+def _product_to_floats(d: Drawing, operator: str) -> None:
+    x, scale, zero = quantized(d, d.pick(2, 3, fits=lambda s: all(s)), d.choice(BYTES))
+    columns = d.integer(1, 6)
+    weights, step, point = _product(d, d.shape_of(x)[-1], columns, d.choice(BYTES))
+    bias = d.constant(d.floats((columns,))) if d.chance(0.5) else ""
+    d.add(operator, x, weights, scale, step, zero, point, bias)
+
+
+@draws("com.microsoft.DynamicQuantizeMatMul")
+def _dynamic_product(d: Drawing, operator: str) -> None:
+    x, columns = d.pick(2, 3, fits=lambda s: all(s)), d.integer(1, 6)
+    _only_f32(d, x)
+    bias = d.constant(d.floats((columns,))) if d.chance(0.5) else ""
+    d.add(operator, x, *_product(d, d.shape_of(x)[-1], columns, d.choice(BYTES)), bias)
+
+
+@draws("com.microsoft.QAttention")
+def _quantized_attention(d: Drawing, operator: str) -> None:
+    x, scale, zero = quantized(d, d.pick(3, 3, fits=lambda s: all(s)), np.uint8)
+    heads = d.integer(1, 3)
+    columns = 3 * heads * d.integer(1, 3)
+    weights, step, point = _product(d, d.shape_of(x)[-1], columns, d.choice(BYTES))
+    bias = d.constant(d.floats((columns,)))
+    d.add(operator, x, weights, bias, scale, step, "", zero, point, num_heads=heads, unidirectional=d.choice([None, 1]))
+
+
 # -- QONNX ---------------------------------------------------------------------------------------------------------
 
 
@@ -272,4 +308,38 @@ def _quant(d: Drawing, operator: str) -> None:
     y = d.add(operator, x, scale, zero, d.constant(float(bits), np.float32), signed=signed,
               narrow=d.choice([None, 1]), rounding_mode=mode)[0]  # fmt: skip
     if known:
+        d.add("Mul", d.pick(), d.add("ReduceMax", y, keepdims=0)[0])
+
+
+@draws(*BIPOLAR)
+def _bipolar(d: Drawing, operator: str) -> None:
+    x = d.pick() if d.chance(0.7) else d.constant(d.floats(d.shape(1, 4)))
+    _only_f32(d, x)
+    sizes = [1] * (len(d.shape_of(x)) - 1) + [*d.shape_of(x)[-1:]] if d.chance(0.3) else ()
+    y = d.add(operator, x, d.constant(d.rng.uniform(0.1, 2.0, sizes), np.float32))[0]
+    if x in d.constants:
+        d.add("Mul", d.pick(), d.add("ReduceMax", y, keepdims=0)[0])
+
+
+@draws(*TRUNC)
+def _trunc(d: Drawing, operator: str) -> None:
+    x = d.pick() if d.chance(0.7) else d.constant(d.floats(d.shape(1, 4)))
+    _only_f32(d, x)
+    low, high = d.range_of(x)
+    bits, fewer, power = d.choice([8, 9, 12]), d.integer(2, 6), d.integer(1, 4)
+    step = max(-low, high, 1e-3) / ((1 << bits - 1) - 1) * d.rng.uniform(0.7, 1.3)
+    point = 2.0 ** (power + 1) * d.integer(0, 3)
+    scale, zero, width = (d.constant(v, np.float32) for v in (step, point, float(bits)))
+    # What comes before is mostly a Quant, whose integers no rounding of floats moves.
+    if d.chance(0.7):
+        x = d.add(operator.replace("Trunc", "Quant"), x, scale, zero, width)[0]
+    mode = d.choice([None, "ROUND", "CEIL", "FLOOR"])
+    if d.chance(0.5):
+        y = d.add(operator, x, scale, zero, width, d.constant(float(bits - power), np.float32), rounding_mode=mode)[0]
+    else:
+        wide = d.constant(np.float32(step) * np.float32(2.0**power), np.float32)
+        rest = d.constant(point * 2.0**-power, np.float32), d.constant(float(fewer), np.float32)
+        y = d.add(operator, x, scale, zero, width, wide, *rest, rounding_mode=mode, signed=d.integer(0, 1),
+                  narrow=d.choice([None, 1]))[0]  # fmt: skip
+    if x in d.constants:
         d.add("Mul", d.pick(), d.add("ReduceMax", y, keepdims=0)[0])

@@ -55,15 +55,44 @@ def spelled(node: Node, operands: Mapping[str, Array], *, every: bool = False) -
 def _quant(nodes: Nodes, node: Node, operands: Mapping[str, Array]) -> str:
     """QONNX's Quant: (clamp(round(x / scale + zero), low, high) − zero) · scale."""
     x, scale, zero, width = node.inputs
-    bits, narrow = int(operands[width]), node.attributes.get("narrow", 0)
+    rounding = {"CEIL": "Ceil", "FLOOR": "Floor"}.get(node.attributes.get("rounding_mode", "ROUND"), "Round")
+    counted = nodes.add(rounding, nodes.add("Add", nodes.add("Div", x, scale), zero))
+    return nodes.add("Mul", nodes.add("Sub", _clamped(nodes, node, counted, int(operands[width])), zero), scale)
+
+
+def _clamped(nodes: Nodes, node: Node, x: str, bits: int) -> str:
+    """Floats between the least and the largest integer of a width, by the node's `signed` and `narrow`."""
+    narrow = node.attributes.get("narrow", 0)
     low, high = -(1 << bits - 1) + narrow, (1 << bits - 1) - 1
     if not node.attributes.get("signed", 1):
         low, high = 0, (1 << bits) - 1 - narrow
-    rounding = {"CEIL": "Ceil", "FLOOR": "Floor"}.get(node.attributes.get("rounding_mode", "ROUND"), "Round")
-    counted = nodes.add(rounding, nodes.add("Add", nodes.add("Div", x, scale), zero))
-    limits = [nodes.constant(limit, operands[x].dtype) for limit in (low, high)]
-    clamped = nodes.add("Min", nodes.add("Max", counted, limits[0]), limits[1])
-    return nodes.add("Mul", nodes.add("Sub", clamped, zero), scale)
+    limits = [nodes.constant(limit, np.float32) for limit in (low, high)]
+    return nodes.add("Min", nodes.add("Max", x, limits[0]), limits[1])
+
+
+def _bipolar(nodes: Nodes, node: Node, operands: Mapping[str, Array]) -> str:
+    """QONNX's BipolarQuant: scale where x ≥ 0, else −scale."""
+    x, scale = node.inputs
+    up = nodes.add("GreaterOrEqual", x, nodes.constant(0, operands[x].dtype))
+    return nodes.add("Where", up, scale, nodes.add("Neg", scale))
+
+
+def _trunc(nodes: Nodes, node: Node, operands: Mapping[str, Array]) -> str:
+    """QONNX's Trunc: the integers round(x / scale + zero), rounded to fewer bits by a power of two.
+
+    By one more input, the width of the output, or by three, its scale, its zero point and its width, which clamps.
+    """
+    x, scale, zero, width, *outputs = node.inputs
+    by_scale, given = len(outputs) == 3, operands[outputs[0]]
+    factor = np.exp2(np.rint(np.log2(operands[scale] / given))) if by_scale else np.exp2(given - operands[width])
+    mode = node.attributes.get("rounding_mode", "FLOOR")
+    whole = nodes.add("Round", nodes.add("Add", nodes.add("Div", x, scale), zero))
+    scaled = nodes.add("Mul", whole, nodes.constant(factor, np.float32))
+    y = nodes.add({"CEIL": "Ceil", "FLOOR": "Floor"}.get(mode, "Round"), scaled)
+    if not by_scale:
+        return nodes.add("Mul", nodes.add("Sub", y, zero), scale)
+    y = _clamped(nodes, node, y, int(operands[outputs[2]]))
+    return nodes.add("Mul", nodes.add("Sub", y, outputs[1]), outputs[0])
 
 
 def _swish(nodes: Nodes, node: Node, operands: Mapping[str, Array]) -> str:
@@ -81,7 +110,8 @@ def _unsigned(nodes: Nodes, node: Node, operands: Mapping[str, Array]) -> str:
     """
     weights, point = SIGNED_WEIGHTS[node.key]
     inputs = [*node.inputs, *[""] * (point + 1 - len(node.inputs))]
-    if operands[inputs[0]].dtype == np.uint8 and operands[inputs[weights]].dtype == np.int8:
+    unsigned = operands[inputs[0]].dtype in (np.uint8, np.float32)  # floats become bytes without a sign
+    if unsigned and operands[inputs[weights]].dtype == np.int8:
         inputs[weights] = _raised(nodes, inputs[weights])
         inputs[point] = _raised(nodes, inputs[point]) if inputs[point] else nodes.constant(128, np.uint8)
     nodes.append(replace(node, inputs=tuple(inputs), outputs=(f"{nodes.stem}.{len(nodes)}",)))
@@ -153,15 +183,21 @@ def _inlined(nodes: Nodes, body: Any, argument: str) -> str:
     return str(body.output[0].name)
 
 
-SIGNED_WEIGHTS = {"MatMulInteger": (1, 3), f"{MICROSOFT}.QGemm": (3, 5)}
+SIGNED_WEIGHTS = {"MatMulInteger": (1, 3), f"{MICROSOFT}.QGemm": (3, 5), f"{MICROSOFT}.MatMulIntegerToFloat": (1, 5),
+                  f"{MICROSOFT}.DynamicQuantizeMatMul": (1, 3), f"{MICROSOFT}.QAttention": (1, 7)}  # fmt: skip
 """Operator that takes signed weights beside unsigned data → which inputs the weights and their zero point are."""
 
-QUANT = [f"{domain}.{operator}"
-         for domain in ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
-         for operator in ("Quant", "IntQuant")]  # fmt: skip
+QONNX = ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general")
+"""The domains of QONNX's operators."""
+
+QUANT = [f"{domain}.{operator}" for domain in QONNX for operator in ("Quant", "IntQuant")]
+BIPOLAR = [f"{domain}.BipolarQuant" for domain in QONNX]
+TRUNC = [f"{domain}.Trunc" for domain in QONNX]
 
 LACKING: Mapping[str, Spelling] = {
     **dict.fromkeys(QUANT, _quant),
+    **dict.fromkeys(BIPOLAR, _bipolar),
+    **dict.fromkeys(TRUNC, _trunc),
     f"{MICROSOFT}.QLinearReduceMean": _between_casts,
     "Swish": _swish,
     "SwiGLU": _swish,

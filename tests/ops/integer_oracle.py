@@ -174,6 +174,17 @@ def fully_connected(op: qint.FullyConnectedOp, x: Array, w: Array, bias: Array |
     }
 
 
+def blocked_fully_connected(
+    op: qint.BlockedFullyConnectedOp, x: Array, w: Array, m: Array, bias: Array | None = None
+) -> Result:
+    start, size = [0] * len(w) if bias is None else [int(b) for b in bias], w.shape[1] // m.shape[1]
+    result: Result = {}
+    for n, o in indexes((len(x), len(w))):
+        products = [(at(x, n, i) - op.zero_point.value.data) * at(w, o, i) for i in range(w.shape[1])]
+        result[n, o] = start[o] + sum(at(m, o, i // size) * product for i, product in enumerate(products))
+    return result
+
+
 def saturating_fully_connected(
     op: qint.SaturatingFullyConnectedOp, x: Array, w: Array, bias: Array | None = None
 ) -> Result:
@@ -557,6 +568,7 @@ ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     qint.Conv2DOp: conv2d,
     qint.DepthwiseConv2DOp: depthwise_conv2d,
     qint.FullyConnectedOp: fully_connected,
+    qint.BlockedFullyConnectedOp: blocked_fully_connected,
     qint.SaturatingFullyConnectedOp: saturating_fully_connected,
     qint.MatMulOp: matmul,
     qint.RequantizeOp: requantize,

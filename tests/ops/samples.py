@@ -206,6 +206,7 @@ QINT_SAMPLES = (
     Sample(qint.FullyConnectedOp, "no bias, 64 bits", (i(16, 2, 9), i(8, 5, 9)), {}, i64),
     Sample(qint.MatMulOp, "i16, 64 bits", (i(16, 3, 17), i(16, 17, 4)), {}, i64),
     Sample(qint.MatMulOp, "i16 by i8, 64 bits", (i(16, 2, 3, 17), i(8, 17, 4)), zeros(0, 3), i64),
+    *samples_contraction.BLOCKS,
     Sample(qint.SaturatingFullyConnectedOp, "pairs", (i(8, 3, 16), i(8, 5, 16)), zero(-128)),
     Sample(qint.SaturatingFullyConnectedOp, "bias, odd", (i(8, 3, 7), i(8, 20, 7), b(20)), zero(-128)),
     Sample(qint.MatMulOp, "plain", (i(8, 3, 5), i(8, 5, 4))),

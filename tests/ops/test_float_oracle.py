@@ -194,6 +194,16 @@ def sampled(op: nn.SampleOp, inputs: Sequence[Array]) -> Array:
     return run("GridSample", channels_first(x), grid, **attributes).transpose(0, 2, 3, 1)
 
 
+def blocked(op: Any, inputs: Sequence[Array]) -> Array:
+    """The sum of products with each block of the weights."""
+    x, w, s, z, *bias = (a.astype(np.float64) for a in inputs)
+    y = np.zeros((len(x), len(w))) + (bias[0] if bias else 0)
+    for g in range(s.shape[1]):
+        part = slice(g * op.block.value.data, (g + 1) * op.block.value.data)
+        y += x[:, part] @ ((w[:, part] - z[:, g : g + 1]) * s[:, g : g + 1]).T
+    return y
+
+
 def node(kind: str) -> Oracle:
     """The ONNX operation of the same operands."""
     return lambda op, inputs: run(kind, *inputs)
@@ -204,6 +214,7 @@ ORACLES: dict[type[TensorOp], Oracle] = {
     nn.Conv2DOp: convolution,
     nn.DepthwiseConv2DOp: depthwise,
     nn.FullyConnectedOp: lambda op, inputs: run("Gemm", *inputs, transB=1),
+    nn.BlockedFullyConnectedOp: blocked,
     nn.MatMulOp: node("MatMul"),
     nn.AddOp: node("Add"),
     nn.MulOp: node("Mul"),

@@ -55,14 +55,14 @@ NO_INTEGERS: dict[str, str] = load_target("cpu").floating | {nn.ConstantOp.name:
 
 @dataclass(frozen=True)
 class Quantized:
-    """A value of a quantized type: its stored integers. Or indices, which are plain."""
+    """A value of a quantized type: its stored integers. Or indices and parameters of blocks, which are plain."""
 
     type: Attribute
     stored: Array
 
     @property
     def real(self) -> Array:
-        """What the integers stand for, f32; indices themselves."""
+        """What the integers stand for, f32; plain values themselves."""
         if not isinstance(self.type, UniformType):
             return self.stored
         return fixed_point.dequantize(self.stored, *self.type.parameters_along(self.stored.ndim))
@@ -99,7 +99,9 @@ def quantized_operands(op: TensorOp, arrays: Sequence[Array], schema: Schema, pe
         shared = type_for(np.concatenate([a.reshape(-1) for a in arrays[:count]]), schema)
         indices = [Quantized(element_of(o), a) for o, a in list(zip(op.operands, arrays, strict=True))[count:]]
         return [*(Quantized.of(a, shared) for a in arrays[:count]), *indices]
-    return [Quantized.of(a, type_for(a, schema)) for a in arrays]
+    count = len(data_operands(op))
+    plain = [Quantized(element_of(o), a) for o, a in list(zip(op.operands, arrays, strict=True))[count:]]
+    return [*(Quantized.of(a, type_for(a, schema)) for a in arrays[:count]), *plain]
 
 
 def result_type(op: TensorOp, operands: Sequence[Quantized], real: Array, schema: Schema) -> UniformType:

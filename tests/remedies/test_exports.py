@@ -51,6 +51,19 @@ def unary(operation: str, element: str, shape: str = "2x3x4") -> str:
     return function(f"%y = {operation} : {type} -> {type}", x=type, y=type)
 
 
+BLOCKED = function(
+    """%w = nn.constant <tensor<2x4xi8>, [1, 2, 3, 4, 5, 6, 7, 8]> : tensor<2x4xi8>
+  %s = nn.constant <tensor<2x2xf32>, [0.5, 0.25, 0.125, 1.0]> : tensor<2x2xf32>
+  %z = nn.constant <tensor<2x2xi8>, [0, 1, 2, 3]> : tensor<2x2xi8>
+  %y = nn.blocked_fully_connected %x, %w, %s, %z {block = 2 : i64}
+       : tensor<3x4xELEMENT>, tensor<2x4xi8>, tensor<2x2xf32>, tensor<2x2xi8> -> tensor<3x2xELEMENT>""".replace(
+        "ELEMENT", I8
+    ),
+    x=f"tensor<3x4x{I8}>",
+    y=f"tensor<3x2x{I8}>",
+)
+
+
 def pair(operation: str, element: str, constant: str = "") -> str:
     """An operation of x and a constant or a second input."""
     type = f"tensor<4x{element}>"
@@ -238,6 +251,7 @@ TO_TFLITE = {
         ),
         ("size = 4", "size = 3"),
     ),
+    "keep it float": edited(BLOCKED, (I8, "f32")),
     "let it end in .tflite": Case(
         command("export net.onnx --format tflite -o o.onnx"), command("export net.onnx --format tflite -o o.tflite")
     ),

@@ -63,3 +63,13 @@ func.func @saturating(%x: tensor<1x3xi8>, %w: tensor<2x3xi8>, %b: tensor<2xi32>)
   %0 = qint.saturating_fully_connected %x, %w, %b {zero_point = -128 : i32} : tensor<1x3xi8>, tensor<2x3xi8>, tensor<2xi32> -> tensor<1x2xi32>
   func.return
 }
+
+// CHECK-LABEL: func.func @blocked
+func.func @blocked(%x: tensor<1x4xi8>, %w: tensor<2x4xi8>, %m: tensor<2x2xi32>, %b: tensor<2xi64>) {
+  // CHECK: qint.blocked_fully_connected %x, %w, %m : tensor<1x4xi8>, tensor<2x4xi8>, tensor<2x2xi32> -> tensor<1x2xi64>
+  // GENERIC: "qint.blocked_fully_connected"(%{{.*}}, %{{.*}}, %{{.*}}) <{zero_point = 0 : i32}>
+  %0 = qint.blocked_fully_connected %x, %w, %m : tensor<1x4xi8>, tensor<2x4xi8>, tensor<2x2xi32> -> tensor<1x2xi64>
+  // CHECK: qint.blocked_fully_connected %x, %w, %m, %b {zero_point = 3 : i32} :
+  %1 = qint.blocked_fully_connected %x, %w, %m, %b {zero_point = 3 : i32} : tensor<1x4xi8>, tensor<2x4xi8>, tensor<2x2xi32>, tensor<2xi64> -> tensor<1x2xi64>
+  func.return
+}

@@ -175,3 +175,27 @@ func.func @saturating_sums_are_i32(%x: tensor<1x3xi8>, %w: tensor<2x3xi8>) {
   %0 = qint.saturating_fully_connected %x, %w : tensor<1x3xi8>, tensor<2x3xi8> -> tensor<1x2xi64>
   func.return
 }
+
+// -----
+
+func.func @c1_blocked(%x: tensor<1x4xi8>, %w: tensor<2x4xi8>, %m: tensor<2x2xi32>, %b: tensor<2xi32>) {
+  // expected-error@+1 {{'qint.blocked_fully_connected' needs a bias of type tensor<2xi64>, got tensor<2xi32>}}
+  %0 = qint.blocked_fully_connected %x, %w, %m, %b : tensor<1x4xi8>, tensor<2x4xi8>, tensor<2x2xi32>, tensor<2xi32> -> tensor<1x2xi64>
+  func.return
+}
+
+// -----
+
+func.func @c2_blocked(%x: tensor<1x4xi8>, %w: tensor<2x4xi8>, %m: tensor<3x2xi32>) {
+  // expected-error@+1 {{'qint.blocked_fully_connected' needs multipliers [2, G], got [3, 2]}}
+  %0 = qint.blocked_fully_connected %x, %w, %m : tensor<1x4xi8>, tensor<2x4xi8>, tensor<3x2xi32> -> tensor<1x2xi64>
+  func.return
+}
+
+// -----
+
+func.func @c3_blocked(%x: tensor<1x4xi8>, %w: tensor<2x4xi8>, %m: tensor<2x3xi32>) {
+  // expected-error@+1 {{'qint.blocked_fully_connected' needs blocks that are as long as each other, got 3 blocks of 4 inputs}}
+  %0 = qint.blocked_fully_connected %x, %w, %m : tensor<1x4xi8>, tensor<2x4xi8>, tensor<2x3xi32> -> tensor<1x2xi64>
+  func.return
+}

@@ -1,12 +1,14 @@
 """Forms of contractions: Conv, Gemm and MatMul on real values; filters become channels-first."""
 
 import numpy as np
-from xdsl.dialects.builtin import i32, i64
+from xdsl.dialects.builtin import IntegerType, i32, i64
+from xdsl.ir import SSAValue
 
-from qmlir.backends.forms import Forms
+from qmlir.backends.forms import Forms, constant
 from qmlir.backends.onnx.graph import Attributes, Tensor
 from qmlir.backends.onnx.values import Permutation, Values, channels_first
 from qmlir.dialects import nn, qint
+from qmlir.dialects.nn.base import is_float, is_unsigned
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.types import UniformType
@@ -14,6 +16,7 @@ from qmlir.dialects.windows import WindowOp
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.rewriting import tensor_name
+from qmlir.ir.types import is_integer
 
 exports: Forms[Values] = Forms()
 
@@ -54,9 +57,51 @@ def convolve(op: nn.Conv2DOp | nn.DepthwiseConv2DOp, values: Values) -> None:
 
 @exports(nn.FullyConnectedOp)
 def fully_connected(op: nn.FullyConnectedOp, values: Values) -> None:
-    """Writes Gemm with transB; nn's weights [O, I] keep their order."""
-    y = values.graph.node("Gemm", values.real(op.x), values.real(op.w), bias(op, values), transB=1)
+    """Writes Gemm with transB; nn's weights [O, I] keep their order.
+
+    A layer on plain integers becomes MatMul and Add: onnxruntime has no Gemm of integers.
+    """
+    if isinstance(element_of(op.x), IntegerType):
+        y = values.graph.node("MatMul", values.real(op.x), values.real(op.w, (1, 0)))
+        if op.b is not None:
+            y = values.graph.node("Add", y, values.real(op.b))
+    else:
+        y = values.graph.node("Gemm", values.real(op.x), values.real(op.w), bias(op, values), transB=1)
     values.define(op.y, y)
+
+
+BLOCKS_SINCE = 21
+"""The first opset whose DequantizeLinear has blocks."""
+
+
+@exports(nn.BlockedFullyConnectedOp)
+def blocked_fully_connected(op: nn.BlockedFullyConnectedOp, values: Values) -> None:
+    """Writes Gemm with transB of weights behind a DequantizeLinear with blocks, or of constant floats.
+
+    They are floats for older opsets, and where a zero point is. Weights of fewer than 4 bits take 8, as onnxruntime
+    requires.
+
+    Raises:
+        UnsupportedError: The weights are computed, and ONNX has no such form of them.
+    """
+    arrays = [a for v in (op.w, op.s, op.z) if (a := constant(v)) is not None]
+    if values.graph.opset >= BLOCKS_SINCE and not is_float(op.z):
+        w, s, z = (_of_four_bits(v, values) for v in (op.w, op.s, op.z))
+        weights = values.graph.node("DequantizeLinear", w, s, z, axis=1, block_size=op.size, dtype=np.dtype(np.float32))
+    elif len(arrays) == 3:
+        weights = values.graph.constant(op.floats(arrays[0], arrays[1], arrays[2]), tensor_name(op.w))
+    else:
+        raise UnsupportedError("needs constant weights", "computed ones")
+    y = values.graph.node("Gemm", values.real(op.x), weights, None if op.b is None else values.real(op.b), transB=1)
+    values.define(op.y, y)
+
+
+def _of_four_bits(value: SSAValue, values: Values) -> Tensor:
+    """Returns the tensor of a value; a constant of integers of fewer than 4 bits becomes one of 8."""
+    element, array = element_of(value), constant(value)
+    if array is None or not is_integer(element) or element.width.data >= 4:
+        return values.stored(value)
+    return values.graph.constant(array.astype(np.uint8 if is_unsigned(element) else np.int8), tensor_name(value))
 
 
 @exports(nn.MatMulOp)

@@ -12,6 +12,7 @@ from qmlir.backends.tflite.graph import Graph, Options, Parameters, Tensor
 from qmlir.backends.tflite.kernels import KERNELS
 from qmlir.backends.tflite.values import INT8, INT16, UINT8, Values
 from qmlir.dialects import nn
+from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import WindowOp
@@ -139,6 +140,23 @@ def _convolve(
 def fully_connected(op: nn.FullyConnectedOp, values: Values) -> None:
     """Writes FULLY_CONNECTED; nn and TFLite both have weights [O, I]."""
     _biased(op, values, "FULLY_CONNECTED", weighted(op, values), {}, 1)
+
+
+@exports(nn.BlockedFullyConnectedOp)
+def blocked_fully_connected(op: nn.BlockedFullyConnectedOp, values: Values) -> None:
+    """Writes FULLY_CONNECTED of floats.
+
+    Raises:
+        UnsupportedError: The layer is quantized, or its weights are computed.
+    """
+    if len(arrays := [a for v in (op.w, op.s, op.z) if (a := constant(v)) is not None]) < 3:
+        raise UnsupportedError("needs constant weights", "computed ones")
+    if is_quantized(op.x):
+        raise UnsupportedError("needs weights with a scale for each channel", f"one for each block of {op.size}",
+                     "keep it float")  # fmt: skip
+    weights = values.graph.constant(op.floats(arrays[0], arrays[1], arrays[2]), None, tensor_name(op.w))
+    bias = values.graph.constant(np.zeros(shape_of(op.w)[0], np.float32)) if op.b is None else values.stored(op.b)
+    values.finish(op, "FULLY_CONNECTED", [values.stored(op.x), weights, bias], {}, 1)
 
 
 def _biased(op: WeightedOp, values: Values, kind: str, inputs: list[Tensor], options: Options, version: int) -> None:

@@ -19,6 +19,7 @@ from dataclasses import dataclass, fields, replace
 from math import prod
 
 import numpy as np
+from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
@@ -31,6 +32,7 @@ from qmlir.codegen.kernels.packing import (
     choose_lanes,
     choose_tile,
     copy_pixels,
+    pack_multipliers,
     pack_weights,
     pad_channels,
     prepare_image,
@@ -144,6 +146,7 @@ class TileTimesBlock(Finished, Microkernel):
     rows,
     runs       whether windows have several rows, and rows several runs
     partial    whether some block has lanes that are no output channels
+    scaled     whether the sums of each run are multiplied, see `Contraction`
     few        the steps of a run if they are few, and the rows several: such loops are unrolled; 0 if they are not
     """
 
@@ -158,6 +161,11 @@ class TileTimesBlock(Finished, Microkernel):
     runs: bool
     partial: bool
     few: int = 0
+    scaled: bool = False
+
+    @property
+    def buffers(self) -> Sequence[str]:
+        return with_multipliers(super().buffers, scaled=self.scaled)
 
     @property
     def arguments(self) -> Sequence[str]:
@@ -166,7 +174,7 @@ class TileTimesBlock(Finished, Microkernel):
 
     def write(self, code: Code, buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
         job = Job.of(numbers)
-        *_, parameters, y = self.roles(buffers)
+        *_, parameters, y = self.roles(self._unscaled(buffers))
         # Loaded before all loops, so that what the epilogue computes from them alone is computed once.
         own = [p.load(job.block * self.lanes, lanes=self.lanes) for p in parameters]
         store = store_valid(code, y, self.lanes, job.valid) if self.partial else y.store
@@ -191,17 +199,36 @@ class TileTimesBlock(Finished, Microkernel):
         finish: Callable[[Value, Value], None],
     ) -> None:
         """Writes `together` neighbouring outputs, from `output` on; `finish` finishes and stores accumulators."""
-        x, w, bias, *_ = self.roles(buffers)
-        start = self.arithmetic.start(code, bias, job.block, self.lanes)
-        sums = self.accumulate(code, x, w, job, output, [start] * together)
+        x, w, bias, *_ = self.roles(self._unscaled(buffers))
+        if not self.scaled:
+            start = self.arithmetic.start(code, bias, job.block, self.lanes)
+        elif bias is None:
+            start = code.zeros(i64, self.lanes)
+        else:
+            start = bias.load(job.block * self.lanes, lanes=self.lanes)
+        sums = self.accumulate(code, x, w, job, output, [start] * together, buffers[2] if self.scaled else None)
         first = job.y_at + output * job.apart
         for p, accumulator in enumerate(sums):
             finish(accumulator, first + job.apart * p)
 
+    def _unscaled(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
+        """The buffers without that of multipliers."""
+        return [*buffers[:2], *buffers[3:]] if self.scaled else buffers
+
     def accumulate(
-        self, code: Code, x: Buffer, w: Buffer, job: Job, output: Value, start: Sequence[Value]
+        self,
+        code: Code,
+        x: Buffer,
+        w: Buffer,
+        job: Job,
+        output: Value,
+        start: Sequence[Value],
+        multipliers: Buffer | None,
     ) -> list[Value]:
-        """Sums the products over kh, kw and c, from the accumulators `start` of neighbouring outputs."""
+        """Sums the products over kh, kw and c, from the accumulators `start` of neighbouring outputs.
+
+        With multipliers, those of one run by themselves, which are then multiplied.
+        """
         arithmetic, one = self.arithmetic, code.index(1)
         first = job.x_at + output * job.strides[0]
 
@@ -217,7 +244,13 @@ class TileTimesBlock(Finished, Microkernel):
                     at = left + k * arithmetic.group
                     return [arithmetic.step(acc, x, at + job.window(p), weights) for p, acc in enumerate(sums)]
 
-                return code.fold(0, code.index(self.few) if self.few else job.steps, sums, over_run, "k")
+                steps = code.index(self.few) if self.few else job.steps
+                if multipliers is None:
+                    return code.fold(0, steps, sums, over_run, "k")
+                own = code.fold(0, steps, [code.zeros(arithmetic.sums, self.lanes)] * len(sums), over_run, "k")
+                at = (job.block * job.runs + j) * self.lanes
+                factor = multipliers.load(at, lanes=self.lanes).to(i64)
+                return [total + part.to(i64) * factor for total, part in zip(sums, own, strict=True)]
 
             return code.fold(0, job.runs if self.runs else one, sums, over_runs, "kw")
 
@@ -248,6 +281,8 @@ class Contraction(FinishedKernel):
     channels     input channels, padded to a multiple of the arithmetic's group unless neighbouring taps fill steps
                  together (`joined`)
     groups       groups of a grouped convolution; each has its own blocks of output channels
+    scaled       whether the sums of each run, of one tap then, are multiplied by an integer of the tap and the output,
+                 [blocks · runs · lanes] behind w, before they are added to i64 accumulators
     per_tile     neighbouring outputs of a row that are computed before the next outputs: their input stays in the cache
     together     outputs computed at a time: they share each load of weights, and their accumulators stay in registers
     tile         geometry of the copied input; None to read the input in place, if it needs no preparation or padding
@@ -271,6 +306,11 @@ class Contraction(FinishedKernel):
     w_batch: Broadcast | None = None
     groups: int = 1
     by_blocks: bool = False
+    scaled: bool = False
+
+    @property
+    def buffers(self) -> Sequence[str]:
+        return with_multipliers(super().buffers, scaled=self.scaled)
 
     @property
     def group_blocks(self) -> int:
@@ -327,12 +367,13 @@ class Contraction(FinishedKernel):
             self.runs > 1,
             self.outputs // self.groups % self.lanes != 0,
             self.run_steps if self.run_steps <= FEW_STEPS and self.window.extent[0] > 1 else 0,
+            self.scaled,
         )
 
     @property
     def run(self) -> int:
         """The elements of a run: neighbouring taps are neighbours in memory, unless something lies between them."""
-        together = self.window.dilations[1] == 1 and self.groups == 1
+        together = self.window.dilations[1] == 1 and self.groups == 1 and not self.scaled
         return self.channels // self.groups * (self.window.extent[1] if together else 1)
 
     @property
@@ -415,6 +456,7 @@ class Task:
     x         the input's buffer; its memory is [N, H, W, C] in row-major order, whatever its shape is
     weights   an array [O, KH, KW, C / groups], or a buffer that is packed already
     bias, parameters   one entry for each output channel; the bias may be a buffer that is padded already
+    multipliers        integers [O, KW] by which the sums of taps are multiplied, if they are; x is read in one row
     """
 
     name: str
@@ -429,6 +471,7 @@ class Task:
     x_batch: Broadcast | None = None
     w_batch: Broadcast | None = None
     groups: int = 1
+    multipliers: Array | None = None
 
 
 def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None:
@@ -444,7 +487,8 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     widest = 16 if isinstance(task.weights, SSAValue) else widest_block(state.features, arithmetic.group)
     lanes = choose_lanes(task.outputs // task.groups, widest)
     channels = window.channels + -window.channels % arithmetic.group
-    together = outputs_together(window.output[1], lanes, arithmetic.sums, state.features)
+    sums = arithmetic.sums if task.multipliers is None else i64
+    together = outputs_together(window.output[1], lanes, sums, state.features)
     packed = task.weights
     tile = joined(task, window, together)
     as_is = arithmetic.keeps and _element(x) == arithmetic.element and channels == window.channels
@@ -478,16 +522,18 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
         task.w_batch,
         task.groups,
         by_blocks,
+        task.multipliers is not None,
     )
     if not isinstance(packed, SSAValue):
         packed = state.constant(pack_weights(packed, lanes, arithmetic.group, task.groups))
+    scales = [] if task.multipliers is None else [state.constant(pack_multipliers(task.multipliers, lanes))]
     given = [*([task.bias] if task.bias is not None else []), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(pad_channels(g, lanes, task.groups)) for g in given]
     y = state.allocate_result(result)
     line = window.width * window.channels
     source = state.view(x, (prod(memref_shape(x)) // line, line))
     target = state.view(y, (window.batch * window.output[0], window.output[1], task.outputs))
-    state.call(kernel, [source, packed, *buffers, target], kernel.items)
+    state.call(kernel, [source, packed, *scales, *buffers, target], kernel.items)
     state.replace(result, y)
 
 
@@ -496,13 +542,18 @@ def _by_blocks(task: Task, window: Window, per_tile: int, blocks: int) -> bool:
 
     What does not stay near is read again: the weights for each tile, or the data for each block.
     """
-    if isinstance(task.weights, SSAValue) or task.groups > 1:
+    if isinstance(task.weights, SSAValue) or task.groups > 1 or task.multipliers is not None:
         return False
     size = dtype_of(task.arithmetic.element).itemsize
     weights, data = task.weights.size * size, window.batch * window.height * window.width * window.channels * size
     tiles = window.batch * window.output[0] * -(-window.output[1] // per_tile)
     again, instead = ((times - 1) * bytes if bytes > NEAR else 0 for times, bytes in ((tiles, weights), (blocks, data)))
     return instead < again
+
+
+def with_multipliers(names: Sequence[str], *, scaled: bool) -> Sequence[str]:
+    """Names of a kernel's buffers, with that of multipliers behind the weights if it is `scaled`."""
+    return [*names[:2], "m", *names[2:]] if scaled else names
 
 
 def joined(task: Task, window: Window, together: int) -> Tile | None:
@@ -512,7 +563,7 @@ def joined(task: Task, window: Window, together: int) -> Tile | None:
     the tile's rows are those of the image. The last step may read beyond the row, where its weights are 0.
     """
     group = task.arithmetic.group
-    constant = not isinstance(task.weights, SSAValue) and task.groups == 1
+    constant = not isinstance(task.weights, SSAValue) and task.groups == 1 and task.multipliers is None
     if not constant or window.channels % group == 0 or window.extent[1] == 1 or window.dilations[1] > 1:
         return None
     slack = -window.extent[1] * window.channels % group

@@ -471,7 +471,8 @@ class MatrixContraction(FinishedKernel):
 
 def suits(task: Task, features: frozenset[str]) -> bool:
     """Whether the processor has a matrix unit, and a task of bytes with constant weights is worth it."""
-    if not multiplies_matrices(features) or task.groups > 1 or isinstance(task.weights, SSAValue):
+    plain = task.groups == 1 and task.multipliers is None and not isinstance(task.weights, SSAValue)
+    if not plain or not multiplies_matrices(features):
         return False
     window = task.window.flattened()
     strips = Strips.of(window)

@@ -301,6 +301,13 @@ def pad_channels(parameters: Array, lanes: int, groups: int = 1) -> Array:
     return np.pad(split, ((0, 0), (0, -split.shape[1] % lanes))).reshape(-1)
 
 
+def pack_multipliers(multipliers: Array, lanes: int) -> Array:
+    """Packs multipliers of taps [O, KW] to [blocks, KW, lanes], flattened, with zeros after the last output."""
+    outputs, taps = multipliers.shape
+    padded = np.pad(multipliers, ((0, -outputs % lanes), (0, 0)))
+    return np.ascontiguousarray(padded.reshape(-1, lanes, taps).transpose(0, 2, 1)).reshape(-1)
+
+
 def choose_lanes(outputs: int, most: int = 16) -> int:
     """The output channels of a block: the least of 4, 8 and 16 that holds all outputs, else 16.
 

@@ -7,6 +7,7 @@ Spatial operations are channels-last; `base.py` describes what all operations sh
 from xdsl.ir import Dialect
 
 from qmlir.dialects.nn import (
+    blocked,
     casts,
     contraction,
     detection,
@@ -17,6 +18,7 @@ from qmlir.dialects.nn import (
     reduction,
     resize,
 )
+from qmlir.dialects.nn.blocked import BlockedFullyConnectedOp
 from qmlir.dialects.nn.casts import BitcastOp, CastOp
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.detection import NonMaxSuppressionOp, NonZeroOp
@@ -129,7 +131,10 @@ from qmlir.dialects.nn.reduction import (
 from qmlir.dialects.nn.resize import ResizeOp, SampleOp
 from qmlir.ir.interfaces import TensorOp
 
-_FAMILIES = (contraction, casts, elementwise, functions, reduction, normalization, movement, resize, detection)
+_FAMILIES = (
+    *(contraction, blocked, casts, elementwise, functions, reduction, normalization, movement, resize),
+    detection,
+)
 
 NN = Dialect(
     "nn",

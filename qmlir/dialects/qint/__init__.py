@@ -3,6 +3,7 @@
 from xdsl.ir import Dialect
 
 from qmlir.dialects.qint.contraction import (
+    BlockedFullyConnectedOp,
     Conv2DOp,
     DepthwiseConv2DOp,
     FullyConnectedOp,
@@ -29,6 +30,7 @@ QINT = Dialect(
         Conv2DOp,
         DepthwiseConv2DOp,
         FullyConnectedOp,
+        BlockedFullyConnectedOp,
         SaturatingFullyConnectedOp,
         MatMulOp,
         RequantizeOp,

@@ -199,6 +199,60 @@ class FullyConnectedOp(MatrixOp):
 
 
 @irdl_op_definition
+class BlockedFullyConnectedOp(ContractionOp):
+    """acc[n,o] = b[o] + Σ_g m[o,g] · Σ_{i in g} (x[n,i] − zero_point) · w[o,i].
+
+    x [N,I], w [O,I], m [O,G], b [O], acc [N,O] i64; block g holds I / G neighbouring inputs. The sums of blocks have 32
+    bits.
+
+    (C1) the bias is i64 with one element for each output channel
+    (C2) x and w have rank 2 and the same last dimension, and m has a multiplier for each output and block
+    (C3) the blocks are as long as each other: G divides I
+    """
+
+    name = "qint.blocked_fully_connected"
+    ACCUMULATORS: ClassVar[Sequence[Attribute]] = (i64,)
+
+    x = operand_def(TensorType)
+    w = operand_def(TensorType)
+    m = operand_def(TensorType)
+    b = opt_operand_def(TensorType)
+    zero_point = prop_def(IntegerAttr.constr(i32), default_value=ZERO)
+    acc = result_def(TensorType)
+
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = (
+        "$x `,` $w `,` $m (`,` $b^)? attr-dict `:` type($x) `,` type($w) `,` type($m) (`,` type($b)^)? `->` type($acc)"
+    )
+
+    def narrow_operands(self) -> Sequence[SSAValue]:
+        return (self.x, self.w)
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        shape = fully_connected_shape(self, shape_of(self.x), shape_of(self.w))  # C2
+        multipliers = shape_of(self.m)
+        if len(multipliers) != 2 or multipliers[0] != shape[1]:  # C2
+            raise VerifyException(f"'{self.name}' needs multipliers [{shape[1]}, G], got {list(multipliers)}")
+        if not multipliers[1] or shape_of(self.w)[1] % multipliers[1]:  # C3
+            got = f"{multipliers[1]} blocks of {shape_of(self.w)[1]} inputs"
+            raise VerifyException(f"'{self.name}' needs blocks that are as long as each other, got {got}")
+        if self.b is not None and self.b.type != (needed := TensorType(i64, (shape[1],))):  # C1
+            raise VerifyException(f"'{self.name}' needs a bias of type {needed}, got {self.b.type}")
+        return [shape]
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x, w, m, *bias = inputs
+        zero_point, size = self.zero_point.value.data, w.shape[1] // m.shape[1]
+        dtype = self.exact(size, largest_difference(self.x, zero_point), largest_difference(self.w, 0))
+        acc = self.accumulate(np.zeros((x.shape[0], w.shape[0]), np.int64), bias)
+        for block in range(m.shape[1]):
+            part = slice(block * size, (block + 1) * size)
+            sums = (x[:, part].astype(dtype) - dtype(zero_point)) @ w[:, part].astype(dtype).T
+            acc += sums.astype(np.int64) * m[:, block]
+        return (acc,)
+
+
+@irdl_op_definition
 class SaturatingFullyConnectedOp(MatrixOp):
     """acc[n,o] = b[o] + Σ_i sat16((x[n,2i] − z)·w[o,2i] + (x[n,2i+1] − z)·w[o,2i+1]), z the zero point.
 

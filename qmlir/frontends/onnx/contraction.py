@@ -14,6 +14,7 @@ from qmlir.dialects.nn.resize import SampleOp
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Ints, Value
+from qmlir.frontends.onnx.blocks import blocked_layer
 from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import slice_properties
 from qmlir.frontends.onnx.types import channels_first, channels_last
@@ -318,9 +319,12 @@ def gemm(
     addend = None if beta == 0 else c
     bias = None if addend is None else _bias(node, addend, (rows, columns), beta)
     if isinstance(b, Constant):
+        whole = addend is None or bias is not None
+        if alpha == 1 and whole and (y := blocked_layer(node, data, b, bias, outputs=0 if transB else 1)) is not None:
+            return y
         scaled = b if alpha == 1 else Constant((b.array * np.float32(alpha)).astype(b.array.dtype), b.name)
         weights = node.permuted(scaled, (0, 1) if transB else (1, 0))
-        if addend is None or bias is not None:
+        if whole:
             return node.compute(FullyConnectedOp, [data, weights, bias])
         y = node.compute(FullyConnectedOp, [data, weights, None], part="product")
     else:
@@ -383,12 +387,11 @@ def matmul(node: Node, a: Value, b: Value) -> Value:
 def _fully_connected(node: Node, x: Value, w: Constant) -> SSAValue:
     """Adds a fully connected layer: x [B…,M,K] · w [K,N] → [B·M, N]."""
     shape = node.shape(x)
-    if shape[-1] != w.array.shape[0]:
-        raise node.error(
-            "its factors must agree in the dimension they share", f"{list(shape)} and {list(w.array.shape)}"
-        )
+    if shape[-1] != w.shape[0]:
+        raise node.error("its factors must agree in the dimension they share", f"{list(shape)} and {list(w.shape)}")
     rows = node.reshaped(x, (int(np.prod(shape[:-1])), shape[-1]))
-    return node.compute(FullyConnectedOp, [rows, node.permuted(w, (1, 0)), None])
+    y = blocked_layer(node, rows, w, None, outputs=1)
+    return node.compute(FullyConnectedOp, [rows, node.permuted(w, (1, 0)), None]) if y is None else y
 
 
 LARGEST_DETERMINANT = 3

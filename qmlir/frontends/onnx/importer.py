@@ -17,6 +17,7 @@ from qmlir.frontends.onnx.cut import ends_of
 from qmlir.frontends.onnx.opaque import InferredTypes
 from qmlir.frontends.onnx.quantization import argument_type
 from qmlir.frontends.onnx.reader import Model, read_model
+from qmlir.frontends.onnx.sequences import Listed
 from qmlir.frontends.onnx.types import element_dtype, element_name, element_type
 from qmlir.frontends.onnx.walk import Walk
 from qmlir.ir.budget import BUDGET, Budget
@@ -184,8 +185,9 @@ class _Import:
             "main", (inputs, []), Region(self.builder.block), arg_attrs=named(i.name for i in self.arguments)
         )
         values = self.walk.run(self.graph.node, self.outputs)
-        results = [self._output(n, v) for n, v in zip(self.outputs, values, strict=True)]
-        module = self.builder.finish(main, results, self.outputs)
+        named_values = [each for n, v in zip(self.outputs, values, strict=True) for each in _tensors(n, v)]
+        results = [self._output(n, v) for n, v in named_values]
+        module = self.builder.finish(main, results, [n for n, _ in named_values])
         if self.symbols:
             module.attributes[BATCH] = DictionaryAttr({n: StringAttr(s) for n, s in self.symbols.items()})
         return module
@@ -209,6 +211,13 @@ class _Import:
                 got=element_name(info.type.tensor_type.elem_type),
             )
         return element
+
+
+def _tensors(name: str, value: Value) -> list[tuple[str, Value]]:
+    """Returns an output under its name; the tensors of a sequence are `<name>.0`, `<name>.1`, and so on."""
+    if not isinstance(value, Listed):
+        return [(name, value)]
+    return [(f"{name}.{i}", item) for i, item in enumerate(value.items)]
 
 
 def _check_constants(graph: onnx.GraphProto, constants: Mapping[str, Array]) -> dict[str, Array]:

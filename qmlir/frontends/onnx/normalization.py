@@ -64,15 +64,23 @@ def batch_normalization(
     momentum: float = 0.9,
     spatial: int = 1,
     training_mode: int = 0,
-) -> Value:
+) -> Value | tuple[Value, ...]:
     """y = scale · (x − mean) / √(variance + epsilon) + bias, computed as x · factor + offset.
 
-    An input with spatial dimensions is computed channels last, as convolutions are.
+    An input with spatial dimensions is computed channels last, as convolutions are. In training mode, mean and variance
+    are those of x; the second and the third output are the given ones, moved towards these by 1 − momentum.
     """
-    if training_mode:
-        raise UnsupportedError("it is in training mode")
+    given = [scale, bias, mean, variance]
+    if not training_mode:
+        return _batch_normalized(node, x, given, epsilon, spatial)
+    own = _moments(node, x)
+    y = _batch_normalized(node, x, [scale, bias, *own], epsilon, spatial)
+    return (y, *(_moved(node, old, new, momentum) for old, new in zip((mean, variance), own, strict=True)))
+
+
+def _batch_normalized(node: Node, x: Value, parameters: Sequence[Value], epsilon: float, spatial: int) -> Value:
+    """Returns x, normalized by scale, bias, mean and variance of each channel."""
     rank, channels = node.rank(x), node.shape(x)[1:2]
-    parameters = [scale, bias, mean, variance]
     if any(node.shape(p) != channels for p in parameters):
         if not spatial:
             raise UnsupportedError("it is not spatial: it has parameters for each element")
@@ -82,11 +90,27 @@ def batch_normalization(
     if len(known) == len(parameters):
         factor, offset = _folded_batch_norm(node, known, epsilon)
     else:
-        factor, offset = _computed_batch_norm(node, scale, bias, mean, variance, epsilon)
+        factor, offset = _computed_batch_norm(node, *parameters, epsilon=epsilon)
     image = channels_last(node, x) if rank > 2 else x
     product = node.compute(MulOp, [image, factor], part="scaled")
     y = node.compute(AddOp, [product, offset])
     return channels_first(node, y) if rank > 2 else y
+
+
+def _moments(node: Node, x: Value) -> tuple[Value, Value]:
+    """Returns the mean and the variance of each channel of x [N, C, …]."""
+    assert node.bodies is not None
+    axes = Constant(np.array([i for i in range(node.rank(x)) if i != 1]))
+    mean = node.bodies.operator("ReduceMean", [x, axes], since=18)
+    off = node.bodies.operator("Sub", [x, mean], since=14)
+    variance = node.bodies.operator("ReduceMean", [node.insert(MulOp, [off, off]), axes], since=18, keepdims=0)
+    return node.reshaped(mean, node.shape(x)[1:2]), variance
+
+
+def _moved(node: Node, old: Value, new: Value, momentum: float) -> Value:
+    """Returns old · momentum + new · (1 − momentum)."""
+    kept, added = node.number(momentum, old), node.number(1 - momentum, old)
+    return node.insert(AddOp, [node.insert(MulOp, [old, kept]), node.insert(MulOp, [new, added])])
 
 
 def _folded_batch_norm(node: Node, parameters: Sequence[Array], epsilon: float) -> tuple[Value, Value]:

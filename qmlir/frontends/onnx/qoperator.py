@@ -107,6 +107,7 @@ def qlinear_matmul(
     y_scale: Value, y_zero_point: Value,
 ) -> Value:  # fmt: skip
     """A matrix product of quantized tensors; if b has several scales, each belongs to a column of b."""
+    a_scale, b_scale, y_scale = (node.widened(scale) for scale in (a_scale, b_scale, y_scale))
     lhs = _float(node, a, a_scale, a_zero_point, axis=max(node.rank(a) - 2, 0))
     rhs = _float(node, b, b_scale, b_zero_point, axis=node.rank(b) - 1)
     return _stored(node, on_integers(as_floats(node, "MatMul", [lhs, rhs])), y_scale, y_zero_point, a)

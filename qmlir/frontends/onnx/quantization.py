@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import Float32Type, IntegerType, Signedness, StringAttr, TensorType, f32
+from xdsl.dialects.builtin import Float32Type, IntegerType, StringAttr, TensorType, f32
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -14,8 +14,15 @@ from qmlir.dialects.quant.syntax import default_range
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node
-from qmlir.frontends.function import Blocked, Constant, Dequantized, Value
+from qmlir.frontends.function import Constant, Dequantized, Value
+from qmlir.frontends.onnx.blocks import dequantized_blocks, spread
 from qmlir.frontends.onnx.converters import Table
+from qmlir.frontends.onnx.small_floats import (
+    dequantized_float,
+    holds_small_floats,
+    quantized_float,
+    stored_float,
+)
 from qmlir.frontends.onnx.types import element_dtype, element_name
 from qmlir.ir.interfaces import Array, Shape, element_of
 from qmlir.ir.names import QUANTIZATION
@@ -238,36 +245,44 @@ def as_floats(node: Node, operator: str, inputs: Sequence[Value | None], **attri
     return node.bodies.converted(operator, inputs, **attributes)
 
 
-def _quantized_at_run_time(node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int) -> Value:
-    """Computes clamp(round(x / scale) + zero_point) in float32, for parameters that are computed at run time."""
-    storage = IntegerType(8, Signedness.UNSIGNED) if zero_point is None else storage_of(node, zero_point)
+def _quantized_at_run_time(
+    node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int, block_size: int, output_dtype: int
+) -> Value:
+    """Computes clamp(round(x / scale) + zero_point) in float32, for parameters of run time or of blocks."""
+    storage = _output_storage(None, output_dtype) if zero_point is None else storage_of(node, zero_point)
     low, high = (Constant(np.array(bound, np.float32)) for bound in default_range(storage))
-    steps = as_floats(node, "Round", [as_floats(node, "Div", [x, _along(node, scale, node.shape(x), axis)])])
+    shape = node.shape(x)
+    steps = as_floats(node, "Round", [as_floats(node, "Div", [x, _along(node, scale, shape, axis, block_size)])])
     if zero_point is not None:
-        steps = as_floats(node, "Add", [steps, node.converted(_along(node, zero_point, node.shape(x), axis), f32)])
+        point = node.converted(_along(node, zero_point, shape, axis, block_size), f32)
+        steps = as_floats(node, "Add", [steps, point])
     return node.converted(as_floats(node, "Clip", [steps, low, high]), storage)
 
 
-def _dequantized_at_run_time(node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int) -> Value:
-    """Computes (x − zero_point) · scale in float32, for parameters computed at run time; x has at most 16 bits."""
+def _dequantized_at_run_time(
+    node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int, block_size: int
+) -> Value:
+    """Computes (x − zero_point) · scale in float32, for parameters of run time or of blocks; x has at most 16 bits."""
     if storage_of(node, x).width.data > 16:
         raise UnsupportedError("its scale is computed at run time, and float32 does not hold what it dequantizes")
     quantized_type = _type_of(x)
     plain_x = plain(node, x) if quantized_type is not None and isinstance(x, SSAValue) else x
     number: Value = node.converted(plain_x, f32)
     if zero_point is not None:
-        point = node.converted(_along(node, zero_point, node.shape(x), axis), f32)
+        point = node.converted(_along(node, zero_point, node.shape(x), axis, block_size), f32)
         number = as_floats(node, "Sub", [number, point])
-    return as_floats(node, "Mul", [number, _along(node, scale, node.shape(x), axis)])
+    return as_floats(node, "Mul", [number, _along(node, scale, node.shape(x), axis, block_size)])
 
 
-def _along(node: Node, x: Value, shape: Shape, axis: int) -> Value:
+def _along(node: Node, x: Value, shape: Shape, axis: int, block_size: int) -> Value:
     """Reshapes scales or zero points so that they broadcast against a tensor of the given shape."""
     own = node.shape(x)
+    if block_size:
+        return spread(node, x, shape, node.axis(axis, len(shape)), block_size)
     if int(np.prod(own)) == 1:
         return node.reshaped(x, ())
     if len(own) != 1:
-        raise UnsupportedError("it has parameters for each block, computed at run time")
+        raise node.error("its parameters must be one, or one for each index of an axis", str(list(own)))
     over = node.axis(axis, len(shape))
     return node.reshaped(x, [own[0] if i == over else 1 for i in range(len(shape))])
 
@@ -293,8 +308,11 @@ def quantize_linear(
     """y = saturate(round(x / y_scale) + y_zero_point), rounding halves to even."""
     if precision not in (0, onnx.TensorProto.FLOAT):
         raise UnsupportedError(f"it divides in {element_name(precision)}, and qmlir in float32")
-    if not isinstance(y_scale, Constant) or (y_zero_point is not None and not isinstance(y_zero_point, Constant)):
-        return _quantized_at_run_time(node, x, y_scale, y_zero_point, axis)
+    if (element := stored_float(y_zero_point, output_dtype)) is not None:
+        scale = _along(node, y_scale, node.shape(x), axis, block_size)
+        return quantized_float(node, x, scale, element, saturate)
+    if not isinstance(y_scale, Constant) or isinstance(y_zero_point, SSAValue) or block_size:
+        return _quantized_at_run_time(node, x, y_scale, y_zero_point, axis, block_size, output_dtype)
     storage = _output_storage(y_zero_point, output_dtype)
     type = parameters(node, storage, y_scale, y_zero_point, node.shape(x), axis)
     if isinstance(x, Constant):
@@ -338,28 +356,17 @@ def dequantize_linear(
     output_dtype: int = 0,
 ) -> Value:
     """y = (x − x_zero_point) · x_scale."""
+    if holds_small_floats(x):
+        shape = node.shape(x)
+        point = None if x_zero_point is None else _along(node, x_zero_point, shape, axis, block_size)
+        return dequantized_float(node, x, _along(node, x_scale, shape, axis, block_size), point)
     if output_dtype not in (0, onnx.TensorProto.FLOAT):
         raise UnsupportedError(f"it gives {element_name(output_dtype)}, and qmlir f32")
     if not isinstance(x_scale, Constant) or (x_zero_point is not None and not isinstance(x_zero_point, Constant)):
-        return _dequantized_at_run_time(node, x, x_scale, x_zero_point, axis)
+        return _dequantized_at_run_time(node, x, x_scale, x_zero_point, axis, block_size)
+    if block_size and isinstance(x, Constant):
+        return dequantized_blocks(node, x, x_scale, x_zero_point, axis, block_size)
     if block_size:
-        return _dequantized_blocks(node, x, x_scale, x_zero_point, axis, block_size)
+        return _dequantized_at_run_time(node, x, x_scale, x_zero_point, axis, block_size)
     type = parameters(node, storage_of(node, x), x_scale, x_zero_point, node.shape(x), axis)
     return dequantized(node, x, type)
-
-
-def _dequantized_blocks(
-    node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int, block_size: int
-) -> Value:
-    """Dequantizes a constant whose scales and zero points hold for blocks of elements along an axis."""
-    stored, scales = node.array(x, "data"), node.array(scale, "scale")
-    if scales.dtype != np.float32:
-        raise UnsupportedError(f"its scale is {scales.dtype}, and qmlir's are float32")
-    over = node.axis(axis, stored.ndim)
-    blocks = [-(-n // block_size) if i == over else n for i, n in enumerate(stored.shape)]
-    if list(scales.shape) != blocks:
-        raise node.error(f"its scales must be of shape {blocks}", str(list(scales.shape)))
-    points = np.zeros(scales.shape) if zero_point is None else integers_of(node.array(zero_point, "zero point"))
-    spread = [np.repeat(a, block_size, axis=over).take(range(stored.shape[over]), axis=over) for a in (scales, points)]
-    floats = fixed_point.dequantize(integers_of(stored), spread[0], spread[1].astype(np.int64))
-    return Blocked(floats, node.outputs[0], block_size)

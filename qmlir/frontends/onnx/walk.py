@@ -34,6 +34,8 @@ from qmlir.frontends.onnx import (
     recurrent,
     reduction,
     resize,
+    sequences,
+    spectra,
 )
 from qmlir.frontends.onnx.control import Key, bound_body, key_of, onnx_function
 from qmlir.frontends.onnx.converters import Signature, Table, operator_table
@@ -42,6 +44,7 @@ from qmlir.frontends.onnx.opaque import AttributeValue, InferredTypes, attribute
 from qmlir.frontends.onnx.quantization import RESHAPING, prepared
 from qmlir.frontends.onnx.reader import Model
 from qmlir.frontends.onnx.rounded import followed
+from qmlir.frontends.onnx.sequences import Listed
 from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array
 from qmlir.ir.memory import shortage
@@ -56,7 +59,8 @@ from qmlir.ir.own_operators import own_operator
 
 FAMILIES = (
     attention, contraction, control, detection, einsum, elementwise, folding, fused, grouped, movement, nbits,
-    normalization, products, qonnx, qoperator, quantization, recurrent, reduction, resize,
+    normalization, products, qonnx, qoperator, quantization, recurrent, reduction, resize, sequences,
+    spectra,
 )  # fmt: skip
 """The files of converters, each with a table of its own."""
 
@@ -101,6 +105,8 @@ def convert(
     if converter.function.__module__ not in QUANTIZED:
         inputs = prepared(node, operator, inputs)
     results = _call(converter, node, inputs, attributes, node)
+    if any(isinstance(result, Listed) for result in results):
+        return results  # its tensors are computed by the operations that wait
     if operator != "Shape":
         refuse_constants(inputs, results, node.builder.counted)
     if constant and (known := evaluated(node.pending, results, node.outputs, node.builder.budget)) is not None:

@@ -17,8 +17,10 @@ from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
 from qmlir.codegen.kernels.depthwise import DepthwiseTask, lower_depthwise
 from qmlir.codegen.kernels.packing import Window, pack_columns, window_of
 from qmlir.codegen.value import Value
+from qmlir.dialects.nn.blocked import BlockedFullyConnectedOp
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp, WeightedOp
-from qmlir.ir.interfaces import Shape, shape_of
+from qmlir.ir.interfaces import Shape, element_of, shape_of
+from qmlir.ir.types import dtype_of
 
 
 def multiply_add(accumulator: Value, x: Value, w: Value) -> Value:
@@ -174,6 +176,28 @@ def _fully_connected(state: MainLowering, op: FullyConnectedOp) -> None:
     lower_contraction(state, task, op.y)
 
 
+def _stored(state: MainLowering, op: BlockedFullyConnectedOp, value: SSAValue) -> Array:
+    """The data of a constant operand in their own type, such as uint4."""
+    return state.require_constant(op, value, "weights").view(dtype_of(element_of(value)))
+
+
+def _blocked(state: MainLowering, op: BlockedFullyConnectedOp) -> None:
+    """The weights become floats here, of which only machine code knows."""
+    w, s, z = (_stored(state, op, v) for v in (op.w, op.s, op.z))
+    (rows, channels), outputs = shape_of(op.x), shape_of(op.w)[0]
+    task = Task(
+        "nn_fully_connected",
+        Window(1, 1, rows, channels, (1, 1), (1, rows)),
+        outputs,
+        PlainArithmetic(),
+        clamp_of(op.bounds()),
+        state.buffer(op.x),
+        op.floats(w, s, z).reshape(outputs, 1, 1, channels),
+        None if op.b is None else state.require_constant(op, op.b, "bias"),
+    )
+    lower_contraction(state, task, op.y)
+
+
 def _matmul(state: MainLowering, op: MatMulOp) -> None:
     lhs, rhs, result = shape_of(op.lhs), shape_of(op.rhs), shape_of(op.y)
     batch, rows, outputs = int(np.prod(result[:-2], dtype=np.int64)), lhs[-2], rhs[-1]
@@ -196,5 +220,6 @@ RULES: Rules = {
     Conv2DOp: _conv2d,
     DepthwiseConv2DOp: _depthwise,
     FullyConnectedOp: _fully_connected,
+    BlockedFullyConnectedOp: _blocked,
     MatMulOp: _matmul,
 }

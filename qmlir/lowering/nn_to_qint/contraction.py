@@ -139,6 +139,43 @@ def lower_weighted(op: WeightedOp, operands: Sequence[SSAValue], rounding: Round
     return [*new, *_ended(op, sums, sums.acc, contract)]
 
 
+def lower_blocked(op: nn.BlockedFullyConnectedOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+    """Lowers to acc = b + Σ_g m·Σ (x − z_x)·(w − z), then y = z_y + acc · s_x·S / s_y.
+
+    The last block is filled up with weights of 0, and the data with their zero point.
+    """
+    missing, zero_point = shape_of(op.s)[1] * op.size - shape_of(op.w)[1], uniform(op.x).zero_point
+    x, new = operands[0], list[Operation]()
+    if missing:
+        pads = {"low": ints((0, 0)), "high": ints((0, missing)), "value": IntegerAttr(zero_point, width_of(x))}
+        new.append(nn.PadOp.make([x], pads))
+        x = new[-1].results[0]
+    centred = np.pad(op.centred(), ((0, 0), (0, missing)))
+    narrow = np.int8 if np.abs(centred).max(initial=0) < 128 else np.int16
+    arrays: list[Array] = [centred.astype(narrow), op.multipliers()]
+    if (bias := op.stored_bias()) is not None:
+        arrays.append(bias)
+    constants = [nn.ConstantOp(array) for array in arrays]
+    w, m, *b = (c.y for c in constants)
+    sums = qint.BlockedFullyConnectedOp.make([x, w, m, b], {"zero_point": int32(zero_point)})
+    return [*new, *constants, sums, requantize(sums.acc, op, _wide(rounding))]
+
+
+def _wide(rounding: Rounding) -> Rounding:
+    """The rounding of sums of 64 bits.
+
+    Raises:
+        UnsupportedError: The contract has no 64-bit form.
+    """
+    if rounding.wide is not None:
+        return rounding.wide
+    if (contract := CONTRACTS[rounding.contract].wide) is None:
+        raise UnsupportedError(
+            f"its sums may need 64 bits, which contract {rounding.contract} has not", code="accumulator"
+        )
+    return Rounding(contract)
+
+
 def _sums(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> tuple[IntegerType, Rounding]:
     """The type of the accumulators, and their rounding.
 
@@ -149,12 +186,8 @@ def _sums(op: WeightedOp | nn.MatMulOp, rounding: Rounding) -> tuple[IntegerType
         wide = rounding.wide
     elif op.fits_32_bits():
         return i32, rounding
-    elif (contract := CONTRACTS[rounding.contract].wide) is not None:
-        wide = Rounding(contract)
     else:
-        raise UnsupportedError(
-            f"its sums may need 64 bits, which contract {rounding.contract} has not", code="accumulator"
-        )
+        wide = _wide(rounding)
     most = float(op.factors().max())
     if most >= 2.0 ** CONTRACTS[wide.contract].max_shift:
         raise UnsupportedError(f"its scales are a factor of {most:g} apart, too far for {wide.contract}", code="factor")

@@ -42,7 +42,7 @@ from qmlir.ir.registry import Registry
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.weights import WeightsAttr
-from qmlir.lowering.nn_to_qint.contraction import lower_matmul, lower_weighted
+from qmlir.lowering.nn_to_qint.contraction import lower_blocked, lower_matmul, lower_weighted
 from qmlir.lowering.nn_to_qint.elementwise import (
     lower_choice,
     lower_comparison,
@@ -222,6 +222,7 @@ LOWERINGS: Registry[Lowering] = Registry({
     FunctionOp: lower_by_table,
     LinearOp: lower_linear,
     WeightedOp: lower_weighted,
+    nn.BlockedFullyConnectedOp: lower_blocked,
     nn.MatMulOp: lower_matmul,
     SumOp: lower_sum,
     nn.MulOp: lower_mul,
@@ -356,8 +357,9 @@ class _Converter:
 
     def _keep_float(self, op: Operation, why: UnsupportedError) -> None:
         """Replaces an operation by its nominal meaning: dequantize → the operation on f32 → quantize."""
-        moved = data_operands(op) if isinstance(op, MovementOp) else op.operands
-        operands = [self._float(o, op) if o in moved else o for o in op.operands]
+        others = isinstance(op, MovementOp | nn.BlockedFullyConnectedOp)  # such as indices, which stay as they are
+        real = data_operands(op) if others else op.operands
+        operands = [self._float(o, op) if o in real else o for o in op.operands]
         result = op.results[0]
         on_floats = op.create(
             operands=operands,

@@ -1,11 +1,12 @@
 """Export of convolutions, fully connected layers and matrix products: 32- or 64-bit sums that start with the bias."""
 
-from xdsl.dialects.builtin import i32
+from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 from xdsl.ir.affine import AffineExpr
 
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.contraction import (
+    BlockedFullyConnectedOp,
     Conv2DOp,
     DepthwiseConv2DOp,
     FullyConnectedOp,
@@ -106,6 +107,21 @@ def _fully_connected(
     return code.generic([(x, [n, i]), (w, [o, i])], into, 3, products(op.zero_point.value.data))
 
 
+def _blocked(
+    code: TensorCode, op: BlockedFullyConnectedOp, x: SSAValue, w: SSAValue, m: SSAValue, b: SSAValue | None = None
+) -> SSAValue:
+    """Writes the sum of products of three: data, weights and the multiplier of their block."""
+    zero_point, blocks = op.zero_point.value.data, shape_of(m)[1]
+    x, w = (code.reshape(v, (shape_of(v)[0], blocks, shape_of(v)[1] // blocks)) for v in (x, w))
+    n, o, g, i = loops(4)
+
+    def multiplied(x: Value, w: Value, m: Value, acc: Value) -> Value:
+        return acc + centred(x, zero_point, acc.dtype) * w.to(i64) * m.to(i64)
+
+    into = (_start(code, op.acc, b, shape_of(op.acc)), [n, o])
+    return code.generic([(x, [n, g, i]), (w, [o, g, i]), (m, [o, g])], into, 4, multiplied)
+
+
 def _saturating(
     code: TensorCode, op: SaturatingFullyConnectedOp, x: SSAValue, w: SSAValue, b: SSAValue | None = None
 ) -> SSAValue:
@@ -145,5 +161,6 @@ RULES = {
     DepthwiseConv2DOp: _depthwise,
     FullyConnectedOp: _fully_connected,
     SaturatingFullyConnectedOp: _saturating,
+    BlockedFullyConnectedOp: _blocked,
     MatMulOp: _matmul,
 }

@@ -26,6 +26,7 @@ from qmlir.codegen.kernels.paired import lower_paired, pairing_for
 from qmlir.codegen.kernels.winograd import lower_winograd, suits
 from qmlir.codegen.value import Value
 from qmlir.dialects.qint.contraction import (
+    BlockedFullyConnectedOp,
     Conv2DOp,
     DepthwiseConv2DOp,
     FullyConnectedOp,
@@ -386,6 +387,35 @@ def _fully_connected(state: MainLowering, op: FullyConnectedOp | SaturatingFully
     _lower(state, op, name, window, weights[:, None, None, :])
 
 
+def _blocked(state: MainLowering, op: BlockedFullyConnectedOp) -> None:
+    """A row of x is a window of one row, whose taps are the blocks; neighbouring outputs are blocks apart.
+
+    Zero points of bytes that stay in the data are subtracted from the bias, which is exact: the sums are linear in it.
+    """
+    weights, multipliers = (
+        state.require_constant(op, v, what) for v, what in ((op.w, "weights"), (op.m, "multipliers"))
+    )
+    (rows, inputs), (outputs, blocks) = shape_of(op.x), multipliers.shape
+    window = Window(1, 1, rows * blocks, inputs // blocks, (1, blocks), (1, rows), (1, blocks))
+    result, epilogue, parameters = ending(state, op.acc, outputs)
+    bias = None if op.b is None else state.require_constant(op, op.b, "bias")
+    zero_point, offset = op.zero_point.value.data, 0
+    bytes_of_both = element_of(op.x) == i8 and weights.dtype == np.int8 and -128 <= zero_point <= 127
+    if not bytes_of_both or not sums_quads(state.features):
+        arithmetic = arithmetic_for(op.x, zero_point)
+    elif quads_are_signed(state.features):
+        arithmetic, offset = SignedQuads(zero_point, outside=zero_point), zero_point
+    else:
+        arithmetic, offset = Quads(zero_point, outside=zero_point + 128), zero_point + 128
+    if offset:
+        each = weights.reshape(outputs, blocks, -1).sum(axis=2, dtype=np.int64)
+        share = -offset * (each * multipliers).sum(axis=1)
+        bias = share if bias is None else bias + share
+    task = Task("qint_blocked_fully_connected", window, outputs, arithmetic, epilogue, state.buffer(op.x),
+                weights.reshape(outputs, 1, blocks, -1), bias, parameters, multipliers=multipliers)  # fmt: skip
+    lower_contraction(state, task, result)
+
+
 def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
     weights = state.require_constant(op, op.w, "weights")
     channels, wide = weights.shape[3], element_of(op.acc) == i64
@@ -461,5 +491,6 @@ RULES: Rules = {
     DepthwiseConv2DOp: _depthwise,
     FullyConnectedOp: _fully_connected,
     SaturatingFullyConnectedOp: _fully_connected,
+    BlockedFullyConnectedOp: _blocked,
     MatMulOp: _matmul,
 }

@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint.contraction import (
+    BlockedFullyConnectedOp,
     Conv2DOp,
     DepthwiseConv2DOp,
     FullyConnectedOp,
@@ -175,6 +176,14 @@ def _saturating(
     return sums if b is None else code.combine(ADD, sums, b)
 
 
+def _blocked(
+    code: TosaCode, op: BlockedFullyConnectedOp, x: SSAValue, w: SSAValue, m: SSAValue, b: SSAValue | None = None
+) -> SSAValue:
+    """Refuses the layer: no sums of TOSA are multiplied before they are added in 64 bits."""
+    blocks = shape_of(m)[1]
+    code.refuse("sums products with one scale in tosa", got=f"multipliers of {blocks} blocks", remedy="keep it float")
+
+
 def _matmul(code: TosaCode, op: MatMulOp, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
     """Writes a matrix product with all batches in one dimension; operands are repeated where they broadcast."""
     check_bytes(code, lhs, rhs)
@@ -199,5 +208,6 @@ RULES = {
     DepthwiseConv2DOp: _depthwise,
     FullyConnectedOp: _fully_connected,
     SaturatingFullyConnectedOp: _saturating,
+    BlockedFullyConnectedOp: _blocked,
     MatMulOp: _matmul,
 }

@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.dialects.nn import ConstantOp, MatMulOp, MaximumOp, MinimumOp, RequantizeOp
+from qmlir.dialects.nn import BlockedFullyConnectedOp, ConstantOp, MatMulOp, MaximumOp, MinimumOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp, is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import MovementOp
@@ -37,7 +37,7 @@ from qmlir.ir.interfaces import TensorOp, element_of, shape_of, tensor_type
 from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import replace
 from qmlir.ir.signature import defined_functions
-from qmlir.ir.types import element_type
+from qmlir.ir.types import element_type, is_integer
 from qmlir.ir.weights import WeightsAttr
 from qmlir.policies.ledger import decide, deciding_operations, decision_of, noted_methods
 from qmlir.policies.legality import require_integer_form, target_of
@@ -126,6 +126,9 @@ def _record_quantized(op: Operation, *, signed: bool = False) -> None:
         if isinstance(op, WeightedOp):
             weights = uniform(op.w)
             text += f", {storage_name(weights.storage)} weights per {'channel' if weights.is_per_axis else 'tensor'}"
+        elif isinstance(op, BlockedFullyConnectedOp):
+            stored = element_of(op.w)
+            text += f", {storage_name(stored) if is_integer(stored) else stored} weights in blocks of {op.size}"
         elif isinstance(op, MatMulOp) and any(isinstance(x.owner, ConstantOp) for x in (op.lhs, op.rhs)):
             text += ", a constant factor per tensor: it has a matrix for each of a batch"
         if ON_FLOATS in op.attributes:

@@ -133,3 +133,19 @@ def test_results_wider_than_sixteen_bits(tmp_path: Path) -> None:
 def test_zero_points_beyond_the_storage(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="zero points that int8 holds, got 300"):
         qmlir.export(unary("!quant.uniform<i8:f32, 0.5:300>", "nn.relu"), tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize("bias", ["", ", %b"])
+def test_a_layer_of_plain_integers_is_a_product(bias: str, tmp_path: Path) -> None:
+    """onnxruntime has no Gemm of integers."""
+    types = "tensor<2x3xi32>, tensor<4x3xi32>" + (", tensor<4xi32>" if bias else "")
+    module = network(f"""
+      func.func @main(%x: tensor<2x3xi32>) -> tensor<2x4xi32> {{
+        %w = nn.constant <tensor<4x3xi32>, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, -12]> : tensor<4x3xi32>
+        %b = nn.constant <tensor<4xi32>, [5, 0, -7, 90000]> : tensor<4xi32>
+        %y = nn.fully_connected %x, %w{bias} : {types} -> tensor<2x4xi32>
+        func.return %y : tensor<2x4xi32>
+      }}""")
+    assert kinds(exported(module, tmp_path / "m.onnx")) == (["MatMul", "Add"] if bias else ["MatMul"])
+    x = np.array([[1, -2, 3], [400, 50, 6]], np.int32)
+    np.testing.assert_array_equal(run(tmp_path / "m.onnx", [x])[0], qmlir.reference(module)(x))

@@ -52,6 +52,8 @@ REFUSED = {
     "nn.matmul-i64": "as data of TFLite's BATCH_MATMUL",
     "nn.matmul-ui8": "as data of TFLite's BATCH_MATMUL",
     "nn.fully_connected-i32": "as data of TFLite's FULLY_CONNECTED",
+    "nn.blocked_fully_connected-of_4_bits,_the_last_block_shorter": "needs constant weights",
+    "nn.blocked_fully_connected-one_block": "needs constant weights",
     "nn.abs-i8": "as data of TFLite's ABS",
     "nn.abs-ui16": "as data of TFLite's ABS",
     "nn.neg-ui16": "as data of TFLite's NEG",

@@ -129,6 +129,11 @@ def test_dropout_refuses_training() -> None:
     assert "training" in reason(model(node("Dropout", "x ratio mode"), {"x": [3]}, constants))
 
 
+def test_dropout_of_nothing_is_one_in_training_mode_too() -> None:
+    constants = {"ratio": np.array(0, np.float32), "mode": np.array(True)}
+    agree(model(node("Dropout", "x ratio mode"), {"x": [3]}, constants, opset=13))
+
+
 def test_dropout_mask_keeps_everything() -> None:
     proto = model(node("Dropout", "x", "y mask"), {"x": [3]}, outputs=("y", "mask"))
     module = load_onnx(proto)

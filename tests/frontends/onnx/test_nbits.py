@@ -8,10 +8,11 @@ import pytest
 
 import qmlir
 from qmlir.backends.reference import evaluate
-from qmlir.dialects.qmlir import BLOCK
+from qmlir.dialects.nn import BlockedFullyConnectedOp
 from qmlir.errors import NodeError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
+from qmlir.ir.interfaces import element_of
 from tests.frontends.onnx.agreement import (
     Array,
     assert_close,
@@ -54,7 +55,8 @@ def test_product(bits: int, k: int, block: int, inputs: str) -> None:
     proto = network(inputs, bits, k, block)
     module, x = load(proto), floats(2, 3, k)
     assert_close(evaluate(main_of(module), [x])[0], onnxruntime_run(proto, {"x": x})[0])
-    assert [o.attributes[BLOCK].value.data for o in ops_of(module) if BLOCK in o.attributes] == [block]  # type: ignore[attr-defined]
+    (layer,) = (o for o in ops_of(module) if isinstance(o, BlockedFullyConnectedOp))
+    assert (layer.size, str(element_of(layer.w))) == (block, f"ui{bits}")
 
 
 @pytest.mark.parametrize("bits", [2, 4, 8])
@@ -74,15 +76,24 @@ def test_zero_points_of_floats(bits: int) -> None:
     assert_close(evaluate(main_of(load(proto)), [x])[0], onnxruntime_run(theirs, {"x": x})[0])
 
 
-def test_the_decisions_say_why_it_stays_float() -> None:
+@pytest.mark.parametrize("inputs", ["x w s", "x w s z", "x w s f _ b"])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_it_is_computed_in_integers(bits: int, inputs: str) -> None:
+    """Zero points that are no whole numbers have no integers; without a bias sums begin with 0."""
     samples = [floats(2, 3, 32, seed=seed) for seed in range(2)]
-    module = qmlir.quantize(load_onnx(network("x w s")), data=samples)
-    (decision,) = (d for d in qmlir.decisions(module) if d.operation == "nn.fully_connected")
-    assert (decision.outcome, decision.code) == ("float", "blocked")
+    module = qmlir.quantize(load_onnx(network(inputs, bits)), data=samples)
+    (decision,) = (d for d in qmlir.decisions(module) if d.operation == "nn.blocked_fully_connected")
+    if "f" in inputs.split():
+        assert (decision.outcome, decision.reason) == ("float", "its zero points are not whole numbers of 16 bits")
+    else:
+        assert (decision.outcome, decision.reason) == ("quantized", f"i8 activations, u{bits} weights in blocks of 16")
+    run, compiled = qmlir.reference(module), qmlir.compile(module)
+    for sample in samples:
+        np.testing.assert_array_equal(compiled(sample), run(sample))
 
 
 def test_its_weights_are_charged_to_the_fold_budget() -> None:
-    proto, needed = network("x w s"), N * 32 * 4
+    proto, needed = network("x w s"), N * 32
     assert opaque_report(load_onnx(proto, fold_budget=needed)) == []
     assert "it makes a constant of shape [6, 32]" in str(opaque_report(load_onnx(proto, fold_budget=needed - 1)))
 

@@ -244,17 +244,18 @@ def test_weights_quantized_in_the_model() -> None:
     assert np.abs(ours - theirs).max() <= 0.0501
 
 
-def test_blocked_weights_are_a_float_island() -> None:
+def test_blocked_weights_of_a_convolution_are_a_float_island() -> None:
+    """Those of a fully connected layer are computed in integers, see test_blocks.py."""
     blocks = {
-        "w": RNG.integers(-7, 7, (8, 64), np.int8),
-        **parameters("w", RNG.uniform(0.01, 0.1, (8, 2)), np.zeros((8, 2)), np.int8),
+        "w": RNG.integers(-7, 7, (4, 64, 1, 1), np.int8),
+        **parameters("w", RNG.uniform(0.01, 0.1, (4, 2, 1, 1)), np.zeros((4, 2, 1, 1)), np.int8),
     }
-    inputs = {"x": RNG.standard_normal((3, 64)).astype(np.float32)}
-    nodes = island(dequantize("w", "w", "wf", axis=1, block_size=32), node("Gemm", "a wf", "f", transB=1))
+    inputs = {"x": RNG.standard_normal((3, 64, 2, 2)).astype(np.float32)}
+    nodes = island(dequantize("w", "w", "wf", axis=1, block_size=32), node("Conv", "a wf", "f"))
     proto = model(nodes, inputs, ["y"], {**P, **R, **blocks})
     module = imported(proto)
     (entry,) = [e for e in qmlir.decisions(module) if e.outcome == "float"]
-    assert (entry.operation, entry.code) == ("nn.fully_connected", "blocked")
+    assert (entry.operation, entry.code) == ("nn.conv2d", "blocked")
     assert "a scale for each block of 32" in entry.reason
     np.testing.assert_allclose(results(module, inputs)[0], onnxruntimes(proto, inputs)[0], atol=0.0501)
     # A profile does not quantize them anew.
@@ -322,19 +323,15 @@ def test_parameters_computed_at_run_time() -> None:
 
 
 REFUSED = {
-    "blocks computed at run time": (
-        [node("Concat", "x x", "m", axis=0), node("QuantizeLinear", "x m p_z", "y")],
-        "parameters for each block, computed at run time",
-    ),
     "a scale that is not positive": ([quantize("x", "bad", "y")], "its parameters make no quantized type"),
-    "float8": ([node("QuantizeLinear", "x p_s e", "y")], "to float8_e4m3fn, and qmlir to integers"),
+    "halves": ([node("QuantizeLinear", "x p_s e", "y")], "it quantizes to float16, and qmlir to integers"),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refuses(name: str) -> None:
     nodes, message = REFUSED[name]
-    constants = {**P, **parameters("bad", -1.0, 0), "e": helper.make_tensor("e", TensorProto.FLOAT8E4M3FN, [], [0.0])}
+    constants = {**P, **parameters("bad", -1.0, 0), "e": np.array(0, np.float16)}
     report = opaque_report(load_onnx(model(nodes, X, ["y"], constants)))
     assert re.search(message, str(report))
 

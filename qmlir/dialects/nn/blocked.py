@@ -1,0 +1,212 @@
+"""A fully connected layer whose weights are stored integers with a scale and a zero point for each block of inputs.
+
+Sums of a float layer over all blocks have no common scale. In the integer form each block has a *multiplier* instead:
+the scales of an output are whole multiples of one scale of its own,
+
+    s[o,g] ≈ m[o,g] · S[o],    S[o] = max_g |s[o,g]| / M
+
+and the sums of blocks are added in 64 bits as Σ_g m[o,g] · (Σ_{i in g} q_x · q_w). A scale is off by half of S[o] at
+most: for data of 8 bits, 2^−16 of the largest one.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import numpy.typing as npt
+from xdsl.dialects.builtin import IntegerAttr, TensorType, f32, i64
+from xdsl.ir import SSAValue
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, prop_def, traits_def
+from xdsl.utils.exceptions import VerifyException
+
+from qmlir.dialects.nn.base import Elements
+from qmlir.dialects.nn.contraction import ContractionOp
+from qmlir.dialects.nn.movement import ConstantOp
+from qmlir.dialects.nn.quantizable import ACCUMULATOR_MAX, Float64s, Int64s, Scales, Sums, uniform, widest
+from qmlir.dialects.quant.rules import FreeScale
+from qmlir.errors import UnsupportedError
+from qmlir.ir.interfaces import Array, Shape, element_of, fully_connected_shape, shape_of
+from qmlir.ir.types import is_integer
+from qmlir.ir.weights import Weights
+from qmlir.numerics.contracts import WIDE_LIMIT
+from qmlir.numerics.products import add_products
+
+MULTIPLIER_BITS, WIDE_MULTIPLIER_BITS = 15, 17
+"""Bits of the largest multiplier M, for data of up to 8 bits and of more. The factor between the sums and the result is
+smaller by M, and has to keep a multiplier of its own (`LEAST_FACTOR`)."""
+
+_held_sums: WeakKeyDictionary[Weights, dict[tuple[Weights, int], Int64s]] = WeakKeyDictionary()
+"""Σ |w − z| for each block of constant weights, by zero points and size of blocks: passes ask for it many times."""
+
+LEAST_LARGEST = (1 << 10) - 1
+"""The least M with which layers are computed in integers: multipliers are off by 2^−11 of the largest scale at most."""
+
+
+@irdl_op_definition
+class BlockedFullyConnectedOp(ContractionOp):
+    """y[n,o] = b[o] + Σ_i x[n,i] · (w[o,i] − z[o,g]) · s[o,g] with g = i div block, then the clamp.
+
+    x [N,I], w [O,I], s [O,G], z [O,G], b [O], y [N,O] with G = ⌈I / block⌉. The weights are the integers that the model
+    stores; each becomes a float before it is multiplied. Beside quantized x, bias and scales stay f32: all of the
+    constants are known when the layer is lowered to integers.
+
+    (C1) x and w have rank 2 and the same last dimension; s and z have an entry for each output and block
+    (C2) w are integers of at most 16 bits, z integers of the same type or f32, s and b f32
+    (C3) a block is one input or more
+    """
+
+    name = "nn.blocked_fully_connected"
+
+    ELEMENTS: ClassVar[Elements] = Elements.F32 | Elements.QUANTIZED
+
+    x = operand_def(TensorType)
+    w = operand_def(TensorType)
+    s = operand_def(TensorType)
+    z = operand_def(TensorType)
+    b = opt_operand_def(TensorType)
+    block = prop_def(IntegerAttr.constr(i64))
+
+    traits = traits_def(FreeScale())
+    assembly_format = (
+        "$x `,` $w `,` $s `,` $z (`,` $b^)? attr-dict `:` "
+        "type($x) `,` type($w) `,` type($s) `,` type($z) (`,` type($b)^)? `->` type($y)"
+    )
+
+    def data_operands(self) -> Sequence[SSAValue]:
+        return (self.x,)
+
+    @property
+    def size(self) -> int:
+        """The number of inputs in a block."""
+        return self.block.value.data
+
+    def infer_shapes(self) -> Sequence[Shape]:
+        shape = fully_connected_shape(self, shape_of(self.x), shape_of(self.w))  # C1
+        if self.size < 1:  # C3
+            raise VerifyException(f"'{self.name}' needs blocks of 1 input or more, got {self.size}")
+        outputs, inputs = shape_of(self.w)
+        needed = (outputs, -(-inputs // self.size))
+        for operand, what in ((self.s, "scales"), (self.z, "zero points")):
+            if shape_of(operand) != needed:  # C1
+                raise VerifyException(f"'{self.name}' needs {what} {list(needed)}, got {list(shape_of(operand))}")
+        if self.b is not None and shape_of(self.b) != (outputs,):  # C1
+            raise VerifyException(f"'{self.name}' needs a bias of shape [{outputs}], got {list(shape_of(self.b))}")
+        return [shape]
+
+    def verify_(self) -> None:
+        super().verify_()
+        weights = element_of(self.w)
+        if not is_integer(weights) or not 1 < weights.width.data <= 16:  # C2
+            raise VerifyException(f"'{self.name}' needs weights of 2 to 16 bits, got {weights}")
+        if element_of(self.z) not in (weights, f32):  # C2
+            raise VerifyException(f"'{self.name}' needs zero points of {weights} or f32, got {element_of(self.z)}")
+        for operand, what in ((self.s, "scales"), (self.b, "a bias")):
+            if operand is not None and element_of(operand) != f32:  # C2
+                raise VerifyException(f"'{self.name}' needs {what} of f32, got {element_of(operand)}")
+
+    def spread(self, parameters: Array) -> Array:
+        """The parameters [O,G] of blocks as those of weights, [O,I]."""
+        return np.repeat(parameters, self.size, axis=1)[:, : shape_of(self.w)[1]]
+
+    def floats(self, w: Array, s: Array, z: Array) -> Array:
+        """The weights as f32, [O,I]: a difference and a product, each rounded."""
+        return (w.astype(np.float32) - self.spread(z.astype(np.float32))) * self.spread(s)
+
+    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
+        x, w, s, z, *bias = inputs
+        y = np.broadcast_to(bias[0] if bias else np.float32(0), (x.shape[0], w.shape[0])).astype(np.float32)
+        add_products(y, x.T[:, :, None], self.floats(w, s, z).T[:, None])
+        return (self.clamp(y),)
+
+    # -- the integer form ------------------------------------------------------------------------------------------
+
+    def check_integer_form(self) -> None:
+        if any(v is not None and not isinstance(v.owner, ConstantOp) for v in (self.w, self.s, self.z, self.b)):
+            raise UnsupportedError(
+                "its weights are computed at run time; only constant weights can be quantized", code="computed-weights"
+            )
+        points = self._array(self.z)
+        if not np.array_equal(points, np.rint(points)) or np.abs(points).max(initial=0) >= 1 << 15:
+            raise UnsupportedError("its zero points are not whole numbers of 16 bits", code="blocked")
+        if not np.isfinite(self._array(self.s)).all():
+            raise UnsupportedError("its scales are not finite", code="blocked")
+        if (bound := int(self._block_sums().max(initial=0)) * widest(uniform(self.x))) > ACCUMULATOR_MAX:
+            raise UnsupportedError(f"sums of its blocks can reach {bound}, more than 32 bits hold", code="accumulator")
+        if self.largest_multiplier() < LEAST_LARGEST:
+            raise UnsupportedError("its sums leave too few of 48 bits for multipliers of blocks", code="accumulator")
+
+    def _constant(self, value: SSAValue) -> ConstantOp:
+        assert isinstance(value.owner, ConstantOp)
+        return value.owner
+
+    def _array(self, value: SSAValue) -> Array:
+        """The data of a constant operand, integers as int32."""
+        array = self._constant(value).value.array
+        return array if array.dtype == np.float32 else array.astype(np.int32)
+
+    def centred(self) -> npt.NDArray[np.int32]:
+        """The weights minus their zero points, int32 [O,I]."""
+        return self._array(self.w) - self.spread(self._array(self.z)).astype(np.int32)
+
+    def _block_sums(self) -> Int64s:
+        """Σ |w − z| over each block, [O,G]."""
+        held = _held_sums.setdefault(self._constant(self.w).value.data, {})
+        key = self._constant(self.z).value.data, self.size
+        if key not in held:
+            (outputs, inputs), blocks = shape_of(self.w), shape_of(self.s)[1]
+            padded = np.pad(np.abs(self.centred()), ((0, 0), (0, blocks * self.size - inputs)))
+            held[key] = padded.reshape(outputs, blocks, self.size).sum(axis=2, dtype=np.int64)
+        return held[key]
+
+    def _largest_scales(self) -> Float64s:
+        """The largest magnitude of an output's scales, [O]; 1 where they are all 0."""
+        most = np.abs(self._array(self.s).astype(np.float64)).max(axis=1, initial=0)
+        return np.where(most > 0, most, 1.0)
+
+    def _shares(self) -> Float64s:
+        """The scales of blocks as shares of the largest scale of their output, [O,G]."""
+        return self._array(self.s).astype(np.float64) / self._largest_scales()[:, None]
+
+    def largest_multiplier(self) -> int:
+        """M, the multiplier of the largest scale: as large as sums of 48 bits allow, half of which the bias has."""
+        data, sums = uniform(self.x), self._block_sums()
+        bits = MULTIPLIER_BITS if data.storage_width <= 8 else WIDE_MULTIPLIER_BITS
+        bound = float((np.abs(self._shares()) * sums).sum(axis=1).max(initial=0)) * widest(data)
+        return int(min((1 << bits) - 1, (WIDE_LIMIT // 2) // max(bound, 1.0)))
+
+    def multipliers(self) -> npt.NDArray[np.int32]:
+        """The multipliers of the blocks, [O,G]."""
+        return np.rint(self._shares() * self.largest_multiplier()).astype(np.int32)
+
+    def output_scales(self) -> Float64s:
+        """S, the scale of each output of which the scales of its blocks are multiples, [O]."""
+        return self._largest_scales() / self.largest_multiplier()
+
+    def stored_bias(self) -> Int64s | None:
+        """The bias in steps of the sums, s_x · S[o], rounded half to even; None without one.
+
+        Raises:
+            UnsupportedError: It does not fit half of 48 bits.
+        """
+        if self.b is None:
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):
+            steps = np.rint(self._array(self.b).astype(np.float64) / (uniform(self.x).scale * self.output_scales()))
+        if not (fits := np.abs(steps) <= WIDE_LIMIT // 2).all():
+            raise UnsupportedError(
+                f"its bias in channel {int((~fits).argmax())} does not fit 47 bits in steps of its sums", code="bias"
+            )
+        return steps.astype(np.int64)
+
+    def ratios(self, scales: Scales) -> npt.NDArray[Any]:
+        return scales(self.x) * self.output_scales().astype(scales.dtype) / scales(self.y)
+
+    def sums(self) -> Sums:
+        multiplied = np.abs(self.multipliers().astype(np.int64)) * self._block_sums()
+        bounds = multiplied.sum(axis=1) * widest(uniform(self.x))
+        bias = self.stored_bias()
+        return Sums(bounds if bias is None else bounds + np.abs(bias), "the sum of products", by_channel=True)
+
+    def fits_32_bits(self) -> bool:
+        return False  # the sums of blocks are multiplied in 64 bits, however small they are

@@ -1,0 +1,182 @@
+"""Weights with a scale for each block: kept as they are stored, and computed in integers by sums over blocks."""
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+import qmlir
+from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.dialects.nn import BlockedFullyConnectedOp, ConstantOp
+from qmlir.errors import NodeError
+from qmlir.frontends.onnx import load_onnx
+from qmlir.ir.interfaces import element_of
+from qmlir.numerics.fixed_point import quantize
+from tests.frontends.onnx.agreement import Array, load, ops_of
+from tests.frontends.onnx.quantized_models import model, node, onnxruntimes, results
+
+INPUTS, OUTPUTS = 96, 20
+TYPES: dict[str, Any] = {"i4": ml_dtypes.int4, "ui4": ml_dtypes.uint4, "i8": np.int8, "ui8": np.uint8}
+X = {"x": np.random.default_rng(3).standard_normal((4, INPUTS)).astype(np.float32)}
+SAMPLES = [np.random.default_rng(seed).standard_normal((4, INPUTS)).astype(np.float32) for seed in range(8)]
+
+
+def constants(kind: str, block: int, *, zero: bool = True) -> dict[str, Array]:
+    """Weights [outputs, inputs] with blocks along their inputs, and their parameters."""
+    rng, dtype = np.random.default_rng(5), np.dtype({"ui2": ml_dtypes.uint2, **TYPES}[kind])
+    info = ml_dtypes.iinfo(dtype)
+    shape = (OUTPUTS, -(-INPUTS // block))
+    found = {
+        "w": rng.integers(int(info.min), int(info.max) + 1, (OUTPUTS, INPUTS)).astype(np.int32).astype(dtype),
+        "s": (rng.uniform(0.1, 1, shape) / (int(info.max) * np.sqrt(INPUTS))).astype(np.float32),
+        "b": rng.standard_normal(OUTPUTS).astype(np.float32),
+    }
+    middle = (int(info.min) + int(info.max) + 1) // 2
+    if zero:
+        found["z"] = rng.integers(middle - 2, middle + 3, shape).astype(np.int32).astype(dtype)
+    return found
+
+
+LAYERS: dict[str, tuple[int, onnx.NodeProto]] = {
+    "Gemm of turned weights": (1, node("Gemm", "x d b", "y", transB=1)),
+    "Gemm": (0, node("Gemm", "x d b", "y")),
+    "Gemm without a bias": (0, node("Gemm", "x d", "y", transB=0)),
+    "MatMul": (0, node("MatMul", "x d", "y")),
+}
+
+
+def network(kind: str, block: int = 32, layer: str = "Gemm", *, zero: bool = True) -> onnx.ModelProto:
+    """DequantizeLinear and a layer."""
+    axis, product = LAYERS[layer]
+    given = {
+        n: a if n == "b" or axis == 1 else np.ascontiguousarray(a.T)
+        for n, a in constants(kind, block, zero=zero).items()
+    }
+    used = {n: a for n, a in given.items() if n != "b" or "b" in product.input}
+    back = node("DequantizeLinear", "w s z" if zero else "w s", "d", axis=axis, block_size=block)
+    return model([back, product], X, ["y"], used)
+
+
+def layer_of(module: Any) -> BlockedFullyConnectedOp:
+    (layer,) = (o for o in ops_of(module) if isinstance(o, BlockedFullyConnectedOp))
+    return layer
+
+
+@pytest.mark.parametrize(
+    ("kind", "layer", "zero"),
+    [("i4", "Gemm", True), ("ui4", "MatMul", True), ("i8", "Gemm of turned weights", False), ("i4", "MatMul", False),
+     ("ui8", "Gemm without a bias", True), ("ui4", "Gemm of turned weights", True)],
+)  # fmt: skip
+def test_weights_stay_as_they_are_stored(kind: str, layer: str, zero: bool) -> None:
+    proto = network(kind, 32, layer, zero=zero)
+    module = load(proto)
+    op = layer_of(module)
+    assert (str(element_of(op.w)), op.size) == (kind, 32)
+    large = [o for o in ops_of(module) if isinstance(o, ConstantOp) and o.value.array.dtype == np.float32]
+    assert all(o.value.array.size <= OUTPUTS * 3 for o in large)
+    np.testing.assert_allclose(results(module, X)[0], onnxruntimes(proto, X)[0], rtol=2e-5, atol=2e-5)
+    np.testing.assert_array_equal(qmlir.compile(module)(X["x"]), qmlir.reference(module)(X["x"]))
+
+
+def decibels(signal: Array, other: Array) -> float:
+    noise = np.square(signal.astype(np.float64) - other).sum()
+    return float(10 * np.log10(np.square(signal.astype(np.float64)).sum() / noise))
+
+
+@pytest.mark.parametrize("precision", ["int8", "int16"])
+@pytest.mark.parametrize(("kind", "block"), [("i4", 16), ("ui4", 32), ("i8", 64), ("ui8", 40), ("i4", 40)])
+def test_integer_sums_lose_nothing_to_sums_with_float_scales(kind: str, block: int, precision: str) -> None:
+    """Within 0.1 dB: the same data and weights with the scales as they are, and one rounding at the end."""
+    module = load_onnx(network(kind, block))
+    exact = np.stack([qmlir.reference(module)(x) for x in SAMPLES])
+    quantized = qmlir.quantize(module, data=SAMPLES, precision=precision)
+    assert {d.outcome for d in qmlir.decisions(quantized)} == {"quantized"}
+    run, compiled = qmlir.reference(quantized), qmlir.compile(quantized)
+    found = [run(x) for x in SAMPLES]
+    for x, y in zip(SAMPLES, found, strict=True):
+        np.testing.assert_array_equal(compiled(x), y)
+    op = layer_of(quantized)
+    x_type, y_type = (element_of(v) for v in (op.x, op.y))
+    weights = layer_of(module).floats(*(v.owner.value.array for v in (op.w, op.s, op.z))).astype(np.float64)  # type: ignore[union-attr]
+    nominal: list[Array] = []
+    for x in SAMPLES:
+        real = [x, None]
+        for i, t in enumerate((x_type, y_type)):
+            stored = quantize(real[i], t.scale, t.zero_point, t.storage_min, t.storage_max, np.int64)  # type: ignore[union-attr]
+            real[i] = (stored - t.zero_point) * t.scale  # type: ignore[union-attr]
+            if i == 0:
+                real[1] = real[0] @ weights.T + constants(kind, block)["b"]
+        nominal.append(np.asarray(real[1]))
+    assert decibels(exact, np.stack(found)) >= decibels(exact, np.stack(nominal)) - 0.1
+
+
+@pytest.mark.parametrize("format", ["onnx-qdq", "tflite"])
+@pytest.mark.parametrize("kind", ["ui2", *TYPES])
+def test_floats_go_out(kind: str, format: str, tmp_path: Path) -> None:
+    """ONNX files keep the stored integers."""
+    module = load(network(kind))
+    path = tmp_path / ("m.tflite" if format == "tflite" else "m.onnx")
+    qmlir.export(module, path, format=format)
+    again = qmlir.load(path)
+    np.testing.assert_allclose(qmlir.reference(again)(X["x"]), qmlir.reference(module)(X["x"]), rtol=1e-5, atol=1e-5)
+    if format != "tflite":
+        assert str(element_of(layer_of(again).w)) == ("ui8" if kind == "ui2" else kind)
+        theirs = onnxruntimes(onnx.load(path), X)[0]
+        np.testing.assert_allclose(theirs, qmlir.reference(module)(X["x"]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("opset", [17, 21])
+def test_integers_go_out_between_casts(opset: int, tmp_path: Path) -> None:
+    module = qmlir.quantize(load_onnx(network("i4")), data=SAMPLES)
+    qmlir.export(module, tmp_path / "m.onnx", format="onnx-qdq", opset=opset)
+    found, ours = onnxruntimes(onnx.load(tmp_path / "m.onnx"), X)[0], qmlir.reference(module)(X["x"])
+    step = element_of(layer_of(module).y).scale  # type: ignore[attr-defined]
+    assert np.abs(found - ours).max() <= 1.01 * step
+    if opset == 21:
+        again = Pipeline(*IMPORTED)(qmlir.load(tmp_path / "m.onnx"))
+        assert {d.outcome for d in qmlir.decisions(again)} == {"quantized"}
+        np.testing.assert_array_equal(qmlir.reference(again)(X["x"]), ours)
+
+
+def test_what_is_saved_has_the_same_bits(tmp_path: Path) -> None:
+    module = qmlir.quantize(load_onnx(network("ui4", 16)), data=SAMPLES)
+    qmlir.save(module, tmp_path / "m.mlir")
+    np.testing.assert_array_equal(
+        qmlir.reference(qmlir.load(tmp_path / "m.mlir"))(X["x"]), qmlir.reference(module)(X["x"])
+    )
+
+
+DYNAMIC = {
+    "quantize": (node("QuantizeLinear", "x s z", "y", axis=1, block_size=32), {"x": X["x"]}),
+    "dequantize": (node("DequantizeLinear", "x s z", "y", axis=1, block_size=32), {"x": (X["x"] * 40).astype(np.int8)}),
+}
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("name", DYNAMIC)
+def test_blocks_of_data(name: str, known: bool) -> None:
+    """The data are computed at run time, and the parameters may be."""
+    operator, inputs = DYNAMIC[name]
+    rng = np.random.default_rng(8)
+    given = {"s": rng.uniform(0.02, 0.1, (4, 3)).astype(np.float32), "z": rng.integers(-5, 5, (4, 3)).astype(np.int8)}
+    every = inputs if known else inputs | given
+    proto = model([operator], every, ["y"], given if known else {})
+    wanted: Any = ReferenceEvaluator(proto).run(None, every)
+    np.testing.assert_allclose(results(load(proto), every)[0], np.asarray(wanted[0]), rtol=1e-6)
+
+
+def test_parameters_must_fit() -> None:
+    for change, message in (
+        ({"s": np.ones((2, 20), np.float32)}, r"its scales must be of shape \[3, 20\]"),
+        ({"z": np.zeros((3, 20), np.uint8)}, r"its zero points must be int4 \[3, 20\]"),
+    ):
+        proto = network("i4")
+        for tensor in proto.graph.initializer:
+            if tensor.name in change:
+                tensor.CopyFrom(onnx.numpy_helper.from_array(change[tensor.name], tensor.name))
+        with pytest.raises(NodeError, match=message):
+            load_onnx(proto)

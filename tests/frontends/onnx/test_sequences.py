@@ -1,0 +1,167 @@
+"""Sequences and optional tensors against onnxruntime."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import qmlir
+from qmlir.errors import NodeError
+from qmlir.frontends.onnx import load_onnx
+from qmlir.frontends.opaque import opaque_report
+from tests.frontends.onnx.agreement import Array, floats, load, model, node, onnxruntime_run
+
+X = {"x": floats(6, 4)}
+TENSOR = helper.make_tensor_type_proto(TensorProto.FLOAT, None)
+
+
+def network(nodes: Sequence[onnx.NodeProto], constants: Mapping[str, Array] | None = None) -> onnx.ModelProto:
+    return model(nodes, {"x": [6, 4]}, constants, opset=18)
+
+
+def agrees(nodes: Sequence[onnx.NodeProto], constants: Mapping[str, Array] | None = None) -> None:
+    """On the reference and in machine code."""
+    proto = network(nodes, constants)
+    wanted = onnxruntime_run(proto, X)
+    module = load(proto)
+    for run in (qmlir.reference(module), qmlir.compile(module)):
+        got = np.asarray(run(X["x"]))
+        np.testing.assert_allclose(got, wanted[0], rtol=1e-6)
+        assert got.shape == wanted[0].shape
+
+
+def place(number: int) -> Array:
+    return np.array(number, np.int64)
+
+
+PARTS = node("SplitToSequence", "x sizes", "s", axis=0)
+SIZES = {"sizes": np.array([1, 2, 3])}
+
+CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
+    "parts of given sizes": ([PARTS, node("SequenceAt", "s i")], {**SIZES, "i": place(-1)}),
+    "parts of one size": ([PARTS, node("SequenceAt", "s i")], {"sizes": place(4), "i": place(1)}),
+    "parts of 1": ([node("SplitToSequence", "x", "s", axis=1), node("SequenceAt", "s i")], {"i": place(2)}),
+    "parts without their axis": (
+        [node("SplitToSequence", "x", "s", axis=-1, keepdims=0), node("ConcatFromSequence", "s", axis=0)],
+        {},
+    ),
+    "stacked": (
+        [node("SplitToSequence", "x", "s", axis=1), node("ConcatFromSequence", "s", axis=1, new_axis=1)],
+        {},
+    ),
+    "joined": ([PARTS, node("ConcatFromSequence", "s", axis=0)], SIZES),
+    "inserted": (
+        [PARTS, node("SequenceInsert", "s x i", "t"), node("SequenceInsert", "t x", "u"),
+         node("ConcatFromSequence", "u", axis=0)],
+        {**SIZES, "i": place(-3)},
+    ),
+    "erased": (
+        [PARTS, node("SequenceErase", "s i", "t"), node("SequenceErase", "t", "u"),
+         node("ConcatFromSequence", "u", axis=0)],
+        {**SIZES, "i": place(0)},
+    ),
+    "constructed": (
+        [node("Relu", "x", "a"), node("SequenceConstruct", "a x c", "s"), node("ConcatFromSequence", "s", axis=1)],
+        {"c": floats(6, 2, seed=4)},
+    ),
+    "of nothing first": (
+        [node("SequenceEmpty", "", "e"), node("SequenceInsert", "e x", "s"), node("Identity", "s", "t"),
+         node("SequenceAt", "t i")],
+        {"i": place(0)},
+    ),
+    "its length": (
+        [PARTS, node("SequenceLength", "s", "n"), node("Cast", "n", "f", to=TensorProto.FLOAT), node("Mul", "x f")],
+        SIZES,
+    ),
+    "an optional": (
+        [node("Optional", "x", "o"), node("OptionalHasElement", "o", "h"), node("OptionalGetElement", "o", "g"),
+         node("Where", "h g c")],
+        {"c": np.zeros(1, np.float32)},
+    ),
+    "an absent optional": (
+        [node("Optional", "", "o", type=TENSOR), node("OptionalHasElement", "o", "h"), node("Where", "h c x")],
+        {"c": np.zeros(1, np.float32)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_they_are_resolved(name: str) -> None:
+    agrees(*CASES[name])
+
+
+def typed(name: str) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
+
+
+@pytest.mark.parametrize("nodes", [[node("Split", "x", "a b c", axis=0, num_outputs=3)], []])
+def test_map(nodes: list[onnx.NodeProto]) -> None:
+    """Over computed tensors and over constants, beside a sequence and a tensor."""
+    body = helper.make_graph(
+        [helper.make_node("Mul", ["p", "q"], ["pq"]), helper.make_node("Add", ["pq", "r"], ["sum"])], "body",
+        [typed(n) for n in "pqr"], [typed(n) for n in ("sum", "pq")],
+    )  # fmt: skip
+    constants = {n: floats(2, 4, seed=i) for i, n in enumerate("abc") if not nodes} | {"k": floats(4, seed=9)}
+    agrees(
+        [*nodes, node("SequenceConstruct", "a b c", "s"), node("SequenceConstruct", "c b a", "t"),
+         helper.make_node("SequenceMap", ["s", "t", "k"], ["u", "v"], body=body),
+         node("ConcatFromSequence", "u", "m", axis=0), node("ConcatFromSequence", "v", "n", axis=0),
+         node("Add", "m n", "w"), node("Add", "w x")],
+        constants,
+    )  # fmt: skip
+
+
+def test_a_loop_carries_a_sequence() -> None:
+    going = helper.make_tensor_value_info("going", TensorProto.BOOL, [])
+    listed = [helper.make_tensor_sequence_value_info(n, TensorProto.FLOAT, None) for n in ("s", "more")]
+    nodes = [node("Add", "t t", "double"), node("SequenceInsert", "s double", "more")]
+    body = helper.make_graph(
+        nodes, "body", [helper.make_tensor_value_info("i", TensorProto.INT64, []), going, listed[0], typed("t")],
+        [going, listed[1], typed("double")],
+    )  # fmt: skip
+    loop = helper.make_node("Loop", ["n", "", "first", "x"], ["s", "t"], body=body)
+    agrees(
+        [node("SequenceConstruct", "x", "first"), loop, node("ConcatFromSequence", "s", axis=0)],
+        {"n": np.array(3)},
+    )  # fmt: skip
+
+
+def test_a_returned_sequence_is_its_tensors() -> None:
+    module = load_onnx(model([PARTS], {"x": [6, 4]}, SIZES, outputs=["s"], opset=18))
+    results = qmlir.reference(module).run(X["x"])
+    assert [r.shape for r in results] == [(1, 4), (2, 4), (3, 4)]
+    assert "s.0" in str(module)
+    assert "s.2" in str(module)
+
+
+REFUSED = {
+    "a position of run time": ([node("SplitToSequence", "x", "s"), node("ArgMax", "x", "i", axis=0, keepdims=0),
+                                node("SequenceAt", "s i")], "its position"),
+    "an operator of tensors": ([node("SplitToSequence", "x", "s"), node("Relu", "s")], "it is a sequence of tensors"),
+    "an operator of a tensor": ([node("Optional", "", "o", type=TENSOR), node("Relu", "o")], "that is not there"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name: str) -> None:
+    nodes, message = REFUSED[name]
+    assert message in str(opaque_report(load_onnx(network(nodes))))
+
+
+WRONG = {
+    "beyond the end": ([PARTS, node("SequenceAt", "s i")], r"must lie in \[-3, 3\), got 3"),
+    "an insertion beyond the end": ([PARTS, node("SequenceInsert", "s x i", "t"), node("SequenceAt", "t i")],
+                                    r"must lie in \[-3, 3\], got 4"),
+    "of nothing": ([node("SequenceEmpty", "", "e"), node("ConcatFromSequence", "e", axis=0)], "one tensor or more"),
+    "a tensor": ([node("SequenceLength", "x", "n"), node("Add", "x n")], "it must read a sequence, got a tensor"),
+    "an absent optional": ([node("Optional", "", "o", type=TENSOR), node("OptionalGetElement", "o")], "must be there"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong(name: str) -> None:
+    nodes, message = WRONG[name]
+    with pytest.raises(NodeError, match=message):
+        load_onnx(network(nodes, {**SIZES, "i": place(4 if "insertion" in name else 3)}))
