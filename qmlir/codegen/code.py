@@ -369,3 +369,17 @@ class Code:
 
 def _runs_once(lower: Value, upper: Value, step: int) -> bool:
     return lower.known is not None and upper.known is not None and 0 < upper.known - lower.known <= step
+
+
+def store_valid(code: Code, y: Buffer, lanes: int, valid: Value) -> Callable[[Value, Value], None]:
+    """A function that stores the first `valid` lanes of a vector of `lanes`."""
+    spill = code.scratch((lanes,), y.element, "spill")
+
+    def store(value: Value, at: Value) -> None:
+        def some() -> None:
+            spill.store(value, 0)
+            code.spans(0, valid, lambda i, count: y.store(spill.load(i, lanes=count), at + i))
+
+        code.branch(valid < lanes, some, lambda: y.store(value, at))
+
+    return store

@@ -22,7 +22,7 @@ import numpy as np
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.codegen.code import Buffer, Code, Microkernel
+from qmlir.codegen.code import Buffer, Code, Microkernel, store_valid
 from qmlir.codegen.features import accumulators, widest_block
 from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, Finished, FinishedKernel, MainLowering, memref_shape
 from qmlir.codegen.kernels.packing import (
@@ -255,20 +255,6 @@ class TileTimesBlock(Finished, Microkernel):
             return code.fold(0, job.runs if self.runs else one, sums, over_runs, "kw")
 
         return code.fold(0, job.rows if self.rows else one, start, over_rows, "kh")
-
-
-def store_valid(code: Code, y: Buffer, lanes: int, valid: Value) -> Callable[[Value, Value], None]:
-    """A function that stores the first `valid` lanes of a vector of `lanes`."""
-    spill = code.scratch((lanes,), y.element, "spill")
-
-    def store(value: Value, at: Value) -> None:
-        def some() -> None:
-            spill.store(value, 0)
-            code.spans(0, valid, lambda i, count: y.store(spill.load(i, lanes=count), at + i))
-
-        code.branch(valid < lanes, some, lambda: y.store(value, at))
-
-    return store
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,10 @@ import numpy as np
 from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import SSAValue
 
-from qmlir.codegen.code import Buffer, Code, Microkernel
+from qmlir.codegen.code import Buffer, Code, Microkernel, store_valid
 from qmlir.codegen.features import multiplies_matrices
 from qmlir.codegen.kernel import Array, Epilogue, Finished, FinishedKernel, MainLowering, memref_shape
-from qmlir.codegen.kernels.contraction import Task, store_valid
+from qmlir.codegen.kernels.contraction import Task
 from qmlir.codegen.kernels.packing import Window, gather_windows, pad_channels, prepare_image
 from qmlir.codegen.value import Value
 from qmlir.ir.interfaces import shape_of
