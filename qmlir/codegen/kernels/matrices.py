@@ -45,6 +45,9 @@ DEPTH = 64
 FEWEST_PLACES = 6
 """The fewest neighbouring places for which the unit, which is as fast for one row as for 16, is faster than vectors."""
 
+FEWEST_PRODUCTS = 32
+"""The fewest products of an output for which loading and storing registers is worth it."""
+
 STRIP = 1024
 """Places of a part of a strip: enough to use each load of weights from the second-level cache often."""
 
@@ -477,7 +480,9 @@ def suits(task: Task, features: frozenset[str]) -> bool:
     window = task.window.flattened()
     strips = Strips.of(window)
     near = (strips.places + window.width * window.extent[1]) * (window.width + 2 * window.origin[1]) < 1 << RECIPROCAL
-    return window.channels > 0 and strips.places >= FEWEST_PLACES and task.outputs >= SIDE // 2 and near
+    products = window.channels * window.extent[0] * window.extent[1]
+    enough = strips.places >= FEWEST_PLACES and task.outputs >= SIDE // 2 and products >= FEWEST_PRODUCTS
+    return enough and near
 
 
 def scattered(window: Window) -> bool:

@@ -104,13 +104,13 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, tuple[int, ..
     "an overlapping register": ((2, 4, 9, 100), (48, 1, 1, 100), {}),
     "few channels": ((1, 9, 9, 12), (24, 3, 3, 12), {"padding": (1, 1, 1, 1)}),
     "three channels": ((1, 20, 23, 3), (16, 7, 7, 3), {"padding": (3, 3, 2, 2), "strides": (2, 2)}),
-    "three channels of one column": ((1, 8, 8, 3), (16, 3, 1, 3), {}),
+    "odd channels of one column": ((1, 8, 8, 11), (16, 3, 1, 11), {}),
     "rows that do not end": ((2, 14, 14, 64), (64, 3, 3, 64), {"padding": (1, 1, 1, 1)}),
     "strides": ((1, 33, 65, 64), (64, 3, 3, 64), {"strides": (2, 2)}),
     "gathered windows": ((2, 9, 9, 64), (40, 3, 3, 64), {"strides": (2, 2), "padding": (1, 1, 1, 1)}),
     "gathered pixels": ((1, 15, 15, 68), (33, 1, 1, 68), {"strides": (3, 2)}),
     "dilations": ((1, 12, 15, 20), (17, 3, 3, 20), {"dilations": (2, 3), "padding": (2, 2, 3, 3)}),
-    "parts of a strip": ((1, 40, 53, 16), (144, 1, 1, 16), {}),
+    "parts of a strip": ((1, 40, 53, 36), (144, 1, 1, 36), {}),
     "weights from far": ((1, 6, 6, 512), (64, 3, 3, 512), {"padding": (1, 1, 1, 1)}),
 }  # fmt: skip
 """Name → shapes of image and weights, and properties of the convolution: each way through the kernel."""
