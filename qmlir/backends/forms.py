@@ -13,7 +13,7 @@ the operations that it is composed of, if it is composed.
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from xdsl.dialects import func
 from xdsl.ir import Operation, SSAValue
@@ -181,3 +181,13 @@ class Names:
             name, n = f"{wanted}.{n}", n + 1
         self.taken.add(name)
         return name
+
+
+def refuse_counted() -> NoReturn:
+    """Refuses an operation whose results have as many elements as the data say: files have no form of its padding.
+
+    Raises:
+        UnsupportedError: Always.
+    """
+    need = "must have results whose sizes do not depend on the data"
+    raise UnsupportedError(need, "a bound and a count", "end the network in front of it, by --outputs")

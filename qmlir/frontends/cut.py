@@ -44,7 +44,7 @@ class Cut:
                 if name not in known:
                     raise OptionError(
                         f"{option} {name}", "must be the name of a tensor of the model",
-                        remedy=near_misses(name, known) or "qmlir graph draws a model with the names of its tensors",
+                        remedy=near_misses(name, known) or "qmlir import writes the names of its tensors",
                     )  # fmt: skip
                 if count > 1:
                     raise OptionError(option, "must name different tensors", got=f'"{name}" {count} times')

@@ -251,9 +251,11 @@ def signature_of(function: "func.FuncOp") -> Signature:
 
 def counts_of(module: "Operation | None", outputs: Sequence[TensorSpec]) -> tuple[Count, ...]:
     """Returns the outputs whose sizes depend on the data, as the module records them."""
+    if module is None or COUNTS not in module.attributes:
+        return ()
     from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
 
-    given = None if module is None else module.attributes.get(COUNTS)
+    given = module.attributes[COUNTS]
     if not isinstance(given, DictionaryAttr):
         return ()
     places, found = {spec.name: i for i, spec in enumerate(outputs)}, list[Count]()

@@ -48,3 +48,13 @@ def test_qmlir_opt_reads_nets_and_parts(tmp_path: Path, capsys: pytest.CaptureFi
     printed = capsys.readouterr().out
     assert "nn.mul" in printed
     assert "nn.relu" not in printed
+
+
+def test_remedies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`qmlir import` writes the names of tensors, and the model's own file can be cut at them."""
+    small = write_small(tmp_path)
+    assert run("bench", small.onnx, "--outputs", "zzz", "--runs", 1) == 1
+    assert "must be the name of a tensor of the model" in capsys.readouterr().err
+    assert run("import", small.onnx, "-o", tmp_path / "net.mlir") == 0
+    assert '"pooled"' in (tmp_path / "net.mlir").read_text()
+    assert run("bench", small.onnx, "--outputs", "pooled", "--runs", 1) == 0

@@ -212,3 +212,14 @@ def _onnx(ends: Cut) -> object:
 def test_names_that_cannot_be(load: Callable[[Cut], object], ends: Cut, error: str) -> None:
     with pytest.raises(OptionError, match=error):
         load(ends)
+
+
+def test_what_the_errors_advise() -> None:
+    """Inputs that are added or left out, and another tensor."""
+    assert names(_onnx(cut(["a", "y"]))) == (["a", "y"], ["b"])  # add "y"
+    assert names(_onnx(cut(["x"], ["a"]))) == (["x"], ["a"])  # leave "y" out
+    with pytest.raises(OptionError, match=r'no output that depends on "y", "a"; leave them out'):
+        _onnx(cut(["x", "y", "a"], ["x"]))
+    assert names(load_onnx(onnx_model(), cut=cut(["y", "b"], ["e", "b"])))[1] == ["e", "b"]  # in place of "c"
+    net = made(("Relu", "data", "a"), ("Relu", "a", "b"), ("Negative", "a", "a"), ("Add", "a b", "c"), outputs="c")
+    assert names(load_caffe2(net, shapes={"data": "1x2"}, cut=cut(["data"])))[0] == ["data"]  # in place of "a"

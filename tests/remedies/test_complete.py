@@ -12,7 +12,9 @@ from tests.cli import (
     test_report,
     test_streams,
 )
+from tests.cli import test_cut as test_cut_commands
 from tests.cli import test_remedies as commands
+from tests.frontends import test_cut, test_own_operators
 from tests.frontends.onnx import test_decoder
 from tests.profiles import test_notes
 from tests.remedies import (
@@ -63,6 +65,16 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "export the model with a cache of fixed size, into which each call writes at a position (ScatterND or "
     "ScatterElements; a static cache in transformers)": test_decoder.test_a_cache_that_grows_says_what_to_do,
     "use int8": commands.test_remedies_of_commands,
+    "leave it out, or cut the model's own file": test_cut_commands.test_remedies,
+    "qmlir import writes the names of its tensors": test_cut_commands.test_remedies,
+    "end the network in front of it, by --outputs": test_cut.test_onnx_ends_before_an_unknown_operator,
+    "name another tensor": test_cut.test_what_the_errors_advise,
+    "name another tensor, or export the model with the shapes of its tensors": test_cut.test_what_the_errors_advise,
+    "add …, or tensors between the input and the outputs": test_cut.test_what_the_errors_advise,
+    "leave them out": test_cut.test_what_the_errors_advise,
+    'call qmlir.register_op("…", "…", function) before': test_own_operators.test_reference_and_machine_code_call_it,
+    "repair the function": test_own_operators.test_reference_and_machine_code_call_it,
+    "--loops-to-llvm=features=+amx-int8": test_lowerings.test_matrices_need_a_unit,
 }
 """Remedies that tests of their own carry out."""
 
@@ -75,7 +87,7 @@ NOT_CARRIED_OUT = {
         "convert the model again",
         "report this to the package's authors",
     ),
-    "another machine is needed": ("give the process more memory",),
+    "another machine is needed": ("give the process more memory", "--features=-amx-int8"),
     "says that nothing helps": ("there is none",),
     "only modules written by hand meet it": (
         "call functions by name",

@@ -10,12 +10,15 @@ import numpy as np
 import onnx
 import pytest
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
 
 import qmlir
 from qmlir.backends.cpu import build
 from qmlir.backends.cpu.emit import emit_llvm_ir
 from qmlir.backends.reference import evaluate
 from qmlir.compiler import main_function, to_integers
+from qmlir.errors import UnsupportedError
+from qmlir.ir.context import make_context
 from qmlir.ir.signature import Signature
 from tests.frontends.onnx.agreement import floats, model, node
 from tests.remedies.case import Action, Case, both, check, command, opt, passes, write
@@ -469,3 +472,17 @@ CASES = {**UPSTREAM, **MACHINE, **DEVICES}
 @pytest.mark.parametrize("text", CASES)
 def test_what_lowerings_tell_works(text: str, folder: Path) -> None:
     check(text, CASES[text], folder)
+
+
+def test_matrices_need_a_unit() -> None:
+    source = """
+func.func private @f(%x: memref<?xi8>, %y: memref<?xi8>, %i: index) {
+  %0 = simd.load_matrix %x[%i], %i : memref<?xi8>, vector<16x64xi8>
+  simd.store_matrix %0, %y[%i], %i : vector<16x64xi8>, memref<?xi8>
+  func.return
+}"""
+    module = Parser(make_context(), source).parse_module()
+    with pytest.raises(UnsupportedError, match=r"got no feature amx-int8; --loops-to-llvm=features=\+amx-int8"):
+        qmlir.Pipeline("loops-to-llvm")(module)
+    lowered = qmlir.Pipeline(("loops-to-llvm", {"features": "+amx-int8"}))(module)
+    assert "tilestored64" in str(lowered)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.forms import Forms, constant
+from qmlir.backends.forms import Forms, constant, refuse_counted
 from qmlir.backends.onnx.graph import INDEX, WIDER, Graph, Tensor
 from qmlir.backends.onnx.values import Permutation, Values, channels_first, identity
 from qmlir.dialects import nn
@@ -241,3 +241,13 @@ def sample(op: nn.SampleOp, values: Values) -> None:
     )
     last = graph.node("Transpose", found, perm=[0, *range(2, len(sizes) + 2), 1])
     values.define(op.y, graph.node("Reshape", last, graph.indices([batch, *listed, channels])))
+
+
+@exports(nn.NonMaxSuppressionOp, nn.NonZeroOp)
+def counted(op: Operation, values: Values) -> None:
+    """Refuses what has as many results as the data say.
+
+    Raises:
+        UnsupportedError: Always.
+    """
+    refuse_counted()

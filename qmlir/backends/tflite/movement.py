@@ -6,7 +6,7 @@ from math import prod
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.backends.forms import Forms, constant
+from qmlir.backends.forms import Forms, constant, refuse_counted
 from qmlir.backends.tflite.contraction import pad as pad_with
 from qmlir.backends.tflite.graph import BOOL, INDEX, Form, Graph, Options, Tensor
 from qmlir.backends.tflite.values import MOVED, Values, declared
@@ -268,6 +268,16 @@ def _along(graph: Graph, x: Tensor, axis: int, taps: Array, weights: Array) -> T
 
 # ---------------------------------------------------------------------------------------------------------------
 # Operations that TFLite lacks: its SCATTER_ND, for one, only adds updates to a tensor of zeros.
+
+
+@exports(nn.NonMaxSuppressionOp, nn.NonZeroOp)
+def counted(op: Operation, values: Values) -> None:
+    """Refuses what has as many results as the data say.
+
+    Raises:
+        UnsupportedError: Always.
+    """
+    refuse_counted()
 
 
 @exports(nn.CumulativeProductOp, nn.MaxPoolIndices2DOp, nn.SampleOp, nn.ScatterReduceNDOp)

@@ -17,6 +17,7 @@ from qmlir.lowering.loops_to_llvm.lowering import (
     COMPARISONS,
     NO_FASTMATH,
     WRAP,
+    X86_AMX,
     FunctionLowering,
     Rule,
     element_bits,
@@ -143,6 +144,8 @@ def _cast(kind: type[Operation]) -> Rule:
 
 def _constant(f: FunctionLowering, op: arith.ConstantOp) -> None:
     value, type = op.value, f.lowered_type(op.result.type)
+    if type == X86_AMX:
+        f.refuse(op, "vectors must have one static dimension", got=str(op.result.type))
     if isinstance(value, DenseIntOrFPElementsAttr):
         value = retyped(cast(Dense, value), type)  # the type may have gone from index to i64
     elif isinstance(value, IntegerAttr) and type != value.type:

@@ -124,6 +124,7 @@ def names(path: Path) -> list[str]:
 
 LACKING = (
     "must be an? (operation|function) that TFLite has|must have the divisor's sign|needs divisors that are constant"
+    "|must have results whose sizes do not depend on the data"
     "|needs constant indices|must be stored in signed or unsigned bytes|as data of TFLite's"
 )
 

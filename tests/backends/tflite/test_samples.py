@@ -92,6 +92,8 @@ def refusal(sample: Sample) -> str | None:
     """What the error of a sample says; None for one that has a form."""
     if sample.op in MISSING:
         return "TFLite has"
+    if sample.op in (nn.NonMaxSuppressionOp, nn.NonZeroOp):
+        return "must have results whose sizes do not depend on the data"
     wide = "f64" in str(sample) and str(sample) not in FLOAT64
     return REFUSED.get(str(sample), "as data of TFLite's" if wide else None)
 

@@ -162,7 +162,7 @@ def _operator(b: Any, o: Op, code: int) -> int:
         data = o.options if isinstance(o.options, bytes) else bytes(flexbuffers.Dumps(dict(o.options)))
         custom = b.CreateByteVector(data)
     if o.options_kind and not isinstance(o.options, bytes):
-        values = {k: _numbers(b, v) if isinstance(v, Sequence) else v for k, v in o.options.items()}
+        values = {k: _field(b, v) for k, v in o.options.items()}
         getattr(schema, f"{o.options_kind}Start")(b)
         for name, value in values.items():
             getattr(schema, f"{o.options_kind}Add{name}")(b, value)

@@ -45,6 +45,7 @@ def test_each_qint_operation_is_tried() -> None:
         qint.LogSoftmaxOp,
         qint.L2NormalizationOp,
         qint.InterpolateOp,
+        qint.BlockedFullyConnectedOp,
     }
 
 
