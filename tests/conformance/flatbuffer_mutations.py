@@ -135,6 +135,8 @@ def other_operator(parts: Parts, random: Random) -> Parts:
 
 def other_options(parts: Parts, random: Random) -> Parts:
     tensors, (op, *others), inputs, outputs = parts
+    if isinstance(op.options, bytes):
+        return parts
     options = dict(op.options)
     for name, value in options.items():
         if type(value) is int and random.random() < 0.5:
