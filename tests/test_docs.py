@@ -71,6 +71,8 @@ def test_page(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("QMLIR_CACHE", str(compiled))
     monkeypatch.setenv("COLUMNS", "100")
+    for registry in ("qmlir.plugins._registered", "qmlir.ir.own_operators._registered"):
+        monkeypatch.setattr(registry, {})  # what a page registers is its own
     reader = Reader(root, capsys)
     reader.follow(page.read_text(encoding="utf-8"))
 
