@@ -11,9 +11,9 @@ matrix of data is loaded from where the data are:
           for kh, kw, and 64 channels c:  acc += x[p, kh, kw, c] · w[kh, kw, c]
           y[p] = finish(acc[p])
 
-The last registers of a strip, and of a run of channels, begin so early that they end with it. What they compute twice
-is stored twice, and weights of channels that they would add twice are 0. So nothing is read beyond the data, and no
-register has a size of its own.
+The last registers of a strip, and of a run of channels, begin so early that they end with it. Outputs that they compute
+again are not finished again, and weights of channels that they would add again are 0. So nothing is read beyond the data,
+and no register has a size of its own.
 
 The data keep their zero point z. Because Σ (x − z)·w = Σ x·w − z·Σ w, the bias loses z·Σ w (see `SignedQuads`). All
 sums are exact modulo 2^32, and the result fits i32.
@@ -138,7 +138,7 @@ class Depth:
 
     @staticmethod
     def of(window: Window) -> "Depth":
-        """The runs of a window; those whose channels are no multiple of 4 need `padding` elements behind the image."""
+        """The runs of a window; up to 3 elements behind a run, whose weights are 0, fill its last group of 4."""
         rows, columns = window.extent
         joined = window.dilations[1] == 1
         run = window.channels * (columns if joined else 1)
