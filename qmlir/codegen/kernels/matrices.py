@@ -12,8 +12,8 @@ matrix of data is loaded from where the data are:
           y[p] = finish(acc[p])
 
 The last registers of a strip, and of a run of channels, begin so early that they end with it. Outputs that they compute
-again are not finished again, and weights of channels that they would add again are 0. So nothing is read beyond the data,
-and no register has a size of its own.
+again are not finished again, and weights of channels that they would add again are 0. So nothing is read beyond the
+data, and no register has a size of its own.
 
 The data keep their zero point z. Because Σ (x − z)·w = Σ x·w − z·Σ w, the bias loses z·Σ w (see `SignedQuads`). All
 sums are exact modulo 2^32, and the result fits i32.
