@@ -490,7 +490,7 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     if by_blocks:
         per_tile = min(window.output[1], TILES_TOGETHER * together)
         if tile:
-            x, window = prepare_image(state, f"{task.name}_input", window, channels, arithmetic, x)
+            x, window = prepare_image(state, f"{task.name}_input", window, channels, arithmetic, x, tile.slack)
             tile = None
     kernel = Contraction(
         task.name,

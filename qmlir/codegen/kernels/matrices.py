@@ -513,7 +513,7 @@ def lower_matrices(state: MainLowering, task: Task, result: SSAValue) -> None:
     assert x.type.element_type == i8
     channels, slack = window.channels, 0
     if channels % 4 and window.extent[1] > 1 and window.dilations[1] == 1:
-        slack = -(-(-window.extent[1] * channels % 4) // channels)
+        slack = -window.extent[1] * channels % 4
     else:
         channels += -channels % 4
     if window.padded_rows or window.padded_columns or channels != window.channels or slack:

@@ -406,7 +406,7 @@ def prepare_image(
     x: SSAValue,
     slack: int = 0,
 ) -> tuple[SSAValue, Window]:
-    """Calls the kernel that prepares and pads a whole input; `slack` more columns lie behind each row.
+    """Calls the kernel that prepares and pads a whole input, with `slack` elements or more behind each row.
 
     Returns:
         The prepared input's buffer, and the window over it, which has no padding.
@@ -417,7 +417,7 @@ def prepare_image(
             window.output, window.strides, window.extent, window.dilations, strict=True
         )
     ]
-    height, width = sizes[0], sizes[1] + slack
+    height, width = sizes[0], sizes[1] + -(-slack // channels)
     images = prod(memref_shape(x)) // (window.height * window.width * window.channels)
     pixels = Window(images, window.height, window.width, window.channels, (1, 1), (height, width), origin=window.origin)
     out = state.allocate(MemRefType(arithmetic.element, (images * height, width * channels)))

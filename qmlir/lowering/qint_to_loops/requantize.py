@@ -17,7 +17,7 @@ from qmlir.dialects.qint.requantize import Narrow, Requantization, RequantizeOp
 from qmlir.numerics.contracts import CONTRACTS
 
 WIDE = 64
-"""Lanes, or a divisor of them, of vectors whose bytes fill registers: those are packed together (`saturate_bytes`)."""
+"""A vector of so many lanes, or of a multiple, fills registers with its bytes, which `saturate_bytes` packs together."""
 
 
 def float_sum(a: Value, factor: Value, constant: Value) -> Value:

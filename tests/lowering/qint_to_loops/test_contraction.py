@@ -10,6 +10,7 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, StringAttr, TensorType, i8, i32, i64
 from xdsl.ir import SSAValue
 
+from qmlir.codegen.kernels.contraction import NEAR
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp, RequantizeOp
 from qmlir.dialects.qint.requantize import int32, int32s
@@ -293,3 +294,10 @@ def test_padded_weights_of_a_block_do_not_reach_the_result() -> None:
         lambda x: RequantizeOp.make([FullyConnectedOp.make([x, ConstantOp(w).y, []]).acc], properties, element=i8).y,
         np.array([[1, -1, 0], [0, 0, 0]], np.int8),
     )
+
+
+def test_weights_that_leave_the_caches_of_taps_that_fill_steps_together() -> None:
+    """The image is prepared whole, with what the last step reads behind a row."""
+    x, w = integers(1, 1, 6, 6, 515), integers(2, 240, 3, 3, 515)
+    assert w.size > NEAR
+    check(lambda v: Conv2DOp.make([v, ConstantOp(w).y, []], {"zero_point": int32(3)}).acc, x)
