@@ -17,7 +17,7 @@ from qmlir.dialects.qint.requantize import Narrow, Requantization, RequantizeOp
 from qmlir.numerics.contracts import CONTRACTS
 
 WIDE = 64
-"""A vector of so many lanes, or of a multiple, fills registers with its bytes, which `saturate_bytes` packs together."""
+"""Vectors of so many lanes, or of a multiple, fill registers with bytes; `saturate_bytes` packs them together."""
 
 
 def float_sum(a: Value, factor: Value, constant: Value) -> Value:
