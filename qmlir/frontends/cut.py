@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from qmlir.errors import OptionError, near_misses
 
 _SHOWN = 4
-"""The most names in an error."""
+"""The most names that an error lists."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +64,12 @@ class Cut:
         read = set(needed)
         if lacking := [n for n in file_inputs if n in read and n not in self.inputs]:
             raise OptionError(
-                "inputs", "must be all that the outputs depend on", got=f"outputs that depend on {_listed(lacking)}",
-                remedy=f"add {_listed(lacking)}, or tensors between the input and the outputs",
+                "inputs", "must be all that the outputs depend on", got=f"outputs that depend on {listed(lacking)}",
+                remedy=f"add {listed(lacking)}, or tensors between the input and the outputs",
             )  # fmt: skip
         if unread := [n for n in self.inputs if n not in read]:
             raise OptionError(
-                "inputs", "must be what an output depends on", got=f"no output that depends on {_listed(unread)}",
+                "inputs", "must be what an output depends on", got=f"no output that depends on {listed(unread)}",
                 remedy="leave it out" if len(unread) == 1 else "leave them out",
             )  # fmt: skip
 
@@ -78,6 +78,7 @@ WHOLE = Cut()
 """The whole model."""
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Returns the names, quoted: all of them, or the first ones and how many more there are."""
     shown = ", ".join(f'"{n}"' for n in names[:_SHOWN])
     return shown if len(names) <= _SHOWN else f"{shown} and {len(names) - _SHOWN} more"

@@ -20,15 +20,12 @@ from qmlir.frontends.caffe2.node import Caffe2Node
 from qmlir.frontends.caffe2.reader import Net, Operator, read_net
 from qmlir.frontends.caffe2.shapes import tensor_type
 from qmlir.frontends.caffe2.walk import Step, Walk, needed, unconverted
-from qmlir.frontends.cut import WHOLE, Cut
+from qmlir.frontends.cut import WHOLE, Cut, listed
 from qmlir.frontends.function import Builder, Constant, named
 from qmlir.ir.budget import BUDGET, Budget
 from qmlir.ir.interfaces import Array
 from qmlir.ir.rewriting import name_hint
 from qmlir.numerics import native
-
-_SHOWN = 4
-"""The most names in an error."""
 
 
 def load_caffe2(
@@ -157,18 +154,17 @@ class _Import:
         lacking = [n for n in names if n not in self.types]
         if not lacking:
             return
-        listed = ", ".join(f'"{n}"' for n in lacking[:_SHOWN])
-        listed += f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+        found = listed(lacking)
         flag, entry = f"--shape {lacking[0]}=1x3x224x224", f'shapes={{"{lacking[0]}": "1x3x224x224"}}'
         if unknown := unconverted(step.operator.kind for step in self.steps):
-            listed += f"; and operators that qmlir does not import: {'; '.join(unknown)}"
+            found += f"; and operators that qmlir does not import: {'; '.join(unknown)}"
         if self.init is None:
             remedy = f"give --weights with the net's init net, and {flag}; in Python weights=… and {entry}"
         else:
             remedy = f"give {flag}, or in Python {entry}"
         raise FileError(
             self.net.file, "each tensor that it reads must be in its init net or have a shape",
-            got=f"no shape of {listed}", remedy=remedy,
+            got=f"no shape of {found}", remedy=remedy,
         )  # fmt: skip
 
     def _result(self, name: str) -> SSAValue:
