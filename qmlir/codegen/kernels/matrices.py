@@ -278,12 +278,13 @@ class StripTimesBlock(Finished, Microkernel):
             first = (piece * together).minimum((job.places - together).maximum(0))
             return [first, (first + SIDE).minimum(job.places - SIDE)][: self.tall]
 
-        def finish_piece(piece: Value) -> None:
-            # What an earlier register has finished is not finished again.
+        def finish_rows(piece: Value, low: Value, high: Value) -> None:
+            """Finishes the rows from `low` to `high` of each register of a piece."""
             first = piece * together
             for part, begin in enumerate(begins(piece)):
                 done, first = first - begin, first.maximum(begin + self.height)
-                with code.loop(done, self.height, name="place") as place:
+                # What an earlier register has finished is not finished again.
+                with code.loop(done.maximum(low), high, name="place") as place:
                     accumulator = sums.load((place + part * self.height) * self.lanes, lanes=self.lanes)
 
                     def finish(output: Value, accumulator: Value = accumulator) -> None:
@@ -291,14 +292,20 @@ class StripTimesBlock(Finished, Microkernel):
 
                     self._output(code, job, job.first + begin + place, finish)
 
-        # While a piece is finished, the unit multiplies the next one, whose sums stay in registers until the scratch
-        # memory is free.
-        self._store(code, self._multiply(code, buffers, job, begins(code.index(0)), code.index(0)), sums)
+        # The unit multiplies a piece while vectors finish the one before: after each product a few of its rows. The
+        # sums of the piece stay in registers until the scratch memory is free.
+        products = job.rows * job.runs * (job.full + int(self.overlaps))
+        share = (products + (self.height - 1)) // products
+        none, all_rows = code.index(0), code.index(self.height)
+        self._store(code, self._multiply(code, buffers, job, begins(none), none, lambda _: None), sums)
         with code.loop(1, pieces, name="piece") as piece:
-            totals = self._multiply(code, buffers, job, begins(piece), piece)
-            finish_piece(piece - 1)
-            self._store(code, totals, sums)
-        finish_piece(pieces - 1)
+
+            def finish_some(product: Value, before: Value = piece - 1) -> None:
+                low = (product * share).minimum(all_rows)
+                finish_rows(before, low, (low + share).minimum(all_rows))
+
+            self._store(code, self._multiply(code, buffers, job, begins(piece), piece, finish_some), sums)
+        finish_rows(pieces - 1, none, all_rows)
 
     def _store(self, code: Code, totals: Sequence[Value], sums: Buffer) -> None:
         """Stores the sums of a piece as [places, lanes]."""
@@ -308,9 +315,18 @@ class StripTimesBlock(Finished, Microkernel):
             code.store_matrix(total, sums, code.index(at), code.index(self.lanes))
 
     def _multiply(
-        self, code: Code, buffers: Sequence[Buffer], job: Job, begins: Sequence[Value], piece: Value
+        self,
+        code: Code,
+        buffers: Sequence[Buffer],
+        job: Job,
+        begins: Sequence[Value],
+        piece: Value,
+        meanwhile: Callable[[Value], None],
     ) -> list[Value]:
-        """The sums of the places from each of `begins` on: for each, the matrices of 16 output channels."""
+        """The sums of the places from each of `begins` on: for each, the matrices of 16 output channels.
+
+        `meanwhile` is called with the number of each product, and writes what is computed beside it.
+        """
         x, w, bias, *_ = self.roles(buffers)
         assert bias is not None
         across, steps = range(0, self.lanes, SIDE), self.width // 4
@@ -343,6 +359,7 @@ class StripTimesBlock(Finished, Microkernel):
                                 )
                                 factors[n] = weights
                             results.append(code.dot_matrices(sums[p * len(across) + n], data, weights))
+                    meanwhile(number + register)
                     return results
 
                 sums = code.fold(0, job.full, sums, lambda k, sums: multiply(k, k * self.width, sums), "k")
