@@ -160,10 +160,13 @@ class Code:
         """table[places[i]], where the places, vectors of i8, count as unsigned; the table has 256 entries of i8."""
         return self.emit(simd.LookupBytesOp, [table.ssa, places.ssa], places.type)
 
-    def multiply_shift_round(self, a: Value, multiplier: Value, shift: Value, offset: Value | None = None) -> Value:
-        """(a·multiplier + 2^(30−shift)) >> (31−shift) on vectors of i32, for results that fit i32."""
+    def multiply_shift_round(
+        self, a: Value, multiplier: Value, shift: Value, offset: Value | None = None, *, drops_33: bool = False
+    ) -> Value:
+        """(a·multiplier + 2^(30−shift)) >> (31−shift) on vectors of i32, for results that fit i32; see simd."""
         operands = [a.ssa, multiplier.ssa, shift.ssa, *([] if offset is None else [offset.ssa])]
-        return self.emit(simd.MulShiftRoundOp, operands, a.type)
+        properties: dict[str, Attribute] = {"drops_33": UnitAttr()} if drops_33 else {}
+        return self.emit(simd.MulShiftRoundOp, operands, a.type, properties)
 
     def multiply_add_shift_round(self, a: Value, p: Value, b: Value, q: Value, shift: Value) -> Value:
         """(a·p + b·q + 2^(shift−1)) >> shift on vectors of i32, for results that fit i32 and shifts of at least 32."""

@@ -6,7 +6,9 @@ func.func @f(%acc: vector<8xi32>, %a: vector<16xi16>, %b: vector<16xi16>, %q: ve
   %1 = simd.mul_shift_round %0, %q, %s : vector<8xi32>
   %2 = simd.mul_add_shift_round %0, %q, %1, %s, %s : vector<8xi32>
   %3 = simd.mul_shift_round %2, %q, %s, %0 : vector<8xi32>
-  func.return %3 : vector<8xi32>
+  %4 = simd.mul_shift_round %3, %q, %s drops_33 : vector<8xi32>
+  %5 = simd.mul_shift_round %4, %q, %s, %0 drops_33 : vector<8xi32>
+  func.return %5 : vector<8xi32>
 }
 
 func.func @bytes(%acc: vector<8xi32>, %x: vector<32xi8>, %places: vector<32xi8>, %w: vector<32xi8>) -> vector<8xi32> {
@@ -31,6 +33,8 @@ func.func @sum(%a: vector<16xi8>, %b: vector<16xi8>, %w: vector<16xi32>, %k: vec
 // CHECK-NEXT: %1 = simd.mul_shift_round %0, %q, %s : vector<8xi32>
 // CHECK-NEXT: %2 = simd.mul_add_shift_round %0, %q, %1, %s, %s : vector<8xi32>
 // CHECK-NEXT: %3 = simd.mul_shift_round %2, %q, %s, %0 : vector<8xi32>
+// CHECK-NEXT: %4 = simd.mul_shift_round %3, %q, %s drops_33 : vector<8xi32>
+// CHECK-NEXT: %5 = simd.mul_shift_round %4, %q, %s, %0 drops_33 : vector<8xi32>
 
 // CHECK: %0 = simd.permute_bytes %x, %places : vector<32xi8>
 // CHECK-NEXT: %1 = simd.dot_u8_i8_quads %acc, %0, %w : vector<8xi32>, vector<32xi8>

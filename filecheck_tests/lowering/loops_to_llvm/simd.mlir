@@ -81,6 +81,32 @@ func.func private @offset(%x: memref<64xi32>, %p: memref<4xi32>, %y: memref<64xi
 // CHECK-NEXT: llvm.getelementptr
 // CHECK: llvm.return
 
+// With 33 bits dropped, the number is added once to the high halves of the products.
+func.func private @high(%x: memref<64xi32>, %p: memref<4xi32>, %y: memref<64xi32>) {
+  %0 = arith.constant 0 : index
+  %4 = arith.constant 4 : index
+  %64 = arith.constant 64 : index
+  %multiplier = vector.load %p[%0] : memref<4xi32>, vector<4xi32>
+  %shift = vector.load %p[%0] : memref<4xi32>, vector<4xi32>
+  %offset = vector.load %p[%0] : memref<4xi32>, vector<4xi32>
+  scf.for %i = %0 to %64 step %4 {
+    %a = vector.load %x[%i] : memref<64xi32>, vector<4xi32>
+    %b = simd.mul_shift_round %a, %multiplier, %shift, %offset drops_33 : vector<4xi32>
+    vector.store %b, %y[%i] : memref<64xi32>, vector<4xi32>
+  }
+  func.return
+}
+
+// CHECK-LABEL: llvm.func internal @high
+// CHECK: [[O:%.*]] = llvm.load {{.*}} -> vector<4xi32>
+// CHECK: llvm.shl {{.*}} : vector<4xi32>
+// CHECK: llvm.icmp
+// CHECK-NOT: llvm.add {{.*}} : vector<2xi64>
+// CHECK-COUNT-2: llvm.mul {{.*}} : vector<2xi64>
+// CHECK: llvm.add {{.*}} : vector<4xi32>
+// CHECK: llvm.ashr {{.*}} : vector<4xi32>
+
+
 // The bytes of quads: one instruction with VNNI; sums of pairs that do not saturate only where they are said to fit.
 func.func private @quads(%acc: vector<16xi32>, %a: vector<64xi8>, %b: vector<64xi8>) -> vector<16xi32> {
   %0 = simd.dot_u8_i8_quads %acc, %a, %b pairs_fit : vector<16xi32>, vector<64xi8>

@@ -7,7 +7,7 @@ func.func @main(%x: tensor<64xi32>) -> tensor<64xi8> {
   func.return %y : tensor<64xi8>
 }
 // CHECK: func.func private @qint_requantize_0(%x: memref<64xi32>, %p1: memref<1xi32>, %p2: memref<1xi32>, %y: memref<64xi8>, %begin: index, %end: index)
-// CHECK: simd.mul_shift_round {{.*}} : vector<16xi32>
+// CHECK: simd.mul_shift_round {{.*}} drops_33 : vector<16xi32>
 // CHECK-NOT: f32
 
 // -----

@@ -252,6 +252,7 @@ class MulShiftRoundOp(IRDLOperation):
 
         %r = simd.mul_shift_round %a, %multiplier, %shift : vector<8xi32>
         %s = simd.mul_shift_round %a, %multiplier, %shift, %offset : vector<8xi32>
+        %t = simd.mul_shift_round %a, %multiplier, %shift, %offset drops_33 : vector<8xi32>
 
     The product is exact in 64 bits, and the shift is arithmetic: a single rounding, half up.
 
@@ -260,6 +261,11 @@ class MulShiftRoundOp(IRDLOperation):
     `shift` must lie in [−31, −1], so that the rescaled value has at most 31 bits. `offset` · 2^(31−shift) must lie
     within ±2^61, so that the offset may be added to the product, as a part of the number that is added for rounding:
     it then costs nothing. The result for other values is undefined.
+
+    The unit property `drops_33` promises that every shift is at most −2: at least 33 bits of the product are dropped.
+    What is added before the shift is then a multiple of 2^32, so that x86 adds it to the high halves of the products:
+    one addition for all lanes instead of one for the even and one for the odd. The result is the same with and without
+    the promise; it is undefined if the promise does not hold.
 
     On AArch64 the operation is smull + srshl. sqrdmulh rounds at bit 31, which is below the last bit that is dropped:
     what follows it would round a second time, so it is never exact here.
@@ -273,13 +279,23 @@ class MulShiftRoundOp(IRDLOperation):
     multiplier = operand_def(VALUES)
     shift = operand_def(VALUES)
     offset = opt_operand_def(VALUES)
+    drops_33 = opt_prop_def(UnitAttr)
     result = result_def(VALUES)
 
     traits = traits_def(Pure())
-    assembly_format = "$a `,` $multiplier `,` $shift (`,` $offset^)? attr-dict `:` type($a)"
+    assembly_format = "$a `,` $multiplier `,` $shift (`,` $offset^)? (`drops_33` $drops_33^)? attr-dict `:` type($a)"
 
-    def __init__(self, a: SSAValue, multiplier: SSAValue, shift: SSAValue, offset: SSAValue | None = None):
-        super().__init__(operands=[a, multiplier, shift, offset], result_types=[a.type])
+    def __init__(
+        self,
+        a: SSAValue,
+        multiplier: SSAValue,
+        shift: SSAValue,
+        offset: SSAValue | None = None,
+        *,
+        drops_33: bool = False,
+    ):
+        properties = {"drops_33": UnitAttr()} if drops_33 else {}
+        super().__init__(operands=[a, multiplier, shift, offset], result_types=[a.type], properties=properties)
 
     def verify_(self) -> None:
         _require_even(self.a.type)  # C1

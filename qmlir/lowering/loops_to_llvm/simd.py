@@ -6,6 +6,7 @@ Vectors are split into registers and joined again; LLVM optimizes both away. The
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
 
 from xdsl.dialects import llvm
 from xdsl.dialects.builtin import i8, i16, i32, i64
@@ -380,7 +381,7 @@ def _mul_shift_round(f: FunctionLowering, op: simd.MulShiftRoundOp) -> None:
         f.define(op.result, f.binary(AddOp, rescaled, offset[0], WRAP) if offset else rescaled)
         return
     drop = f.derived("drop", shift, lambda: f.binary(SubOp, f.splat(31, shift.type), shift, WRAP))
-    _products_shifted(f, op, [(a, multiplier)], drop, *offset)
+    _products_shifted(f, op, [(a, multiplier)], drop, *offset, whole=op.drops_33 is not None)
 
 
 def _mul_add_shift_round(f: FunctionLowering, op: simd.MulAddShiftRoundOp) -> None:
@@ -398,8 +399,13 @@ def _products_shifted(
     products: Sequence[tuple[SSAValue, SSAValue]],
     drop: SSAValue,
     offset: SSAValue | None = None,
+    *,
+    whole: bool = False,
 ) -> None:
-    """Defines the result as (Σ products + 2^(drop − 1) + offset · 2^drop) >> drop, for data times factors."""
+    """Defines the result as (Σ products + 2^(drop − 1) + offset · 2^drop) >> drop, for data times factors.
+
+    `whole` says that what is added is a multiple of 2^32, because at least 33 bits are dropped.
+    """
     wide = vector_of(i64, lanes_of(drop) // 2)
     word = f.splat(32, wide)
 
@@ -412,24 +418,33 @@ def _products_shifted(
         """The even (first = 0) or odd lanes of i32 factors, each as an i64."""
         return extended(f.shuffle(value, value, [lane | 1 for lane in range(lanes_of(value))]) if first else value)
 
-    def rounding(first: int) -> SSAValue:
-        """(2 · offset + 1) · 2^(drop − 1)"""
-        odd = one = f.splat(1, wide)
+    def rounding(drop: SSAValue, offset: SSAValue | None, less: int) -> SSAValue:
+        """(2 · offset + 1) · 2^(drop − less)"""
+        odd = f.splat(1, drop.type)
         if offset is not None:
-            own = lanes(offset, first)
-            odd = f.binary(AddOp, f.binary(AddOp, own, own, WRAP), one, WRAP)
-        return f.binary(ShlOp, odd, f.binary(SubOp, lanes(drop, first), one, WRAP), WRAP)
+            odd = f.binary(AddOp, f.binary(AddOp, offset, offset, WRAP), odd, WRAP)
+        return f.binary(ShlOp, odd, f.binary(SubOp, drop, f.splat(less, drop.type), WRAP), WRAP)
+
+    def rounding_of(first: int) -> SSAValue:
+        """2^(drop − 1) + offset · 2^drop in the even (first = 0) or odd lanes."""
+        return rounding(lanes(drop, first), None if offset is None else lanes(offset, first), 1)
+
+    def product(data: SSAValue, factor: SSAValue, first: int) -> SSAValue:
+        own = f.derived(f"lanes{first}", factor, lambda: lanes(factor, first))
+        lane = f.binary(llvm.AShrOp, f.cast(llvm.BitcastOp, data, wide), word) if first else extended(data)
+        return f.binary(MulOp, lane, own, WRAP)
 
     sums: list[SSAValue] = []
     for first in (0, 1):
-        total = f.derived(f"rounding{first}", drop, lambda first=first: rounding(first), offset)
-        for data, factor in products:
-            own = f.derived(f"lanes{first}", factor, lambda first=first, factor=factor: lanes(factor, first))
-            lane = f.binary(llvm.AShrOp, f.cast(llvm.BitcastOp, data, wide), word) if first else extended(data)
-            total = f.binary(AddOp, f.binary(MulOp, lane, own, WRAP), total, WRAP)
-        sums.append(total)
+        terms = [product(data, factor, first) for data, factor in products]
+        if not whole:
+            terms.append(f.derived(f"rounding{first}", drop, lambda first=first: rounding_of(first), offset))
+        sums.append(reduce(lambda a, b: f.binary(AddOp, a, b, WRAP), terms))
     even, odd = f.binary(llvm.LShrOp, sums[0], word), f.binary(llvm.AndOp, sums[1], f.splat(-1 << 32, wide))
     high = f.cast(llvm.BitcastOp, f.binary(llvm.OrOp, even, odd), drop.type)
+    if whole:
+        added = f.derived("rounding", drop, lambda: rounding(drop, offset, 33), offset)
+        high = f.binary(AddOp, high, added, WRAP)
     rest = f.derived("rest", drop, lambda: f.binary(SubOp, drop, f.splat(32, drop.type), WRAP))
     f.define(op.result, f.binary(llvm.AShrOp, high, rest))
 

@@ -49,13 +49,14 @@ FASTER: Mapping[str, Callable[..., Value]] = {"float_sum": float_sum}
 class Requantize(Epilogue):
     """The requantization of accumulators; the parameters are those of its contract.
 
-    halves    whether every shift is below 0, so that the rescaled value of an i32 has at most 31 bits
+    dropped   the fewest bits of a product that are dropped; 31 stands for fewer, 33 for more. With 32 or 33 the
+              rescaled value of an i32 has at most 31 bits
     folds     whether the output zero point may be added to products, before these are shifted
     offset    whether the output zero point is one more parameter, the last, and not a part of the formula
     """
 
     formula: Requantization
-    halves: bool
+    dropped: int
     folds: bool
     parameters: int
     offset: bool = False
@@ -78,7 +79,7 @@ class Requantize(Epilogue):
     @property
     def rescales(self) -> bool:
         """Whether one instruction rescales vectors of i32 (`multiply_shift_round`)."""
-        return self.halves and self.formula.contract in ("single", "shift") and self.formula.narrow.fits_i32
+        return self.dropped >= 32 and self.formula.contract in ("single", "shift") and self.formula.narrow.fits_i32
 
     def finish(self, accumulator: Value, parameters: Sequence[Value]) -> Value:
         a, contract, narrow = self.formula.difference(accumulator), self.formula.contract, self.formula.narrow
@@ -91,7 +92,7 @@ class Requantize(Epilogue):
         if in_one:
             multiplier, shift = (p.spread(a.lanes) for p in factors)
             folded = a.same(zero_point) if self.folds and narrow.storage.itemsize < 4 else None
-            rescaled = a.code.multiply_shift_round(a, multiplier, shift, folded)
+            rescaled = a.code.multiply_shift_round(a, multiplier, shift, folded, drops_33=self.dropped >= 33)
             zero_point = zero_point if folded is None else 0
         else:
             rescaled = CONTRACTS[contract](a.to(i64), *(p.to(i64) for p in factors))
@@ -113,7 +114,7 @@ def requantization(state: MainLowering, op: RequantizeOp) -> tuple[Requantize, S
         state.refuse(op, need, got=f"[{narrow.low}, {narrow.high}]")
     shifts = op.shift.get_values()
     folds = abs(narrow.zero_point) << 31 - min(shifts) <= 1 << 61
-    return Requantize(formula, max(shifts) < 0, folds, len(parameters)), parameters
+    return Requantize(formula, min(max(31 - max(shifts), 31), 33), folds, len(parameters)), parameters
 
 
 def fused_requantize(result: SSAValue) -> RequantizeOp | None:

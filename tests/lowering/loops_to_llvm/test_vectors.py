@@ -188,19 +188,22 @@ def test_dot_becomes_one_instruction() -> None:
         assert "vpmaddwd" in compile_assembly(text, Machine("haswell", ""))
 
 
+@pytest.mark.parametrize(("promise", "most"), [("", -1), ("drops_33", -2)])
 @pytest.mark.parametrize("native", [False, True])
-def test_requantization_with_an_offset(native: bool) -> None:
+def test_requantization_with_an_offset(native: bool, promise: str, most: int) -> None:
     n = 40
-    operation = f"%r = simd.mul_shift_round %0, %1, %2, %3 : vector<{n}xi32>"
+    operation = f"%r = simd.mul_shift_round %0, %1, %2, %3 {promise} : vector<{n}xi32>"
     kernel = vectorwise(operation, [("i32", n)] * 4, ("i32", n))
     a = RNG.integers(-(2**31), 2**31, n).astype(np.int32)
     a[:4] = -(2**31), 2**31 - 1, -(2**31), 2**31 - 1
     multiplier = RNG.integers(2**30, 2**31, n).astype(np.int32)
     multiplier[:4] = 2**31 - 1
-    shift = RNG.integers(-31, 0, n).astype(np.int32)
+    shift = RNG.integers(-31, most, n, endpoint=True).astype(np.int32)
+    shift[:8] = [-31, -31, -31, -31, most, most, most, most]
+    multiplier[4:8], a[4:8] = 2**31 - 1, a[:4]
     bound = np.minimum(2.0 ** (30 + shift), 2.0**30).astype(np.int64)  # offset · 2^(31 − shift) is within 2^61
     offset = RNG.integers(-bound, bound, endpoint=True).astype(np.int32)
-    offset[:4] = bound[:4] * [1, 1, -1, -1]
+    offset[:8] = bound[:8] * [1, 1, -1, -1, 1, 1, -1, -1]
     (y,) = run_kernel(kernel, a, multiplier, shift, offset, out=[a], features=host_features() if native else "")
     numbers = zip(a.tolist(), multiplier.tolist(), shift.tolist(), offset.tolist(), strict=True)
     exact = [((x * q + 2 ** (30 - s)) >> (31 - s)) + o for x, q, s, o in numbers]
@@ -208,14 +211,17 @@ def test_requantization_with_an_offset(native: bool) -> None:
     assert (y == MulShiftRoundOp.evaluate(a, multiplier, shift, offset)).all()
 
 
+@pytest.mark.parametrize(("promise", "most"), [("", -1), ("drops_33", -2)])
 @pytest.mark.parametrize("native", [False, True])
-def test_requantization(native: bool) -> None:
+def test_requantization(native: bool, promise: str, most: int) -> None:
     n = 40
-    kernel = vectorwise(f"%r = simd.mul_shift_round %0, %1, %2 : vector<{n}xi32>", [("i32", n)] * 3, ("i32", n))
+    operation = f"%r = simd.mul_shift_round %0, %1, %2 {promise} : vector<{n}xi32>"
+    kernel = vectorwise(operation, [("i32", n)] * 3, ("i32", n))
     a = RNG.integers(-(2**31), 2**31, n).astype(np.int32)
-    a[:2] = -(2**31), 2**31 - 1
+    a[:4] = -(2**31), 2**31 - 1, -(2**31), 2**31 - 1
     multiplier = RNG.integers(2**30, 2**31, n).astype(np.int32)
-    shift = RNG.integers(-31, 0, n).astype(np.int32)
+    shift = RNG.integers(-31, most, n, endpoint=True).astype(np.int32)
+    shift[:4] = -31, -31, most, most
     (y,) = run_kernel(kernel, a, multiplier, shift, out=[a], features=host_features() if native else "")
     exact = [
         (int(x) * int(q) + 2 ** (30 - int(s))) >> (31 - int(s)) for x, q, s in zip(a, multiplier, shift, strict=True)

@@ -28,6 +28,11 @@ def up(contract: str) -> list[int]:
     return [min(shift, contracts.CONTRACTS[contract].max_shift) for shift in SHIFTS_UP]
 
 
+def below(most: int) -> list[int]:
+    """Shifts of `SHIFTS` up to `most`, and `most` itself, for enough channels to fill vectors."""
+    return [*(shift for shift in SHIFTS if shift < most), most] * 4
+
+
 def accumulators(count: int, shifts: list[int], multipliers: list[int], limit: int) -> Array:
     """[count, channels] with ties, ends and random values of every magnitude."""
     rng = np.random.default_rng(1)
@@ -60,10 +65,10 @@ def properties(contract: str, shifts: list[int], bits: int, zero_point: int = 3,
 
 
 @pytest.mark.parametrize("bits", [8, 16])
-@pytest.mark.parametrize("direction", ["down", "up"])
+@pytest.mark.parametrize("most", [-2, -1, 0, 30])
 @pytest.mark.parametrize("contract", contracts.CONTRACTS)
-def test_every_contract(contract: str, direction: str, bits: int) -> None:
-    shifts = SHIFTS if direction == "down" else up(contract)
+def test_every_contract(contract: str, most: int, bits: int) -> None:
+    shifts = up(contract) if most == 30 else below(most)
     made = properties(contract, shifts, bits)
     x = accumulators(500, shifts, list(made["multiplier"].get_values()), (1 << 31) - 1)
     check(lambda x: RequantizeOp.make([x], made, element=IntegerType(bits)).y, x)
