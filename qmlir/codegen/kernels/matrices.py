@@ -48,6 +48,9 @@ FEWEST_PLACES = 6
 FEWEST_PRODUCTS = 32
 """The fewest products of an output for which loading and storing registers is worth it."""
 
+UNIT = 2 * SIDE
+"""Places that are computed together, at most; threads divide strips at their multiples."""
+
 STRIP = 1024
 """Places of a part of a strip: enough to use each load of weights from the second-level cache often."""
 
@@ -101,16 +104,9 @@ class Strips:
         return self.window.output[1] * (self.window.output[0] if self.columns else 1)
 
     @property
-    def part(self) -> int:
-        """Places of a part of a strip, all but the last one: a multiple of 32 that leaves at least 16 to the last."""
-        if self.places <= SIDE:
-            return self.places
-        most = -(-self.places // STRIP)
-        for parts in range(most, 0, -1):
-            size = 2 * SIDE * -(-self.places // (2 * SIDE * parts))
-            if self.places % size == 0 or self.places % size >= SIDE:
-                return size
-        return self.places
+    def units(self) -> int:
+        """Units of a strip: groups of `UNIT` places, which threads share; the last one has up to twice as many."""
+        return max(self.places // UNIT, 1)
 
     def first_element(self, strip: Value) -> Value:
         """The element of the input at which the window of a strip's first place begins."""
@@ -405,40 +401,41 @@ class MatrixContraction(FinishedKernel):
         return -(-self.outputs // self.lanes)
 
     @property
-    def parts(self) -> int:
-        """The number of parts of a strip."""
-        return -(-self.strips.places // self.strips.part)
+    def weights(self) -> int:
+        """The number of weights."""
+        return self.depth.rows * self.depth.runs * self.depth.run * self.outputs
 
     @property
     def by_blocks(self) -> bool:
-        """Whether all strips are computed for one block before the next, because weights are more than data."""
-        window, depth = self.strips.window, self.depth
-        data = window.batch * window.height * window.width * window.channels
-        return depth.rows * depth.runs * depth.run * self.outputs > data
+        """Whether threads share the blocks of output channels instead of the places.
+
+        Each thread then reads a part of the weights, but all data, and the layers that follow find half of the outputs
+        in another processor's cache.
+        """
+        window, outputs = self.strips.window, self.strips.count * self.strips.outputs * self.outputs
+        return self.weights > 2 * (window.batch * window.height * window.width * window.channels + outputs)
 
     @property
     def streams(self) -> bool:
         """Whether weights are so many that they do not stay in the second-level cache from call to call."""
-        depth = self.depth
-        return self.by_blocks and depth.rows * depth.runs * depth.run * self.outputs > FAR
+        return self.weights > FAR and self.strips.count * self.strips.places <= STRIP
 
     @property
     def items(self) -> int:
-        """The number of iterations of the parallel loop: parts of strips times blocks."""
-        return self.strips.count * self.parts * self.blocks
+        """The number of iterations of the parallel loop: blocks, or units of all strips."""
+        return self.blocks if self.by_blocks else self.strips.count * self.strips.units
 
     @property
     def inner(self) -> StripTimesBlock:
         """The function that computes the outputs of a part for a block."""
-        least = min(self.strips.part, self.strips.places - (self.parts - 1) * self.strips.part)
-        height = min(least, SIDE)
+        height = min(self.strips.places, SIDE)
         return StripTimesBlock(
             f"{self.name.split('_')[0]}_strip_times_block",
             self.epilogue,
             self.has_bias,
             self.lanes,
             height,
-            2 if self.strips.part > height and self.lanes < 4 * SIDE else 1,
+            2 if self.strips.places > height and self.lanes < 4 * SIDE else 1,
             self.depth.width,
             self.depth.overlaps,
             self.depth.rows > 1,
@@ -449,44 +446,70 @@ class MatrixContraction(FinishedKernel):
         )
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
-        strips, depth, window = self.strips, self.depth, self.strips.window
-        line = window.width * window.channels
-        block_weights = depth.rows * depth.runs * len(depth.begins) * depth.width * self.lanes
-        parts = self.strips.count * self.parts
-        inner = self.inner
-        pieces = parts * -(-min(strips.part, strips.places) // (inner.height * inner.tall))
-        with code.loop(begin, end, name="item") as item:
-            if self.by_blocks:
-                block, part = item // parts, item % parts
-            else:
-                part, block = item // self.blocks, item % self.blocks
-            strip, part = part // self.parts, part % self.parts
-            first = part * strips.part
-            valid = code.index(self.lanes)
-            if self.outputs % self.lanes:
-                valid = (self.outputs - block * self.lanes).minimum(self.lanes)
-            job = Job(
-                x_at=strips.first_element(strip),
-                distance=code.index(strips.distance),
-                rows=code.index(depth.rows),
-                row=code.index(window.dilations[0] * line),
-                runs=code.index(depth.runs),
-                run=code.index(window.dilations[1] * window.channels),
-                full=code.index(depth.full),
-                last=code.index(depth.begins[-1]),
-                w_at=block * block_weights,
-                block=block,
-                y_at=strip * (strips.outputs * self.outputs) + block * self.lanes,
-                apart=code.index(self.outputs),
-                first=first,
-                places=(strips.places - first).minimum(strips.part),
-                columns=code.index(strips.columns),
-                inverse=code.index(-(-(1 << RECIPROCAL) // strips.columns) if strips.columns else 0),
-                width=code.index(window.output[1]),
-                valid=valid,
-                ahead=code.index(-(-(depth.width * self.lanes // LINE) // pieces)),
-            )
-            code.call(self.inner, buffers, job.numbers)
+        count, places, units = self.strips.count, self.strips.places, self.strips.units
+        if self.by_blocks:
+            with code.loop(begin, end, name="block") as block, code.loop(0, count, name="strip") as strip:
+                for_each_part(
+                    code,
+                    code.index(0),
+                    code.index(places),
+                    lambda *part: self._call(code, buffers, strip, block, *part),
+                )
+            return
+        with code.loop(begin // units, (end + (units - 1)) // units, name="strip") as strip:
+            first, last = (begin - strip * units).maximum(0), (end - strip * units).minimum(units)
+            # The last unit takes the places that are left.
+            beyond = last * UNIT + last // units * (places - units * UNIT)
+
+            def all_blocks(first: Value, size: Value) -> None:
+                with code.loop(0, self.blocks, name="block") as block:
+                    self._call(code, buffers, strip, block, first, size)
+
+            for_each_part(code, first * UNIT, beyond, all_blocks)
+
+    def _call(
+        self, code: Code, buffers: Sequence[Buffer], strip: Value, block: Value, first: Value, places: Value
+    ) -> None:
+        """Computes a block of output channels of some places of a strip."""
+        strips, depth, window, inner = self.strips, self.depth, self.strips.window, self.inner
+        together = inner.height * inner.tall
+        pieces = (places + (together - 1)) // together
+        lines = depth.width * self.lanes // LINE
+        valid = code.index(self.lanes)
+        if self.outputs % self.lanes:
+            valid = (self.outputs - block * self.lanes).minimum(self.lanes)
+        job = Job(
+            x_at=strips.first_element(strip),
+            distance=code.index(strips.distance),
+            rows=code.index(depth.rows),
+            row=code.index(window.dilations[0] * window.width * window.channels),
+            runs=code.index(depth.runs),
+            run=code.index(window.dilations[1] * window.channels),
+            full=code.index(depth.full),
+            last=code.index(depth.begins[-1]),
+            w_at=block * (depth.rows * depth.runs * len(depth.begins) * depth.width * self.lanes),
+            block=block,
+            y_at=strip * (strips.outputs * self.outputs) + block * self.lanes,
+            apart=code.index(self.outputs),
+            first=first,
+            places=places,
+            columns=code.index(strips.columns),
+            inverse=code.index(-(-(1 << RECIPROCAL) // strips.columns) if strips.columns else 0),
+            width=code.index(window.output[1]),
+            valid=valid,
+            ahead=(pieces + (lines - 1)) // pieces,
+        )
+        code.call(inner, buffers, job.numbers)
+
+
+def for_each_part(code: Code, first: Value, end: Value, write: Callable[[Value, Value], None]) -> None:
+    """Cuts places from `first` to `end` in parts of `STRIP` places, of which the last has up to half more or less."""
+    places = end - first
+    parts = ((places + STRIP // 2) // STRIP).maximum(1)
+    with code.loop(0, parts, name="part") as part:
+        done = part * STRIP
+        last = (part + 1) // parts  # 1 in the last part
+        write(first + done, last * (places - done) + (1 - last) * STRIP)
 
 
 def suits(task: Task, features: frozenset[str]) -> bool:
