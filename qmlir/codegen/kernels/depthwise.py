@@ -4,7 +4,7 @@ The kernel walks down a strip of the output image: some neighbouring columns, an
 rows that the current output row reads lie in a ring, padded and converted for the kernel's arithmetic.
 The next output row overwrites the oldest rows of the ring only, so that each input row is prepared once for a strip:
 
-    for a strip, for an output row of the strip              one item of the parallel loop
+    for a strip, for an output row of the strip              threads share the rows, or the strips if rows are few
       prepare the rows of the ring that the row above did not need
       for each vector of channels
         for a few neighbouring outputs p
@@ -22,6 +22,7 @@ of bands, each of which holds two rows, interleaved: the two elements of a chann
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 
 from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -45,6 +46,9 @@ CHUNK = 64
 
 RING = 24 * 1024
 """Bytes that a ring may take: most of a first-level cache."""
+
+FEWEST_LINES = 8
+"""The fewest output rows that are divided among threads; of fewer, two threads might get 3 and 4."""
 
 FEW = 4
 """The least number of outputs of a strip's row, because neighbouring windows overlap."""
@@ -72,7 +76,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class Sizes:
-    """The sizes of one depthwise convolution, and the items that one call computes.
+    """The sizes of one depthwise convolution, and the strips and rows that one call computes.
 
     height, width, channels   the size of an image of x, [N, H, W, C]
     images                    N
@@ -82,7 +86,8 @@ class Sizes:
     bands                     the bands of an image
     slot                      elements of a band in the ring
     outside                   the number in the ring at positions outside the image
-    begin, end                the items
+    strips, end_strip         the first strip, and the one behind the last
+    lines, end_line           the first output row of all images, and the one behind the last
     """
 
     height: Value
@@ -97,8 +102,10 @@ class Sizes:
     bands: Value
     slot: Value
     outside: Value
-    begin: Value
-    end: Value
+    strips: Value
+    end_strip: Value
+    lines: Value
+    end_line: Value
 
     @property
     def numbers(self) -> Sequence[Value]:
@@ -108,7 +115,7 @@ class Sizes:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where an item lies: its row and the first column of its outputs, and the first channel of its strip.
+    """Where outputs lie: their row and first column, and the first channel of their strip.
 
     image, row   the image, and the output row in it
     """
@@ -121,7 +128,7 @@ class _Place:
 
 @dataclass(frozen=True)
 class DepthwiseStrips(Finished, Microkernel):
-    """Items of a depthwise convolution whose sizes are arguments, `Sizes`.
+    """Strips of a depthwise convolution whose sizes are arguments, `Sizes`.
 
     Buffers: the ring [bands of a window, slot], totals [strip's outputs, lanes], and those of `Depthwise`.
 
@@ -154,17 +161,15 @@ class DepthwiseStrips(Finished, Microkernel):
         ring, totals, *others = buffers
         _, _, bias, parameters, y = self.roles(others)
         sizes, bands, lanes = Sizes(*numbers), self.bands, self.lanes
-        items = sizes.images * sizes.rows  # of a strip
 
-        def item(i: Value, carried: list[Value]) -> Sequence[Value]:
-            number, line = i // items, i % items
+        def line_of(strip: Value, line: Value, carried: list[Value]) -> Sequence[Value]:
             image, row = line // sizes.rows, line % sizes.rows
-            channel = (number % sizes.chunks * self.channels).minimum(sizes.outputs - self.channels)
-            column = (number // sizes.chunks * sizes.strip).minimum(sizes.columns - sizes.strip)
+            channel = (strip % sizes.chunks * self.channels).minimum(sizes.outputs - self.channels)
+            column = (strip // sizes.chunks * sizes.strip).minimum(sizes.columns - sizes.strip)
             place = _Place(image, row, column, channel)
             first = bands.first(row)
-            # Bands of all strips and images, in the order of the items: `at` is the number of this row's first band.
-            at = (number * sizes.images + image) * sizes.bands + first
+            # Bands of all images, in the order of the rows: `at` is the number of this row's first band.
+            at = image * sizes.bands + first
             with code.loop(carried[0].maximum(at), at + bands.count, name="band") as band:
                 self._prepare(code, others[0], ring, band % bands.count, band - at + first, place, sizes)
             with covering(code, code.index(self.channels), lanes or 1, "channel") as c:
@@ -177,7 +182,8 @@ class DepthwiseStrips(Finished, Microkernel):
                     y.store(result, to + output * sizes.outputs)
             return [at + bands.count]
 
-        code.fold(sizes.begin, sizes.end, [code.index(0)], item, "item")
+        with code.loop(sizes.strips, sizes.end_strip, name="strip") as strip:
+            code.fold(sizes.lines, sizes.end_line, [code.index(0)], partial(line_of, strip), "line")
 
     def _sum(
         self,
@@ -290,10 +296,27 @@ class Depthwise(FinishedKernel):
         return -(-self.outputs // self.strip.channels)
 
     @property
+    def strips(self) -> int:
+        """The number of strips of an image."""
+        return -(-self.window.output[1] // self.strip.outputs) * self.chunks
+
+    @property
+    def lines(self) -> int:
+        """The output rows of all images."""
+        return self.window.batch * self.window.output[0]
+
+    @property
+    def by_lines(self) -> bool:
+        """Whether threads share output rows, as the kernels before and behind do; each thread computes all strips.
+
+        Few rows are not divided evenly. Beside them are contractions whose threads share channels, as strips do.
+        """
+        return self.lines >= FEWEST_LINES
+
+    @property
     def items(self) -> int:
-        """The number of items, over which the parallel loop runs: strip by strip, the output rows of all images."""
-        strips = -(-self.window.output[1] // self.strip.outputs) * self.chunks
-        return strips * self.window.batch * self.window.output[0]
+        """The number of items, over which the parallel loop runs."""
+        return self.lines if self.by_lines else self.strips
 
     @property
     def inner(self) -> DepthwiseStrips:
@@ -319,26 +342,11 @@ class Depthwise(FinishedKernel):
         slot = strip.columns(window) * strip.channels * bands.group
         ring = code.scratch((bands.count, slot), self.arithmetic.element, "ring")
         totals = code.scratch((strip.outputs, self.lanes or 1), self.arithmetic.sums, "totals")
-        sizes = Sizes(
-            *map(
-                code.index,
-                (
-                    window.height,
-                    window.width,
-                    window.channels,
-                    window.batch,
-                    *window.output,
-                    self.outputs,
-                    strip.outputs,
-                    self.chunks,
-                    bands.per_image(window.output[0]),
-                    slot,
-                    self.arithmetic.outside,
-                ),
-            ),
-            begin=begin,
-            end=end,
-        )
+        shape = (window.height, window.width, window.channels, window.batch, *window.output, self.outputs)
+        rest = (strip.outputs, self.chunks, bands.per_image(window.output[0]), slot, self.arithmetic.outside)
+        share, strips, lines = (begin, end), (0, self.strips), (0, self.lines)
+        ranges = (*strips, *share) if self.by_lines else (*share, *lines)
+        sizes = Sizes(*map(code.index, (*shape, *rest, *ranges)))
         code.call(self.inner, [ring, totals, *buffers], sizes.numbers)
 
 
