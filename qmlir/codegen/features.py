@@ -21,6 +21,12 @@ def sums_quads(features: frozenset[str]) -> bool:
     return not features.isdisjoint(("avx512vnni", "avxvnni", "i8mm", "dotprod"))
 
 
+def quad_bytes(features: frozenset[str]) -> int:
+    """Bytes of the registers whose quads the processor sums; 0 if it does not."""
+    sizes = (("avx512vnni", 64), ("avxvnni", 32), ("i8mm", 16), ("dotprod", 16))
+    return next((size for name, size in sizes if name in features), 0)
+
+
 def quads_are_signed(features: frozenset[str]) -> bool:
     """Whether it does so for signed data only (sdot), and not for unsigned data by signed weights."""
     return "dotprod" in features and features.isdisjoint(("avx512vnni", "avxvnni", "i8mm"))

@@ -405,6 +405,14 @@ class Arithmetic(abc.ABC):
         """Adds the products of one group of inputs, from element `place` of `x` on, to the accumulators."""
 
 
+class QuadArithmetic(Arithmetic):
+    """An arithmetic that multiplies four bytes, which need not be channels, and adds the products to a sum."""
+
+    @abc.abstractmethod
+    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
+        """Adds Σ_{j<4} x[4i + j] · w[4i + j] to lane i of the accumulators; x and w are vectors."""
+
+
 class TapArithmetic(abc.ABC):
     """How a depthwise convolution multiplies and adds; implementations are frozen dataclasses.
 

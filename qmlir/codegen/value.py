@@ -1,5 +1,6 @@
 """Typed scalars and vectors of the loops level that support Python's operators; `Code` in code.py creates them."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -317,19 +318,21 @@ class Value:
         place = DenseArrayBase.from_list(i64, [position])
         return self.code.emit(vector.ExtractOp, [self.ssa], self.element, {"static_position": place})
 
+    def shuffle(self, other: "Value", places: Sequence[int]) -> "Value":
+        """The lanes of two vectors of one type at `places`; those of the second vector come after the first's."""
+        assert self.type == other.type
+        type, mask = vector_of(self.element, len(places)), DenseArrayBase.from_list(i64, places)
+        return self.code.emit(vector.ShuffleOp, [self.ssa, other.ssa], type, {"mask": mask})
+
     def lanes_from(self, first: int, count: int) -> "Value":
         """`count` neighbouring lanes of a vector, from lane `first` on."""
-        type, mask = vector_of(self.element, count), DenseArrayBase.from_list(i64, range(first, first + count))
-        return self.code.emit(vector.ShuffleOp, [self.ssa, self.ssa], type, {"mask": mask})
+        return self.shuffle(self, range(first, first + count))
 
     def interleave(self, other: "Value", first: int = 0, count: int | None = None) -> "Value":
         """`count` lanes of two vectors of one type in turn, from lane `first` on: self[0], other[0], self[1], …"""
         assert self.lanes is not None
-        assert self.type == other.type
         count = self.lanes - first if count is None else count
-        order = [lane for i in range(first, first + count) for lane in (i, self.lanes + i)]
-        type, mask = vector_of(self.element, 2 * count), DenseArrayBase.from_list(i64, order)
-        return self.code.emit(vector.ShuffleOp, [self.ssa, other.ssa], type, {"mask": mask})
+        return self.shuffle(other, [lane for i in range(first, first + count) for lane in (i, self.lanes + i)])
 
     def spread(self, lanes: int | None) -> "Value":
         """Broadcasts a scalar to a vector of `lanes` lanes; returns self if lanes is None or self is a vector."""

@@ -17,8 +17,8 @@ from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.features import quads_are_signed, sums_byte_pairs, sums_quads
-from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, MainLowering, Rules, TapArithmetic
-from qmlir.codegen.kernels import matrices
+from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, MainLowering, QuadArithmetic, Rules, TapArithmetic
+from qmlir.codegen.kernels import matrices, sliding
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
 from qmlir.codegen.kernels.depthwise import LANES, DepthwiseTask, lower_depthwise
 from qmlir.codegen.kernels.packing import Window, pack_columns, window_of
@@ -86,7 +86,7 @@ class Pairs(Integers):
 
 
 @dataclass(frozen=True)
-class Quads(Integers):
+class Quads(Integers, QuadArithmetic):
     """Multiplies quads of bytes, four channels a step: the data as u8, the weights as i8.
 
     The data keep their zero point z and are read with 128 more, x + 128, as unsigned bytes. Because
@@ -117,11 +117,14 @@ class Quads(Integers):
 
     def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
         quad = x.load(place, lanes=4).bits(i32).lane(0).spread(accumulator.lanes).bits(i8)
-        return accumulator.code.dot_quads(accumulator, quad, w, pairs_fit=self.pairs_fit)
+        return self.multiply_add(accumulator, quad, w)
+
+    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
+        return accumulator.code.dot_quads(accumulator, x, w, pairs_fit=self.pairs_fit)
 
 
 @dataclass(frozen=True)
-class SignedQuads(Integers):
+class SignedQuads(Integers, QuadArithmetic):
     """Multiplies quads of bytes, four channels a step, data and weights as i8.
 
     The data keep their zero point z and are read where they are. Because Σ (x − z)·w = Σ x·w − z·Σ w, the bias loses
@@ -148,7 +151,10 @@ class SignedQuads(Integers):
 
     def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
         quad = x.load(place, lanes=4).bits(i32).lane(0).spread(accumulator.lanes).bits(i8)
-        return accumulator.code.dot_signed_quads(accumulator, quad, w)
+        return self.multiply_add(accumulator, quad, w)
+
+    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
+        return accumulator.code.dot_signed_quads(accumulator, x, w)
 
 
 @dataclass(frozen=True)
@@ -424,7 +430,7 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
     bias = _bias(state, op)
     if widens:
         epilogue, bias, parameters = widened(epilogue, bias, parameters)
-    taps, bias = _taps(op, weights, bias, i64 if wide and not widens else i32)
+    taps, tap_bias = _taps(op, weights, bias, i64 if wide and not widens else i32)
     task = DepthwiseTask(
         "qint_depthwise_conv2d",
         window_of(op, shape_of(op.x), shape_of(op.acc), weights.shape[1:3]),
@@ -433,10 +439,14 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
         epilogue,
         state.buffer(op.x),
         weights[0],
-        bias,
+        tap_bias,
         parameters,
     )
-    lower_depthwise(state, op, task, result)
+    if taps.sums == i32 and _are_bytes(op, weights) and sliding.suits(task, state.features):
+        make, zero_point = signed_quads if quads_are_signed(state.features) else quads, op.zero_point.value.data
+        sliding.lower_sliding(state, task, lambda weights: make(weights, zero_point, bias), result)
+    else:
+        lower_depthwise(state, op, task, result)
 
 
 def _taps(
