@@ -408,6 +408,11 @@ class Arithmetic(abc.ABC):
 class QuadArithmetic(Arithmetic):
     """An arithmetic that multiplies four bytes, which need not be channels, and adds the products to a sum."""
 
+    @property
+    @abc.abstractmethod
+    def prepared(self) -> "QuadArithmetic":
+        """The arithmetic of the steps alone; see `Arithmetic`."""
+
     @abc.abstractmethod
     def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
         """Adds Σ_{j<4} x[4i + j] · w[4i + j] to lane i of the accumulators; x and w are vectors."""

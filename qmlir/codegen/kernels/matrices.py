@@ -449,23 +449,31 @@ class MatrixContraction(FinishedKernel):
         count, places, units = self.strips.count, self.strips.places, self.strips.units
         if self.by_blocks:
             with code.loop(begin, end, name="block") as block, code.loop(0, count, name="strip") as strip:
-                for_each_part(
-                    code,
-                    code.index(0),
-                    code.index(places),
-                    lambda *part: self._call(code, buffers, strip, block, *part),
-                )
+                self._parts(code, buffers, strip, block, code.index(0), code.index(places))
             return
         with code.loop(begin // units, (end + (units - 1)) // units, name="strip") as strip:
             first, last = (begin - strip * units).maximum(0), (end - strip * units).minimum(units)
             # The last unit takes the places that are left.
             beyond = last * UNIT + last // units * (places - units * UNIT)
 
-            def all_blocks(first: Value, size: Value) -> None:
-                with code.loop(0, self.blocks, name="block") as block:
-                    self._call(code, buffers, strip, block, first, size)
+            self._parts(code, buffers, strip, None, first * UNIT, beyond)
 
-            for_each_part(code, first * UNIT, beyond, all_blocks)
+    def _parts(
+        self, code: Code, buffers: Sequence[Buffer], strip: Value, block: Value | None, first: Value, end: Value
+    ) -> None:
+        """Computes places from `first` to `end` of a strip in parts of `STRIP` places, for one block or for all.
+
+        The last part has up to half as many places more or less.
+        """
+        places = end - first
+        parts = ((places + STRIP // 2) // STRIP).maximum(1)
+        with code.loop(0, parts, name="part") as part:
+            done = part * STRIP
+            last = (part + 1) // parts  # 1 in the last part
+            size = last * (places - done) + (1 - last) * STRIP
+            blocks = (block, block + 1) if block is not None else (0, self.blocks)
+            with code.loop(*blocks, name="block") as block:
+                self._call(code, buffers, strip, block, first + done, size)
 
     def _call(
         self, code: Code, buffers: Sequence[Buffer], strip: Value, block: Value, first: Value, places: Value
@@ -500,16 +508,6 @@ class MatrixContraction(FinishedKernel):
             ahead=(pieces + (lines - 1)) // pieces,
         )
         code.call(inner, buffers, job.numbers)
-
-
-def for_each_part(code: Code, first: Value, end: Value, write: Callable[[Value, Value], None]) -> None:
-    """Cuts places from `first` to `end` in parts of `STRIP` places, of which the last has up to half more or less."""
-    places = end - first
-    parts = ((places + STRIP // 2) // STRIP).maximum(1)
-    with code.loop(0, parts, name="part") as part:
-        done = part * STRIP
-        last = (part + 1) // parts  # 1 in the last part
-        write(first + done, last * (places - done) + (1 - last) * STRIP)
 
 
 def suits(task: Task, features: frozenset[str]) -> bool:
