@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import i8, i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.features import quads_are_signed, sums_byte_pairs, sums_quads
+from qmlir.codegen.features import products_at_once, quads_are_signed, sums_byte_pairs, sums_quads
 from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, MainLowering, QuadArithmetic, Rules, TapArithmetic
 from qmlir.codegen.kernels import matrices, sliding
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
@@ -341,7 +341,7 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         arithmetic, bias = signed_quads(weights, zero_point, bias)
         task = replace(task, arithmetic=arithmetic, bias=bias)
         matrices.lower_matrices(state, task, result)
-    elif suits(task, largest_difference(op.x, zero_point), 2 if by_quads else 1):
+    elif suits(task, largest_difference(op.x, zero_point), products_at_once(state.features) if by_quads else 1):
         lower_winograd(state, replace(task, name="qint_winograd"), result)
     elif not by_bytes:
         lower_contraction(state, task, result)
