@@ -250,6 +250,7 @@ FAMILIES = (
     test_random_bytes.draw,
     test_random_convolutions.draw,
     test_random_depthwise.draw,
+    test_random_depthwise.draw_sliding,
     test_random_elementwise.draw,
     test_random_matrices.draw,
     test_random_pools.draw,

@@ -63,6 +63,9 @@ def test_depthwise_convolutions(batch: int, form: Form) -> None:
     computes(draw, batch, form)
 
 
+draw_sliding = partial(draw, slides=True)
+
+
 @batches
 def test_windows_that_slide(batch: int, form: Form) -> None:
-    computes(partial(draw, slides=True), batch, form, ["sliding_row"] if form.kernels else [])
+    computes(draw_sliding, batch, form, ["sliding_row"] if form.kernels else [])
