@@ -11,6 +11,10 @@ the weights of one block, for a few neighbouring outputs:
           for kh, kw, c:  acc[p] = step(acc[p], x[p, kh, kw, c], w[kh, kw, c])
           y[p] = finish(acc[p])
 
+Where weights are many, the loops over tiles and blocks change places: each block is read once, and while all tiles use
+it, each step asks for some of the next block. Weights come from the third-level cache or from memory at a quarter of the
+speed at which a tile multiplies them, but many tiles multiply them.
+
 The order of kh, kw, c is that of the reference. An exact arithmetic may take several c in one step.
 """
 
@@ -47,8 +51,8 @@ MOST_TOGETHER = 12
 FEW_STEPS = 4
 """The most steps of a run that are unrolled, where a window has several rows."""
 
-NEAR = 1 << 20
-"""Bytes of weights that a second-level cache holds."""
+NEAR = 1 << 18
+"""Bytes that stay in a second-level cache from one tile to the next, and from one call of a network to the next."""
 
 TILES_TOGETHER = 4
 """Tiles of outputs that a call of the inner function computes where no tile has to fit the first-level cache."""
@@ -97,6 +101,7 @@ class Job:
     y_at, apart       the first element of output 0, and the distance between outputs
     outputs           the number of outputs
     valid             lanes of the block that are output channels; the others are not stored
+    ahead, pace       where the weights begin that the first step asks for ahead, and how far each step goes on
     strides           1, 3, 5, … times the distance between the windows of outputs, up to the number of outputs that are
                       computed together: an address adds one of these to a place, as it is or doubled a few times
     """
@@ -113,6 +118,8 @@ class Job:
     apart: Value
     outputs: Value
     valid: Value
+    ahead: Value
+    pace: Value
     strides: Sequence[Value]
 
     @staticmethod
@@ -148,6 +155,7 @@ class TileTimesBlock(Finished, Microkernel):
     partial    whether some block has lanes that are no output channels
     scaled     whether the sums of each run are multiplied, see `Contraction`
     few        the steps of a run if they are few, and the rows several: such loops are unrolled; 0 if they are not
+    streams    whether each step asks for weights of the next block, because they come from far memory
     """
 
     name: str
@@ -162,6 +170,7 @@ class TileTimesBlock(Finished, Microkernel):
     partial: bool
     few: int = 0
     scaled: bool = False
+    streams: bool = False
 
     @property
     def buffers(self) -> Sequence[str]:
@@ -231,15 +240,19 @@ class TileTimesBlock(Finished, Microkernel):
         """
         arithmetic, one = self.arithmetic, code.index(1)
         first = job.x_at + output * job.strides[0]
+        done = (output // self.together) * (job.rows * job.runs * job.steps)  # steps of this call
 
         def over_rows(i: Value, sums: list[Value]) -> Sequence[Value]:
             row = first + i * job.row
 
             def over_runs(j: Value, sums: list[Value]) -> Sequence[Value]:
                 left = row + j * job.run
-                before = job.w_at + (i * job.runs + j) * job.steps
+                number = (i * job.runs + j) * job.steps
+                before = job.w_at + number
 
                 def over_run(k: Value, sums: list[Value]) -> Sequence[Value]:
+                    if self.streams:
+                        code.prefetch(w, job.ahead + (done + number + k) * job.pace)
                     weights = arithmetic.weights(w, before + k, self.lanes)
                     at = left + k * arithmetic.group
                     return [arithmetic.step(acc, x, at + job.window(p), weights) for p, acc in enumerate(sums)]
@@ -272,7 +285,8 @@ class Contraction(FinishedKernel):
     per_tile     neighbouring outputs of a row that are computed before the next outputs: their input stays in the cache
     together     outputs computed at a time: they share each load of weights, and their accumulators stay in registers
     tile         geometry of the copied input; None to read the input in place, if it needs no preparation or padding
-    by_blocks    whether all tiles are computed for one block before the next; tiles are read in place then
+    by_blocks    whether all tiles are computed for one block before the next; tiles are read in place then, and each
+                 step asks for some of the next block's weights
     x_batch,
     w_batch      broadcasts of a matrix product's batches; None if x has the result's batches, and w has no batches
     """
@@ -354,6 +368,7 @@ class Contraction(FinishedKernel):
             self.outputs // self.groups % self.lanes != 0,
             self.run_steps if self.run_steps <= FEW_STEPS and self.window.extent[0] > 1 else 0,
             self.scaled,
+            self.by_blocks,
         )
 
     @property
@@ -391,6 +406,7 @@ class _Body:
         if window.batch == 1:
             batch, row = code.index(0), line
         first = part * kernel.per_tile
+        self.tile = item
         self.count = (window.output[1] - first).minimum(kernel.per_tile)
         self.y = (line * window.output[1] + first) * kernel.outputs
         image = kernel.x_batch.apply(code, batch) if kernel.x_batch else batch
@@ -417,6 +433,11 @@ class _Body:
         # Rows of the window are consecutive in a tile, and a dilation apart in the input.
         row = self.source.shape[1] * (1 if kernel.tile else window.dilations[0])
         stride = window.strides[1] * kernel.channels
+        # All tiles ask for the next block together, each step for an equal part.
+        step = lanes * kernel.arithmetic.group
+        passes = -(-kernel.per_tile // kernel.together)
+        pace = -(-step // (kernel.items // kernel.blocks * passes))
+        ahead = ((block + 1) * step + self.tile * (passes * pace)) * kernel.steps if kernel.by_blocks else code.index(0)
         job = Job(
             x_at=x,
             rows=code.index(window.extent[0]),
@@ -430,6 +451,8 @@ class _Body:
             apart=code.index(kernel.outputs),
             outputs=self.count,
             valid=valid,
+            ahead=ahead,
+            pace=code.index(pace if kernel.by_blocks else 0),
             strides=[code.index(i * stride) for i in range(1, max(kernel.together, 2), 2)],
         )
         code.call(kernel.inner, [self.source, *self.others], job.numbers)

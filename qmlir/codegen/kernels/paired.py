@@ -153,6 +153,8 @@ class PairedProduct(FinishedKernel):
             apart=code.index(self.outputs),
             outputs=count,
             valid=(self.outputs - block * LANES).minimum(LANES),
+            ahead=zero,
+            pace=zero,
             strides=[code.index(i * row) for i in range(1, max(self.together, 2), 2)],
         )
         code.call(self.inner, [work, *others], job.numbers)
