@@ -12,7 +12,7 @@ the weights of one block, for a few neighbouring outputs:
           y[p] = finish(acc[p])
 
 Where weights are many, the loops over tiles and blocks change places: each block is read once, and while all tiles use
-it, each step asks for some of the next block. Weights come from the third-level cache or from memory at a quarter of the
+it, each step asks for some of the next block. Weights come from the third-level cache or memory at a quarter of the
 speed at which a tile multiplies them, but many tiles multiply them.
 
 The order of kh, kw, c is that of the reference. An exact arithmetic may take several c in one step.
