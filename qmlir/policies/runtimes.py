@@ -176,6 +176,16 @@ SVDF = {
 }
 """The two contractions of LiteRT's SVDF on bytes; sums of products of 16 by 16 bits are undefined beyond 32 bits."""
 
+LSTM = {
+    "nn.fully_connected/LSTM": TWICE,
+    "nn.requantize/LSTM": DOUBLE_FLOAT,
+    **dict.fromkeys(("nn.add/LSTM", "nn.sub/LSTM"), SINGLE),
+    "nn.mul/LSTM": Rounding("away"),
+    "nn.mul/LSTM hidden": DOUBLE_FLOAT,
+    **dict.fromkeys(("nn.sigmoid/LSTM", "nn.tanh/LSTM"), Rounding("double", function="gemmlowp")),
+}
+"""The operations of LiteRT's LSTM on bytes (frontends/tflite/integer_lstm.py); its sums have one scale and are exact."""
+
 BYTES, SIGNED, STORAGES = ("i8", "u8"), ("i8", "i16"), ("i8", "u8", "i16")
 """Storage types that LiteRT has kernels for; one kernel takes tensors of one storage type."""
 
@@ -206,6 +216,7 @@ LITERT_FUNCTIONS: Mapping[str, Rounding] = {
     **_on(SIGNED, replace(DOUBLE_FLOAT, function="float32_truncated"), "sqrt"),
     **_on(BYTES, DOUBLE, "lp_normalization"),
     **SVDF,
+    **LSTM,
 }
 """Roundings of elementwise and row-wise functions that LiteRT's three ways share, unless XNNPACK has its own."""
 
@@ -313,8 +324,8 @@ RUNTIMES: Mapping[str, Mapping[str, Rounding]] = {
 
 A key `operation/storage`, such as `nn.depthwise_conv2d/u8`, is for operations whose data the source model stores in
 that type, and has precedence over the key `operation`. A key `operation/operator` is for an operation that the source
-model computes with an operator on integers, whatever real numbers the integers represent. A key `operation/SVDF` is for
-an operation that is a part of such an operator.
+model computes with an operator on integers, whatever real numbers the integers represent. A key `operation/SVDF` or
+`operation/LSTM` is for an operation that is a part of such an operator.
 """
 
 Results = Mapping[str, tuple[float, int]]

@@ -185,6 +185,13 @@ def widest(element: UniformType) -> int:
     return max(abs(element.storage_min - element.zero_point), abs(element.storage_max - element.zero_point))
 
 
+def is_exact(op: QuantizableOp) -> bool:
+    """Whether an operation's result is its sums as they are: i32 in steps of the product of its operands' scales."""
+    result = uniform(op.results[0])
+    plain = result.storage_width == 32 and result.is_signed and result.zero_points == (0,)
+    return plain and not result.is_per_axis and bool((op.factors() == 1).all()) and op.fits_32_bits()
+
+
 def storage_name(storage: IntegerType) -> str:
     """Returns a storage type as targets and quantized types write it: i8, u8."""
     unsigned = storage.signedness.data == Signedness.UNSIGNED
