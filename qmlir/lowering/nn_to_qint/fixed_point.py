@@ -7,6 +7,7 @@ runtime does not accept the operation's scales.
 
 import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -135,12 +136,16 @@ def _tanh(op: nn.TanhOp, x: Array, contract: str) -> Array:
 def _fraction_function(function: Callable[..., N]) -> Way:
     """Makes the way of a function with results in Q(0); it takes data of 16 bits with a scale from 2^−15 to 2^−9."""
 
+    @cache  # a recurrent layer has the same functions in each of its steps
+    def values_of(integer_bits: int) -> Array:
+        return function(Lanes(np.arange(-_MOST - 1, _MOST + 1)), integer_bits, gemmlowp.HALF_WORD).array
+
     def values(op: FunctionOp, x: Array, contract: str) -> Array | None:
         fraction, exponent = math.frexp(uniform(op.x).scale)
         integer_bits = gemmlowp.HALF_WORD + exponent - 1
         if fraction != 0.5 or not 0 <= integer_bits <= 6 or uniform(op.y).scale != 2.0**-gemmlowp.HALF_WORD:
             return None
-        return function(Lanes(x), integer_bits, gemmlowp.HALF_WORD).array
+        return None if uniform(op.x).zero_point else values_of(integer_bits)
 
     return values
 
