@@ -184,7 +184,7 @@ LSTM = {
     "nn.mul/LSTM hidden": DOUBLE_FLOAT,
     **dict.fromkeys(("nn.sigmoid/LSTM", "nn.tanh/LSTM"), Rounding("double", function="gemmlowp")),
 }
-"""The operations of LiteRT's LSTM on bytes (frontends/tflite/integer_lstm.py); its sums have one scale and are exact."""
+"""The operations of LiteRT's LSTM on bytes (frontends/tflite/integer_lstm.py); its sums of tensors are exact."""
 
 BYTES, SIGNED, STORAGES = ("i8", "u8"), ("i8", "i16"), ("i8", "u8", "i16")
 """Storage types that LiteRT has kernels for; one kernel takes tensors of one storage type."""

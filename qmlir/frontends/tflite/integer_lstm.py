@@ -29,7 +29,6 @@ from qmlir.dialects.nn.functions import RequantizeOp, SigmoidOp, TanhOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Properties
-from qmlir.frontends.cells import Place
 from qmlir.frontends.function import Constant, Dequantized, Value
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.windows import sliced
@@ -105,7 +104,8 @@ class LSTM:
 class _Cell:
     """The cell of an integer LSTM, whose operands are checked.
 
-    place       where it is computed
+    node        the layer
+    path        the step, after which operations are named
     gates       the gates that are there
     peepholes   the weights with which each element of the cell state is seen; empty without peepholes
     projection  weights and bias of the projection; None without one
@@ -115,7 +115,8 @@ class _Cell:
     clips       the stored bounds of cell and output; 0 for none
     """
 
-    place: Place
+    node: TFLiteNode
+    path: str
     gates: Mapping[str, Gate]
     peepholes: Mapping[str, Value]
     projection: tuple[Value, Value | None] | None
@@ -129,9 +130,8 @@ class _Cell:
         properties: Properties | None = None, *, kernel: str = "LSTM",
     ) -> SSAValue:  # fmt: skip
         """Adds an operation of LiteRT's kernel, whose result has a quantized type."""
-        at = self.place
-        stored = [None if value is None else at.node.quantized(value) for value in operands]
-        result = at.node.compute(op_type, stored, properties, part=f"{at.path}.{what}", element=type)
+        stored = [None if value is None else self.node.quantized(value) for value in operands]
+        result = self.node.compute(op_type, stored, properties, part=f"{self.path}.{what}", element=type)
         assert isinstance(result, OpResult)
         result.op.attributes[KERNEL] = StringAttr(kernel)
         return result
@@ -163,7 +163,7 @@ class _Cell:
 
     def _added(self, own: SSAValue, op_type: type[TensorOp], operands: Sequence[Value | None], what: str) -> SSAValue:
         """Adds sums of products to a gate; they have 32 bits until the gate saturates."""
-        scales = [t.scale for v in operands if v is not None and (t := self.place.node.type_of(v)) is not None]
+        scales = [t.scale for v in operands if v is not None and (t := self.node.type_of(v)) is not None]
         factors = [*operands, None] if op_type is FullyConnectedOp else operands
         sums = self.add(op_type, factors, f"{what}.sums", _wide(math.prod(scales)))
         scaled = self.add(RequantizeOp, [sums], what, _wide(GATE.scale))
@@ -203,7 +203,7 @@ def integer_lstm(
     found = list[SSAValue]()
     for t in range(steps):
         own = {name: sliced(node, value, [t * batch, 0], [batch, cells]) for name, value in inputs.items()}
-        h, c = replace(cell, place=cell.place.at(t)).step(own, h, c)
+        h, c = replace(cell, path=f"step.{t}").step(own, h, c)
         found.append(h)
     return found, c
 
@@ -266,7 +266,7 @@ def _cell(node: TFLiteNode, layer: LSTM, batch: int, *, time_major: bool) -> _Ce
     elif cells != outputs:
         raise node.error(f"its output state must have {cells} elements", str(outputs))
     clips = _clip(layer.clips[0], cell), _clip(layer.clips[1], output) if projection is not None else 0
-    return _Cell(Place(node, "step"), gates, peepholes, projection, hidden, output, cell, clips)
+    return _Cell(node, "step", gates, peepholes, projection, hidden, output, cell, clips)
 
 
 def _hidden(node: TFLiteNode, output: UniformType, *, projected: bool) -> UniformType:

@@ -422,7 +422,8 @@ class _Reader:
         inputs = self.indices(operator.InputsAsNumpy(), tensors, f"an input of {kind}", least=ABSENT)
         outputs = self.indices(operator.OutputsAsNumpy(), tensors, f"an output of {kind}")
         options = _custom_options(operator) if is_custom else self.options(operator, options_kind)
-        inner = self.indices(operator.IntermediatesAsNumpy(), tensors, f"an intermediate tensor of {kind}", least=ABSENT)
+        what = f"an intermediate tensor of {kind}"
+        inner = self.indices(operator.IntermediatesAsNumpy(), tensors, what, least=ABSENT)
         return Operator(kind, code.Version(), inputs, outputs, options, options_kind, inner)
 
     def options(self, operator: Any, kind: str) -> Options | None:

@@ -10,6 +10,7 @@ model: a call begins where the previous call ended, and with zeros after a reset
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+
 from qmlir.dialects.nn.contraction import FullyConnectedOp
 from qmlir.dialects.nn.movement import ConcatOp
 from qmlir.errors import UnsupportedError

@@ -18,7 +18,7 @@ from qmlir.dialects.nn.quantizable import uniform
 from qmlir.ir.interfaces import Array
 from qmlir.numerics import fixed_point
 from qmlir.numerics.elementary import gemmlowp
-from qmlir.numerics.elementary.lanes import Lanes, N
+from qmlir.numerics.elementary.lanes import Lanes
 
 Way: TypeAlias = Callable[..., Array | None]
 
@@ -133,7 +133,7 @@ def _tanh(op: nn.TanhOp, x: Array, contract: str) -> Array:
 # Sigmoid and tanh of numbers of 16 bits that are fractions, in gemmlowp's arithmetic.
 
 
-def _fraction_function(function: Callable[..., N]) -> Way:
+def _fraction_function(function: Callable[[Lanes, int, int], Lanes]) -> Way:
     """Makes the way of a function with results in Q(0); it takes data of 16 bits with a scale from 2^−15 to 2^−9."""
 
     @cache  # a recurrent layer has the same functions in each of its steps

@@ -173,8 +173,7 @@ def logistic(x: N, integer_bits: int, bits: int = WORD) -> N:
 
 
 def hyperbolic_tangent(x: N, integer_bits: int, bits: int = WORD) -> N:
-    """Returns tanh x in Q(0) for an x in Q(`integer_bits`), from e^(−2·|x|), for which 2·|x| is the number read in
-    Q(`integer_bits` + 1)."""
+    """Returns tanh x in Q(0) for an x in Q(`integer_bits`), from e^(−2·|x|): x in Q(`integer_bits` + 1) is 2·x."""
     e = exponential(_not_above_zero(x), integer_bits + 1, bits)
     magnitude = saturated(_twice_the_reciprocal(e, bits) - (1 << bits - 2) << 2, bits)
     return x.equals(0).choose(0, x.less(0).choose(magnitude.negative(), magnitude))

@@ -77,7 +77,7 @@ def test_gates_saturate_after_their_sum() -> None:
     weights = {f"w{g}": constant(f"w{g}", [[-127]], np.int8, scale=[0.1]) for g in "ifco"}
     recurrent = {f"r{g}": constant(f"r{g}", [[127]], np.int8, scale=[0.1]) for g in "ifco"}
     biases = {f"b{g}": constant(f"b{g}", [0], np.int32) for g in "ifco"}
-    data = lstm(form, **weights, **recurrent, **biases)
+    data = lstm(form, 0, **weights, **recurrent, **biases)
     theirs, module = interpreter(data, "litert-reference"), load_tflite(data)
     follow(module, "litert-reference")
     reference = qmlir.reference(module)
@@ -139,7 +139,7 @@ def test_what_is_refused(data: bytes, reason: str) -> None:
         ({"x": T("x", (2, 3, 4), np.int8, scale=[0.1])}, "its input must have 5 elements"),
         ({"x": T("x", (2, 5), np.int8, scale=[0.1])}, "its input must have 3 dimensions"),
         ({"wo": constant("wo", np.ones(4), np.int8, scale=[0.1])}, "its weights must have two dimensions"),
-        ({"rf": constant("rf", np.ones((4, 2)), np.int8, scale=[0.1])}, r"its recurrent weights must be of shape \[4, 4\]"),
+        ({"rf": constant("rf", np.ones((4, 2)), np.int8, scale=[0.1])}, r"recurrent weights must be of shape \[4, 4\]"),
         ({"bf": None}, r"its biases must be of shape \[4\]"),
         ({"h": None}, r"its state, input 18, must be of shape \[2, 4\]"),
         ({"inner": [*INNER[:4], T("hidden", (1,), np.int8)]}, "its intermediate tensor 4 must have a scale"),
