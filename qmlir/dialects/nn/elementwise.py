@@ -14,7 +14,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import Clamped, Elements, NNOp, is_unsigned
-from qmlir.dialects.nn.quantizable import ALL_STORAGES, BYTES, NARROW, Scales, Sums, is_exact, uniform, widest
+from qmlir.dialects.nn.quantizable import BYTES, NARROW, Scales, Sums, is_exact, uniform, widest
 from qmlir.dialects.quant.rules import FreeScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
@@ -169,17 +169,10 @@ class SumOp(BinaryOp, abc.ABC):
     An operand of 32 bits must have the result's scale and no zero point, so that the sum is exact before it saturates.
     """
 
-    INTEGER_FORM: ClassVar[tuple[str, ...]] = ALL_STORAGES
-
-    def check_integer_form(self) -> None:
-        result = uniform(self.y)
-        for operand in map(uniform, (self.lhs, self.rhs)):
-            if operand.storage_width == 32 and (operand.scale, operand.zero_point) != (result.scale, 0):
-                raise UnsupportedError(
-                    "a sum of 32-bit data has an integer form only at the scale of its result", code="precision"
-                )
-        if result.storage_width == 32:
-            raise UnsupportedError("sums of two tensors have results of at most 16 bits", code="precision")
+    def is_accumulator(self, value: SSAValue) -> bool:
+        own, result = uniform(value), uniform(self.y)
+        plain = own.storage_width == 32 and own.is_signed and not own.is_per_axis and not result.is_per_axis
+        return value is not self.y and plain and (own.scale, own.zero_point) == (result.scale, 0)
 
     def ratios(self, scales: Scales) -> npt.NDArray[Any]:
         return np.concatenate([scales(self.lhs), scales(self.rhs)]) / scales(self.y)

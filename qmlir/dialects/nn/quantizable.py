@@ -112,7 +112,10 @@ class QuantizableOp(TensorOp, abc.ABC):
         return False
 
     def is_accumulator(self, value: SSAValue) -> bool:
-        """Whether a value is the operation's raw sums: i32 in steps of the product of its operands' scales."""
+        """Whether the operation takes or gives a value of 32 bits as exact sums, whatever data its integer form takes.
+
+        For a product, these are its own sums, in steps of the product of its operands' scales.
+        """
         return False
 
     def check_integer_form(self) -> None:

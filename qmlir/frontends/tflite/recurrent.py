@@ -16,6 +16,7 @@ from qmlir.dialects.nn.movement import ConcatOp
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.cells import FUNCTIONS, Cell, Function, LSTMCell, Place, RNNCell, Weights
 from qmlir.frontends.function import Constant, Value
+from qmlir.frontends.tflite.contraction import refuse_hybrid
 from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.integer_lstm import CELL_STATE, LSTM, OUTPUT_STATE, Gate, integer_lstm
 from qmlir.frontends.tflite.node import TFLiteNode
@@ -119,18 +120,6 @@ def _sizes(node: TFLiteNode, w: Value | None) -> tuple[int, int]:
     return node.shape(w)[0], node.shape(w)[1]
 
 
-def _refuse_stored(node: TFLiteNode, x: Value, w: Value | None) -> None:
-    """Refuses a layer of floats whose weights are stored as integers."""
-    if not node.is_quantized(x) and w is not None and node.is_quantized(w):
-        raise UnsupportedError(HYBRID)
-
-
-HYBRID = (
-    "its weights are integers beside floats: LiteRT quantizes its data and states anew at each step, and floats would "
-    "drift from what it computes; convert the model with float weights, or quantize it fully"
-)
-
-
 @converts("RNN")
 @converts("UNIDIRECTIONAL_SEQUENCE_RNN")
 def rnn(
@@ -138,7 +127,7 @@ def rnn(
     fused_activation_function: int, time_major: bool | None = None,
 ) -> Value:  # fmt: skip
     """Simple recurrent layer: h' = f(W·x + R·h + b)."""
-    _refuse_stored(node, x, w)
+    refuse_hybrid(node, x, w, r)
     if node.is_quantized(x):
         raise UnsupportedError("LiteRT computes it on floats only")
     hidden, width = _sizes(node, w)
@@ -171,7 +160,7 @@ def lstm(
     }  # fmt: skip
     clips = cell_clip, proj_clip
     layer = LSTM(gates, (projection, projection_bias), (state, cell_state), clips, fused_activation_function)
-    _refuse_stored(node, x, wf)
+    refuse_hybrid(node, x, wf, rf)
     if node.is_quantized(x):
         return _integers(node, x, layer, time_major)
     cell, width = _lstm_cell(node, layer)
