@@ -176,6 +176,8 @@ SVDF = {
 }
 """The two contractions of LiteRT's SVDF on bytes; sums of products of 16 by 16 bits are undefined beyond 32 bits."""
 
+WORDS = Rounding("reduced16")
+
 LSTM = {
     "nn.fully_connected/LSTM": TWICE,
     "nn.requantize/LSTM": DOUBLE_FLOAT,
@@ -183,8 +185,15 @@ LSTM = {
     "nn.mul/LSTM": Rounding("away"),
     "nn.mul/LSTM hidden": DOUBLE_FLOAT,
     **dict.fromkeys(("nn.sigmoid/LSTM", "nn.tanh/LSTM"), Rounding("double", function="gemmlowp")),
+    "nn.fully_connected/LSTM of words": replace(WORDS, wide=WORDS, narrow=False),
+    "nn.add/LSTM of words": SINGLE,
+    "nn.mul/LSTM of words": DOUBLE,
+    **dict.fromkeys(("nn.sigmoid/LSTM of words", "nn.tanh/LSTM of words"), Rounding("double", function="fixed_point")),
 }
-"""The operations of LiteRT's LSTM on bytes (frontends/tflite/integer_lstm.py); its sums of tensors are exact."""
+"""The operations of LiteRT's LSTM on bytes, and of LiteRT for Microcontrollers' on words; sums of tensors are exact.
+
+The kernels are described in frontends/tflite/integer_lstm.py.
+"""
 
 BYTES, SIGNED, STORAGES = ("i8", "u8"), ("i8", "i16"), ("i8", "u8", "i16")
 """Storage types that LiteRT has kernels for; one kernel takes tensors of one storage type."""

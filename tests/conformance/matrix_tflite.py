@@ -106,7 +106,7 @@ KEPT = {
     "LSTM": (partial(lstm, steps=False), ("float32", "int8")),
     "RNN": (partial(rnn, steps=False), ("float32",)),
     "SVDF": (partial(svdf, quantized=True), ("float32", "int8")),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": (lstm, ("float32", "int8")),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (lstm, ("float32", "int8", "int16")),
     "UNIDIRECTIONAL_SEQUENCE_RNN": (rnn, ("float32",)),
     "WHERE": (chosen, ("float32",)),
     "CUSTOM.TFLite_Detection_PostProcess": (lambda: post_process(OPTIONS), ("float32",)),

@@ -12,7 +12,8 @@ S brings sums to the gate's scale. It rounds twice, and only the sum of both ter
 A product rounds once, half away from zero, but o · tanh(c') twice. The mark `qmlir.kernel` says so
 (policies/runtimes.py), and sigmoid and tanh are gemmlowp's of 16 bits (numerics/elementary/gemmlowp.py).
 
-LiteRT's three ways share this arithmetic.
+LiteRT's three ways share this arithmetic. With data of int16, for which only LiteRT for Microcontrollers has a kernel,
+biases are int64, S(R·h) has 16 bits, products round twice, and sigmoid and tanh are those of other layers of int16.
 """
 
 import math
@@ -113,6 +114,7 @@ class _Cell:
     output      the type of the output state
     cell        the type of the cell state
     clips       the stored bounds of cell and output; 0 for none
+    words       whether the data are int16
     """
 
     node: TFLiteNode
@@ -124,12 +126,14 @@ class _Cell:
     output: UniformType
     cell: UniformType
     clips: tuple[int, int]
+    words: bool
 
     def add(
         self, op_type: type[TensorOp], operands: Sequence[Value | None], what: str, type: UniformType,
         properties: Properties | None = None, *, kernel: str = "LSTM",
     ) -> SSAValue:  # fmt: skip
         """Adds an operation of LiteRT's kernel, whose result has a quantized type."""
+        kernel = "LSTM of words" if self.words else kernel
         stored = [None if value is None else self.node.quantized(value) for value in operands]
         result = self.node.compute(op_type, stored, properties, part=f"{self.path}.{what}", element=type)
         assert isinstance(result, OpResult)
@@ -165,6 +169,8 @@ class _Cell:
         """Adds sums of products to a gate; they have 32 bits until the gate saturates."""
         scales = [t.scale for v in operands if v is not None and (t := self.node.type_of(v)) is not None]
         factors = [*operands, None] if op_type is FullyConnectedOp else operands
+        if self.words:
+            return self.add(AddOp, [own, self.add(op_type, factors, what, GATE)], f"{what}.added", GATE)
         sums = self.add(op_type, factors, f"{what}.sums", _wide(math.prod(scales)))
         scaled = self.add(RequantizeOp, [sums], what, _wide(GATE.scale))
         return self.add(AddOp, [own, scaled], f"{what}.added", GATE)
@@ -191,12 +197,13 @@ def integer_lstm(
         NodeError: The operands' shapes do not fit each other.
     """
     _check_kernel(node, x, layer)
-    cell = _cell(node, layer, batch, time_major=time_major)
+    words = _is_stored(node, x, i16)
+    cell = _cell(node, layer, batch, time_major=time_major, words=words)
     cells, width = _sizes(node, layer.gates["o"].w)
     if node.shape(x)[1] != width:
         raise node.error(f"its input must have {width} elements", str(node.shape(x)[1]))
     inputs = {
-        name: cell.add(FullyConnectedOp, [x, gate.w, _integers(node, gate.b, (cells,))], name, GATE)
+        name: cell.add(FullyConnectedOp, [x, gate.w, _integers(node, gate.b, (cells,), words)], name, GATE)
         for name, gate in cell.gates.items()
     }
     h, c = (node.quantized(state) for state in layer.states if state is not None)
@@ -227,9 +234,14 @@ def _bounds(clip: int, type: UniformType) -> Properties:
 
 def _check_kernel(node: TFLiteNode, x: Value, layer: LSTM) -> None:
     """Refuses a layer for which LiteRT has no kernel on integers, or one that qmlir does not follow."""
-    if not _is_stored(node, x, i8):
-        raise UnsupportedError("LiteRT computes it on floats or on data stored as int8 with one scale only")
-    if len(node.inner) != INTERMEDIATES:
+    words, bytes = (_is_stored(node, x, storage) for storage in (i16, i8))
+    type = node.type_of(x)
+    if not (words or bytes) or type is None or (words and (node.kind == "LSTM" or type.zero_point)):
+        raise UnsupportedError(
+            "LiteRT computes it on floats or on data stored as int8 with one scale only, a layer on sequences also on "
+            "int16 without a zero point"
+        )
+    if bytes and len(node.inner) != INTERMEDIATES:
         raise UnsupportedError(
             f"it has {len(node.inner)} intermediate tensors, and LiteRT's kernel with gates of 16 bits has "
             f"{INTERMEDIATES}"
@@ -238,9 +250,12 @@ def _check_kernel(node: TFLiteNode, x: Value, layer: LSTM) -> None:
         raise UnsupportedError("LiteRT computes it on integers with the activation TANH only")
     if any(gate.n is not None for gate in layer.gates.values()):
         raise UnsupportedError("it normalizes its gates")
+    extra = [layer.projection[0], *(gate.p for gate in layer.gates.values())]
+    if words and (layer.gates["i"].is_absent or any(value is not None for value in extra)):
+        raise UnsupportedError("LiteRT computes it on int16 without peepholes, projections and coupled gates only")
 
 
-def _cell(node: TFLiteNode, layer: LSTM, batch: int, *, time_major: bool) -> _Cell:
+def _cell(node: TFLiteNode, layer: LSTM, batch: int, *, time_major: bool, words: bool) -> _Cell:
     """Returns the cell of a layer whose operands fit LiteRT's kernel."""
     gates = {name: gate for name, gate in layer.gates.items() if name != "i" or not gate.is_absent}
     (cells, width), (_, outputs) = _sizes(node, gates["o"].w), _sizes(node, gates["o"].r)
@@ -250,7 +265,7 @@ def _cell(node: TFLiteNode, layer: LSTM, batch: int, *, time_major: bool) -> _Ce
         _check(node, gate.r, "recurrent weights", i8, (cells, outputs))
         if name != "c" and any(other.p is not None for other in gates.values()):
             peepholes[name] = _seen(_check(node, gate.p, "peepholes", i16, (cells,)), batch, outputs, time_major)
-    output = _state(node, layer.states[0], OUTPUT_STATE, i8, (batch, outputs))
+    output = _state(node, layer.states[0], OUTPUT_STATE, i16 if words else i8, (batch, outputs))
     cell = _state(node, layer.states[1], CELL_STATE, i16, (batch, cells))
     fraction, exponent = math.frexp(cell.scale)
     if cell.zero_point or fraction != 0.5 or exponent - 1 not in CELL_EXPONENTS:
@@ -258,15 +273,20 @@ def _cell(node: TFLiteNode, layer: LSTM, batch: int, *, time_major: bool) -> _Ce
             f"its cell state has the scale {cell.scale:g} and the zero point {cell.zero_point}, and LiteRT computes "
             f"with 2^{CELL_EXPONENTS[0]} to 2^{CELL_EXPONENTS[-1]}, and 0"
         )
+    if words and output.zero_point:
+        raise UnsupportedError("its output state of int16 has a zero point")
     weights, bias = layer.projection
-    hidden, projection = _hidden(node, output, projected=weights is not None), None
+    hidden, projection = output if words else _hidden(node, output, projected=weights is not None), None
     if weights is not None:
         _check(node, weights, "projection", i8, (outputs, cells))
-        projection = weights, None if bias is None else _integers(node, bias, (outputs,))
+        projection = weights, None if bias is None else _integers(node, bias, (outputs,), words)
     elif cells != outputs:
         raise node.error(f"its output state must have {cells} elements", str(outputs))
-    clips = _clip(layer.clips[0], cell), _clip(layer.clips[1], output) if projection is not None else 0
-    return _Cell(node, "step", gates, peepholes, projection, hidden, output, cell, clips)
+    precision = np.float64 if words else np.float32
+    clips = _clip(layer.clips[0], cell, precision), 0
+    if projection is not None:
+        clips = clips[0], _clip(layer.clips[1], output, precision)
+    return _Cell(node, "step", gates, peepholes, projection, hidden, output, cell, clips, words)
 
 
 def _hidden(node: TFLiteNode, output: UniformType, *, projected: bool) -> UniformType:
@@ -288,11 +308,11 @@ def _hidden(node: TFLiteNode, output: UniformType, *, projected: bool) -> Unifor
     return UniformType.per_tensor(i8, found.scale, -found.zero_point if projected else found.zero_point)
 
 
-def _clip(bound: float, type: UniformType) -> int:
-    """Returns the stored integer of a bound, rounded toward 0; 0 if there is none."""
+def _clip(bound: float, stored: UniformType, dtype: type[np.float32 | np.float64]) -> int:
+    """Returns the stored integer of a bound, divided in `dtype` and rounded toward 0; 0 if there is none."""
     with np.errstate(over="ignore"):
-        steps = np.float32(bound) / np.float32(type.scale)
-    return int(min(steps, type.storage_max)) if bound > 0 else 0
+        steps = dtype(bound) / dtype(stored.scale)
+    return int(min(steps, stored.storage_max)) if bound > 0 else 0
 
 
 def _seen(peephole: Dequantized, batch: int, outputs: int, time_major: bool) -> Dequantized:
@@ -331,13 +351,14 @@ def _check(node: TFLiteNode, value: Value | None, what: str, storage: IntegerTyp
     return value
 
 
-def _integers(node: TFLiteNode, bias: Value | None, shape: Shape) -> Constant:
+def _integers(node: TFLiteNode, bias: Value | None, shape: Shape, words: bool) -> Constant:
     """Returns the integers of a bias, which LiteRT adds to the sums whatever scale the file states."""
+    wanted = np.dtype(np.int64 if words else np.int32)
     if bias is None or node.shape(bias) != shape:
         raise node.error(f"its biases must be of shape {list(shape)}", _got(node, bias))
     stored = bias.stored if isinstance(bias, Dequantized) else node.array(bias, "bias")
-    if stored.dtype != np.int32:
-        raise UnsupportedError(f"its biases are {stored.dtype.name}, and LiteRT adds int32")
+    if stored.dtype != wanted:
+        raise UnsupportedError(f"its biases are {stored.dtype.name}, and LiteRT adds {wanted.name}")
     return Constant(stored, bias.name if isinstance(bias, Constant) else "")
 
 

@@ -20,6 +20,7 @@ class Form:
     one_step    whether the operator is LSTM, which computes one step per call
     exponent    the scale of the cell state is 2^exponent
     loud        how far the gates are from 0: beyond 1, sums saturate
+    words       whether the data are int16
     """
 
     batch: int = 2
@@ -37,6 +38,7 @@ class Form:
     cell_clip: float = 0.0
     proj_clip: float = 0.0
     loud: float = 1.0
+    words: bool = False
 
 
 def lstm(form: Form, seed: int = 0, **changes: Any) -> bytes:
@@ -58,15 +60,18 @@ def lstm(form: Form, seed: int = 0, **changes: Any) -> bytes:
 
     data, output = scale(0.005, 0.02), scale(0.004, 0.009)
     zero, output_zero = (int(random.integers(-20, 20)) for _ in range(2))
+    stored, steps = np.int8, np.int32
+    if form.words:
+        data, output, zero, output_zero, stored, steps = scale(2e-5, 8e-5), scale(2e-5, 4e-5), 0, 0, np.int16, np.int64
     tensors = [
-        T("x", (*shape, form.width), np.int8, scale=data, zero=[zero]),
+        T("x", (*shape, form.width), stored, scale=data, zero=[zero]),
         *(bytes_(f"w{g}", form.cells, form.width, scale=scale(0.004, form.loud * 0.03)) for g in gates),
         *(bytes_(f"r{g}", form.cells, outputs, scale=scale(0.004, form.loud * 0.03)) for g in gates),
         *(words(f"p{g}", form.cells, scale=scale(1e-5, 4e-5)) for g in "ifo"),
-        *(constant(f"b{g}", random.integers(-8000, 8000, form.cells), np.int32, scale=[1e-4]) for g in gates),
+        *(constant(f"b{g}", random.integers(-8000, 8000, form.cells), steps, scale=[1e-4]) for g in gates),
         bytes_("projection", outputs, form.cells, scale=scale(0.004, 0.02)),
         constant("projection_bias", random.integers(-3000, 3000, outputs), np.int32, scale=[1e-4]),
-        T("h", (form.batch, outputs), np.int8, scale=output, zero=[output_zero], variable=True),
+        T("h", (form.batch, outputs), stored, scale=output, zero=[output_zero], variable=True),
         T("c", (form.batch, form.cells), np.int16, scale=[2.0**form.exponent], variable=True),
         *(words(f"n{g}", form.cells, scale=scale(2e-5, 6e-5)) for g in gates),
     ]
@@ -82,10 +87,10 @@ def lstm(form: Form, seed: int = 0, **changes: Any) -> bytes:
     inputs = [at.get(t.name, ABSENT) if t is not None else ABSENT for t in tensors]
     hidden = (scale(0.004, 0.009), [int(random.integers(-20, 20))]) if form.outputs else (output, [output_zero])
     inner = changes.pop("inner", None) or [
-        *(T(f"{g}.gate", (1,), np.int16, scale=scale(2e-4, 5e-4)) for g in gates),
-        T("hidden", (1,), np.int8, scale=hidden[0], zero=hidden[1]),
+        *(T(f"{g}.gate", (0,), np.int16, scale=scale(2e-4, 5e-4)) for g in gates),
+        T("hidden", (0,), np.int8, scale=hidden[0], zero=hidden[1]),
     ]
-    result = changes.pop("y", None) or T("y", (*shape, outputs), np.int8, scale=output, zero=[output_zero])
+    result = changes.pop("y", None) or T("y", (*shape, outputs), stored, scale=output, zero=[output_zero])
     options = {
         "FusedActivationFunction": TANH,
         "CellClip": form.cell_clip,
