@@ -181,6 +181,7 @@ WORDS = Rounding("reduced16")
 LSTM = {
     "nn.fully_connected/LSTM": TWICE,
     "nn.requantize/LSTM": DOUBLE_FLOAT,
+    "nn.requantize/LSTM norm": Rounding("away"),
     **dict.fromkeys(("nn.add/LSTM", "nn.sub/LSTM"), SINGLE),
     "nn.mul/LSTM": Rounding("away"),
     "nn.mul/LSTM hidden": DOUBLE_FLOAT,

@@ -8,6 +8,9 @@
     c' = sat16(f·c + i·g), clipped;  i = 1 − f if the gates are coupled
     h' = o · tanh(c');  if it is projected, h' = Q·(o · tanh(c')) + q, clipped, with Q [O, C] int8 and q [O] int32
 
+A gate that is normalized has a scale of its own before that, and b is added behind: gate = norm(…) · n + b, with n [C]
+int16, computed on plain integers.
+
 S brings sums to the gate's scale. It rounds twice, and only the sum of both terms saturates at 16 bits: S(R·h) has 32.
 A product rounds once, half away from zero, but o · tanh(c') twice. The mark `qmlir.kernel` says so
 (policies/runtimes.py), and sigmoid and tanh are gemmlowp's of 16 bits (numerics/elementary/gemmlowp.py).
@@ -19,14 +22,18 @@ biases are int64, S(R·h) has 16 bits, products round twice, and sigmoid and tan
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, StringAttr, i8, i16, i32
+from xdsl.dialects.builtin import IntegerType, StringAttr, i8, i16, i32, i64
 from xdsl.ir import OpResult, SSAValue
 
 from qmlir.dialects.nn.contraction import FullyConnectedOp
-from qmlir.dialects.nn.elementwise import AddOp, MulOp, SubOp
+from qmlir.dialects.nn.elementwise import AddOp, DivOp, LessOp, MulOp, SubOp, WhereOp
 from qmlir.dialects.nn.functions import RequantizeOp, SigmoidOp, TanhOp
+from qmlir.dialects.nn.normalization import RootQuotientOp
+from qmlir.dialects.nn.reduction import ReduceSumOp
+from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Properties
@@ -108,6 +115,7 @@ class _Cell:
     node        the layer
     path        the step, after which operations are named
     gates       the gates that are there
+    types       the types of the gates before their function, or before their normalization
     peepholes   the weights with which each element of the cell state is seen; empty without peepholes
     projection  weights and bias of the projection; None without one
     hidden      the type of o · tanh(c')
@@ -120,6 +128,7 @@ class _Cell:
     node: TFLiteNode
     path: str
     gates: Mapping[str, Gate]
+    types: Mapping[str, UniformType]
     peepholes: Mapping[str, Value]
     projection: tuple[Value, Value | None] | None
     hidden: UniformType
@@ -159,21 +168,56 @@ class _Cell:
         return self.add(FullyConnectedOp, [hidden, *self.projection], "projected", self.output, bounds), new
 
     def _gate(self, name: str, own: SSAValue, h: SSAValue, c: SSAValue) -> SSAValue:
-        """Adds to W·x + b what a gate recalls of the states."""
-        own = self._added(own, FullyConnectedOp, [h, self.gates[name].r], f"{name}.recurrent")
+        """Adds to W·x + b what a gate recalls of the states, and normalizes it."""
+        gate, type = self.gates[name], self.types[name]
+        own = self._added(own, type, FullyConnectedOp, [h, gate.r], f"{name}.recurrent")
         if name in self.peepholes:
-            own = self._added(own, MulOp, [c, self.peepholes[name]], f"{name}.seen")
-        return own
+            own = self._added(own, type, MulOp, [c, self.peepholes[name]], f"{name}.seen")
+        return own if gate.n is None else self._normalized(own, gate, name)
 
-    def _added(self, own: SSAValue, op_type: type[TensorOp], operands: Sequence[Value | None], what: str) -> SSAValue:
-        """Adds sums of products to a gate; they have 32 bits until the gate saturates."""
+    def _added(
+        self, own: SSAValue, type: UniformType, op_type: type[TensorOp], operands: Sequence[Value | None], what: str
+    ) -> SSAValue:
+        """Adds sums of products to a gate of a type; they have 32 bits until the gate saturates."""
         scales = [t.scale for v in operands if v is not None and (t := self.node.type_of(v)) is not None]
         factors = [*operands, None] if op_type is FullyConnectedOp else operands
         if self.words:
-            return self.add(AddOp, [own, self.add(op_type, factors, what, GATE)], f"{what}.added", GATE)
+            return self.add(AddOp, [own, self.add(op_type, factors, what, type)], f"{what}.added", type)
         sums = self.add(op_type, factors, f"{what}.sums", _wide(math.prod(scales)))
-        scaled = self.add(RequantizeOp, [sums], what, _wide(GATE.scale))
-        return self.add(AddOp, [own, scaled], f"{what}.added", GATE)
+        scaled = self.add(RequantizeOp, [sums], what, _wide(type.scale))
+        return self.add(AddOp, [own, scaled], f"{what}.added", type)
+
+    def _normalized(self, own: SSAValue, gate: Gate, name: str) -> SSAValue:
+        """Normalizes a gate [N, C] over its elements, scales it by n and adds b.
+
+        The mean has steps of 2^−10, cut off towards 0, and so has the gate less its mean, divided by the root of the
+        variance. The variance is a whole number, 2^−20 · (v · Σ x²) − mean² with v = 2^20 / C cut off, in steps of the
+        gate before it is normalized; instead of 0 or less it is a bound that depends on the scale of n.
+        """
+        insert, n, bias = self.node.insert, cast("Dequantized", gate.n), cast("Constant", gate.b)
+        cells, guard = n.shape[0], max(1, int(np.float32(10000) * np.float32(n.type.scale)))
+
+        def number(value: int, dtype: type[np.int32 | np.int64] = np.int64) -> Constant:
+            return Constant(np.array(value, dtype))
+
+        def total(x: SSAValue) -> SSAValue:
+            return insert(ReduceSumOp, [x], {"axes": [1]})
+
+        x = self.node.stored(own)
+        wide, words = self.node.converted(x, i64), self.node.converted(x, i32)
+        mean = insert(DivOp, [insert(MulOp, [total(wide), number(1024)]), number(cells)])
+        squares = insert(MulOp, [total(insert(MulOp, [wide, wide])), number((1 << 20) // cells)])
+        variance = insert(DivOp, [insert(SubOp, [squares, insert(MulOp, [mean, mean])]), number(1 << 20)])
+        variance = self.node.converted(variance, i32)
+        small = insert(LessOp, [variance, number(1, np.int32)])
+        variance = insert(WhereOp, [small, number(guard, np.int32), variance])
+        centred = insert(SubOp, [insert(MulOp, [words, number(1024, np.int32)]), self.node.converted(mean, i32)])
+        whole = insert(RootQuotientOp, [centred, variance])
+        scaled = insert(MulOp, [whole, Constant(n.stored.astype(np.int32))])
+        biased = insert(AddOp, [scaled, _integers(self.node, bias, (cells,), words=False)])
+        fine = self.node.cast(StorageCastOp, biased, _wide(n.type.scale / 1024))
+        coarse = self.add(RequantizeOp, [fine], f"{name}.norm.steps", _wide(n.type.scale), kernel="LSTM norm")
+        return self.add(RequantizeOp, [coarse], f"{name}.norm", GATE)
 
 
 def integer_lstm(
@@ -203,8 +247,9 @@ def integer_lstm(
     if node.shape(x)[1] != width:
         raise node.error(f"its input must have {width} elements", str(node.shape(x)[1]))
     inputs = {
-        name: cell.add(FullyConnectedOp, [x, gate.w, _integers(node, gate.b, (cells,), words)], name, GATE)
+        name: cell.add(FullyConnectedOp, [x, gate.w, bias], name, cell.types[name])
         for name, gate in cell.gates.items()
+        for bias in [_integers(node, gate.b, (cells,), words=words) if gate.n is None else None]
     }
     h, c = (node.quantized(state) for state in layer.states if state is not None)
     found = list[SSAValue]()
@@ -248,23 +293,27 @@ def _check_kernel(node: TFLiteNode, x: Value, layer: LSTM) -> None:
         )
     if layer.activation != TANH:
         raise UnsupportedError("LiteRT computes it on integers with the activation TANH only")
-    if any(gate.n is not None for gate in layer.gates.values()):
-        raise UnsupportedError("it normalizes its gates")
-    extra = [layer.projection[0], *(gate.p for gate in layer.gates.values())]
+    extra = [layer.projection[0], *(value for gate in layer.gates.values() for value in (gate.p, gate.n))]
     if words and (layer.gates["i"].is_absent or any(value is not None for value in extra)):
-        raise UnsupportedError("LiteRT computes it on int16 without peepholes, projections and coupled gates only")
+        raise UnsupportedError(
+            "LiteRT computes it on int16 without peepholes, normalizations, projections and coupled gates only"
+        )
 
 
 def _cell(node: TFLiteNode, layer: LSTM, batch: int, *, time_major: bool, words: bool) -> _Cell:
     """Returns the cell of a layer whose operands fit LiteRT's kernel."""
     gates = {name: gate for name, gate in layer.gates.items() if name != "i" or not gate.is_absent}
     (cells, width), (_, outputs) = _sizes(node, gates["o"].w), _sizes(node, gates["o"].r)
-    peepholes = dict[str, Value]()
+    peepholes, types = dict[str, Value](), dict[str, UniformType]()
     for name, gate in gates.items():
         _check(node, gate.w, "weights", i8, (cells, width))
         _check(node, gate.r, "recurrent weights", i8, (cells, outputs))
         if name != "c" and any(other.p is not None for other in gates.values()):
             peepholes[name] = _seen(_check(node, gate.p, "peepholes", i16, (cells,)), batch, outputs, time_major)
+        types[name] = GATE
+        if any(other.n is not None for other in gates.values()):
+            _check(node, gate.n, "normalization", i16, (cells,))
+            types[name] = UniformType.per_tensor(i16, _inner(node, "ifco".index(name)).scale, 0)
     output = _state(node, layer.states[0], OUTPUT_STATE, i16 if words else i8, (batch, outputs))
     cell = _state(node, layer.states[1], CELL_STATE, i16, (batch, cells))
     fraction, exponent = math.frexp(cell.scale)
@@ -279,14 +328,14 @@ def _cell(node: TFLiteNode, layer: LSTM, batch: int, *, time_major: bool, words:
     hidden, projection = output if words else _hidden(node, output, projected=weights is not None), None
     if weights is not None:
         _check(node, weights, "projection", i8, (outputs, cells))
-        projection = weights, None if bias is None else _integers(node, bias, (outputs,), words)
+        projection = weights, None if bias is None else _integers(node, bias, (outputs,), words=words)
     elif cells != outputs:
         raise node.error(f"its output state must have {cells} elements", str(outputs))
     precision = np.float64 if words else np.float32
     clips = _clip(layer.clips[0], cell, precision), 0
     if projection is not None:
         clips = clips[0], _clip(layer.clips[1], output, precision)
-    return _Cell(node, "step", gates, peepholes, projection, hidden, output, cell, clips, words)
+    return _Cell(node, "step", gates, types, peepholes, projection, hidden, output, cell, clips, words)
 
 
 def _hidden(node: TFLiteNode, output: UniformType, *, projected: bool) -> UniformType:
@@ -294,10 +343,7 @@ def _hidden(node: TFLiteNode, output: UniformType, *, projected: bool) -> Unifor
 
     LiteRT stores what it projects less the zero point that the file states, not more.
     """
-    inner = node.inner[HIDDEN]
-    found = None if inner is None else inner.type
-    if found is None or found.is_per_axis:
-        raise node.error(f"its intermediate tensor {HIDDEN} must have a scale", "none, or several")
+    found = _inner(node, HIDDEN)
     if projected and found.zero_point == -128:
         raise UnsupportedError("it projects integers with the zero point −128, of which LiteRT stores the negative")
     if not projected and (found.scale, found.zero_point) != (output.scale, output.zero_point):
@@ -306,6 +352,14 @@ def _hidden(node: TFLiteNode, output: UniformType, *, projected: bool) -> Unifor
             f"tensor, and {output.scale:g} and {output.zero_point} as a state"
         )
     return UniformType.per_tensor(i8, found.scale, -found.zero_point if projected else found.zero_point)
+
+
+def _inner(node: TFLiteNode, number: int) -> UniformType:
+    """Returns the type of an intermediate tensor."""
+    inner = node.inner[number]
+    if inner is None or inner.type is None or inner.type.is_per_axis:
+        raise node.error(f"its intermediate tensor {number} must have a scale", "none, or several")
+    return inner.type
 
 
 def _clip(bound: float, stored: UniformType, dtype: type[np.float32 | np.float64]) -> int:
@@ -351,7 +405,7 @@ def _check(node: TFLiteNode, value: Value | None, what: str, storage: IntegerTyp
     return value
 
 
-def _integers(node: TFLiteNode, bias: Value | None, shape: Shape, words: bool) -> Constant:
+def _integers(node: TFLiteNode, bias: Value | None, shape: Shape, *, words: bool) -> Constant:
     """Returns the integers of a bias, which LiteRT adds to the sums whatever scale the file states."""
     wanted = np.dtype(np.int64 if words else np.int32)
     if bias is None or node.shape(bias) != shape:

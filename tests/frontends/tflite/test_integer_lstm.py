@@ -28,11 +28,15 @@ FORMS = {
     "peepholes of fewer": Form(outputs=3, peepholes=True, steps=2),
     "peepholes of fewer, all at once": Form(outputs=3, peepholes=True, time_major=True, steps=2),
     "sums that saturate": Form(loud=8, exponent=-15, steps=2),
+    "normalized": Form(norms=True, cells=16, steps=2),
+    "normalized with all else": Form(
+        norms=True, coupled=True, peepholes=True, outputs=3, cells=7, cell_clip=0.7, time_major=True, steps=2
+    ),
     "one step": Form(one_step=True, coupled=True, peepholes=True, outputs=4, exponent=-9),
 }
 
 
-COMPILED = ("plain", "projected to more", "peepholes of fewer, all at once", "one step")
+COMPILED = ("plain", "projected to more", "normalized with all else", "one step")
 """Forms that machine code is compared on, too; in a thorough run it is on all."""
 
 
@@ -99,7 +103,7 @@ def test_words_are_those_of_litert_for_microcontrollers(form: str) -> None:
 
 
 @pytest.mark.parametrize("numerics", ["default", "litert-reference"])
-@pytest.mark.parametrize("form", [Form(outputs=3, coupled=True, peepholes=True, cell_clip=0.7), Form(words=True)])
+@pytest.mark.parametrize("form", [Form(outputs=3, coupled=True, peepholes=True, norms=True), Form(words=True)])
 def test_no_float_is_left(form: Form, numerics: str) -> None:
     module = load_tflite(lstm(form))
     follow(module, numerics)
@@ -139,15 +143,18 @@ HIDDEN = T("c", (2, 4), np.int16, scale=[0.001], variable=True)
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (lstm(Form(norms=True)), "it normalizes its gates"),
         (lstm(Form(), inner=INNER), "it has 12 intermediate tensors"),
         (lstm(Form(), FusedActivationFunction=1), "with the activation TANH only"),
         (lstm(Form(exponent=-8)), "its cell state has the scale 0.00390625"),
         (lstm(Form(), c=HIDDEN), "its cell state has the scale 0.001 "),
         (lstm(Form(), x=T("x", (2, 3, 5), np.uint8, scale=[0.001])), "on data stored as int8"),
         (lstm(Form(words=True, one_step=True)), "a layer on sequences also on int16"),
-        (lstm(Form(words=True, coupled=True)), "on int16 without peepholes, projections and coupled gates"),
-        (lstm(Form(words=True, peepholes=True)), "on int16 without peepholes, projections and coupled gates"),
+        (
+            lstm(Form(words=True, coupled=True)),
+            "on int16 without peepholes, normalizations, projections and coupled gates",
+        ),
+        (lstm(Form(words=True, peepholes=True)), "on int16 without peepholes, normalizations, projections"),
+        (lstm(Form(words=True, norms=True)), "on int16 without peepholes, normalizations, projections"),
         (
             lstm(Form(words=True), h=T("h", (2, 4), np.int16, scale=[0.001], zero=[1], variable=True)),
             "its output state of int16 has a zero point",
