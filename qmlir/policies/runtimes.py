@@ -49,6 +49,10 @@ exactly. A model that computes on floats between casts (QDQ) never saturates her
                          xnnpack    multipliers of 21 bits, rounds once, if each operand's factor is in [2^−10, 2^8)
     concatenation        all        unsigned bytes of another scale: multiplied in float32, rounded half away from
                                     zero after the zero point's share is added; 16-bit operands are not rescaled
+    LSTM of bytes        all        sums of products as `double`, products once, half away from zero, those of the
+                                    output as `double`; sigmoid and tanh in gemmlowp's fixed point of 16 bits
+    LSTM of words        none       as LiteRT for Microcontrollers: sums of products by the upper half of their
+                                    multiplier, products as `double`, functions as other layers of 16 bits
 
 XNNPACK takes no 16-bit sums and products, and no matrix products whose right side has a zero point. The last shift of a
 quotient of two tensors may be 32 bits or more, which C++ leaves undefined: quotients of less than half a step, and 0,
