@@ -239,7 +239,7 @@ class _Import:
         """
         if stored_type(value.type) != stored_type(argument.type):
             raise ValueError(f'"{past}" of {argument.type} and "{following}" of {value.type}')
-        for type in (stored_type(value.type), argument.type):
+        for type in (stored_type(value.type), argument.type):  # a cast has plain integers on one side
             if value.type != argument.type and value.type != type:
                 value = StorageCastOp(value, cast("TensorType[Attribute]", type)).result
                 self.builder.block.add_op(value.op)

@@ -261,7 +261,13 @@ def integer_lstm(
 
 
 def _wide(scale: float) -> UniformType:
-    """The type of sums that do not saturate."""
+    """Returns the type of sums that do not saturate.
+
+    Raises:
+        UnsupportedError: The scale is not one that float32 holds.
+    """
+    if not np.finfo(np.float32).tiny <= scale <= np.finfo(np.float32).max:
+        raise UnsupportedError(f"its sums of products have the scale {scale:g}, which float32 does not hold")
     return UniformType.per_tensor(i32, scale, 0)
 
 

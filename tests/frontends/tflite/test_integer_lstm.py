@@ -51,7 +51,7 @@ def test_every_call_gives_the_bits_of_litert(form: str) -> None:
     data = lstm(FORMS[form])
     theirs, module = interpreter(data, "litert-reference"), load_tflite(data)
     follow(module, "litert-reference")
-    networks = [qmlir.reference(module)]
+    networks: list[Any] = [qmlir.reference(module)]
     if form in COMPILED or THOROUGH:
         networks.append(qmlir.compile(module))
     inputs = data_of(networks[0].signature.inputs[0].shape)
@@ -143,6 +143,7 @@ HIDDEN = T("c", (2, 4), np.int16, scale=[0.001], variable=True)
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
+        (lstm(Form(), rf=constant("rf", np.ones((4, 4)), np.int8, scale=[1e-38])), "sums of products have the scale"),
         (lstm(Form(), inner=INNER), "it has 12 intermediate tensors"),
         (lstm(Form(), FusedActivationFunction=1), "with the activation TANH only"),
         (lstm(Form(exponent=-8)), "its cell state has the scale 0.00390625"),
