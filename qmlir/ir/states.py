@@ -199,7 +199,9 @@ def bind_states(function: func.FuncOp, pairs: Mapping[str, str]) -> None:
             raise _different(option, before, after)
         if any(state.index == result and i != argument for i, state in states_of(function).items()):
             raise OptionError(option, "must name an output that is no state's yet", got=present)
-        set_state(function, argument, StateAttr.of(result))
+        bound = states_of(function).get(argument)
+        if bound is None or bound.index != result:  # a file may name the state, with its value before the first call
+            set_state(function, argument, StateAttr.of(result))
 
 
 def _different(option: str, before: Attribute, after: Attribute) -> OptionError:

@@ -151,7 +151,7 @@ def lacking(op: Operation, runtime: str, *, signed: bool = False) -> str:
     storage = _kernel(op, signed=signed)
     names = {op.name, f"{op.name}/{storage}"}
     others = {"i32", "mixed"} if isinstance(op, nn.RequantizeOp) else {"i16 by i8"}
-    taken = {*STORAGES, "operator", "SVDF", *others}
+    taken = {*STORAGES, "operator", "SVDF", "LSTM", "LSTM hidden", "LSTM norm", "LSTM of words", *others}
     if storage not in taken or not names & {*RUNTIMES[runtime], *EXACT}:
         return f"{_called(op)} of {'data stored in several ways' if storage == 'mixed' else storage}"
     if isinstance(op, nn.AddOp | nn.SubOp | nn.MulOp) and (beyond := _beyond(op, runtime, storage)):

@@ -49,6 +49,10 @@ exactly. A model that computes on floats between casts (QDQ) never saturates her
                          xnnpack    multipliers of 21 bits, rounds once, if each operand's factor is in [2^−10, 2^8)
     concatenation        all        unsigned bytes of another scale: multiplied in float32, rounded half away from
                                     zero after the zero point's share is added; 16-bit operands are not rescaled
+    LSTM of bytes        all        sums of products as `double`, products once, half away from zero, those of the
+                                    output as `double`; sigmoid and tanh in gemmlowp's fixed point of 16 bits
+    LSTM of words        none       as LiteRT for Microcontrollers: sums of products by the upper half of their
+                                    multiplier, products as `double`, functions as other layers of 16 bits
 
 XNNPACK takes no 16-bit sums and products, and no matrix products whose right side has a zero point. The last shift of a
 quotient of two tensors may be 32 bits or more, which C++ leaves undefined: quotients of less than half a step, and 0,
@@ -176,6 +180,26 @@ SVDF = {
 }
 """The two contractions of LiteRT's SVDF on bytes; sums of products of 16 by 16 bits are undefined beyond 32 bits."""
 
+WORDS = Rounding("reduced16")
+
+LSTM = {
+    "nn.fully_connected/LSTM": TWICE,
+    "nn.requantize/LSTM": DOUBLE_FLOAT,
+    "nn.requantize/LSTM norm": Rounding("away"),
+    **dict.fromkeys(("nn.add/LSTM", "nn.sub/LSTM"), SINGLE),
+    "nn.mul/LSTM": Rounding("away"),
+    "nn.mul/LSTM hidden": DOUBLE_FLOAT,
+    **dict.fromkeys(("nn.sigmoid/LSTM", "nn.tanh/LSTM"), Rounding("double", function="gemmlowp")),
+    "nn.fully_connected/LSTM of words": replace(WORDS, wide=WORDS, narrow=False),
+    "nn.add/LSTM of words": SINGLE,
+    "nn.mul/LSTM of words": DOUBLE,
+    **dict.fromkeys(("nn.sigmoid/LSTM of words", "nn.tanh/LSTM of words"), Rounding("double", function="fixed_point")),
+}
+"""The operations of LiteRT's LSTM on bytes, and of LiteRT for Microcontrollers' on words; sums of tensors are exact.
+
+The kernels are described in frontends/tflite/integer_lstm.py.
+"""
+
 BYTES, SIGNED, STORAGES = ("i8", "u8"), ("i8", "i16"), ("i8", "u8", "i16")
 """Storage types that LiteRT has kernels for; one kernel takes tensors of one storage type."""
 
@@ -206,6 +230,7 @@ LITERT_FUNCTIONS: Mapping[str, Rounding] = {
     **_on(SIGNED, replace(DOUBLE_FLOAT, function="float32_truncated"), "sqrt"),
     **_on(BYTES, DOUBLE, "lp_normalization"),
     **SVDF,
+    **LSTM,
 }
 """Roundings of elementwise and row-wise functions that LiteRT's three ways share, unless XNNPACK has its own."""
 
@@ -313,8 +338,8 @@ RUNTIMES: Mapping[str, Mapping[str, Rounding]] = {
 
 A key `operation/storage`, such as `nn.depthwise_conv2d/u8`, is for operations whose data the source model stores in
 that type, and has precedence over the key `operation`. A key `operation/operator` is for an operation that the source
-model computes with an operator on integers, whatever real numbers the integers represent. A key `operation/SVDF` is for
-an operation that is a part of such an operator.
+model computes with an operator on integers, whatever real numbers the integers represent. A key `operation/SVDF` or
+`operation/LSTM` is for an operation that is a part of such an operator.
 """
 
 Results = Mapping[str, tuple[float, int]]

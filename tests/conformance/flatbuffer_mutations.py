@@ -12,6 +12,8 @@ import numpy as np
 from tests.conformance.mutations import BYTES, Mutant
 from tests.frontends.tflite.cases import CASES
 from tests.frontends.tflite.files import Op, T, model
+from tests.frontends.tflite.integer_cells import Form
+from tests.frontends.tflite.integer_cells import lstm as integer_lstm
 from tests.frontends.tflite.networks import CONTRACTIONS, contraction, mixed
 from tests.frontends.tflite.streaming import keywords
 from tests.frontends.tflite.test_recurrent import lstm, rnn
@@ -31,6 +33,7 @@ def base_files() -> list[bytes]:
     alone = [case.build(format) for case in CASES for format in case.formats]
     weighted = [contraction(kind, f) for kind in CONTRACTIONS for f in ("float32", "int8", "uint8", "int16")]
     called = [branches(True), branches(None), loop(1), two(), lstm(), rnn(), keywords(), svdf(quantized=False)]
+    called += [integer_lstm(Form(peepholes=True, outputs=3, cell_clip=0.7)), integer_lstm(Form(coupled=True))]
     return alone + 5 * weighted + 5 * called + 5 * [mixed("int8"), mixed("uint8")]
 
 

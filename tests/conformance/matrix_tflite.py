@@ -36,7 +36,8 @@ HEADER = """
 * **becomes**: operations of `nn` on f32; *no test*: what it becomes is not tested on its own.
 
 Weights stored as integers beside float activations count as the floats that they stand for, under all numerics. LiteRT
-quantizes the activations of such layers row by row when it runs, and differs by what that loses.
+quantizes the activations of such layers row by row when it runs, and differs by what that loses. Such layers with
+states (LSTM, RNN, SVDF) are refused, because states would keep the difference.
 
 | operator | {formats} | plain | integer CPU | {numerics_columns} | becomes |
 |---|{rules}---|---|---|
@@ -102,10 +103,10 @@ CALLS = ("CALL", "IF", "WHILE")
 """Operators that stand for other subgraphs."""
 
 KEPT = {
-    "LSTM": (partial(lstm, steps=False), ("float32",)),
+    "LSTM": (partial(lstm, steps=False), ("float32", "int8")),
     "RNN": (partial(rnn, steps=False), ("float32",)),
     "SVDF": (partial(svdf, quantized=True), ("float32", "int8")),
-    "UNIDIRECTIONAL_SEQUENCE_LSTM": (lstm, ("float32",)),
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": (lstm, ("float32", "int8", "int16")),
     "UNIDIRECTIONAL_SEQUENCE_RNN": (rnn, ("float32",)),
     "WHERE": (chosen, ("float32",)),
     "CUSTOM.TFLite_Detection_PostProcess": (lambda: post_process(OPTIONS), ("float32",)),

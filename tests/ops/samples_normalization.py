@@ -103,6 +103,8 @@ QINT_SAMPLES = (
 )
 
 OTHER_SAMPLES = (
+    Sample(nn.RootQuotientOp, "i32", (i(32, 300), i(32, 300))),
+    Sample(nn.RootQuotientOp, "by few", (i(32, 5, 60), i(32, 5, 1, most=40))),
     Sample(nn.LpNormalizationOp, "of absolute values", (f(5, 7),), axis(0) | p(1)),
     Sample(nn.LayerNormOp, "f64", (Operand((3, 9), f64, -1, 5),), axis(1) | epsilon(1e-5)),
     Sample(nn.SoftmaxOp, "f64", (Operand((3, 9), f64, -1, 5),), axis(1)),

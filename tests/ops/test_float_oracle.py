@@ -257,6 +257,7 @@ ORACLES: dict[type[TensorOp], Oracle] = {
 
 NO_ORACLE: dict[type[TensorOp], str] = {
     nn.ConstantOp: "it has no operand: its value is its meaning",
+    nn.RootQuotientOp: "of integers alone: test_integer_oracle.py tries it",
     **dict.fromkeys(
         (nn.AndOp, nn.OrOp, nn.XorOp, nn.NotOp, nn.ShiftLeftOp, nn.ShiftRightOp, nn.CastOp, nn.BitcastOp),
         "not of floats alone: ONNX's own cases try it on each type",

@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
-from qmlir.dialects import qint
+from qmlir.dialects import nn, qint
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of
 from qmlir.ir.types import dtype_of
 from qmlir.numerics.contracts import CONTRACTS
-from tests.ops.integer_oracle import ORACLES, ROUNDINGS, tensor
+from tests.ops.integer_oracle import ORACLES, ROUNDINGS, fixed_inverse_root, half_away, tensor, two_steps
 from tests.ops.samples import MOVEMENT_SAMPLES, OPERATIONS, QINT_SAMPLES, Sample
+from tests.ops.samples_normalization import OTHER_SAMPLES
 
 
 @pytest.mark.parametrize("op", [op for op in OPERATIONS if op.name.startswith("qint.")], ids=lambda op: op.name)
@@ -30,3 +31,14 @@ def test_evaluate_equals(sample: Sample, seed: int) -> None:
     (result,) = op.results
     expected = tensor(ORACLES[sample.op](op, *inputs), shape_of(result), dtype_of(element_of(result)))
     np.testing.assert_array_equal(op.evaluate(*inputs)[0], expected)
+
+
+@pytest.mark.parametrize("sample", [s for s in OTHER_SAMPLES if s.op is nn.RootQuotientOp], ids=str)
+def test_quotients_by_roots(sample: Sample) -> None:
+    def quotient(x: int, divisor: int) -> int:
+        root, bits = fixed_inverse_root(divisor)
+        return two_steps(x, root, -bits, half_away)
+
+    inputs = sample.arrays(1)
+    expected = np.vectorize(lambda x, y: quotient(int(x), int(y)), otypes=[np.int32])(*inputs)
+    np.testing.assert_array_equal(sample.build().evaluate(*inputs)[0], expected)

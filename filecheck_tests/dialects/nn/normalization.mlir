@@ -42,10 +42,12 @@ func.func @over_trailing(%x: tensor<2x3xf32>, %d: tensor<2x3xf64>, %q: tensor<2x
 }
 
 // CHECK-LABEL: func.func @others
-func.func @others(%x: tensor<2x3xf32>) {
+func.func @others(%x: tensor<2x3xf32>, %i: tensor<2x3xi32>, %v: tensor<2x1xi32>) {
   // CHECK: nn.lp_normalization %x {axis = 1 : i64, p = 2 : i64} : tensor<2x3xf32> -> tensor<2x3xf32>
   %0 = nn.lp_normalization %x {axis = 1 : i64, p = 2 : i64} : tensor<2x3xf32> -> tensor<2x3xf32>
   // CHECK: nn.local_response_normalization %x {size = 3 : i64, alpha = 1.000000e+00 : f32, beta = 7.500000e-01 : f32, bias = 1.000000e+00 : f32} : tensor<2x3xf32> -> tensor<2x3xf32>
   %1 = nn.local_response_normalization %x {size = 3 : i64, alpha = 1.0 : f32, beta = 0.75 : f32, bias = 1.0 : f32} : tensor<2x3xf32> -> tensor<2x3xf32>
+  // CHECK: nn.root_quotient %i, %v : tensor<2x3xi32>, tensor<2x1xi32> -> tensor<2x3xi32>
+  %2 = nn.root_quotient %i, %v : tensor<2x3xi32>, tensor<2x1xi32> -> tensor<2x3xi32>
   func.return
 }

@@ -79,3 +79,19 @@ func.func @c1_size(%x: tensor<2x3xf32>) {
   %0 = nn.local_response_normalization %x {size = 0 : i64, alpha = 1.0 : f32, beta = 0.75 : f32, bias = 1.0 : f32} : tensor<2x3xf32> -> tensor<2x3xf32>
   func.return
 }
+
+// -----
+
+func.func @c2_element(%x: tensor<2x3xi64>) {
+  // expected-error@+1 {{'nn.root_quotient' computes on i32, got i64}}
+  %0 = nn.root_quotient %x, %x : tensor<2x3xi64>, tensor<2x3xi64> -> tensor<2x3xi64>
+  func.return
+}
+
+// -----
+
+func.func @c1_shapes(%x: tensor<2x3xi32>, %y: tensor<2xi32>) {
+  // expected-error@+1 {{'nn.root_quotient' shapes do not broadcast: [2, 3] and [2]}}
+  %0 = nn.root_quotient %x, %y : tensor<2x3xi32>, tensor<2xi32> -> tensor<2x3xi32>
+  func.return
+}

@@ -31,6 +31,37 @@ func.func @mul(%a: tensor<2x4x!a>, %b: tensor<4x!b>) -> tensor<2x4x!a> {
 
 // -----
 
+// Sums of 32 bits: a product as it is, its change of scale, and a sum with it that saturates once; but no sum of two
+// scales, nor one with a zero point or with a result of 32 bits.
+!a = !quant.uniform<i16:f32, 0.5>
+!b = !quant.uniform<i16:f32, 0.25>
+!p = !quant.uniform<i32:f32, 0.125>
+!s = !quant.uniform<i32:f32, 0.5>
+!z = !quant.uniform<i32:f32, 0.5:1>
+
+// CHECK-LABEL: func.func @wide
+// CHECK: %[[P:.*]] = qint.mul %{{.*}}, %{{.*}} : tensor<4xi16>, tensor<4xi16> -> tensor<4xi32>
+// CHECK-NEXT: %[[S:.*]] = qint.requantize %[[P]] {{.*}}min = -2147483648 : i32, max = 2147483647 : i32} : tensor<4xi32> -> tensor<4xi32>
+// CHECK: qint.add %{{.*}}, %[[S]] {multipliers = array<i64: 536870912, 536870912>, shift = 29 : i32, min = -32768 : i32, max = 32767 : i32} : tensor<4xi16>, tensor<4xi32> -> tensor<4xi16>
+func.func @wide(%a: tensor<4x!a>, %b: tensor<4x!b>) -> tensor<4x!a> {
+  %0 = nn.mul %a, %b : tensor<4x!a>, tensor<4x!b> -> tensor<4x!p>
+  %1 = nn.requantize %0 : tensor<4x!p> -> tensor<4x!s>
+  %2 = nn.add %a, %1 : tensor<4x!a>, tensor<4x!s> -> tensor<4x!a>
+  func.return %2 : tensor<4x!a>
+}
+
+// CHECK-LABEL: func.func @no_wide
+// CHECK-COUNT-3: nn.add %{{.*}}#qmlir.decision<float, "precision", "target cpu computes it on i8, i16, not on i32">
+// CHECK-NOT: qint.
+func.func @no_wide(%a: tensor<4x!a>, %p: tensor<4x!p>, %s: tensor<4x!s>, %z: tensor<4x!z>) -> (tensor<4x!a>, tensor<4x!a>, tensor<4x!s>) {
+  %0 = nn.add %a, %p : tensor<4x!a>, tensor<4x!p> -> tensor<4x!a>
+  %1 = nn.add %a, %z : tensor<4x!a>, tensor<4x!z> -> tensor<4x!a>
+  %2 = nn.add %a, %s : tensor<4x!a>, tensor<4x!s> -> tensor<4x!s>
+  func.return %0, %1, %2 : tensor<4x!a>, tensor<4x!a>, tensor<4x!s>
+}
+
+// -----
+
 // Scales for each channel, storage of 32 bits, scales too far apart: islands.
 !c = !quant.uniform<i8:f32:0, {0.5,0.25}>
 !u = !quant.uniform<i32:f32, 0.5>

@@ -84,8 +84,8 @@ def export_onnx(
     require_opset(opset)
     graph = Graph(opset)
     values = Values(graph, unsigned=unsigned and format == "onnx-qdq")
-    signature = signature_of(function).flat()
-    for argument, spec in zip(function.body.block.args, signature.inputs, strict=True):
+    signature = signature_of(function)
+    for argument, spec in zip(function.body.block.args, signature.flat().inputs, strict=True):
         values.hold(argument, graph.input(spec.dtype))
 
     def enter(name: str) -> None:

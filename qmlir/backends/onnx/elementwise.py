@@ -14,6 +14,7 @@ from qmlir.backends.onnx.values import Permutation, Values, identity
 from qmlir.dialects import nn
 from qmlir.dialects.nn.elementwise import OperandPairOp, PointwiseOp, UnaryOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.errors import UnsupportedError
 from qmlir.formats.onnx import AXIS, WRITTEN
 from qmlir.ir.interfaces import Shape, TensorOp, element_of, shape_of
 from qmlir.ir.types import dtype_of
@@ -289,3 +290,9 @@ def neg(op: nn.NegOp, values: Values) -> None:
     graph, order = values.graph, values.order(op.x)
     x = values.real(op.x, order)
     values.define(op.y, graph.node("Sub", graph.constant(np.zeros((), x.dtype)), x), order)
+
+
+@exports(nn.RootQuotientOp)
+def root_quotient(op: nn.RootQuotientOp, values: Values) -> None:
+    """Raises UnsupportedError: ONNX has no shifts of signed integers, by which gemmlowp computes."""
+    raise UnsupportedError("must be an operation that ONNX has", op.name, "rewrite the model without it")

@@ -12,6 +12,8 @@ from qmlir.backends.onnx.batch import make_symbolic
 from qmlir.backends.onnx.graph import Graph, Node, Tensor, tensor_type
 from qmlir.errors import QmlirWarning
 from qmlir.files import write_together
+from qmlir.formats.onnx_states import STATES
+from qmlir.formats.onnx_states import written as written_states
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import Signature, TensorSpec
 from qmlir.ir.types import is_numpys_own
@@ -31,15 +33,16 @@ def write_model(
     """Writes a graph as an ONNX file.
 
     Args:
-        graph: The graph; its inputs are those of the signature, in order.
-        outputs: One tensor for each output of the signature.
-        signature: The names and shapes of the inputs and outputs.
+        graph: The graph; its inputs are those of the signature, in order, states included.
+        outputs: One tensor for each output of the signature, states included.
+        signature: The names and shapes of the inputs and outputs; its states are named in the file's metadata.
         path: The file; if the weights exceed `LARGEST` bytes, they go to `<path>.data`.
         symbols: The symbol of an input's first dimension, by the input's name; a warning says why it has to stay 1.
 
     Returns:
         The files written.
     """
+    states, signature = signature.states, signature.flat()
     ends = _ends(graph, outputs, signature)
     names = _names(graph, ends, signature)
     beside = path.with_name(f"{path.name}.data")
@@ -57,6 +60,9 @@ def write_model(
     model = onnx.helper.make_model(
         body, opset_imports=opsets, producer_name=PRODUCER, ir_version=onnx.helper.find_min_ir_version_for(opsets[:1])
     )
+    if states:
+        following = {i: names[tensor] for i, tensor in enumerate(ends)}
+        onnx.helper.set_model_props(model, {STATES: written_states(states, following)})
     if symbols and (reason := make_symbolic(model, symbols)):
         warnings.warn(f"the batch of {path} stays 1, not {', '.join(set(symbols.values()))}: {reason}", QmlirWarning)
     writers: dict[Path, Callable[[Path], object]] = {path: lambda file: file.write_bytes(model.SerializeToString())}

@@ -111,6 +111,7 @@ from qmlir.dialects.nn.normalization import (
     LogSoftmaxOp,
     LpNormalizationOp,
     RMSNormOp,
+    RootQuotientOp,
     SoftmaxOp,
 )
 from qmlir.dialects.nn.reduction import (

@@ -15,7 +15,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import Clamped, Elements, is_float, is_quantized
 from qmlir.dialects.nn.movement import ConstantOp
-from qmlir.dialects.nn.quantizable import NARROW, Float64s, Int64s, Scales, Sums, uniform, widest
+from qmlir.dialects.nn.quantizable import NARROW, Float64s, Int64s, Scales, Sums, is_exact, uniform, widest
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.rules import AccumulatorScale, FreeScale
 from qmlir.dialects.quant.types import UniformType
@@ -54,11 +54,7 @@ class ContractionOp(Clamped, abc.ABC):
     y = result_def(TensorType)
 
     def is_accumulator(self, value: SSAValue) -> bool:
-        if value is not self.y:
-            return False
-        result = uniform(value)
-        plain = result.storage_width == 32 and result.is_signed and result.zero_points == (0,)
-        return plain and not result.is_per_axis and bool((self.factors() == 1).all()) and self.fits_32_bits()
+        return value is self.y and is_exact(self)
 
 
 class WeightedOp(ContractionOp, abc.ABC):

@@ -14,7 +14,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import Clamped, Elements, NNOp, is_unsigned
-from qmlir.dialects.nn.quantizable import BYTES, NARROW, Scales, Sums, uniform, widest
+from qmlir.dialects.nn.quantizable import BYTES, NARROW, Scales, Sums, is_exact, uniform, widest
 from qmlir.dialects.quant.rules import FreeScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
@@ -164,7 +164,15 @@ class BinaryOp(ArithmeticOp, Clamped, abc.ABC):
 
 
 class SumOp(BinaryOp, abc.ABC):
-    """A sum or difference, whose integer form brings both operands to one scale by two multipliers and one shift."""
+    """A sum or difference, whose integer form brings both operands to one scale by two multipliers and one shift.
+
+    An operand of 32 bits must have the result's scale and no zero point, so that the sum is exact before it saturates.
+    """
+
+    def is_accumulator(self, value: SSAValue) -> bool:
+        own, result = uniform(value), uniform(self.y)
+        plain = own.storage_width == 32 and own.is_signed and not own.is_per_axis and not result.is_per_axis
+        return value is not self.y and plain and (own.scale, own.zero_point) == (result.scale, 0)
 
     def ratios(self, scales: Scales) -> npt.NDArray[Any]:
         return np.concatenate([scales(self.lhs), scales(self.rhs)]) / scales(self.y)
@@ -208,6 +216,9 @@ class MulOp(BinaryOp):
 
     def sums(self) -> Sums:
         return product_of(self)
+
+    def is_accumulator(self, value: SSAValue) -> bool:
+        return value is self.y and is_exact(self)
 
 
 def product_of(op: OperandPairOp) -> Sums:

@@ -8,18 +8,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, i64
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, i32, i64
 from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import AxisOp, Elements, NNOp
+from qmlir.dialects.nn.elementwise import OperandPairOp
 from qmlir.dialects.nn.quantizable import BYTES, NARROW, Scales, Sums, uniform, widest
 from qmlir.dialects.quant.rules import FixedScale, FreeScale
 from qmlir.errors import UnsupportedError
-from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, shape_of
+from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, element_of, shape_of
 from qmlir.numerics.elementary.exponential import exp_by_four, log, power
-from qmlir.numerics.elementary.gemmlowp import LOGARITHM_BITS
-from qmlir.numerics.elementary.lanes import Lanes, N
+from qmlir.numerics.elementary.gemmlowp import LOGARITHM_BITS, half_away, inverse_root, product
+from qmlir.numerics.elementary.lanes import I32, I64, Lanes, N
 
 
 def check_share(op: "SoftmaxOp | LpNormalizationOp", least: int) -> None:
@@ -293,3 +294,29 @@ class LocalResponseNormalizationOp(UnaryTensorOp, NNOp):
         for offset in range(before + after + 1):
             total += squares[..., offset : offset + channels]
         return (self.formula()(Lanes(x), Lanes(total)).array.astype(inputs[0].dtype),)
+
+
+@irdl_op_definition
+class RootQuotientOp(OperandPairOp):
+    """y = lhs / √rhs on integers of 32 bits, as gemmlowp computes it; a divisor below 1 counts as 1.
+
+    1 / √rhs is r · 2^−b, where r has 31 bits and comes from five steps of Newton's method. The product of lhs and r is
+    rounded half up when 31 bits are dropped, and then half away from zero by the bits that b leaves.
+
+    (C1) the shapes broadcast
+    (C2) the elements are i32
+    """
+
+    name = "nn.root_quotient"
+    ELEMENTS: ClassVar[Elements] = Elements.SIGNED
+    WHY_FLOAT: ClassVar[str] = "it computes on plain integers only"
+
+    def verify_(self) -> None:
+        super().verify_()
+        if element_of(self.lhs) != i32:  # C2
+            raise VerifyException(f"'{self.name}' computes on i32, got {element_of(self.lhs)}")
+
+    def formula(self, *operands: N) -> N:
+        lhs, rhs = operands
+        root, bits = inverse_root(rhs.to(I64).maximum(1))
+        return half_away(product(lhs.to(I64), root), bits).to(I32)

@@ -112,7 +112,10 @@ class QuantizableOp(TensorOp, abc.ABC):
         return False
 
     def is_accumulator(self, value: SSAValue) -> bool:
-        """Whether a value is the operation's raw sums: i32 in steps of the product of its operands' scales."""
+        """Whether the operation takes or gives a value of 32 bits as exact sums, whatever data its integer form takes.
+
+        For a product, these are its own sums, in steps of the product of its operands' scales.
+        """
         return False
 
     def check_integer_form(self) -> None:
@@ -183,6 +186,13 @@ def uniform(value: SSAValue) -> UniformType:
 def widest(element: UniformType) -> int:
     """Returns the largest magnitude of a stored integer minus its zero point."""
     return max(abs(element.storage_min - element.zero_point), abs(element.storage_max - element.zero_point))
+
+
+def is_exact(op: QuantizableOp) -> bool:
+    """Whether an operation's result is its sums as they are: i32 in steps of the product of its operands' scales."""
+    result = uniform(op.results[0])
+    plain = result.storage_width == 32 and result.is_signed and result.zero_points == (0,)
+    return plain and not result.is_per_axis and bool((op.factors() == 1).all()) and op.fits_32_bits()
 
 
 def storage_name(storage: IntegerType) -> str:

@@ -1,15 +1,20 @@
 """The entry of the ONNX frontend: a file → a module in nn."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
+import numpy as np
 import onnx
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, NoneType, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from qmlir.dialects.inputs import BATCH
+from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.errors import FileError, OptionError, UnsupportedError, near_misses
+from qmlir.formats.onnx_states import STATES
+from qmlir.formats.onnx_states import read as read_states
 from qmlir.frontends.cut import WHOLE, Cut
 from qmlir.frontends.function import Builder, Constant, Value, named, sized
 from qmlir.frontends.onnx.control import local_functions
@@ -21,8 +26,10 @@ from qmlir.frontends.onnx.sequences import Listed
 from qmlir.frontends.onnx.types import element_dtype, element_name, element_type
 from qmlir.frontends.onnx.walk import Walk
 from qmlir.ir.budget import BUDGET, Budget
-from qmlir.ir.interfaces import Array, Shape
+from qmlir.ir.interfaces import Array, Shape, shape_of
 from qmlir.ir.rewriting import name_hint
+from qmlir.ir.states import StateAttr, set_state
+from qmlir.ir.types import dtype_of, stored_type
 from qmlir.numerics import native
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -186,11 +193,57 @@ class _Import:
         )
         values = self.walk.run(self.graph.node, self.outputs)
         named_values = [each for n, v in zip(self.outputs, values, strict=True) for each in _tensors(n, v)]
-        results = [self._output(n, v) for n, v in named_values]
-        module = self.builder.finish(main, results, [n for n, _ in named_values])
+        results, names = [self._output(n, v) for n, v in named_values], [n for n, _ in named_values]
+        states = self._states(names, results)
+        module = self.builder.finish(main, results, names)
+        for argument, state in states.items():
+            set_state(main, argument, state)
         if self.symbols:
             module.attributes[BATCH] = DictionaryAttr({n: StringAttr(s) for n, s in self.symbols.items()})
         return module
+
+    def _states(self, outputs: Sequence[str], results: list[SSAValue]) -> dict[int, StateAttr]:
+        """Returns the states that the file's metadata name, by argument, unless a user cut off their input or output.
+
+        The integers of a state are those of its next value; a result under another quantized type gets the argument's.
+        """
+        text = next((entry.value for entry in self.model.proto.metadata_props if entry.key == STATES), "{}")
+        places, found = {info.name: i for i, info in enumerate(self.arguments)}, dict[int, StateAttr]()
+        try:
+            for name, kept in read_states(text).items():
+                self._check_state(name, kept.next)
+                if name not in places or kept.next not in outputs:
+                    continue
+                argument, result = self.builder.block.args[places[name]], outputs.index(kept.next)
+                results[result] = self._stored_alike(results[result], argument, name, kept.next)
+                dtype = np.dtype(dtype_of(cast("TensorType[Attribute]", stored_type(argument.type)).element_type))
+                found[places[name]] = StateAttr.of(result, kept.array(shape_of(argument), dtype))
+        except ValueError as error:
+            raise FileError(
+                self.model.file, f"its metadata {STATES} must name inputs, outputs and numbers", got=str(error),
+                remedy=f"export the model again, or remove {STATES} from its metadata and bind the states by --state",
+            ) from None  # fmt: skip
+        return found
+
+    def _check_state(self, past: str, following: str) -> None:
+        """Raises ValueError unless the file has such an input and output."""
+        for name, known, what in ((past, self.graph.input, "input"), (following, self.graph.output, "output")):
+            if not any(info.name == name for info in known):
+                raise ValueError(f'"{name}", which is no {what} of the file')
+
+    def _stored_alike(self, value: SSAValue, argument: SSAValue, past: str, following: str) -> SSAValue:
+        """Returns a value as one of an argument's type, with the same stored integers.
+
+        Raises:
+            ValueError: They are stored in different ways.
+        """
+        if stored_type(value.type) != stored_type(argument.type):
+            raise ValueError(f'"{past}" of {argument.type} and "{following}" of {value.type}')
+        for type in (stored_type(value.type), argument.type):  # a cast has plain integers on one side
+            if value.type != argument.type and value.type != type:
+                value = StorageCastOp(value, cast("TensorType[Attribute]", type)).result
+                self.builder.block.add_op(value.op)
+        return value
 
     def _output(self, name: str, value: Value) -> SSAValue:
         """Returns the SSA value of an output of the graph, which may be a constant."""

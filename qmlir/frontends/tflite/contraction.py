@@ -171,6 +171,19 @@ def weighted(
     return node.compute(op_type, [node.quantized(x), node.quantized(w), bias], given, element=node.output_type())
 
 
+def refuse_hybrid(node: TFLiteNode, x: Value, *weights: Value | None) -> None:
+    """Refuses a layer with states that has weights stored as integers beside float data.
+
+    LiteRT quantizes data and states of such a layer anew in each call. Computed on floats, its states would differ from
+    LiteRT's a little more with each call, unlike the results of a layer without states.
+    """
+    if not node.is_quantized(x) and any(w is not None and node.is_quantized(w) for w in weights):
+        raise UnsupportedError(
+            "its weights are integers beside float data, which LiteRT quantizes anew at each step, and its states keep "
+            "the difference; convert the model with float weights, or quantize all of it"
+        )
+
+
 BIAS_STEPS = 0.02
 """The most by which a bias's own scale may differ from s_x · s_w, in units of the result's scale, as in TFLite."""
 

@@ -40,10 +40,10 @@ from qmlir.ir.types import element_type_of
 #     def softmax(node: TFLiteNode, x: Value, *, beta: float) -> Value: ...
 #
 # Positional parameters are inputs (an optional input defaults to None, `*inputs` is variadic). Keyword-only parameters
-# are fields of the operator's options in the schema, in snake case. If a field that the signature lacks is not 0, the
-# node becomes opaque, so no field is ignored in silence. A converter returns the outputs in order; its docstring
-# describes the value of the output. Operators that are one operation on their inputs have no function: they are rows in
-# formats/tflite.py.
+# are fields of the operator's options in the schema, in snake case; one with a default is a field that only some of the
+# function's operators have. If a field that the signature lacks is not 0, the node becomes opaque, so no field is
+# ignored in silence. A converter returns the outputs in order; its docstring describes the value of the output.
+# Operators that are one operation on their inputs have no function: they are rows in formats/tflite.py.
 
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -105,7 +105,7 @@ class Converter:
         known = {*self.fields, *UNIMPORTANT}
         if ignored := [name for name, value in found.items() if name not in known and value]:
             raise UnsupportedError(f"qmlir does not know its option {ignored[0]} = {found[ignored[0]]}")
-        return {name: found[name] for name in self.fields}
+        return {name: found[name] for name in self.fields if name in found}
 
 
 @dataclass(frozen=True)

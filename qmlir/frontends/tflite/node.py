@@ -27,12 +27,14 @@ class TFLiteNode(QuantizedNode):
     """A node whose outputs have the types that the file states.
 
     tensors    the file's entry of each output tensor
+    inner      the file's entry of each intermediate tensor; None for one that is left out
     call       imports another subgraph in the place of the node
     variables  the model's variables
     updates    the next values of variable tensors, by the number of the input
     """
 
     tensors: Sequence[Tensor] = field(default_factory=list[Tensor])
+    inner: Sequence[Tensor | None] = field(default_factory=list[Tensor | None])
     call: Callable[[int, Sequence[Value], str], list[Value]] | None = None
     variables: Variables | None = None
     updates: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])

@@ -236,7 +236,10 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Operator:
-    """An operator: `kind` is the schema's name, or CUSTOM.<its code>; inputs are tensor indices or `ABSENT`."""
+    """An operator: `kind` is the schema's name, or CUSTOM.<its code>; inputs are tensor indices or `ABSENT`.
+
+    `intermediates` are the tensors inside a recurrent operator; the file states only their types.
+    """
 
     kind: str
     version: int
@@ -244,6 +247,7 @@ class Operator:
     outputs: tuple[int, ...]
     options: Options | None
     options_kind: str
+    intermediates: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -418,7 +422,9 @@ class _Reader:
         inputs = self.indices(operator.InputsAsNumpy(), tensors, f"an input of {kind}", least=ABSENT)
         outputs = self.indices(operator.OutputsAsNumpy(), tensors, f"an output of {kind}")
         options = _custom_options(operator) if is_custom else self.options(operator, options_kind)
-        return Operator(kind, code.Version(), inputs, outputs, options, options_kind)
+        what = f"an intermediate tensor of {kind}"
+        inner = self.indices(operator.IntermediatesAsNumpy(), tensors, what, least=ABSENT)
+        return Operator(kind, code.Version(), inputs, outputs, options, options_kind, inner)
 
     def options(self, operator: Any, kind: str) -> Options | None:
         """Returns the options by name in snake case; None if there are none or the schema does not know them."""

@@ -1,4 +1,4 @@
-"""Converters of float recurrent layers, unrolled: each step becomes operations (cells.py).
+"""Converters of recurrent layers, unrolled: each step becomes operations (cells.py; on integers integer_lstm.py).
 
     x [N, T, I], or [T, N, I] if `time_major`; the result has H elements instead of I
     x [N, I], layers that compute one step per call
@@ -10,14 +10,15 @@ model: a call begins where the previous call ended, and with zeros after a reset
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from xdsl.ir import SSAValue
 
 from qmlir.dialects.nn.contraction import FullyConnectedOp
 from qmlir.dialects.nn.movement import ConcatOp
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.cells import FUNCTIONS, Cell, Function, LSTMCell, Place, RNNCell, Weights
 from qmlir.frontends.function import Constant, Value
+from qmlir.frontends.tflite.contraction import refuse_hybrid
 from qmlir.frontends.tflite.converters import Table
+from qmlir.frontends.tflite.integer_lstm import CELL_STATE, LSTM, OUTPUT_STATE, Gate, integer_lstm
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.windows import sliced
 
@@ -39,17 +40,30 @@ def _activation(code: int) -> Function:
     return _function(ACTIVATIONS[code])
 
 
-def _steps(node: TFLiteNode, x: Value, width: int, time_major: bool) -> tuple[SSAValue, int, int]:
-    """Returns the input as [T, N, I], the number of steps T and the number of sequences N."""
-    if node.is_quantized(x) or node.element(x) != "f32":
-        raise UnsupportedError(f"it computes on {'integers' if node.is_quantized(x) else node.element(x)}")
-    if node.rank(x) != 3 or node.shape(x)[2] != width:
-        raise node.error(f"its input must be sequences [N, T, {width}]", str(list(node.shape(x))))
-    first = node.permuted(x, (0, 1, 2) if time_major else (1, 0, 2))
-    steps, batch, _ = node.shape(first)
+def _steps(node: TFLiteNode, x: Value, time_major: bool | None) -> tuple[Value, int, int]:
+    """Returns the input as rows [T · N, I], step by step, the number of steps T and the number of sequences N.
+
+    `time_major` is None for a layer that computes one step per call.
+    """
+    rank = 2 if time_major is None else 3
+    if node.rank(x) != rank:
+        raise node.error(f"its input must have {rank} dimensions", str(list(node.shape(x))))
+    if time_major is None:
+        return x, 1, node.shape(x)[0]
+    first = node.permuted(node.movable(x), (0, 1, 2) if time_major else (1, 0, 2))
+    steps, batch, width = node.shape(first)
     if not 0 < steps <= MOST_STEPS:
         raise UnsupportedError(f"it would be unrolled into {steps} steps, and qmlir unrolls 1 to {MOST_STEPS}")
-    return first, steps, batch
+    return node.reshaped(first, (steps * batch, width)), steps, batch
+
+
+def _sequence(node: TFLiteNode, found: Sequence[Value], time_major: bool | None) -> Value:
+    """Returns the outputs [N, H] of all steps as the layer's output."""
+    if time_major is None:
+        return found[0]
+    rows = [node.reshaped(y, (1, *node.shape(y))) for y in found]
+    whole = node.compute(ConcatOp, [rows], {"axis": 0}) if len(rows) > 1 else node.builder.ssa(rows[0])
+    return node.permuted(whole, (0, 1, 2) if time_major else (1, 0, 2))
 
 
 States = Mapping[int, Value | None]
@@ -67,30 +81,24 @@ def _begin(node: TFLiteNode, states: States, batch: int, hidden: int) -> list[Va
     return found
 
 
-def _stepped(node: TFLiteNode, x: Value, cell: Cell, width: int, states: States) -> Value:
-    """Computes one step of a cell on x [N, I] and returns its output [N, H]."""
-    if node.rank(x) != 2:
-        raise node.error(f"its input must be [N, {width}]", str(list(node.shape(x))))
-    y = _unrolled(node, node.reshaped(x, (1, *node.shape(x))), cell, width, True, states)
-    return node.reshaped(y, (node.shape(x)[0], cell.hidden))
-
-
-def _unrolled(node: TFLiteNode, x: Value, cell: Cell, width: int, time_major: bool, states: States) -> Value:
-    """Unrolls a cell over a sequence and returns the concatenated outputs of all steps; the states move on."""
-    sequence, steps, batch = _steps(node, x, width, time_major)
+def _unrolled(node: TFLiteNode, x: Value, cell: Cell, width: int, time_major: bool | None, states: States) -> Value:
+    """Unrolls a cell of floats over a sequence and returns the outputs of all steps; the states move on."""
+    if node.element(x) != "f32":
+        raise UnsupportedError(f"it computes on {node.element(x)}")
+    rows, steps, batch = _steps(node, x, time_major)
+    if node.shape(rows)[1] != width:
+        raise node.error(f"its input must have {width} elements", str(node.shape(rows)[1]))
     place = Place(node, "step")
-    rows = node.reshaped(sequence, (steps * batch, width))
     gates = place(FullyConnectedOp, [rows, *cell.inputs], "inputs")
     state = _begin(node, states, batch, cell.hidden)
     found = list[Value]()
     for t in range(steps):
         own = sliced(node, gates, [t * batch, 0], [batch, node.shape(gates)[1]])
         state = [*cell.step(place.at(t), own, state)]
-        found.append(node.reshaped(state[0], (1, batch, cell.hidden)))
+        found.append(state[0])
     for number, last in zip(states, state, strict=True):
         node.update(number, last)
-    whole = node.compute(ConcatOp, [found], {"axis": 0}) if steps > 1 else node.builder.ssa(found[0])
-    return node.permuted(whole, (0, 1, 2) if time_major else (1, 0, 2))
+    return _sequence(node, found, time_major)
 
 
 def _joined(node: TFLiteNode, what: str, parts: Sequence[Value | None], shape: tuple[int, ...]) -> Constant:
@@ -112,54 +120,25 @@ def _sizes(node: TFLiteNode, w: Value | None) -> tuple[int, int]:
     return node.shape(w)[0], node.shape(w)[1]
 
 
-@converts("UNIDIRECTIONAL_SEQUENCE_RNN")
-def sequence_rnn(
-    node: TFLiteNode, x: Value, w: Value, r: Value, b: Value, state: Value | None = None, *, time_major: bool,
-    fused_activation_function: int,
-) -> Value:  # fmt: skip
-    """Simple recurrent layer: h' = f(W·x + R·h + b)."""
-    cell, width = _rnn_cell(node, w, r, b, fused_activation_function)
-    return _unrolled(node, x, cell, width, time_major, {4: state})
-
-
 @converts("RNN")
+@converts("UNIDIRECTIONAL_SEQUENCE_RNN")
 def rnn(
     node: TFLiteNode, x: Value, w: Value, r: Value, b: Value, state: Value | None = None, *,
-    fused_activation_function: int,
+    fused_activation_function: int, time_major: bool | None = None,
 ) -> Value:  # fmt: skip
-    """One step of a simple recurrent layer."""
-    cell, width = _rnn_cell(node, w, r, b, fused_activation_function)
-    return _stepped(node, x, cell, width, {4: state})
-
-
-def _rnn_cell(node: TFLiteNode, w: Value, r: Value, b: Value, activation: int) -> tuple[RNNCell, int]:
-    """Returns the cell of a simple recurrent layer and the number of its input elements."""
+    """Simple recurrent layer: h' = f(W·x + R·h + b)."""
+    refuse_hybrid(node, x, w, r)
+    if node.is_quantized(x):
+        raise UnsupportedError("LiteRT computes it on floats only")
     hidden, width = _sizes(node, w)
     inputs = (_joined(node, "weights", [w], (hidden, width)), _joined(node, "bias", [b], (hidden,)))
     recurrent = (_joined(node, "recurrent weights", [r], (hidden, hidden)), None)
-    return RNNCell(hidden, inputs, [recurrent], [_activation(activation)]), width
-
-
-@converts("UNIDIRECTIONAL_SEQUENCE_LSTM")
-def sequence_lstm(
-    node: TFLiteNode, x: Value,
-    wi: Value | None = None, wf: Value | None = None, wc: Value | None = None, wo: Value | None = None,
-    ri: Value | None = None, rf: Value | None = None, rc: Value | None = None, ro: Value | None = None,
-    pi: Value | None = None, pf: Value | None = None, po: Value | None = None,
-    bi: Value | None = None, bf: Value | None = None, bc: Value | None = None, bo: Value | None = None,
-    projection: Value | None = None, projection_bias: Value | None = None,
-    state: Value | None = None, cell_state: Value | None = None,
-    ni: Value | None = None, nf: Value | None = None, nc: Value | None = None, no: Value | None = None, *,
-    fused_activation_function: int, cell_clip: float, proj_clip: float, time_major: bool,
-) -> Value:  # fmt: skip
-    """LSTM with gates i, f, c, o; each has weights w and r, a bias b and optionally a peephole p."""
-    parts = ((wi, wo, wf, wc), (ri, ro, rf, rc), (pi, po, pf), (bi, bo, bf, bc))
-    _check_lstm(node, wi, (projection, projection_bias), (ni, nf, nc, no), cell_clip, proj_clip)
-    cell, width = _lstm_cell(node, parts, fused_activation_function)
-    return _unrolled(node, x, cell, width, time_major, {18: state, 19: cell_state})
+    cell = RNNCell(hidden, inputs, [recurrent], [_activation(fused_activation_function)])
+    return _unrolled(node, x, cell, width, time_major, {4: state})
 
 
 @converts("LSTM")
+@converts("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def lstm(
     node: TFLiteNode, x: Value,
     wi: Value | None = None, wf: Value | None = None, wc: Value | None = None, wo: Value | None = None,
@@ -169,47 +148,51 @@ def lstm(
     projection: Value | None = None, projection_bias: Value | None = None,
     state: Value | None = None, cell_state: Value | None = None,
     ni: Value | None = None, nf: Value | None = None, nc: Value | None = None, no: Value | None = None, *,
-    fused_activation_function: int, cell_clip: float, proj_clip: float, kernel_type: int,
+    fused_activation_function: int, cell_clip: float, proj_clip: float, time_major: bool | None = None,
+    kernel_type: int = 0,
 ) -> Value:  # fmt: skip
-    """One step of an LSTM; see `sequence_lstm`."""
+    """LSTM with gates i, f, c, o; each has weights w and r, a bias b, and optionally a peephole p and norms n."""
     if kernel_type:
         raise UnsupportedError("it is of LiteRT's kernel for unsigned bytes, whose weights are one matrix")
-    parts = ((wi, wo, wf, wc), (ri, ro, rf, rc), (pi, po, pf), (bi, bo, bf, bc))
-    _check_lstm(node, wi, (projection, projection_bias), (ni, nf, nc, no), cell_clip, proj_clip)
-    cell, width = _lstm_cell(node, parts, fused_activation_function)
-    return _stepped(node, x, cell, width, {18: state, 19: cell_state})
+    gates = {
+        "i": Gate(wi, ri, pi, bi, ni), "f": Gate(wf, rf, pf, bf, nf), "c": Gate(wc, rc, None, bc, nc),
+        "o": Gate(wo, ro, po, bo, no),
+    }  # fmt: skip
+    clips = cell_clip, proj_clip
+    layer = LSTM(gates, (projection, projection_bias), (state, cell_state), clips, fused_activation_function)
+    refuse_hybrid(node, x, wf, rf)
+    if node.is_quantized(x):
+        return _integers(node, x, layer, time_major)
+    cell, width = _lstm_cell(node, layer)
+    return _unrolled(node, x, cell, width, time_major, {OUTPUT_STATE: state, CELL_STATE: cell_state})
 
 
-def _check_lstm(
-    node: TFLiteNode, wi: Value | None, projection: Sequence[Value | None], norms: Sequence[Value | None],
-    cell_clip: float, proj_clip: float,
-) -> None:  # fmt: skip
-    """Refuses what of LiteRT's LSTM is not imported."""
+def _integers(node: TFLiteNode, x: Value, layer: LSTM, time_major: bool | None) -> Value:
+    """Unrolls an LSTM on integers."""
+    rows, steps, batch = _steps(node, x, time_major)
+    found, last = integer_lstm(node, rows, layer, steps, batch, time_major=time_major is not False)
+    node.update(OUTPUT_STATE, found[-1])
+    node.update(CELL_STATE, last)
+    return node.retyped(node.builder.ssa(_sequence(node, found, time_major)), node.output_type())
+
+
+def _lstm_cell(node: TFLiteNode, layer: LSTM) -> tuple[LSTMCell, int]:
+    """Returns the cell of an LSTM on floats and the number of its input elements."""
+    gates = [layer.gates[name] for name in "iofc"]
     beyond = {
-        "projects its state": any(p is not None for p in projection),
-        "normalizes its gates": any(n is not None for n in norms),
-        "has no input gate": wi is None,
-        "clips its states": bool(cell_clip or proj_clip),
+        "projects its state": any(p is not None for p in layer.projection),
+        "normalizes its gates": any(gate.n is not None for gate in gates),
+        "has no input gate": gates[0].w is None,
+        "clips its states": any(layer.clips),
     }
     if found := [what for what, so in beyond.items() if so]:
-        raise UnsupportedError(f"it {found[0]}")
-
-
-def _lstm_cell(node: TFLiteNode, parts: Sequence[Sequence[Value | None]], code: int) -> tuple[LSTMCell, int]:
-    """Returns the cell of an LSTM and the number of its input elements.
-
-    Args:
-        node: The layer.
-        parts: Weights, recurrent weights and peepholes of the gates i, o, f and c, in this order, and their biases.
-        code: The code of the activation.
-    """
-    weights, recurrent_weights, peeps, biases = parts
-    hidden, width = _sizes(node, weights[2])
+        raise UnsupportedError(f"it {found[0]}, which qmlir takes on integers only")
+    hidden, width = _sizes(node, gates[2].w)
     inputs: Weights = (
-        _joined(node, "weights", weights, (hidden, width)),
-        _joined(node, "biases", biases, (hidden,)),
+        _joined(node, "weights", [gate.w for gate in gates], (hidden, width)),
+        _joined(node, "biases", [gate.b for gate in gates], (hidden,)),
     )
-    recurrent: Weights = _joined(node, "recurrent weights", recurrent_weights, (hidden, hidden)), None
-    peepholes = [] if peeps[2] is None else [_joined(node, "peepholes", [p], (hidden,)) for p in peeps]
-    functions = [_function("sigmoid"), _activation(code), _activation(code)]
-    return LSTMCell(hidden, inputs, [recurrent], functions, None, peepholes), width
+    recurrent: Weights = _joined(node, "recurrent weights", [gate.r for gate in gates], (hidden, hidden)), None
+    seen = [] if gates[2].p is None else [_joined(node, "peepholes", [gate.p], (hidden,)) for gate in gates[:3]]
+    functions = [_function("sigmoid"), _activation(layer.activation), _activation(layer.activation)]
+    return LSTMCell(hidden, inputs, [recurrent], functions, None, seen), width

@@ -19,7 +19,7 @@ from qmlir.dialects.nn.movement import ConcatOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.function import Value
-from qmlir.frontends.tflite.contraction import weighted
+from qmlir.frontends.tflite.contraction import refuse_hybrid, weighted
 from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.movement import pad_value
 from qmlir.frontends.tflite.node import TFLiteNode
@@ -49,6 +49,7 @@ def svdf(
     if rank < 1 or filters % rank or rows != filters or taken != width or node.shape(state) != (batch, rows * places):
         shapes = ", ".join(str(list(node.shape(v))) for v in (x, feature, time, state))
         raise node.error("its weights [F, I] and [F, M] and its state [N, F·M] must fit its input", shapes)
+    refuse_hybrid(node, x, feature, time)
     type = node.type_of(state)
     if type is None and node.element(state) != node.element(x):
         raise UnsupportedError(f"it computes on {node.element(x)} with a state of {node.element(state)}")

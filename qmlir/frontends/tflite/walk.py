@@ -140,6 +140,7 @@ class Walk:
             self.shared.count()
         tensors = [self.graph.tensors[i] for i in operator.outputs]
         node = self.node(operator.kind, tensors)
+        node.inner = [None if i == ABSENT else self.graph.tensors[i] for i in operator.intermediates]
         inputs: list[Value | None] = []
         before = self.variables.values()
         try:

@@ -166,7 +166,7 @@ def lower_div(op: nn.DivOp, operands: Sequence[SSAValue], rounding: Rounding) ->
 def lower_mul(op: nn.MulOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Lowers a product: acc = (a − z_a)·(b − z_b), then y = z_y + acc · s_a·s_b / s_y."""
     product = qint.MulOp.make(operands, operand_zero_points(op))
-    return [product, requantize(product.acc, op, rounding)]
+    return [product] if op.is_accumulator(op.y) else [product, requantize(product.acc, op, rounding)]
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,9 @@ Each function takes the operation, the elements minus their zero point (int64) a
 runtime does not accept the operation's scales.
 """
 
+import math
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -126,6 +128,33 @@ def _tanh(op: nn.TanhOp, x: Array, contract: str) -> Array:
     line, beyond = _on_lines(np.abs(steps), 8)
     line = np.where(beyond, ((1 << 16) - 1) << 8, line)
     return np.where(steps >= 0, line - (1 << 23) + (1 << 7), (1 << 23) - line + (1 << 7) - 1) >> 8
+
+
+# Sigmoid and tanh of numbers of 16 bits that are fractions, in gemmlowp's arithmetic.
+
+
+def _fraction_function(function: Callable[[Lanes, int, int], Lanes]) -> Way:
+    """Makes the way of a function with results in Q(0); it takes data of 16 bits with a scale from 2^−15 to 2^−9."""
+
+    @cache  # a recurrent layer has the same functions in each of its steps
+    def values_of(integer_bits: int) -> Array:
+        return function(Lanes(np.arange(-_MOST - 1, _MOST + 1)), integer_bits, gemmlowp.HALF_WORD).array
+
+    def values(op: FunctionOp, x: Array, contract: str) -> Array | None:
+        fraction, exponent = math.frexp(uniform(op.x).scale)
+        integer_bits = gemmlowp.HALF_WORD + exponent - 1
+        if fraction != 0.5 or not 0 <= integer_bits <= 6 or uniform(op.y).scale != 2.0**-gemmlowp.HALF_WORD:
+            return None
+        return None if uniform(op.x).zero_point else values_of(integer_bits)
+
+    return values
+
+
+GEMMLOWP: Mapping[type[FunctionOp], Way] = {
+    nn.SigmoidOp: _fraction_function(gemmlowp.logistic),
+    nn.TanhOp: _fraction_function(gemmlowp.hyperbolic_tangent),
+}
+"""Unary operation → the function that LiteRT's LSTM computes."""
 
 
 # Hard swish, in 16 bits.

@@ -1,6 +1,7 @@
 """gemmlowp's fixed-point functions: fractions as integers on i64, for arrays and for kernels (lanes.py).
 
-A number in Q(n) has a sign, n integer bits and 31 − n fractional bits: 1 is stored as 2^(31 − n).
+A number in Q(n) has a sign, n integer bits and 31 − n fractional bits: 1 is stored as 2^(31 − n). Functions with a
+parameter `bits` also compute on numbers of 16 bits, which have `bits` = 15 instead of 31 bits beside the sign.
 """
 
 from qmlir.numerics.elementary.lanes import N
@@ -15,9 +16,20 @@ ROOT_OF_HALF = 1518500250
 """√½ in Q(0)."""
 
 
-def product(a: N, b: N | int) -> N:
-    """Returns a · b / 2^31, rounded half up: the product of a Q(m) and a Q(n) in Q(m + n)."""
-    return (a * b + (1 << 30)) >> 31
+WORD, HALF_WORD = 31, 15
+"""The bits beside the sign of numbers of 32 bits and of 16 bits."""
+
+
+def product(a: N, b: N | int, bits: int = WORD) -> N:
+    """Returns a · b / 2^bits, rounded half up: the product of a Q(m) and a Q(n) in Q(m + n)."""
+    return (a * b + (1 << bits - 1)) >> bits
+
+
+def fraction(value: int, bits: int) -> int:
+    """Returns a constant of 32 bits as one of `bits` bits beside the sign, rounded half away from zero."""
+    dropped = WORD - bits
+    magnitude = abs(value) + ((1 << dropped) >> 1) >> dropped
+    return magnitude if value >= 0 else -magnitude
 
 
 def half_away(x: N, bits: N | int) -> N:
@@ -37,9 +49,9 @@ def half_away_by_processor(x: N, bits: N) -> N:
     return (bits & 32).equals(0).choose(half_away(x, near), (x >> near) + ((x >> 63) + 1))
 
 
-def saturated(x: N) -> N:
-    """Returns x saturated to 32 bits."""
-    return x.maximum(-(1 << 31)).minimum(ONE)
+def saturated(x: N, bits: int = WORD) -> N:
+    """Returns x saturated to a sign and `bits` bits."""
+    return x.maximum(-(1 << bits)).minimum((1 << bits) - 1)
 
 
 def leading_zeros(x: N) -> N:
@@ -52,14 +64,19 @@ def leading_zeros(x: N) -> N:
     return zeros
 
 
-def reciprocal_of_one_plus(x: N) -> N:
-    """Returns 1 / (1 + x) in Q(0) for an x of Q(0) in [0, 1), by three steps of Newton's method on half the divisor."""
-    half_divisor = (x + ONE + 1) >> 1
-    y = product(half_divisor, -1010580540) + 1515870810  # 48/17 − 32/17 · d, Q(2)
+def _twice_the_reciprocal(x: N, bits: int) -> N:
+    """Returns 2 / (1 + x) in Q(2) for an x of Q(0) in [0, 1), by three steps of Newton's method on half the divisor."""
+    half_divisor = (x + (1 << bits)) >> 1
+    y = product(half_divisor, fraction(-1010580540, bits), bits) + fraction(1515870810, bits)  # 48/17 − 32/17 · d
     for _ in range(3):
-        rest = (1 << 29) - product(half_divisor, y)
-        y = y + saturated(product(y, rest) << 2)
-    return saturated(y << 1)
+        rest = (1 << bits - 2) - product(half_divisor, y, bits)
+        y = y + saturated(product(y, rest, bits) << 2, bits)
+    return y
+
+
+def reciprocal_of_one_plus(x: N, bits: int = WORD) -> N:
+    """Returns 1 / (1 + x) in Q(0) for an x of Q(0) in [0, 1)."""
+    return saturated(_twice_the_reciprocal(x, bits) << 1, bits)
 
 
 def reciprocal_of_sum(total: N, integer_bits: int) -> tuple[N, N]:
@@ -114,32 +131,57 @@ BARREL = ((-2, 1672461947), (-1, 1302514674), (0, 790015084), (1, 290630308), (2
 """Pairs of k and exp(−2^k) in Q(0): the factors by which `exponential` multiplies for each set bit of its argument."""
 
 
-def exponential(x: N, integer_bits: int) -> N:
+MOST_NEGATIVE = 32
+"""The magnitude from which on e^x of a negative x is 0, where Q(n) has such numbers."""
+
+
+def exponential(x: N, integer_bits: int, bits: int = WORD) -> N:
     """Returns e^x in Q(0) for x ≤ 0 in Q(`integer_bits`).
 
     The result is a polynomial on [−1/4, 0), multiplied by e^(−2^k) for each bit k of the remaining argument.
     """
-    behind = 31 - integer_bits
+    behind = bits - integer_bits
     quarter = 1 << behind - 2
     rest = (x & (quarter - 1)) - quarter
-    y = _near_zero(saturated(rest << integer_bits))
+    y = _near_zero(saturated(rest << integer_bits, bits), bits)
     whole = rest - x
     for k, factor in BARREL:
         if k < integer_bits:
             there = (whole >> behind + k) & 1
-            y = there.equals(1).choose(product(y, factor), y)
-    return x.equals(0).choose(ONE, y)
+            y = there.equals(1).choose(product(y, fraction(factor, bits), bits), y)
+    if 1 << integer_bits > MOST_NEGATIVE:
+        y = x.less(-(MOST_NEGATIVE << behind)).choose(0, y)
+    return x.equals(0).choose((1 << bits) - 1, y)
 
 
-def _near_zero(x: N) -> N:
+def _near_zero(x: N, bits: int) -> N:
     """Returns e^x for x in [−1/4, 0), Q(0): e^(−1/8) times the series of e^(x + 1/8) up to the fourth power."""
-    z = x + (1 << 28)
-    square = product(z, z)
-    cube, fourth = product(square, z), product(square, square)
-    third = 715827883
-    series = half_away(product(half_away(fourth, 2) + cube, third) + square, 1)
-    at_eighth = 1895147668
-    return product(z + series, at_eighth) + at_eighth
+    z = x + (1 << bits - 3)
+    square = product(z, z, bits)
+    cube, fourth = product(square, z, bits), product(square, square, bits)
+    third = fraction(715827883, bits)
+    series = half_away(product(half_away(fourth, 2) + cube, third, bits) + square, 1)
+    at_eighth = fraction(1895147668, bits)
+    return saturated(product(z + series, at_eighth, bits) + at_eighth, bits)
+
+
+def logistic(x: N, integer_bits: int, bits: int = WORD) -> N:
+    """Returns 1 / (1 + e^−x) in Q(0) for an x in Q(`integer_bits`)."""
+    positive = reciprocal_of_one_plus(exponential(_not_above_zero(x), integer_bits, bits), bits)
+    y = x.less(0).choose((1 << bits) - 1 - positive, positive)
+    return x.equals(0).choose(1 << bits - 1, y)
+
+
+def hyperbolic_tangent(x: N, integer_bits: int, bits: int = WORD) -> N:
+    """Returns tanh x in Q(0) for an x in Q(`integer_bits`), from e^(−2·|x|): x in Q(`integer_bits` + 1) is 2·x."""
+    e = exponential(_not_above_zero(x), integer_bits + 1, bits)
+    magnitude = saturated(_twice_the_reciprocal(e, bits) - (1 << bits - 2) << 2, bits)
+    return x.equals(0).choose(0, x.less(0).choose(magnitude.negative(), magnitude))
+
+
+def _not_above_zero(x: N) -> N:
+    """Returns −|x|."""
+    return x.minimum(x.negative())
 
 
 def logarithm(x: N, integer_bits: N | int) -> N:

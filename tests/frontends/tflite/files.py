@@ -44,7 +44,7 @@ class T:
 class Op:
     """An operator by its name in the schema, or CUSTOM and a name; options by name in the schema's case.
 
-    Options of a custom operator are numbers, or bytes as they are in the file.
+    Options of a custom operator are numbers, or bytes as they are in the file; `inner` are its intermediate tensors.
     """
 
     kind: str
@@ -53,6 +53,7 @@ class Op:
     options_kind: str = ""
     options: Mapping[str, Any] | bytes = field(default_factory=dict)
     version: int = 1
+    inner: Sequence[int] = ()
 
 
 def constant(name: str, data: Any, dtype: Any = None, **parameters: Any) -> T:
@@ -167,6 +168,7 @@ def _operator(b: Any, o: Op, code: int) -> int:
         for name, value in values.items():
             getattr(schema, f"{o.options_kind}Add{name}")(b, value)
         options = getattr(schema, f"{o.options_kind}End")(b)
+    inner = _ints(b, o.inner) if o.inner else None
     schema.OperatorStart(b)
     schema.OperatorAddOpcodeIndex(b, code)
     schema.OperatorAddInputs(b, inputs)
@@ -176,6 +178,8 @@ def _operator(b: Any, o: Op, code: int) -> int:
         schema.OperatorAddBuiltinOptions(b, options)
     if custom is not None:
         schema.OperatorAddCustomOptions(b, custom)
+    if inner is not None:
+        schema.OperatorAddIntermediates(b, inner)
     return schema.OperatorEnd(b)
 
 

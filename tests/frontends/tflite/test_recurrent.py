@@ -1,5 +1,6 @@
 """Recurrent layers against LiteRT, call for call; what of them is not taken."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,10 @@ def sequence(time_major: bool, *, steps: bool = True) -> tuple[int, ...]:
 def lstm(
     *, time_major: bool = False, peepholes: bool = False, absent: str = "", steps: bool = True, **options: Any
 ) -> bytes:
-    """A layer without the tensor called `absent`; without `steps`, a call computes one step."""
+    """A layer without the tensor called `absent`; without `steps`, a call computes one step.
+
+    `options` may replace tensors by name, too.
+    """
     first = sequence(time_major, steps=steps)
     gates = "ifco"
     listed = [
@@ -44,6 +48,7 @@ def lstm(
     ]
     states = [T(n, (BATCH, HIDDEN), variable=True) for n in ("h", "c")]
     left_out = {absent} | (set() if peepholes else {"pi", "pf", "po"})
+    listed = [options.pop(t.name, t) for t in listed]
     tensors = [t for t in [*listed, *states] if t.name not in left_out]
     at = {t.name: i for i, t in enumerate(tensors)}
     inputs = [at.get(t.name, ABSENT) for t in listed] + [ABSENT, ABSENT, at["h"], at["c"]] + [ABSENT] * 4
@@ -53,12 +58,13 @@ def lstm(
     return model([*tensors, T("y", (*first, HIDDEN))], [op], [0], [len(tensors)])
 
 
-def rnn(*, time_major: bool = False, activation: int = TANH, steps: bool = True) -> bytes:
+def rnn(*, time_major: bool = False, activation: int = TANH, steps: bool = True, **changed: T) -> bytes:
     first = sequence(time_major, steps=steps)
     tensors = [
         T("x", (*first, WIDTH)), weights("w", HIDDEN, WIDTH), weights("r", HIDDEN, HIDDEN), weights("b", HIDDEN),
         T("h", (BATCH, HIDDEN), variable=True), T("y", (*first, HIDDEN)),
     ]  # fmt: skip
+    tensors = [changed.get(t.name, t) for t in tensors]
     options = {"FusedActivationFunction": activation, **({"TimeMajor": time_major} if steps else {})}
     kind, table = ("UNIDIRECTIONAL_SEQUENCE_RNN", "SequenceRNNOptions") if steps else ("RNN", "RNNOptions")
     return model(tensors, [Op(kind, range(5), [5], table, options)], [0], [5])
@@ -79,6 +85,9 @@ def test_lstm(time_major: bool, peepholes: bool) -> None:
 def test_rnn(time_major: bool, activation: int) -> None:
     assert_agrees(rnn(time_major=time_major, activation=activation), x(time_major), 0)
 
+
+STORED = constant("wf", np.ones((HIDDEN, WIDTH)), np.int8, scale=[0.1])
+"""Weights of bytes."""
 
 CALLS = {
     "LSTM": lstm(steps=False), "LSTM with peepholes": lstm(steps=False, peepholes=True), "RNN": rnn(steps=False),
@@ -109,6 +118,10 @@ def test_states_live_from_call_to_call(layer: str) -> None:
         (lstm(steps=False, KernelType=1), "it is of LiteRT's kernel for unsigned bytes"),
         (lstm(FusedActivationFunction=3), "its activation 3 is none that qmlir's cells have"),
         (rnn(activation=0), "its activation 0 is none"),
+        (lstm(wf=STORED), "its weights are integers beside float data"),
+        (rnn(w=replace(STORED, name="w"), steps=False), "its weights are integers beside float data"),
+        (rnn(x=T("x", (BATCH, STEPS, WIDTH), np.int8, scale=[0.1])), "LiteRT computes it on floats only"),
+        (lstm(x=T("x", (BATCH, STEPS, WIDTH), np.int32)), "it computes on i32"),
     ],
 )
 def test_what_is_not_taken(data: bytes, reason: str) -> None:

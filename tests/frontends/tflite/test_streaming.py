@@ -130,6 +130,10 @@ def assert_steps(data: bytes, numerics: str, epsilon: float, calls: int = 30) ->
         (svdf(quantized=False, s=T("s", (2, 32), np.int16, scale=[0.1], variable=True)), "not stored as LiteRT does"),
         (svdf(quantized=False, s=constant("s", np.zeros((2, 32)), np.float32)), 'its state "s" is no variable tensor'),
         (svdf(quantized=False, s=T("s", (2, 32), np.int64, variable=True)), "on f32 with a state of i64"),
+        (
+            svdf(quantized=False, wf=constant("wf", np.ones((8, 6)), np.int8, scale=[0.1])),
+            "its weights are integers beside float data",
+        ),
     ],
 )
 def test_svdf_that_is_not_taken(data: bytes, reason: str) -> None:
