@@ -466,7 +466,7 @@ class MatrixContraction(FinishedKernel):
         The last part has up to half as many places more or less.
         """
         places = end - first
-        parts = ((places + STRIP // 2) // STRIP).maximum(1)
+        parts = ((places + STRIP // 2) // STRIP).maximum(1).minimum(places)  # none of no places
         with code.loop(0, parts, name="part") as part:
             done = part * STRIP
             last = (part + 1) // parts  # 1 in the last part
