@@ -77,6 +77,7 @@ def check_option(pass_type: type, name: str, value: object) -> None:
 PASSES: dict[str, str] = {
     "simplify": "qmlir.transforms.nn.simplify:SimplifyPass",
     "widen-halves": "qmlir.transforms.nn.widen_halves:WidenHalvesPass",
+    "round-halves": "qmlir.transforms.nn.round_halves:RoundHalvesPass",
     "fold-constants": "qmlir.transforms.nn.fold_constants:FoldConstantsPass",
     "fold-slices": "qmlir.transforms.nn.fold_slices:FoldSlicesPass",
     "fuse-bias": "qmlir.transforms.nn.fuse_bias:FuseBiasPass",

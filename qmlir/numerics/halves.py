@@ -66,7 +66,9 @@ class HalfFormat:
         """The bits of numbers from the least normal number on; a carry goes from the fraction into the exponent."""
         dropped = _FRACTION - self.fraction
         kept = magnitude - np.uint32((_BIAS - self.bias) << _FRACTION)
-        return (kept + np.uint32((1 << dropped - 1) - 1) + (kept >> dropped & 1)) >> dropped
+        return (kept + np.uint32((1 << dropped - 1) - 1) + (kept >> np.uint32(dropped) & np.uint32(1))) >> np.uint32(
+            dropped
+        )
 
     def _subnormal(self, magnitude: Uint32s) -> Uint32s:
         """The bits of numbers below the least normal number: how many times the format's least number they are."""

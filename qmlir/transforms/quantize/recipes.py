@@ -8,7 +8,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import CastOp, ConstantOp, DivOp
-from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.base import is_float, is_half
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import computed_storage, data_operands, data_values, is_weight
@@ -20,7 +20,6 @@ from qmlir.ir.names import POWER
 from qmlir.ir.rewriting import tensor_name
 from qmlir.numerics.schemas import is_symmetric, weight_bits
 from qmlir.policies.quant_config import POLICY, Format, Recipe, recipe_of, settings_of
-from qmlir.transforms.nn.widen_halves import is_half
 from qmlir.transforms.quantize.scale_group import storage_type
 
 # ---------------------------------------------------------------------------------------------------------------
