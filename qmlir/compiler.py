@@ -73,6 +73,7 @@ QUANTIZE = (
     "quantize-ops",
     "quantize-bias",
     "quantize-states",
+    "narrow-floats",
     "cancel-casts",
     "honour-policy",
     "fail-on-float",  # where asked for

@@ -70,16 +70,17 @@ class QuantizePass(QuantConfig, PassPipeline):
                 options = {key: value for key, value in given.items() if key in step.__dataclass_fields__}
                 if name == ApplyProfilePass.name:
                     options = {"file": self.profile}
-                if self._is_due(step, ctx, module):
+                if self._is_due(step, ctx, module, config):
                     yield configured_pass(name, options)
         finally:
             ctx.policy = held
 
-    def _is_due(self, step: type[ModulePass], ctx: QmlirContext, module: ModuleOp) -> bool:
+    def _is_due(self, step: type[ModulePass], ctx: QmlirContext, module: ModuleOp, config: QuantConfig) -> bool:
         """Whether a pass has something to do, for the options and the module as the passes before have left it."""
         if issubclass(step, SampledPass):
             return bool(self.data) or self.data in ctx.samples
         due = {"apply-profile": bool(self.profile), "fail-on-float": self.fail_on_float}
+        due["require-ranges"] = config.recipe().half is None  # floats of 16 bits need none
         return is_as_imported(module) if step.name == "gather-casts" else due.get(step.name, True)
 
 
