@@ -66,9 +66,8 @@ class HalfFormat:
         """The bits of numbers from the least normal number on; a carry goes from the fraction into the exponent."""
         dropped = _FRACTION - self.fraction
         kept = magnitude - np.uint32((_BIAS - self.bias) << _FRACTION)
-        return (kept + np.uint32((1 << dropped - 1) - 1) + (kept >> np.uint32(dropped) & np.uint32(1))) >> np.uint32(
-            dropped
-        )
+        last = kept >> np.uint32(dropped) & np.uint32(1)
+        return (kept + np.uint32((1 << dropped - 1) - 1) + last) >> np.uint32(dropped)
 
     def _subnormal(self, magnitude: Uint32s) -> Uint32s:
         """The bits of numbers below the least normal number: how many times the format's least number they are."""
@@ -85,3 +84,8 @@ HALVES: dict[HalfPrecision, HalfFormat] = {
 
 HALF_FORMATS: dict[np.dtype[Any], HalfFormat] = {format.dtype: format for format in HALVES.values()}
 """The formats by their dtypes."""
+
+
+def is_float(dtype: np.dtype[Any]) -> bool:
+    """Whether a dtype holds floats of 16 bits or more; numpy does not count bfloat16 among its floats."""
+    return dtype.kind == "f" or dtype in HALF_FORMATS

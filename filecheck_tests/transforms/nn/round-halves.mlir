@@ -4,8 +4,8 @@
 
 // CHECK-LABEL: func.func @main
 // CHECK-NEXT: %[[X:.*]] = nn.cast %x : tensor<1x2xf16> -> tensor<1x2xf32>
-// CHECK-NEXT: %[[W:.*]] = nn.constant <tensor<2x2xf32>, {{\[\[}}1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
-// CHECK-NEXT: %[[A:.*]] = nn.fully_connected %[[X]], %[[W]] {max = 6.000000e+00 : f32, qmlir.name = #qmlir.name<nodes ["fc"], tensors ["a"]>} : {{.*}} -> tensor<1x2xf32>
+// CHECK-NEXT: %[[W:.*]] = nn.constant <tensor<2x2xf32>, [1.0, 2.0, 3.0, 4.0]> : tensor<2x2xf32>
+// CHECK-NEXT: %[[A:.*]] = nn.fully_connected %[[X]], %[[W]] {qmlir.name = #qmlir.name<nodes ["fc"], tensors ["a"]>, max = 6.000000e+00 : f32} : {{.*}} -> tensor<1x2xf32>
 // CHECK-NEXT: %[[H:.*]] = nn.cast %[[A]] : tensor<1x2xf32> -> tensor<1x2xf16>
 // CHECK-NEXT: %[[B:.*]] = nn.cast %[[H]] : tensor<1x2xf16> -> tensor<1x2xf32>
 // CHECK-NEXT: %[[S:.*]] = nn.add %[[B]], %[[X]] : {{.*}} -> tensor<1x2xf32>
@@ -13,7 +13,7 @@
 // CHECK-NEXT: %[[T:.*]] = nn.transpose %[[Y]] {{.*}} -> tensor<2x1xf16>
 // CHECK-NEXT: func.return %[[T]]
 func.func @main(%x: tensor<1x2xf16>) -> tensor<2x1xf16> {
-  %w = nn.constant <tensor<2x2xf16>, [[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf16>
+  %w = nn.constant <tensor<2x2xf16>, [1.0, 2.0, 3.0, 4.0]> : tensor<2x2xf16>
   %a = nn.fully_connected %x, %w {max = 6.0 : f32, qmlir.name = #qmlir.name<nodes ["fc"], tensors ["a"]>} : tensor<1x2xf16>, tensor<2x2xf16> -> tensor<1x2xf16>
   %s = nn.add %a, %x : tensor<1x2xf16>, tensor<1x2xf16> -> tensor<1x2xf16>
   %y = nn.transpose %s {permutation = array<i64: 1, 0>} : tensor<1x2xf16> -> tensor<2x1xf16>

@@ -375,9 +375,7 @@ def dequantize_linear(
     return real if half is None or isinstance(x, Constant) else node.converted(real, half)
 
 
-def _dequantized(
-    node: Node, x: Value, x_scale: Value, x_zero_point: Value | None, axis: int, block_size: int
-) -> Value:
+def _dequantized(node: Node, x: Value, x_scale: Value, x_zero_point: Value | None, axis: int, block_size: int) -> Value:
     """Dequantizes integers to float32."""
     if not isinstance(x_scale, Constant) or (x_zero_point is not None and not isinstance(x_zero_point, Constant)):
         return _dequantized_at_run_time(node, x, x_scale, x_zero_point, axis, block_size)

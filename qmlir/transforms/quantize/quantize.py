@@ -64,6 +64,8 @@ class QuantizePass(QuantConfig, PassPipeline):
             config.recipe().check(self.name)
             recipes = [config.recipe(), *(config.recipe().with_settings(rule.settings) for rule in policy.rules)]
             _check_rounding(recipes, sampled=bool(self.data) or self.data in ctx.samples)
+            if config.recipe().half is not None and lacks_ranges(module):
+                yield configured_pass("simplify", {})  # as a network is before its ranges are learned
             given = {**config.options(), "data": self.data}
             for name in pipeline(self.name):
                 step = pass_class(name)

@@ -71,7 +71,7 @@ def keep_integers(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: 
             continue
         if not _has_a_type_of_its_own(value):
             continue
-        values = np.unique(np.concatenate([np.unique(sample[index]) for sample in inputs]))
+        values = np.unique(np.concatenate([np.unique(sample[index].astype(np.float32)) for sample in inputs]))
         if (parameters := integers_of(values, recipe.integers)) is not None:
             held = observer.attributes.get(POLICY)
             policy = policy_attribute({"parameters": parameters})
