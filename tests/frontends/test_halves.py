@@ -64,12 +64,14 @@ func.func @main(%x: tensor<1x1x1x8x{type}>) -> tensor<1x1x1x3x{type}> {{
   %w2 = "tosa.const"() <{{values = dense<{w2}> : tensor<3x1x1x6x{type}>}}> : () -> tensor<3x1x1x6x{type}>
   %b2 = "tosa.const"() <{{values = dense<{b2}> : tensor<3x{type}>}}> : () -> tensor<3x{type}>
   %0 = tosa.conv2d %x, %w1, %b1, %zero, %zero {{acc_type = f32, dilation = array<i64: 1, 1>,
-    pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>}} : (tensor<1x1x1x8x{type}>, tensor<6x1x1x8x{type}>, tensor<6x{type}>, tensor<1x{type}>,
+    pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>}}
+    : (tensor<1x1x1x8x{type}>, tensor<6x1x1x8x{type}>, tensor<6x{type}>, tensor<1x{type}>,
     tensor<1x{type}>) -> tensor<1x1x1x6x{type}>
   %1 = tosa.clamp %0 {{min_val = 0.0 : {type}, max_val = 6.0 : {type}}}
     : (tensor<1x1x1x6x{type}>) -> tensor<1x1x1x6x{type}>
   %2 = tosa.conv2d %1, %w2, %b2, %zero, %zero {{acc_type = f32, dilation = array<i64: 1, 1>,
-    pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>}} : (tensor<1x1x1x6x{type}>, tensor<3x1x1x6x{type}>, tensor<3x{type}>, tensor<1x{type}>,
+    pad = array<i64: 0, 0, 0, 0>, stride = array<i64: 1, 1>}}
+    : (tensor<1x1x1x6x{type}>, tensor<3x1x1x6x{type}>, tensor<3x{type}>, tensor<1x{type}>,
     tensor<1x{type}>) -> tensor<1x1x1x3x{type}>
   func.return %2 : tensor<1x1x1x3x{type}>
 }}
