@@ -41,6 +41,18 @@ func.func @moved(%x: tensor<2x3xf32>) -> tensor<3x4xf32> {
 
 // -----
 
+// What the policy keeps in floats stays there, data movement too.
+
+// CHECK-LABEL: func.func @kept
+// CHECK: nn.transpose {{.*}} : tensor<2x3xf32> -> tensor<3x2xf32>
+func.func @kept(%x: tensor<2x3xf32>) -> tensor<3x2xf32> {
+  %0 = nn.relu %x {qmlir.policy = {precision = "float16"}} : tensor<2x3xf32> -> tensor<2x3xf32>
+  %1 = nn.transpose %0 {permutation = array<i64: 1, 0>, qmlir.decision = #qmlir.decision<float, "policy", "the policy keeps it in floats">} : tensor<2x3xf32> -> tensor<3x2xf32>
+  func.return %1 : tensor<3x2xf32>
+}
+
+// -----
+
 // As an option, the precision holds for all that has no policy of its own. Operations that stay f32 for another reason,
 // on f64, or that the policy keeps, stay.
 

@@ -65,11 +65,11 @@ class _Narrowing:
     def run(self, config: QuantConfig) -> None:
         for op in list(self.block.ops):
             half = recipe_of(op, config.recipe()).half if computes_in_halves(op) else None
-            decision = decision_of(op)
-            if half is not None and (decision is None or decision.code.data == "half"):
+            code = None if (decision := decision_of(op)) is None else decision.code.data
+            if half is None and isinstance(op, MovementOp) and code != "policy":
+                half, code = _widened_from(op), None
+            if half is not None and code in (None, "half"):
                 self._narrow(op, half)
-            elif isinstance(op, MovementOp) and (of := _widened_from(op)) is not None:
-                self._narrow(op, of)
         for op in [o for o in self.block.ops if isinstance(o, CastOp) and is_half(o.y)]:
             wide = op.x.owner  # of a network that came in 16 bits: what it narrows may have become halves
             if isinstance(wide, CastOp) and is_float(op.x) and wide.x.type == op.y.type:
