@@ -5,7 +5,7 @@ Rounding is stated on the bits of a float32, so that it depends on no processor 
     finite      the nearest number of the format, ties to the one whose last bit is 0
     too large   ±∞ from the middle between the largest number and the next power of two on
     ±∞          ±∞
-    NaN         the quiet NaN without payload, with its sign
+    NaN         the quiet NaN without payload; its sign, kept here, is open: machine code may yield the other
     subnormal   numbers below the least normal number are rounded to multiples of the least number, as all others
 """
 

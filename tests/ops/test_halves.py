@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, f32
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, Float32Type, TensorType, f32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -77,6 +77,28 @@ def test_machine_code_means_the_same(group: list[Sample], element: Attribute) ->
     types = [o.type for s in halves for o in s.operands[: s.inputs]]
     _, named, expected = referred(module := network(graph, *types), inputs)
     assert_same(expected, compile(module).run(named))
+
+
+@pytest.mark.parametrize("element", HALVES, ids=str)
+def test_machine_code_converts_every_number_to_the_same_bits(element: Attribute) -> None:
+    """All numbers of 16 bits widened and narrowed again, and float32 numbers of all exponents narrowed, and NaN."""
+    dtype = dtype_of(element)
+    halves = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    leading = np.arange(1 << 16, dtype=np.uint32)[:, None] << 16
+    floats = (leading | np.array([0, 1, 0x0FFF, 0x1000, 0x1001, 0x7FFF, 0x8000, 0x8001], np.uint32)).view(np.float32)
+
+    def graph(h: SSAValue, x: SSAValue) -> list[SSAValue]:
+        wide = nn.CastOp.make([h], element=f32)
+        return [wide.y, nn.CastOp.make([wide.y], element=element).y, nn.CastOp.make([x], element=element).y]
+
+    types = [TensorType(element, halves.shape), TensorType(f32, floats.shape)]
+    _, named, expected = referred(module := network(graph, *types), [halves, floats])
+    wide, again, narrow = compile(module).run(named)
+    np.testing.assert_array_equal(wide, expected[0])
+    for got, want in ((again, expected[1]), (narrow, expected[2])):
+        bits, known, nan = got.view(np.uint16), want.view(np.uint16), np.isnan(want.astype(np.float32))
+        np.testing.assert_array_equal(bits[~nan], known[~nan])
+        np.testing.assert_array_equal(bits[nan] & 0x7FFF, known[nan] & 0x7FFF)  # the sign of NaN is open
 
 
 def test_stored_weights_with_scales_of_f32_take_no_halves() -> None:

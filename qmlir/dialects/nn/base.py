@@ -53,7 +53,7 @@ COMPUTED_WIDTHS = (8, 16, 32, 64)
 class Elements(Flag):
     """Kinds of element types; an operation's `ELEMENTS` lists the kinds that it accepts.
 
-    Almost all that accepts f32 also accepts halves (`NNOp.HALVES`), which are computed in f32.
+    Almost all that accepts f32 also accepts halves (`NNOp.TAKES_HALVES`), which are computed in f32.
     """
 
     F32 = 1
@@ -169,7 +169,7 @@ class NNOp(QuantizableOp, abc.ABC):
     ELEMENTS: ClassVar[Elements] = Elements.F32 | Elements.QUANTIZED
     """The kinds of element types that its data operands may have."""
 
-    HALVES: ClassVar[bool] = True
+    TAKES_HALVES: ClassVar[bool] = True
     """Whether an operation that accepts f32 also accepts halves."""
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -186,7 +186,7 @@ class NNOp(QuantizableOp, abc.ABC):
         first = elements[0]
         kinds = {Elements.of(e) for e in elements}
         alike = kinds == {Elements.QUANTIZED} or all(e == first for e in elements)
-        halves = not self.HALVES and any(map(is_half, self.operands))
+        halves = not self.TAKES_HALVES and any(map(is_half, self.operands))
         if halves or not alike or not all(k and k in self.ELEMENTS for k in kinds):  # N1
             got = ", ".join(str(element_of(o)) for o in (self.operands if halves else self.data_operands()))
             raise ElementsError(f"'{self.name}' needs operands that are {self.ELEMENTS}, got {got}")

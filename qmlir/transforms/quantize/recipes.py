@@ -98,7 +98,7 @@ def blocked(op: Operation) -> Reason | None:
 
 def computes_in_halves(op: Operation) -> bool:
     """Whether an operation on f32 can compute in floats of 16 bits; data movement follows the operations beside it."""
-    return isinstance(op, NNOp) and op.HALVES and any(map(is_float, data_operands(op)))
+    return isinstance(op, NNOp) and op.TAKES_HALVES and any(map(is_float, data_operands(op)))
 
 
 def no_range(lacking: Iterable[str]) -> Reason:
