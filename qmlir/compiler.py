@@ -73,6 +73,7 @@ QUANTIZE = (
     "quantize-ops",
     "quantize-bias",
     "quantize-states",
+    "narrow-floats",
     "cancel-casts",
     "honour-policy",
     "fail-on-float",  # where asked for
@@ -85,7 +86,7 @@ OBSERVE = (*SIMPLIFY, "insert-observers")
 TO_INTEGERS = ("nn-to-qint",)
 """nn on !quant → qint: integers only, and exact from here on."""
 
-TO_LOOPS = ("tabulate", "nn-to-loops", "qint-to-loops", "finish-loops")
+TO_LOOPS = ("round-halves", "tabulate", "nn-to-loops", "qint-to-loops", "finish-loops")
 """nn and qint → scf, memref, vector, arith and simd: one kernel function for each fused operation."""
 
 TO_LLVM = ("share-items", "hoist-scratch", "plan-memory", "loops-to-llvm")
@@ -495,8 +496,8 @@ def to_planned_loops(
     # There are thousands of scalar operations: verifying them takes longer than the passes do. The tests verify them.
     timing = () if counter is None else (("time-calls", {"counter": counter}),)
     features = {"features": _enabled(machine or Machine.host())}
-    tabulate, nn_to_loops, qint_to_loops, finish = TO_LOOPS
-    loops = Pipeline(tabulate, (nn_to_loops, features), (qint_to_loops, features), finish, *timing)
+    halves, tabulate, nn_to_loops, qint_to_loops, finish = TO_LOOPS
+    loops = Pipeline(halves, tabulate, (nn_to_loops, features), (qint_to_loops, features), finish, *timing)
     loops.apply(module, make_context(), verify_each=VERIFY_LOOPS)
     if timing:
         readings = signature_of(function).inputs[-1]  # results are arguments on this level, the readings the last

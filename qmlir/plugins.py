@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
 
 from qmlir.errors import QmlirError
 
@@ -202,6 +202,8 @@ def choices(hint: Any) -> tuple[Any, ...] | None:
     """Returns the values that an option of this annotation may have; None if it does not list any."""
     if get_origin(hint) is Literal:
         return get_args(hint)
+    if get_origin(hint) is Union and all(get_origin(member) is Literal for member in get_args(hint)):
+        return tuple(value for member in get_args(hint) for value in get_args(member))
     if (group := _extended(hint)) is not None:
         listed = get_args(get_args(hint)[0])
         return (*listed, *(name for name in plugins_in(group) if name not in listed))

@@ -292,6 +292,7 @@ def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.N
     from qmlir.compiler import main_function, profile
     from qmlir.errors import OptionError
     from qmlir.ir.signature import signature_of
+    from qmlir.numerics.halves import HALVES
     from qmlir.profiles.profile import Profile
     from qmlir.samples.reading import in_sequences
     from qmlir.transforms.quantize.apply_profile import apply_profile
@@ -311,7 +312,10 @@ def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.N
         found.notes = given_notes(arguments)
     elif path is not None:
         found = Profile.load(path)
-    elif lacks_ranges(module) and arguments.policy is None and not arguments.rule:  # a policy may hold ranges
+    elif (
+        lacks_ranges(module) and arguments.policy is None and not arguments.rule  # a policy may hold ranges
+        and arguments.precision not in HALVES  # which need none
+    ):  # fmt: skip
         need, remedy = "must give samples, from which the ranges of tensors are learned", "or give --profile"
         raise OptionError("--data", need, got="neither samples nor a profile", remedy=remedy)
     else:

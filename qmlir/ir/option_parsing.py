@@ -159,8 +159,6 @@ def spelled(name: str) -> str:
 def _convert(option: str, text: str, annotation: Any) -> object:
     """Converts text to a value of type `annotation`."""
     origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin in (Union, types.UnionType):
-        return _convert_union(option, text, arguments)
     if (known := choices(annotation)) is not None:
         by_text = {value_text(a): a for a in known}
         if text not in by_text or not admits(annotation, by_text[text]):
@@ -168,6 +166,8 @@ def _convert(option: str, text: str, annotation: Any) -> object:
                 option, f"must be one of {', '.join(by_text)}", got=text or "nothing", remedy=_near(text, by_text)
             )
         return by_text[text]
+    if origin in (Union, types.UnionType):
+        return _convert_union(option, text, arguments)
     if origin is tuple:
         return _convert_tuple(option, text, arguments)
     read = _READERS.get(annotation)

@@ -77,6 +77,7 @@ def check_option(pass_type: type, name: str, value: object) -> None:
 PASSES: dict[str, str] = {
     "simplify": "qmlir.transforms.nn.simplify:SimplifyPass",
     "widen-halves": "qmlir.transforms.nn.widen_halves:WidenHalvesPass",
+    "round-halves": "qmlir.transforms.nn.round_halves:RoundHalvesPass",
     "fold-constants": "qmlir.transforms.nn.fold_constants:FoldConstantsPass",
     "fold-slices": "qmlir.transforms.nn.fold_slices:FoldSlicesPass",
     "fuse-bias": "qmlir.transforms.nn.fuse_bias:FuseBiasPass",
@@ -104,6 +105,7 @@ PASSES: dict[str, str] = {
     "correct-bias": "qmlir.transforms.quantize.correct_bias:CorrectBiasPass",
     "quantize-ops": "qmlir.transforms.quantize.quantize_ops:QuantizeOpsPass",
     "quantize-bias": "qmlir.transforms.quantize.quantize_bias:QuantizeBiasPass",
+    "narrow-floats": "qmlir.transforms.quantize.narrow_floats:NarrowFloatsPass",
     "quantize-states": "qmlir.transforms.quantize.quantize_states:QuantizeStatesPass",
     "cancel-casts": "qmlir.transforms.quantize.cancel_casts:CancelCastsPass",
     "move-casts": "qmlir.transforms.quantize.move_casts:MoveCastsPass",

@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Operation
 
 from qmlir.errors import OptionError, near_misses
 from qmlir.ir.passes import option
+from qmlir.numerics.halves import HALVES, HalfPrecision
 from qmlir.numerics.schemas import (
     Calibration,
     Precision,
@@ -56,7 +57,9 @@ class QuantConfig:
     """The options of the quantizer for a whole network; each field is an option of `--quantize` and of its passes."""
 
     schema: Schema = option("asymmetric", "how a range becomes a scale and a zero point")
-    precision: Precision = option("int8", "storage of activations, and of weights unless said otherwise")
+    precision: Precision | HalfPrecision = option(
+        "int8", "storage of activations, and of weights unless said otherwise; or floats of 16 bits to compute in"
+    )
     weight_precision: WeightPrecision = option("same", "storage of weights; same: that of the activations, signed")
     calibration: Calibration = option("auto", "how histograms narrow ranges; auto: mse where there are histograms")
     per_channel: bool = option(True, "one scale for each output channel of weights, instead of one for all")
@@ -102,9 +105,19 @@ class Recipe(QuantConfig):
     parameters: tuple[float, int] | None = None
 
     @property
+    def half(self) -> HalfPrecision | None:
+        """The floats of 16 bits that the operation computes in; None if it is quantized, or stays f32."""
+        return next((name for name in HALVES if name == self.precision and not self.keep_float), None)
+
+    @property
+    def integers(self) -> Precision:
+        """The precision of integers: int8 where an operation computes in floats of 16 bits, for its integer readers."""
+        return "int8" if self.precision == "float16" or self.precision == "bfloat16" else self.precision
+
+    @property
     def format(self) -> Format:
         """The schema and precision, which values of one quantized type share."""
-        return self.schema, self.precision
+        return self.schema, self.integers
 
     def in_format(self, format: Format) -> "Recipe":
         """Returns the recipe with another schema and precision."""
@@ -124,7 +137,7 @@ class Recipe(QuantConfig):
     @property
     def stored_weights(self) -> WeightPrecision:
         """The storage of weights; by default that of the activations, but always signed."""
-        return weight_precision_beside(self.precision) if self.weight_precision == "same" else self.weight_precision
+        return weight_precision_beside(self.integers) if self.weight_precision == "same" else self.weight_precision
 
     def check(self, where: str) -> None:
         """Checks that the schema and the precision go together, for any network.
@@ -132,7 +145,7 @@ class Recipe(QuantConfig):
         Raises:
             QuantizationError: They do not go together.
         """
-        quantization_of_range(0.0, 0.0, self.schema, self.precision, where=where)
+        quantization_of_range(0.0, 0.0, self.schema, self.integers, where=where)
 
     def added_bias(self, data_bits: int, sum_bits: int) -> int:
         """Returns the bits of an added bias, for data of `data_bits` on a target with sums of up to `sum_bits`."""

@@ -15,6 +15,7 @@ import numpy as np
 from qmlir.errors import FileError, near_misses
 from qmlir.files import replacing
 from qmlir.numerics import Array
+from qmlir.numerics.halves import HALVES
 
 ARRAYS = (".npy", ".npz")
 
@@ -98,8 +99,12 @@ def read_arrays(path: Path, wanted: Collection[str] | None = None) -> dict[str, 
 
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
-    """Writes an .npz file; `numpy.savez` cannot write an array called "file"."""
+    """Writes an .npz file; `numpy.savez` cannot write an array called "file".
+
+    bfloat16, which such files cannot hold, becomes float32, which holds its numbers.
+    """
     with replacing(path) as temporary, zipfile.ZipFile(temporary, "w") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
-                np.lib.format.write_array(file, array, allow_pickle=False)
+                written = array.astype(np.float32) if array.dtype == HALVES["bfloat16"].dtype else array
+                np.lib.format.write_array(file, written, allow_pickle=False)

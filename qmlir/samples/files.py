@@ -26,6 +26,7 @@ from qmlir.errors import FileError, InputError, OptionError
 from qmlir.ir.reading import ReadingNotes
 from qmlir.ir.signature import Signature, TensorSpec
 from qmlir.numerics import Array, native
+from qmlir.numerics.halves import is_float
 from qmlir.samples.arrays import ARRAYS, array_headers, read_arrays
 from qmlir.samples.pictures import PICTURES, Preprocessing
 
@@ -152,7 +153,7 @@ class _Raw:
 
     def __init__(self, path: Path, spec: TensorSpec, dtype: np.dtype[Any] | None):
         self.path, self.spec, self.dtype = path, spec, dtype or spec.dtype
-        becomes_float = spec.dtype.kind == "f" and self.dtype.kind in "fiub"
+        becomes_float = is_float(spec.dtype) and self.dtype.kind in "fiub"
         if not becomes_float and self.dtype != spec.dtype:
             raise OptionError("--dtype", f'must fit input "{spec.name}" {spec}', got=self.dtype.name)
         try:
@@ -253,7 +254,7 @@ def _fitting(found: Mapping[str, Array], spec: TensorSpec, path: Path) -> Array:
 
 def _samples(array: Array, spec: TensorSpec) -> Array | None:
     """Returns an array whose first axis counts samples of an input; None if the array does not fit the input."""
-    becomes_float = spec.dtype.kind == "f" and array.dtype.kind in "fiub"
+    becomes_float = is_float(spec.dtype) and array.dtype.kind in "fiub"
     if not becomes_float and native(array.dtype) != spec.dtype:
         return None
     if _essential(array.shape) == _essential(spec.shape):

@@ -18,6 +18,7 @@ from qmlir.errors import FileError, InputError, OptionError
 from qmlir.ir.passes import option
 from qmlir.ir.signature import TensorSpec
 from qmlir.numerics import Array
+from qmlir.numerics.halves import is_float
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".webp")
 
@@ -106,7 +107,7 @@ def _pillow() -> Any:
 
 def _as_type(values: Array, spec: TensorSpec) -> Array:
     """Converts values to an input's type; raises `OptionError` if an integer input cannot hold them."""
-    if spec.dtype.kind == "f":
+    if is_float(spec.dtype):
         return values.astype(spec.dtype)
     rounded = np.rint(values)
     limits = np.iinfo(spec.dtype)

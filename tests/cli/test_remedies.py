@@ -164,6 +164,14 @@ def test_the_policys_rule_can_be_dropped(folder: Path) -> None:
     assert [e.outcome for e in entries(model, folder)] == ["quantized"]
 
 
+def test_a_layer_in_float16_can_have_integers(folder: Path) -> None:
+    model = network(("MatMul", "x w", "y", {}), w=WEIGHTS)
+    (entry,) = entries(model, folder, precision="float16")
+    assert entry.remedy == REMEDIES["half"] == "choose a precision of integers for it"
+    policy = {"rules": [{"name": "y", "precision": "int8"}]}
+    assert [e.outcome for e in entries(model, folder, precision="float16", policy=policy)] == ["quantized"]
+
+
 def test_a_range_in_the_policy_is_one(folder: Path) -> None:
     assert REMEDIES["no-range"] == "profile the network, or fix a range in the policy"
     module = qmlir.Pipeline(("apply-profile", {"file": "partial.yaml", "partial": True}))(qmlir.load("net.onnx"))

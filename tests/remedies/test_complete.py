@@ -42,6 +42,7 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     REMEDIES["factor"]: commands.test_a_range_in_the_policy_brings_scales_together,
     REMEDIES["bias"]: commands.test_a_bias_fits_once_it_is_constant_and_its_input_wide,
     REMEDIES["policy"]: commands.test_the_policys_rule_can_be_dropped,
+    REMEDIES["half"]: commands.test_a_layer_in_float16_can_have_integers,
     REMEDIES["neighbours"]: commands.test_movement_is_quantized_with_either_neighbour,
     REMEDIES["host"]: test_host.test_the_key_that_the_sentence_ends_with_is_the_one_to_change,
     "score it by a function of your own: --metric, or metric in Python": test_pictures.test_one_step_with_scores,

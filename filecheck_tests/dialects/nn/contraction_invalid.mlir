@@ -10,9 +10,9 @@ func.func @n1_float_and_quantized(%x: tensor<1x3x!quant.uniform<i8:f32, 0.5>>, %
 
 // -----
 
-func.func @n1_storage_only(%x: tensor<1x3xf16>, %w: tensor<2x3xf16>) {
-  // expected-error@+1 {{'nn.fully_connected' needs operands that are all f32, all f64, all iN, all uiN or all quantized, got f16, f16}}
-  %0 = nn.fully_connected %x, %w : tensor<1x3xf16>, tensor<2x3xf16> -> tensor<1x2xf16>
+func.func @n1_storage_only(%x: tensor<1x3xf8E5M2>, %w: tensor<2x3xf8E5M2>) {
+  // expected-error@+1 {{'nn.fully_connected' needs operands that are all f32, all f64, all iN, all uiN or all quantized, got f8E5M2, f8E5M2}}
+  %0 = nn.fully_connected %x, %w : tensor<1x3xf8E5M2>, tensor<2x3xf8E5M2> -> tensor<1x2xf8E5M2>
   func.return
 }
 
@@ -187,5 +187,13 @@ func.func @w3_groups(%x: tensor<1x4x4x6xf32>, %w: tensor<4x3x3x3xf32>) {
 func.func @w3_outputs(%x: tensor<1x4x4x6xf32>, %w: tensor<3x3x3x3xf32>) {
   // expected-error@+1 {{'nn.conv2d' needs weights [O, KH, KW, C/2] with the input's channels [6] and O a multiple of 2, got [3, 3, 3, 3]}}
   %0 = nn.conv2d %x, %w {groups = 2 : i64} : tensor<1x4x4x6xf32>, tensor<3x3x3x3xf32> -> tensor<1x2x2x3xf32>
+  func.return
+}
+
+// -----
+
+func.func @n1_halves_beside_floats(%x: tensor<1x3xf16>, %w: tensor<2x3xbf16>) {
+  // expected-error@+1 {{'nn.fully_connected' needs operands that are all f32, all f64, all iN, all uiN or all quantized, got f16, bf16}}
+  %0 = nn.fully_connected %x, %w : tensor<1x3xf16>, tensor<2x3xbf16> -> tensor<1x2xf16>
   func.return
 }

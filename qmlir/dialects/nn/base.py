@@ -6,29 +6,35 @@ its exact meaning. The nominal meaning (dequantize → evaluate → quantize) is
 Float results are reproducible bit for bit: sums run in a fixed order, in the element type, and each product and each
 sum is rounded separately. Integers wrap around, as in numpy. The CPU lowering emits exactly these operations.
 
-Plain element types are f32, f64, iN (signed), uiN (unsigned) and i1 (bool). All other types, such as f16 and bf16, are
-storage types: `nn.cast` and data movement accept them, but no operation computes on them.
+Plain element types are f32, f64, iN (signed), uiN (unsigned), i1 (bool), and the halves f16 and bf16. An operation on
+halves computes in f32 and rounds its results once (numerics/halves.py); `round-halves` spells that out for the CPU. All
+other types, such as f8E5M2, are storage types: `nn.cast` and data movement accept them, but no operation computes on
+them.
 """
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Flag
+from functools import wraps
 from math import prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import (
     AnyFloat,
+    BFloat16Type,
+    Float16Type,
     Float32Type,
     Float64Type,
     FloatAttr,
     IntegerAttr,
     IntegerType,
     Signedness,
+    TensorType,
     f32,
     i64,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import opt_prop_def, prop_def
 from xdsl.utils.exceptions import VerifyException
 
@@ -36,15 +42,19 @@ from qmlir.dialects.nn.quantizable import QuantizableOp
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, UnaryTensorOp, element_of, shape_of
-from qmlir.ir.types import is_integer
+from qmlir.ir.types import dtype_of, is_integer
 from qmlir.numerics.elementary.lanes import Lanes, N
+from qmlir.numerics.halves import HALF_FORMATS
 
 COMPUTED_WIDTHS = (8, 16, 32, 64)
 """Widths in bits of the integer types that operations compute on."""
 
 
 class Elements(Flag):
-    """Kinds of element types; an operation's `ELEMENTS` lists the kinds that it accepts."""
+    """Kinds of element types; an operation's `ELEMENTS` lists the kinds that it accepts.
+
+    Almost all that accepts f32 also accepts halves (`NNOp.TAKES_HALVES`), which are computed in f32.
+    """
 
     F32 = 1
     F64 = 2
@@ -68,7 +78,7 @@ class Elements(Flag):
         match element:
             case UniformType():
                 return Elements.QUANTIZED
-            case Float32Type():
+            case Float32Type() | Float16Type() | BFloat16Type():
                 return Elements.F32
             case Float64Type():
                 return Elements.F64
@@ -106,9 +116,47 @@ def is_float(value: SSAValue) -> bool:
     return isinstance(element_of(value), Float32Type)
 
 
+def is_half(value: SSAValue) -> bool:
+    """Whether a tensor's elements are f16 or bf16."""
+    return isinstance(element_of(value), Float16Type | BFloat16Type)
+
+
 def is_quantized(value: SSAValue) -> bool:
     """Whether a tensor's elements have a quantized type."""
     return isinstance(element_of(value), UniformType)
+
+
+def with_floats(op: Operation, operands: Sequence[SSAValue], element: Attribute) -> Operation:
+    """Makes the operation that `op` is on other operands, its float results as `element`; it is in no block yet.
+
+    This is how an operation on f32 and the same operation on halves are made of each other.
+    """
+    floats = (Float32Type, Float16Type, BFloat16Type)
+    types = [TensorType(element, shape_of(r)) if isinstance(element_of(r), floats) else r.type for r in op.results]
+    properties, attributes = dict(op.properties), dict(op.attributes)
+    new = op.create(operands=operands, result_types=types, properties=properties, attributes=attributes)
+    new.location = op.location
+    return new
+
+
+Evaluation = Callable[..., tuple[Array, ...]]
+"""A method `evaluate`, which computes an operation's results from arrays."""
+
+
+def _rounding_halves(evaluate: Evaluation) -> Evaluation:
+    """Wraps a method `evaluate` so that it computes on halves in f32, and rounds results that are halves once."""
+
+    @wraps(evaluate)
+    def rounded(op: "NNOp", *inputs: Array) -> tuple[Array, ...]:
+        if not any(x.dtype in HALF_FORMATS for x in inputs):
+            return evaluate(op, *inputs)
+        wide = [x.astype(np.float32) if x.dtype in HALF_FORMATS else x for x in inputs]
+        types = [TensorType(f32, shape_of(v)) if is_half(v) else v.type for v in op.operands]
+        results = evaluate(with_floats(op, Block(arg_types=types).args, f32), *wide)
+        formats = [HALF_FORMATS.get(dtype_of(element_of(r))) for r in op.results]
+        return tuple(y if f is None else f.rounded(np.asarray(y)) for f, y in zip(formats, results, strict=True))
+
+    return rounded
 
 
 class NNOp(QuantizableOp, abc.ABC):
@@ -121,6 +169,14 @@ class NNOp(QuantizableOp, abc.ABC):
     ELEMENTS: ClassVar[Elements] = Elements.F32 | Elements.QUANTIZED
     """The kinds of element types that its data operands may have."""
 
+    TAKES_HALVES: ClassVar[bool] = True
+    """Whether an operation that accepts f32 also accepts halves."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if not hasattr(cls.evaluate, "__wrapped__"):
+            cls.evaluate = _rounding_halves(cls.evaluate)
+
     def result_element(self, data: Attribute) -> Attribute:
         """The element type of the results when the data operands have the plain type `data`."""
         return data
@@ -130,8 +186,9 @@ class NNOp(QuantizableOp, abc.ABC):
         first = elements[0]
         kinds = {Elements.of(e) for e in elements}
         alike = kinds == {Elements.QUANTIZED} or all(e == first for e in elements)
-        if not alike or not all(k and k in self.ELEMENTS for k in kinds):  # N1
-            got = ", ".join(map(str, elements))
+        halves = not self.TAKES_HALVES and any(map(is_half, self.operands))
+        if halves or not alike or not all(k and k in self.ELEMENTS for k in kinds):  # N1
+            got = ", ".join(str(element_of(o)) for o in (self.operands if halves else self.data_operands()))
             raise ElementsError(f"'{self.name}' needs operands that are {self.ELEMENTS}, got {got}")
         if not isinstance(first, UniformType):
             return [self.result_element(first)] * len(self.results)

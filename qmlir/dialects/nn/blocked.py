@@ -59,6 +59,7 @@ class BlockedFullyConnectedOp(ContractionOp):
     name = "nn.blocked_fully_connected"
 
     ELEMENTS: ClassVar[Elements] = Elements.F32 | Elements.QUANTIZED
+    TAKES_HALVES: ClassVar[bool] = False  # its weights are integers beside scales of f32
 
     x = operand_def(TensorType)
     w = operand_def(TensorType)

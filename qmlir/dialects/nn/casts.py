@@ -16,6 +16,7 @@ from qmlir.dialects.nn.quantizable import QuantizableOp
 from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, element_of, shape_of
 from qmlir.ir.types import dtype_of, is_numpys_own
 from qmlir.ir.types import is_integer as is_integer_type
+from qmlir.numerics.halves import HALF_FORMATS
 
 
 class ConversionOp(UnaryTensorOp, QuantizableOp, abc.ABC):
@@ -41,6 +42,7 @@ class CastOp(ConversionOp):
                        types below 8 bits, floats are converted to i32, of which the low bits are kept
     to i1              whether the number differs from zero; NaN does
     to a float         rounded to nearest, ties to even; to bf16 and narrower types through f32; ±inf beyond the range
+                       (from f32 to f16 and bf16 by the rules of numerics/halves.py)
     to float8, float4  with `saturate`, numbers beyond the range become the largest number of the type, with their sign;
                        without it, the type's infinity, or NaN
 
@@ -107,6 +109,8 @@ def converted(x: Array, dtype: np.dtype[Any], *, saturate: bool = True) -> Array
             if x.dtype.kind == "f":
                 x = _truncated(x, dtype if is_numpys_own(dtype) else np.dtype(np.int32))
             return x.astype(dtype)
+        if dtype in HALF_FORMATS and x.dtype == np.float32:
+            return HALF_FORMATS[dtype].rounded(x)
         if is_numpys_own(dtype):
             return x.astype(dtype)
         x = x.astype(np.float32)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import Float32Type, IntegerType, StringAttr, TensorType, f32
+from xdsl.dialects.builtin import Float32Type, IntegerType, StringAttr, TensorType, bf16, f16, f32
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -28,6 +28,7 @@ from qmlir.ir.interfaces import Array, Shape, element_of
 from qmlir.ir.names import QUANTIZATION
 from qmlir.ir.types import element_type_of, is_integer
 from qmlir.numerics import fixed_point
+from qmlir.numerics.halves import HALF_FORMATS
 
 converts = Table()
 
@@ -52,6 +53,9 @@ MOVING = frozenset({
 
 RESHAPING = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 """Operators that change the shape of a tensor at most, and keep the order of its elements."""
+
+HALF_CODES: Mapping[int, Attribute] = {onnx.TensorProto.FLOAT16: f16, onnx.TensorProto.BFLOAT16: bf16}
+"""Floats of 16 bits by their numbers in ONNX."""
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -83,6 +87,8 @@ def parameters(
         NodeError: The parameters do not fit each other or the tensor.
     """
     scales = node.array(scale, "scale")
+    if scales.dtype in HALF_FORMATS:
+        scales = scales.astype(np.float32)  # exact
     points = np.zeros(scales.shape, np.int64)
     if zero_point is not None:
         points = integers_of(node.array(zero_point, "zero point")).astype(np.int64)
@@ -230,7 +236,7 @@ def argument_type(
     if not constants or any(a is None or a.size != 1 for a in constants) or name in outputs:
         return element
     scale, *zero_point = [a.reshape(()) for a in constants if a is not None]
-    if scale.dtype != np.float32 or not 0 < float(scale) < float("inf"):
+    if not (scale.dtype == np.float32 or scale.dtype in HALF_FORMATS) or not 0 < float(scale) < float("inf"):
         return element
     return UniformType.per_tensor(element, float(scale), int(integers_of(zero_point[0])) if zero_point else 0)
 
@@ -305,12 +311,13 @@ def quantize_linear(
     precision: int = 0,
     saturate: int = 1,
 ) -> Value:
-    """y = saturate(round(x / y_scale) + y_zero_point), rounding halves to even."""
+    """y = saturate(round(x / y_scale) + y_zero_point), rounding halves to even; float16 is divided in float32, too."""
     if precision not in (0, onnx.TensorProto.FLOAT):
         raise UnsupportedError(f"it divides in {element_name(precision)}, and qmlir in float32")
     if (element := stored_float(y_zero_point, output_dtype)) is not None:
         scale = _along(node, y_scale, node.shape(x), axis, block_size)
         return quantized_float(node, x, scale, element, saturate)
+    x, y_scale = node.widened(x), node.widened(y_scale)
     if not isinstance(y_scale, Constant) or isinstance(y_zero_point, SSAValue) or block_size:
         return _quantized_at_run_time(node, x, y_scale, y_zero_point, axis, block_size, output_dtype)
     storage = _output_storage(y_zero_point, output_dtype)
@@ -355,13 +362,21 @@ def dequantize_linear(
     block_size: int = 0,
     output_dtype: int = 0,
 ) -> Value:
-    """y = (x − x_zero_point) · x_scale."""
+    """y = (x − x_zero_point) · x_scale, computed in float32, and rounded once if the result is float16 or bfloat16."""
     if holds_small_floats(x):
         shape = node.shape(x)
         point = None if x_zero_point is None else _along(node, x_zero_point, shape, axis, block_size)
         return dequantized_float(node, x, _along(node, x_scale, shape, axis, block_size), point)
-    if output_dtype not in (0, onnx.TensorProto.FLOAT):
-        raise UnsupportedError(f"it gives {element_name(output_dtype)}, and qmlir f32")
+    half = HALF_CODES.get(output_dtype) if output_dtype else node.half_of(x_scale)
+    if half is None and output_dtype not in (0, onnx.TensorProto.FLOAT):
+        raise UnsupportedError(f"it gives {element_name(output_dtype)}, and qmlir f32, f16 and bf16")
+    real = _dequantized(node, x, node.widened(x_scale), x_zero_point, axis, block_size)
+    # Weights stay what they are stored as: their readers take them in f32, whatever the type of the data beside them.
+    return real if half is None or isinstance(x, Constant) else node.converted(real, half)
+
+
+def _dequantized(node: Node, x: Value, x_scale: Value, x_zero_point: Value | None, axis: int, block_size: int) -> Value:
+    """Dequantizes integers to float32."""
     if not isinstance(x_scale, Constant) or (x_zero_point is not None and not isinstance(x_zero_point, Constant)):
         return _dequantized_at_run_time(node, x, x_scale, x_zero_point, axis, block_size)
     if block_size and isinstance(x, Constant):

@@ -14,6 +14,7 @@ from onnx import numpy_helper, shape_inference, version_converter
 
 from qmlir.errors import FileError
 from qmlir.files import note_file
+from qmlir.frontends.onnx.ordering import ordered
 from qmlir.frontends.onnx.types import element_dtype, element_name
 from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array
@@ -106,7 +107,7 @@ _SAVE_AGAIN = "save or download the model again"
 class Model:
     """A decoded model.
 
-    proto    the model; the import does not change it
+    proto    the model, its nodes in order (ordering.py); the import does not change it
     file     the model's name in errors: its path, or `<model>` if it was not read from a path
     folder   the folder of its external data; None if it was not read from a path
     opsets   operator set version of each domain; the default domain is ""
@@ -203,7 +204,7 @@ def read_model(source: Path | str | bytes | onnx.ModelProto, budget: Budget | No
     if opsets.get("", OLDEST_OPSET) < OLDEST_OPSET:
         proto = converted(proto, opsets[""], file)
         opsets = _opsets(proto, file)
-    return Model(proto, file, folder, opsets, budget or Budget())
+    return Model(ordered(proto), file, folder, opsets, budget or Budget())
 
 
 def _read_bytes(path: Path) -> bytes:

@@ -1,6 +1,6 @@
 """Imports a graph in one walk in its order, and converts each of its nodes."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -41,6 +41,7 @@ from qmlir.frontends.onnx.control import Key, bound_body, key_of, onnx_function
 from qmlir.frontends.onnx.converters import Signature, Table, operator_table
 from qmlir.frontends.onnx.folding import evaluated
 from qmlir.frontends.onnx.opaque import AttributeValue, InferredTypes, attribute_ir, attribute_value, import_opaque
+from qmlir.frontends.onnx.ordering import reads
 from qmlir.frontends.onnx.quantization import RESHAPING, prepared
 from qmlir.frontends.onnx.reader import Model
 from qmlir.frontends.onnx.rounded import followed
@@ -500,15 +501,5 @@ def needed_tensors(
     needed = set(outputs)
     for node in reversed(nodes):
         if any(o in needed and o not in begins for o in node.output):
-            needed.update(_reads(node))
+            needed.update(reads(node))
     return needed - {""}
-
-
-def _reads(node: onnx.NodeProto) -> Iterator[str]:
-    """Yields the names of the tensors that a node and its subgraphs read."""
-    yield from node.input
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            yield from (o.name for o in graph.output)
-            for inner in graph.node:
-                yield from _reads(inner)

@@ -10,7 +10,7 @@ from xdsl.passes import ModulePass
 
 from qmlir.codegen.features import parse_features
 from qmlir.codegen.kernel import MainLowering, Rule, Rules, lower_tensor_ops
-from qmlir.dialects.nn.base import NNOp, is_quantized
+from qmlir.dialects.nn.base import NNOp, is_half, is_quantized
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
 from qmlir.lowering.nn_to_loops import (
@@ -26,11 +26,15 @@ from qmlir.lowering.nn_to_loops import (
 
 
 def _if_plain(table: Mapping[type[Operation], Rule]) -> Rules:
-    """The table for operations on plain types only: on quantized types, nn-to-qint defines their exact meaning."""
+    """The table for operations on f32, f64 and integers.
+
+    nn-to-qint says what operations do on quantized types, round-halves what they do on f16 and bf16.
+    """
 
     def plain(rule: Rule) -> Rule:
         def lower(state: MainLowering, op: NNOp) -> None:
-            if not is_quantized(op.data_operands()[0]):
+            data = op.data_operands()[0]
+            if not is_quantized(data) and not is_half(data):
                 rule(state, op)
 
         return lower

@@ -11,21 +11,16 @@ quantize as in the f32 network from which the network in halves was converted.
 The names of a narrowing cast go to the operation whose result it rounds.
 """
 
-from xdsl.dialects.builtin import BFloat16Type, Float16Type, TensorType, f32
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.dialects.builtin import TensorType, f32
+from xdsl.ir import Operation, OpResult
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from qmlir.dialects.nn import CastOp
-from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.base import is_float, is_half
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import PatternPass, replace, set_names, take_over
-
-
-def is_half(value: SSAValue) -> bool:
-    """Whether a tensor's elements are f16 or bf16."""
-    return isinstance(value.type, TensorType) and isinstance(element_of(value), Float16Type | BFloat16Type)
 
 
 def _narrows(op: object) -> bool:

@@ -89,7 +89,7 @@ def _best_scale(value: SSAValue, observer: ObserveOp | None, recipe: Recipe) -> 
     if observer is None or (seen := observer.observation) is None or seen.bounds[0] == seen.bounds[1]:
         return None
     seen = expected(value, seen, recipe)
-    scale, _ = choose_quantization(*seen.bounds, "symmetric", recipe.precision, seen.histogram, recipe.calibration)
+    scale, _ = choose_quantization(*seen.bounds, "symmetric", recipe.integers, seen.histogram, recipe.calibration)
     return scale
 
 

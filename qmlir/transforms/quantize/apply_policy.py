@@ -16,6 +16,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import computed_storage, data_values
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.rules import FixedScale
@@ -26,6 +27,7 @@ from qmlir.ir.names import names_of
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import names_of_value, node_name, tensor_name
 from qmlir.ir.signature import defined_functions
+from qmlir.numerics.halves import HALVES
 from qmlir.numerics.schemas import STORAGE_RANGES, QuantizationError, exponent_of, is_symmetric, quantization_of_range
 from qmlir.policies.ledger import Entry, deciding_operations, decisions
 from qmlir.policies.legality import target_of
@@ -41,7 +43,7 @@ from qmlir.policies.quant_config import (
     recipe_of,
     settings_of,
 )
-from qmlir.transforms.quantize.recipes import float_input
+from qmlir.transforms.quantize.recipes import computes_in_halves, float_input
 from qmlir.transforms.quantize.scale_group import storage_type
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -307,9 +309,11 @@ def refuse_unhonoured(applied: Sequence[Applied], module: ModuleOp) -> None:
     """
     entries: Sequence[Entry] = decisions(module) if applied else []
     for each in (a for a in applied if OF_INTEGERS & a.rule.settings.keys()):
-        decided = [e for e in entries if e.node in each.nodes and e.code != "policy"]
-        reasons = {f'{e.operation} "{e.node}"': e.reason for e in decided if e.outcome == "float"}
-        honoured = sum(e.outcome != "float" for e in decided)
+        others = {"policy"} if each.rule.settings.get("precision") in HALVES else {"policy", "half"}  # of later rules
+        decided = [e for e in entries if e.node in each.nodes and e.code not in others]
+        left = [e for e in decided if e.outcome == "float" and e.code != "half"]
+        reasons = {f'{e.operation} "{e.node}"': e.reason for e in left}
+        honoured = len(decided) - len(left)
         if reasons and not honoured:
             raise _unhonoured(each.rule, reasons)
         _warn_of(each.rule, reasons, honoured)
@@ -354,12 +358,16 @@ def _write(carrier: Operation, settings: Settings) -> None:
 
 def _foreign(op: Operation, settings: Settings) -> dict[str, str]:
     """Setting → reason, for each setting about something that an operation or an input lacks, such as weights."""
+    half = settings.get("precision") if settings.get("precision") in HALVES else None
     if isinstance(op, ObserveOp):
-        foreign = (*WEIGHT_SETTINGS, "keep_float")
+        foreign = (*WEIGHT_SETTINGS, "keep_float", *(["precision"] if half else []))
         return {s: f"it is an input of the network, which has no {_spelled(s)}" for s in settings if s in foreign}
     if not any(map(is_float, data_values(op))):
         return dict.fromkeys(settings, "it is no operation on floats, so there is nothing to choose")
     found: dict[str, str] = {}
+    if half and not computes_in_halves(op):
+        moves = "it only moves values, in the type of the operations beside it"
+        found["precision"] = moves if isinstance(op, MovementOp) else f"it does not compute in {half}"
     if not isinstance(op, WeightedOp):
         found.update((s, f"it has no weights, so no {_spelled(s)}") for s in settings if s in WEIGHT_SETTINGS)
     elif op.b is None and "bias" in settings:
@@ -373,32 +381,35 @@ def _refusal(op: Operation, settings: Settings, recipe: Recipe, target: Target) 
     """Why an operation or an input cannot have some settings; None if it can."""
     wanted = recipe.with_settings(settings)
     if wanted.keep_float:
-        return _contradicted(settings)
+        return _contradicted(settings, "keep_float", "stays float")
+    if wanted.half is not None and not isinstance(op, ObserveOp):
+        return _contradicted(settings, "precision", f"computes in {wanted.half}")
     if "precision" in settings and not isinstance(op, ObserveOp):
-        reason = target.why_float(op, computed_storage(storage_type(wanted.precision)))
+        reason = target.why_float(op, computed_storage(storage_type(wanted.integers)))
         if reason is not None:
             return reason
     return _refused_parameters(wanted, settings)
 
 
-def _contradicted(settings: Settings) -> str | None:
-    others = [_spelled(name) for name in settings if name != "keep_float"]
-    return f"what stays float has no {', '.join(others)}" if others else None
+def _contradicted(settings: Settings, own: str, what: str) -> str | None:
+    """Why a rule cannot give settings of integers beside its own setting, by which an operation has none; or None."""
+    others = [_spelled(name) for name in settings if name != own]
+    return f"what {what} has no {', '.join(others)}" if others else None
 
 
 def _refused_parameters(recipe: Recipe, settings: Settings) -> str | None:
     """Why a recipe's schema, precision, fixed range and fixed parameters do not fit together; None if they do."""
     lo, hi = recipe.range or (0.0, 0.0)
     try:
-        quantization_of_range(lo, hi, recipe.schema, recipe.precision)
+        quantization_of_range(lo, hi, recipe.schema, recipe.integers)
     except QuantizationError as error:
         return f"{error.need}, got {error.got}"
     if recipe.parameters is None or not {"parameters", "range", "schema", "precision"} & settings.keys():
         return None
     scale, zero_point = recipe.parameters
-    low, high = STORAGE_RANGES[recipe.precision]
+    low, high = STORAGE_RANGES[recipe.integers]
     if not low <= zero_point <= high:
-        return f"zero point {zero_point} is no {recipe.precision}, which is {low} to {high}"
+        return f"zero point {zero_point} is no {recipe.integers}, which is {low} to {high}"
     if is_symmetric(recipe.schema) and zero_point != 0:
         return f"schema {recipe.schema} has zero point 0"
     if recipe.schema == "symmetric_with_power2_scale" and exponent_of(scale) is None:

@@ -53,7 +53,7 @@ from qmlir.policies.legality import target_of
 from qmlir.policies.quant_config import QuantConfig, Recipe
 from qmlir.transforms.quantize.masks import ranges_of_masked
 from qmlir.transforms.quantize.on_floats import clamp_to_domain
-from qmlir.transforms.quantize.recipes import EMPTY, Reason, Recipes, called, no_range
+from qmlir.transforms.quantize.recipes import EMPTY, MOVED, Reason, Recipes, called, no_range
 from qmlir.transforms.quantize.scale_groups import FINE, ScaleGroups
 from qmlir.transforms.quantize.side_by_side import IMPORTED, cast_of_weights
 
@@ -146,18 +146,18 @@ class _Chooser:
                 decide(op, "float", *why)  # without ranges there is nothing new to say
         # Data movement between float operations stays float: integers would gain nothing there.
         for op in self._moving_floats(able):
-            decide(op, "float", "neighbours", "it moves values that only float operations read and write")
+            decide(op, "float", *MOVED)
             del able[op]
         return able
 
     def _moving_floats(self, able: Iterable[Operation]) -> Sequence[Operation]:
         """The data movement that no computing integer operation is connected to, directly or by other data movement."""
-        roots = {o: {self.groups.root(v) for v in self._activations(o)} for o in able}
-        connected = {root for o, own in roots.items() if not isinstance(o, MovementOp) for root in own}
-        left = [o for o in roots if isinstance(o, MovementOp)]
-        while reached := [o for o in left if roots[o] & connected]:
-            connected.update(root for o in reached for root in roots[o])
-            left = [o for o in left if not roots[o] & connected]
+        touched = {o: set(self._activations(o)) for o in able}
+        connected = {v for o, own in touched.items() if not isinstance(o, MovementOp) for v in own}
+        left = [o for o in touched if isinstance(o, MovementOp)]
+        while reached := [o for o in left if touched[o] & connected]:
+            connected.update(v for o in reached for v in touched[o])
+            left = [o for o in left if not touched[o] & connected]
         return left
 
     def _why_float(self, op: Operation) -> Reason | None:
@@ -169,6 +169,8 @@ class _Chooser:
         lacking = [v for v in self._activations(op) if not self.groups.has_range(v)]
         # A moved result lacks a range only because its operand does: naming the operand is enough.
         lacking = [v for v in lacking if not (isinstance(op, MovementOp) and v in op.results)] or lacking
+        if lacking and isinstance(op, MovementOp) and self.recipes.default.half is not None:
+            return MOVED
         return no_range(map(called, lacking)) if lacking else None
 
     def _activations(self, op: Operation) -> Sequence[SSAValue]:

@@ -400,9 +400,11 @@ def equalize_channels(function: func.FuncOp, inputs: Sequence[Sequence[Array]], 
 def _gains(pair: ChannelPair, recipes: Recipes) -> bool:
     """Whether equalizing gains more precision for the data between a pair than it costs the reader's weights."""
     data, reader = recipes.of_value(pair.writer.y), recipes.of(pair.reader)
-    if data.precision != "int16":
+    if reader.half is not None:
+        return False  # floats have their own exponents
+    if data.integers != "int16":
         return True
-    return leaves_room(data) and weight_bits(reader.stored_weights) >= weight_bits(data.precision)
+    return leaves_room(data) and weight_bits(reader.stored_weights) >= weight_bits(data.integers)
 
 
 def _factors(highest: Array) -> Array:

@@ -85,7 +85,7 @@ def ranges_of_masked(
             continue
         recipe = recipe_of(masked.y)
         lo, hi = expected(masked.scores, seen, recipe).bounds
-        step = STEPS.get(recipe.precision, 2.0**-8)
+        step = STEPS.get(recipe.integers, 2.0**-8)
         below = math.log(2 * masked.length / step)
         found[masked.y] = Observation((lo - below, hi))
         for value in masked.mask:

@@ -64,22 +64,25 @@ class QuantizePass(QuantConfig, PassPipeline):
             config.recipe().check(self.name)
             recipes = [config.recipe(), *(config.recipe().with_settings(rule.settings) for rule in policy.rules)]
             _check_rounding(recipes, sampled=bool(self.data) or self.data in ctx.samples)
+            if config.recipe().half is not None and lacks_ranges(module):
+                yield configured_pass("simplify", {})  # as a network is before its ranges are learned
             given = {**config.options(), "data": self.data}
             for name in pipeline(self.name):
                 step = pass_class(name)
                 options = {key: value for key, value in given.items() if key in step.__dataclass_fields__}
                 if name == ApplyProfilePass.name:
                     options = {"file": self.profile}
-                if self._is_due(step, ctx, module):
+                if self._is_due(step, ctx, module, config):
                     yield configured_pass(name, options)
         finally:
             ctx.policy = held
 
-    def _is_due(self, step: type[ModulePass], ctx: QmlirContext, module: ModuleOp) -> bool:
+    def _is_due(self, step: type[ModulePass], ctx: QmlirContext, module: ModuleOp, config: QuantConfig) -> bool:
         """Whether a pass has something to do, for the options and the module as the passes before have left it."""
         if issubclass(step, SampledPass):
             return bool(self.data) or self.data in ctx.samples
         due = {"apply-profile": bool(self.profile), "fail-on-float": self.fail_on_float}
+        due["require-ranges"] = config.recipe().half is None  # floats of 16 bits need none
         return is_as_imported(module) if step.name == "gather-casts" else due.get(step.name, True)
 
 

@@ -1,6 +1,6 @@
 """Settles the recipe of each operation and each tensor of a network, and says in words why an operation stays float."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
@@ -8,7 +8,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import CastOp, ConstantOp, DivOp
-from qmlir.dialects.nn.base import is_float
+from qmlir.dialects.nn.base import NNOp, is_float, is_half
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import computed_storage, data_operands, data_values, is_weight
@@ -18,9 +18,9 @@ from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.target import Target
 from qmlir.ir.names import POWER
 from qmlir.ir.rewriting import tensor_name
+from qmlir.numerics.halves import HALVES, HalfPrecision
 from qmlir.numerics.schemas import is_symmetric, weight_bits
 from qmlir.policies.quant_config import POLICY, Format, Recipe, recipe_of, settings_of
-from qmlir.transforms.nn.widen_halves import is_half
 from qmlir.transforms.quantize.scale_group import storage_type
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -72,7 +72,14 @@ HIGH_POWERS: Reason = ("target", "its powers have more digits than integers of 1
 
 KEPT_FLOAT: Reason = ("policy", "the policy keeps it in floats")
 
+HALVED: Mapping[HalfPrecision, Reason] = {
+    name: ("half", f"the policy computes it in {name}, rounded once") for name in HALVES
+}
+"""The decision about an operation that computes in floats of 16 bits."""
+
 EMPTY: Reason = ("empty", "it has a tensor without elements, of which there is nothing to quantize")
+
+MOVED: Reason = ("neighbours", "it moves values that only float operations read and write")
 
 SHARED: Reason = ("shared", "its result is also read as floats, which quantizing it would change")
 
@@ -87,6 +94,11 @@ def blocked(op: Operation) -> Reason | None:
         return None
     size = sizes[0].value.data if isinstance(sizes[0], IntegerAttr) else "several"
     return "blocked", f"its weights have a scale for each block of {size}, which integer sums cannot share"
+
+
+def computes_in_halves(op: Operation) -> bool:
+    """Whether an operation on f32 can compute in floats of 16 bits; data movement follows the operations beside it."""
+    return isinstance(op, NNOp) and op.TAKES_HALVES and any(map(is_float, data_operands(op)))
 
 
 def no_range(lacking: Iterable[str]) -> Reason:
@@ -182,7 +194,7 @@ class Recipes:
     def _own(self, op: Operation) -> Recipe:
         """The recipe of an operation apart from its neighbours: 16 bits for squares if the target computes on these."""
         own = recipe_of(op, self.default)
-        if _power(op, own) != 2 or _names_format(op) or weight_bits(own.precision) > 8:
+        if own.half is not None or _power(op, own) != 2 or _names_format(op) or weight_bits(own.integers) > 8:
             return own
         # Under a symmetric schema, files of every format can store 16 bits.
         schema = own.schema if is_symmetric(own.schema) else "symmetric"
@@ -199,7 +211,8 @@ class Recipes:
 
     def _follow_operands(self, op: Operation) -> None:
         """Settles the recipe of an operation by its operands, or leaves it to the readers of its result."""
-        if not keeps_scale(op) or _names_format(op):
+        halved = self._own(op).half is not None and computes_in_halves(op)
+        if halved or not keeps_scale(op) or _names_format(op):
             self._operations[op] = self._own(op)
             if self.why_float(op) is not None:
                 self._leave_to_readers(op.results)
@@ -275,7 +288,7 @@ def _bits(format: Format) -> int:
 
 def _lacks(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
     """Why a target does not compute an operation on integers of a recipe's precision; None if it does."""
-    return target.refusal(op, computed_storage(storage_type(recipe.precision)))
+    return target.refusal(op, computed_storage(storage_type(recipe.integers)))
 
 
 def _power(op: Operation, recipe: Recipe) -> int:
@@ -285,6 +298,8 @@ def _power(op: Operation, recipe: Recipe) -> int:
 
 
 def _why_float(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
+    if recipe.half is not None and not isinstance(op, MovementOp):
+        return HALVED[recipe.half] if computes_in_halves(op) else KEPT_FLOAT
     if (reason := _lacks(op, recipe, target)) is not None:
         return reason
     if _power(op, recipe) > 2 and not _names_format(op):

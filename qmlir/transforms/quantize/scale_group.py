@@ -122,7 +122,7 @@ def storage_type(precision: Precision) -> IntegerType:
 
 def uniform_type(recipe: Recipe, scale: float, zero_point: int) -> UniformType:
     """The type of a recipe's precision with a scale and a zero point."""
-    return UniformType.per_tensor(storage_type(recipe.precision), scale, zero_point)
+    return UniformType.per_tensor(storage_type(recipe.integers), scale, zero_point)
 
 
 def fixed_scale_of(value: SSAValue) -> FixedScale | None:

@@ -96,7 +96,7 @@ def expected(value: SSAValue, seen: Observation, recipe: Recipe) -> Observation:
     lo, hi = seen.bounds
     if not leaves_room(recipe) or seen.histogram is None or argument_of(value) is not None or lo == hi:
         return seen
-    low, high = (lo * WIDE, hi * WIDE) if recipe.precision == "int16" else _of_more_samples(seen)
+    low, high = (lo * WIDE, hi * WIDE) if recipe.integers == "int16" else _of_more_samples(seen)
     least, most = value.owner.bounds() if isinstance(value.owner, Clamped) else (None, None)
     low = low if least is None else max(low, least)
     high = high if most is None else min(high, most)
@@ -418,7 +418,7 @@ class ScaleGroups:
         if len(fixed) == 1 and not group.free:
             (only,) = fixed
             lo, hi = real_range(only)
-            if only.storage == storage_type(recipe.precision) and all(lo <= p <= hi for p in group.padding):
+            if only.storage == storage_type(recipe.integers) and all(lo <= p <= hi for p in group.padding):
                 return only
         return self._type_of_range(group, recipe, fixed)
 

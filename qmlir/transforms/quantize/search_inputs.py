@@ -71,8 +71,8 @@ def keep_integers(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: 
             continue
         if not _has_a_type_of_its_own(value):
             continue
-        values = np.unique(np.concatenate([np.unique(sample[index]) for sample in inputs]))
-        if (parameters := integers_of(values, recipe.precision)) is not None:
+        values = np.unique(np.concatenate([np.unique(sample[index].astype(np.float32)) for sample in inputs]))
+        if (parameters := integers_of(values, recipe.integers)) is not None:
             held = observer.attributes.get(POLICY)
             policy = policy_attribute({"parameters": parameters})
             observer.attributes[POLICY] = policy if held is None else type(policy)({**held.data, **policy.data})  # type: ignore[union-attr]
@@ -173,9 +173,9 @@ def search_inputs(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: 
             continue
         truth = list(evaluations(block, inputs, results))
         errors: dict[float, float] = {}
-        for scale in _scales(*observer.bounds, recipe.precision):
+        for scale in _scales(*observer.bounds, recipe.integers):
             rounded = [
-                [_rounded(a, scale, recipe.precision) if i == index else a for i, a in enumerate(s)] for s in inputs
+                [_rounded(a, scale, recipe.integers) if i == index else a for i, a in enumerate(s)] for s in inputs
             ]
             errors[scale] = sum(
                 float(np.square(got[v].astype(np.float64) - exact[v]).sum())

@@ -145,8 +145,7 @@ def test_undefined_tensors() -> None:
     refused(model(node("Relu", "x", "z"), {"x": [3]}), 'output "y" reads the tensor "y"')
 
 
-def test_nodes_in_the_wrong_order_and_cycles() -> None:
-    refused(model([node("Relu", "a"), node("Relu", "x", "a")], {"x": [3]}), "a definition after it")
+def test_cycles() -> None:
     refused(model([node("Add", "x y", "a"), node("Relu", "a")], {"x": [3]}), "a definition after it")
 
 

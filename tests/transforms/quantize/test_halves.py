@@ -1,8 +1,9 @@
-"""A network in f16 is quantized as the same network in f32 is: the same layers, names and integers."""
+"""A network in f16 or bf16 is quantized as the same network in f32 is: the same layers, names and integers."""
 
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import onnxruntime
@@ -22,7 +23,7 @@ from qmlir.profiles.profile import Profile
 from tests.transforms.quantize.calibrated import Array, parsed, quantized
 
 RNG = np.random.default_rng(16)
-SAMPLES: list[Array] = [RNG.normal(size=(1, 3, 8, 8)).astype(np.float16) for _ in range(6)]
+SAMPLES: list[Array] = [np.round(RNG.normal(size=(1, 3, 8, 8)) * 32) / 32 for _ in range(6)]  # all formats hold them
 SHAPES = {
     "w1": (8, 3, 3, 3),
     "b1": (8,),
@@ -33,13 +34,16 @@ SHAPES = {
     "w3": (64, 10),
     "b3": (10,),
 }
-VALUES: dict[str, Array] = {name: RNG.normal(0, 0.3, shape).astype(np.float16) for name, shape in SHAPES.items()}
-VALUES["variance"] = RNG.uniform(0.5, 1.5, 8).astype(np.float16)
+VALUES: dict[str, Array] = {n: np.round(RNG.normal(0, 0.3, shape) * 64) / 64 for n, shape in SHAPES.items()}
+VALUES["variance"] = np.round(RNG.uniform(0.5, 1.5, 8) * 64) / 64
+
+CODES = {"float16": TensorProto.FLOAT16, "bfloat16": TensorProto.BFLOAT16, "float32": TensorProto.FLOAT}
+BFLOAT16: type[np.generic] = ml_dtypes.bfloat16
 
 
-def network(folder: Path, dtype: type[np.floating]) -> Path:
-    """A convolutional network of weights that both types hold."""
-    code = TensorProto.FLOAT16 if dtype is np.float16 else TensorProto.FLOAT
+def network(folder: Path, dtype: type[np.generic]) -> Path:
+    """A convolutional network of weights that all types hold."""
+    code = CODES[np.dtype(dtype).name]
     nodes = [
         helper.make_node("Conv", ["x", "w1", "b1"], ["c1"], "conv1", pads=[1] * 4),
         helper.make_node("BatchNormalization", ["c1", "scale", "shift", "mean", "variance"], ["n1"], "bn1"),
@@ -58,11 +62,11 @@ def network(folder: Path, dtype: type[np.floating]) -> Path:
         [numpy_helper.from_array(v.astype(dtype), name) for name, v in VALUES.items()],
     )
     path = folder / f"{np.dtype(dtype).name}.onnx"
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10), path)
     return path
 
 
-def learnt(module: ModuleOp, dtype: type[np.floating]) -> Profile:
+def learnt(module: ModuleOp, dtype: type[np.generic]) -> Profile:
     return profile(module, [x.astype(dtype) for x in SAMPLES])
 
 
@@ -71,10 +75,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("halves")
 
 
-def test_simplified_it_has_the_layers_of_f32_between_two_casts(folder: Path) -> None:
+@pytest.mark.parametrize("half", [np.float16, BFLOAT16])
+def test_simplified_it_has_the_layers_of_f32_between_two_casts(folder: Path, half: type[np.generic]) -> None:
     kinds = [
         [op.name for op in Pipeline("simplify")(load(network(folder, d))).walk() if not isinstance(op, ConstantOp)]
-        for d in (np.float16, np.float32)
+        for d in (half, np.float32)
     ]
     assert [kind for kind in kinds[0] if kind != "nn.cast"] == kinds[1]
     assert kinds[0].count("nn.cast") == 2
@@ -84,7 +89,7 @@ def test_it_is_onnxruntimes(folder: Path) -> None:
     path = network(folder, np.float16)
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     run = qmlir.compile(Pipeline("simplify")(load(path)))
-    for x in SAMPLES:
+    for x in [x.astype(np.float16) for x in SAMPLES]:
         want: Any = session.run(None, {"x": x})[0]
         got = run(x)
         assert got.dtype == np.float16
@@ -92,9 +97,10 @@ def test_it_is_onnxruntimes(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"precision": "int16"}, {"schema": "symmetric_with_power2_scale"}])
-def test_its_integers_are_those_of_f32(folder: Path, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize("half", [np.float16, BFLOAT16])
+def test_its_integers_are_those_of_f32(folder: Path, half: type[np.generic], options: dict[str, Any]) -> None:
     both: list[ModuleOp] = []
-    for dtype in (np.float16, np.float32):
+    for dtype in (half, np.float32):
         module = load(network(folder, dtype))
         found = learnt(module, dtype)
         data = [x.astype(dtype) for x in SAMPLES]
@@ -104,9 +110,9 @@ def test_its_integers_are_those_of_f32(folder: Path, options: dict[str, Any]) ->
     ]
     assert stored[0] == stored[1]
     assert [e.node for e in decisions(both[0])] == [e.node for e in decisions(both[1])]
-    half, full = (qmlir.reference(m) for m in both)
+    narrow, full = (qmlir.reference(m) for m in both)
     for x in SAMPLES:
-        np.testing.assert_array_equal(half(x), full(x.astype(np.float32)).astype(np.float16))
+        np.testing.assert_array_equal(narrow(x.astype(half)), full(x.astype(np.float32)).astype(half))
 
 
 def test_names_are_those_of_layers_and_inputs(folder: Path) -> None:
