@@ -4,6 +4,7 @@ import ctypes
 
 import numpy as np
 import pytest
+from xdsl.dialects import llvm
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import SSAValue
 
@@ -11,7 +12,7 @@ from qmlir.backends.cpu import build, emit, jit
 from qmlir.backends.cpu.jit import Executable
 from qmlir.dialects import nn
 from qmlir.ir.context import make_context
-from qmlir.ir.signature import RUN_SHARES, main_function, signature_of
+from qmlir.ir.signature import RUN_SHARES, Signature, main_function, signature_of
 from qmlir.ir.types import element_type_of
 from qmlir.lowering.loops_to_llvm.convert import LoopsToLLVMPass
 from qmlir.transforms.loops.hoist_scratch import HoistScratchPass
@@ -57,16 +58,20 @@ def network_of(sample: Sample) -> ModuleOp:
     return network(graph, *(TensorType(element_type_of(x.dtype), x.shape) for x in inputs))
 
 
-def compiled(sample: Sample, threads: int) -> tuple[Executable, list[Array]]:
-    """A network of one operation, all of whose loops are shared, and its inputs."""
+def shared(sample: Sample, threads: int) -> tuple[ModuleOp, Signature]:
+    """A network of one operation in the llvm dialect, all of whose loops are shared."""
     module = network_of(sample)
-    signature = signature_of(main_function(module))
     lowered = to_loops(module, verify=False)  # test_lowerings.py verifies it
     share = ShareItemsPass(threads=threads, least_work=1)
     for step in (share, HoistScratchPass(), PlanMemoryPass(), LoopsToLLVMPass()):
         step.apply(make_context(), lowered)
         lowered.verify()
-    return build(lowered, signature), list(sample.arrays(3)[: sample.inputs])
+    return lowered, signature_of(main_function(module))
+
+
+def compiled(sample: Sample, threads: int) -> tuple[Executable, list[Array]]:
+    """That network as machine code, and its inputs."""
+    return build(*shared(sample, threads)), list(sample.arrays(3)[: sample.inputs])
 
 
 def bits(results: list[Array]) -> list[bytes]:
@@ -90,12 +95,13 @@ def test_any_number_of_threads(sample: Sample) -> None:
     assert not plain.uses_pool
     expected = bits(plain.run_in_order(inputs))
     for threads in (2, 3, 4):
-        shared, _ = compiled(sample, threads)
+        several, _ = compiled(sample, threads)
         for _ in range(20):
-            assert bits(shared.run_in_order(inputs)) == expected, threads
+            assert bits(several.run_in_order(inputs)) == expected, threads
 
 
 def test_samples_share_loops() -> None:
     """The tests above test something: many samples have a loop of several items."""
-    chosen = RUN[::12]
-    assert sum(compiled(sample, 4)[0].uses_pool for sample in chosen) >= len(chosen) // 3
+    chosen = [shared(sample, 4)[0] for sample in RUN[::12]]
+    names = [[op.sym_name.data for op in module.ops if isinstance(op, llvm.FuncOp)] for module in chosen]
+    assert sum(RUN_SHARES in functions for functions in names) >= len(chosen) // 3
