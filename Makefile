@@ -13,6 +13,8 @@ SITE   := $(VENV)/.site
 JOBS   ?= 2
 
 export PYTHONHASHSEED := 0
+# Tests start hundreds of processes; each would compile qmlir's sources anew if Python kept no bytecode of them.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint docs models models-sample accuracy npu conformance fuzz files tables bench clean
