@@ -2,7 +2,8 @@
 
 import os
 import tarfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if isinstance(generator, np.random.Generator):
         state = _SEEDED.setdefault(item.nodeid.partition("::")[0], generator.bit_generator.state)
         generator.bit_generator.state = state
+
+
+@pytest.fixture(scope="session", autouse=True)
+def compiled_once() -> Iterator[None]:
+    """LLVM compiles a text for a processor once a process: many tests compile the same small networks in other ways."""
+    from qmlir.backends.cpu import jit
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jit, "compile_object", lru_cache(maxsize=500)(jit.compile_object))
+        yield
 
 
 @pytest.fixture(scope="session")

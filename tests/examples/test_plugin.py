@@ -19,11 +19,11 @@ class Environment:
 
     def __init__(self, folder: Path, root: Path):
         self.folder, self.root = folder, root
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
         self.bin = folder / ("Scripts" if os.name == "nt" else "bin")
         where = "import sysconfig; print(sysconfig.get_path('purelib'))"
         site = Path(self.run("python", "-c", where).strip())
-        # Behind the environment's own packages come those of this one, editable qmlir included.
+        # Behind the environment's own packages come those of this one, editable qmlir and pip included.
         (site / "parent.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
         for tool in ("qmlir", "qmlir-opt", "xdsl-opt", "filecheck", "lit", "pytest"):
             script = Path(sys.executable).with_name(tool).read_text(encoding="utf-8")

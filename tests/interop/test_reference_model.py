@@ -12,6 +12,7 @@ from qmlir.compiler import Pipeline, main_function, to_integers
 from qmlir.ir.context import make_context
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.source import parse_text
+from tests.conftest import THOROUGH
 from tests.graphs import SCHEMAS, Graph, quantized
 from tests.interop import cases as networks
 from tests.interop.cases import Case
@@ -65,6 +66,10 @@ def test_digits(schema: str) -> None:
         check(to_integers(module), [sample])
 
 
+EACH = 40 if THOROUGH else 12
+"""Random networks of each schema."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_random_networks(schema: str) -> None:
@@ -81,7 +86,7 @@ def test_random_networks(schema: str) -> None:
             check(integers, [sample])
         return True
 
-    assert quantized(schema, 40, judge, fail_on_float=True) >= 20
+    assert quantized(schema, EACH, judge, fail_on_float=True) >= EACH // 2
 
 
 @pytest.mark.models

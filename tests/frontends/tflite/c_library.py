@@ -4,6 +4,7 @@ import ctypes
 import ctypes.util
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -17,8 +18,9 @@ FUNCTIONS = {"erfc_float32": "erfcf", "tanh_float32": "tanhf"}
 """qmlir's correctly rounded ones → the library's, which a bit may be off."""
 
 
+@cache
 def of_the_c_library(name: str) -> Callable[[Floats], Floats]:
-    """A function of the C library on arrays."""
+    """A function of the C library on arrays; to find the library, Python runs commands, so that is done once."""
     found = getattr(ctypes.CDLL(ctypes.util.find_library("m")), name)
     found.restype, found.argtypes = ctypes.c_float, [ctypes.c_float]
 

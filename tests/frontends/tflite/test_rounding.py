@@ -15,6 +15,7 @@ from qmlir.frontends.tflite import load_tflite
 from qmlir.frontends.tflite.reader import read_model
 from qmlir.policies.ledger import decisions
 from qmlir.policies.runtimes import follow
+from tests.conftest import THOROUGH
 from tests.frontends.tflite.files import RESOLVERS, Op, T, constant, interpreter, model, run
 
 Parameters = tuple[float, int]
@@ -23,7 +24,7 @@ Draw = Callable[[np.random.Generator, str], tuple[list[Parameters], Parameters]]
 TIES = (0.25, 0.5, 1, 1.5, 0.75, 1 / 3, 2, 3)
 """Ratios of scales with which results fall between two integers, and one more."""
 
-DRAWS = 8
+DRAWS = 8 if THOROUGH else 3
 """Files of each operator, each with scales of its own."""
 
 

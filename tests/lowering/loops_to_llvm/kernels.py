@@ -1,6 +1,7 @@
 """Runs a kernel written on the loops level: text, through plan-memory, loops-to-llvm and the JIT, to arrays."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -64,10 +65,17 @@ def specs(prefix: str, arrays: Sequence[Array]) -> list[TensorSpec]:
     return [TensorSpec(f"{prefix}{i}", a.shape, a.dtype) for i, a in enumerate(arrays)]
 
 
+@lru_cache(maxsize=1)
+def _compiled(
+    kernel: str, inputs: tuple[TensorSpec, ...], outputs: tuple[TensorSpec, ...], features: str
+) -> Executable:
+    """The machine code of a kernel; a test that runs it on one input after another compiles it once."""
+    return executable(lowered(with_main(kernel, len(inputs)), features), inputs, outputs)
+
+
 def run_kernel(kernel: str, *inputs: Array, out: Sequence[Array], features: str = "") -> list[Array]:
     """What a kernel `(inputs…, outputs…)` writes; `out` gives the outputs' shapes and dtypes."""
-    module = lowered(with_main(kernel, len(inputs)), features)
-    exe = executable(module, specs("x", inputs), specs("y", out))
+    exe = _compiled(kernel, tuple(specs("x", inputs)), tuple(specs("y", out)), features)
     result = exe({f"x{i}": a for i, a in enumerate(inputs)})
     return list(result.values()) if isinstance(result, dict) else [result]
 

@@ -16,6 +16,7 @@ from qmlir.ir.source import parse_text
 from qmlir.ir.upstream.tosa_0_80 import is_tosa
 from qmlir.ir.verify import verify
 from qmlir.ir.weights import WeightsMode, module_text
+from tests.conftest import THOROUGH
 from tests.graphs import SCHEMAS, Graph, quantized
 from tests.interop import cases as networks
 from tests.interop.cases import Case
@@ -23,6 +24,8 @@ from tests.lowering.qint_to_tosa.tosa_cases import tosa_cases
 from tests.models.networks import Find
 
 VERSIONS = ("1.0", "0.80")
+EACH = 40 if THOROUGH else 12
+"""Random networks of each schema."""
 
 
 def written_and_read(module: ModuleOp, version: str) -> ModuleOp:
@@ -86,7 +89,7 @@ def test_random_networks(schema: str) -> None:
             check(integers, version, [graph.samples[0]])
         return True
 
-    assert quantized(schema, 40, judge, fail_on_float=True) >= 20
+    assert quantized(schema, EACH, judge, fail_on_float=True) >= EACH // 2
 
 
 @pytest.mark.models
