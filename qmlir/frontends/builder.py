@@ -361,7 +361,7 @@ class Node:
             shapes = own.shapes([self.shape(v) for v in values], attribute_values(attributes), len(self.outputs))
             element = element_type_of(own.dtype) if own.dtype is not None else element_of(values[0]) if values else f32
             types = [TensorType(element, sized(shape)) for shape in shapes]
-        op = CustomOp.of(own.domain, own.name, values, attributes, types)
+        op = CustomOp.of(own, values, attributes, types)
         op.attributes[NAME] = NameAttr.of([self.name], self.outputs)
         for result, output in zip(op.results, self.outputs, strict=True):
             result.name_hint = name_hint(output)
