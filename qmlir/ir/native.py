@@ -16,7 +16,7 @@ way to fail, and may be called by several threads at once.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -72,7 +72,7 @@ class NativeFunction:
             raise OptionError("register_op symbol", "must be the name of a function in C", got=repr(symbol))
         if isinstance(library, str | PathLike):
             try:
-                library = ctypes.CDLL(str(library))
+                library = ctypes.CDLL(str(cast("str | PathLike[str]", library)))
             except OSError as error:
                 raise OptionError("register_op library", "must be a shared library", got=str(error)) from None
         if not isinstance(library, ctypes.CDLL):

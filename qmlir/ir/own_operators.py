@@ -10,7 +10,7 @@ code calls it through a pointer; a function in C it calls without Python, and fr
 functions live as long as the program, or as a `scoped_ops`; no file holds them.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -163,7 +163,7 @@ def register_op(
 
 
 @contextmanager
-def scoped_ops() -> Iterator[None]:
+def scoped_ops() -> Generator[None]:
     """Forgets the operators that are defined inside when it ends, and defines again what they replaced.
 
     >>> import qmlir
