@@ -60,8 +60,8 @@ def _table(name: str, kind: str, values: Sequence[str]) -> list[str]:
     """Returns the lines that make a table on the stack."""
     lines = [f"  %{name} = alloca [{max(len(values), 1)} x {kind}], align 8"]
     for i, value in enumerate(values):
-        lines.append(f"  %{name}.{i} = getelementptr i64, ptr %{name}, i64 {i}")
-        lines.append(f"  store {kind} {value}, ptr %{name}.{i}, align 8")
+        lines.append(f"  %{name}.{i} = getelementptr {kind}, ptr %{name}, i64 {i}")
+        lines.append(f"  store {kind} {value}, ptr %{name}.{i}")
     return lines
 
 

@@ -119,8 +119,8 @@ class _Import:
             for name in dict.fromkeys(o for op in self.net.operators for o in op.outputs)
             if name and name not in read
         ]
-        made_or_given = {o for op in (*made, *self.net.operators) for o in op.outputs} | set(self.net.inputs) | given
-        known = made_or_given | read
+        defined = {o for op in (*made, *self.net.operators) for o in op.outputs}
+        known = defined | set(self.net.inputs) | read | given
         if not found:
             raise FileError(self.net.file, "must have results", got="none", remedy="save the net again")
         for name in found:
