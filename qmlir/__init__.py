@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from qmlir.compiler import quantize as quantize  # with the options of a policy's file: qmlir.configured
     from qmlir.devices import Device, load_device
     from qmlir.errors import QmlirError
-    from qmlir.ir.own_operators import register_op
+    from qmlir.ir.own_operators import register_op, scoped_ops
     from qmlir.notebooks import summary
     from qmlir.numerics.calibration import choose_quantization, register_calibration
     from qmlir.numerics.roundings import register_rounding
@@ -74,6 +74,7 @@ __all__ = [
     "register_rounding",
     "report",
     "save",
+    "scoped_ops",
     "score",
     "summary",
     "to_integers",
@@ -95,6 +96,7 @@ _HOMES = {
     "error_budgets": "qmlir.analysis.error_budget",
     "quantize": "qmlir.configured",
     "register_op": "qmlir.ir.own_operators",
+    "scoped_ops": "qmlir.ir.own_operators",
     "report": "qmlir.reports.report",
     "load_device": "qmlir.devices",
     "read_samples": "qmlir.samples.reading",

@@ -11,5 +11,7 @@ func.func @calls(%x: tensor<2x3xf32>, %i: tensor<4xi64>) {
   %0 = custom.call "mine" "Swirl"(%x) {attributes = {strength = 2.0 : f32}} : (tensor<2x3xf32>) -> tensor<2x3xf32>
   // CHECK: %1, %2 = custom.call "" "Pair"(%x, %i) {attributes = {}} : (tensor<2x3xf32>, tensor<4xi64>) -> (tensor<2xf32>, tensor<i1>)
   %1, %2 = custom.call "" "Pair"(%x, %i) {attributes = {}} : (tensor<2x3xf32>, tensor<4xi64>) -> (tensor<2xf32>, tensor<i1>)
+  // CHECK: %3 = custom.call "mine" "Swirl"(%x) {attributes = {}, symbol = "swirl", numbers = [2.000000e+00 : f64]} : (tensor<2x3xf32>) -> tensor<2x3xf32>
+  %3 = custom.call "mine" "Swirl"(%x) {attributes = {}, symbol = "swirl", numbers = [2.0 : f64]} : (tensor<2x3xf32>) -> tensor<2x3xf32>
   func.return
 }

@@ -15,3 +15,19 @@ func.func @quantized(%x: tensor<2x!quant.uniform<i8:f32, 0.5>>) {
   %0 = custom.call "mine" "Swirl"(%x) {attributes = {}} : (tensor<2x!quant.uniform<i8:f32, 0.5>>) -> tensor<2xf32>
   func.return
 }
+
+// -----
+
+func.func @symbol_without_numbers(%x: tensor<2xf32>) {
+  // expected-error@+1 {{'custom.call' has a symbol and numbers, or neither}}
+  %0 = custom.call "mine" "Swirl"(%x) {attributes = {}, symbol = "swirl"} : (tensor<2xf32>) -> tensor<2xf32>
+  func.return
+}
+
+// -----
+
+func.func @symbol(%x: tensor<2xf32>) {
+  // expected-error@+1 {{'custom.call' needs a symbol that is a name in C, got "a-b"}}
+  %0 = custom.call "mine" "Swirl"(%x) {attributes = {}, symbol = "a-b", numbers = []} : (tensor<2xf32>) -> tensor<2xf32>
+  func.return
+}

@@ -1,6 +1,7 @@
 """Writes the files of `qmlir compile`: code, weights, and a C header that declares the network's function."""
 
 import re
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING
 from qmlir.cli.streams import stream_functions
 from qmlir.dialects.loops import CACHE_LINE
 from qmlir.files import write_together
+from qmlir.ir.native import PROTOTYPE
 from qmlir.ir.signature import TensorSpec
 
 if TYPE_CHECKING:
@@ -265,6 +267,7 @@ def header(executable: "Executable", stem: str) -> str:
         for i, spec in enumerate(specs):
             lines.append(f"/* {kind}[{i}]: {_declared(spec)}{', a state' if i in kept else ''} */")
     lines += [
+        *_defined_elsewhere(executable.native_symbols),
         "",
         "#ifdef __cplusplus",
         'extern "C"',
@@ -321,6 +324,15 @@ _THREADS_NOTE = (
     "/* Its loops run in several threads: link with -pthread. They stay until the process ends, so a shared library",
     "   that holds this object must stay loaded, too (-z nodelete). */",
 )
+
+
+def _defined_elsewhere(symbols: Sequence[str]) -> list[str]:
+    """The lines that declare the C functions which the network calls and the program defines."""
+    if not symbols:
+        return []
+    note = "/* Operators of the network that the program defines; docs/extending.md says what the arguments are. */"
+    opened, closed = ("#ifdef __cplusplus", 'extern "C" {', "#endif"), ("#ifdef __cplusplus", "}", "#endif")
+    return ["", note, *opened, *map(PROTOTYPE.format, symbols), *closed]
 
 
 def _declared(spec: TensorSpec) -> str:

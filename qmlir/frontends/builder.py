@@ -115,6 +115,10 @@ class Node:
                 return x.array.dtype.name
         return str(element_of(x)) if isinstance(x.type, TensorType) else str(x.type)
 
+    def dtype(self, x: Value) -> np.dtype[Any]:
+        """The element type of an input, as numpy has it."""
+        return x.array.dtype if isinstance(x, Constant) else dtype_of(element_of(x))
+
     def room(self, shape: Sequence[int]) -> Shape:
         """Charges a table of indices to the budget of computed constants, and returns its shape.
 
@@ -293,7 +297,7 @@ class Node:
 
     def number(self, value: float, like: Value) -> Constant:
         """Makes a scalar constant of the element type that `like` is computed in: f32 for f16 and bf16."""
-        dtype = like.array.dtype if isinstance(like, Constant) else dtype_of(element_of(like))
+        dtype = self.dtype(like)
         return Constant(np.array(value, np.float32 if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype))
 
     def add(self, op: Operation) -> None:
@@ -357,7 +361,7 @@ class Node:
             shapes = own.shapes([self.shape(v) for v in values], attribute_values(attributes), len(self.outputs))
             element = element_type_of(own.dtype) if own.dtype is not None else element_of(values[0]) if values else f32
             types = [TensorType(element, sized(shape)) for shape in shapes]
-        op = CustomOp.of(own.domain, own.name, values, attributes, types)
+        op = CustomOp.of(own, values, attributes, types)
         op.attributes[NAME] = NameAttr.of([self.name], self.outputs)
         for result, output in zip(op.results, self.outputs, strict=True):
             result.name_hint = name_hint(output)

@@ -54,6 +54,7 @@ class Case:
     operator  what the summary counts it under
     path      its file; None for a model in memory
     data      (inputs, outputs) each in the graph's order; whatever is not a tensor stays what it is
+    whole     the model of the operator whose function body this model is; None for other models
     """
 
     name: str
@@ -64,6 +65,7 @@ class Case:
     data: tuple[tuple[list[Any], list[Any]], ...]
     rtol: float
     atol: float
+    whole: onnx.ModelProto | None = None
 
     def inputs(self) -> list[str]:
         """The names of the inputs that get data."""
@@ -72,15 +74,20 @@ class Case:
 
     def parameters(self) -> list[str]:
         """The inputs that give shapes, axes and the like, and those that give scales and zero points."""
-        graph = self.model.graph
-        versions = {o.domain: o.version for o in self.model.opset_import}
-        found: set[str] = set()
-        for node in reversed(graph.node):
-            names = _formal_names(node, versions)
-            found.update(i for i, formal in zip(node.input, names, strict=False) if _is_parameter(node, formal))
-            if node.op_type in _CARRY and any(o in found for o in node.output):
-                found.update(node.input)
+        found = {n for model in (self.model, self.whole) if model is not None for n in _parameters(model)}
         return [n for n in self.inputs() if n in found]
+
+
+def _parameters(model: onnx.ModelProto) -> set[str]:
+    """The tensors of a model that give shapes, axes and the like, or that such tensors are computed from."""
+    versions = {o.domain: o.version for o in model.opset_import}
+    found: set[str] = set()
+    for node in reversed(model.graph.node):
+        names = _formal_names(node, versions)
+        found.update(i for i, formal in zip(node.input, names, strict=False) if _is_parameter(node, formal))
+        if node.op_type in _CARRY and any(o in found for o in node.output):
+            found.update(node.input)
+    return found
 
 
 def _is_parameter(node: onnx.NodeProto, formal: str) -> bool:
@@ -112,12 +119,23 @@ def cases(suite: str) -> tuple[Case, ...]:
 def _node_cases() -> Iterator[Case]:
     with np.errstate(all="ignore"):
         every: list[Any] = collect_testcases(None)
-    operators = {c.name: c.model.graph.node[0].op_type for c in every if "_expanded" not in c.name}
+    models = {c.name: c.model for c in every if "_expanded" not in c.name}
+    operators = {name: model.graph.node[0].op_type for name, model in models.items()}
     for c in every:
         whole = re.sub(r"_expanded.*", "", c.name)
         operator = operators.get(c.name) or operators.get(whole) or c.model.graph.node[-1].op_type
         data = tuple(([_tensor(v) for v in i], [_tensor(v) for v in o]) for i, o in c.data_sets)
-        yield Case(c.name, "node", operator, c.model, None, data, c.rtol, c.atol)
+        yield Case(
+            c.name,
+            "node",
+            operator,
+            c.model,
+            None,
+            data,
+            c.rtol,
+            c.atol,
+            models.get(whole) if whole != c.name else None,
+        )
 
 
 def _file_cases(suite: str) -> Iterator[Case]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tests.fuzz import attention, contractions, control, fused, integers, movement, operators, tflite_selection
+from tests.fuzz import attention, contractions, control, fused, integers, movement, operators, tflite_selection, trees
 from tests.fuzz.checks import Case
 from tests.fuzz.device_cases import DeviceCase
 from tests.fuzz.drawing import draw
@@ -18,7 +18,7 @@ FAVOURITES = (
     *("Reshape", "Transpose", "ReduceMean", "Sigmoid", "Slice", "Pad", "ConvTranspose"),
 )
 
-FAMILIES = (operators, contractions, attention, fused, movement, integers, control, tflite_selection)
+FAMILIES = (operators, contractions, attention, fused, movement, integers, control, tflite_selection, trees)
 """The modules that fill the tables of operators."""
 
 

@@ -45,7 +45,7 @@ CLIPPING = {"kl", "kl_tvm", "aciq", "moving_average"}
 """Calibrations that may cut off what they like."""
 
 JUMPING = {"Mod", "Floor", "Ceil", "Round", "Sign", "Cast", "CastLike", "Hardmax", "Shrink", "ThresholdedRelu", "Where",
-           "Binarizer",
+           "Binarizer", "TfIdfVectorizer", "TreeEnsemble",
            "TopK", "MaxUnpool", "QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "QGemm",
            *(key.rpartition(".")[2] for key in (*ON_INTEGERS, *SIGNED_WEIGHTS, *QUANT, *BIPOLAR, *TRUNC))}  # fmt: skip
 """Operators whose results jump: which values are near a jump no few draws tell."""
@@ -55,7 +55,7 @@ TRANSFORMS = {"DFT", "STFT"}
 
 EXACT_CONSTANTS = {"Resize", "Upsample", "Range", "OneHot", "RoiAlign", "QuantizeLinear", "DequantizeLinear",
                    "QLinearConv", "QLinearMatMul", "Clip", "Pow", "NonMaxSuppression", "NonZero",
-                   "Unique", "MatMulNBits", "GatherBlockQuantized"}  # fmt: skip
+                   "Unique", "MelWeightMatrix", "MatMulNBits", "GatherBlockQuantized"}  # fmt: skip
 """Operators whose constants are no data."""
 
 WEIGHTS = {"Conv": (1,), "ConvTranspose": (1,), "DeformConv": (1,), "CausalConvWithState": (1,),

@@ -11,6 +11,7 @@ from onnx import helper, numpy_helper
 
 Array = npt.NDArray[Any]
 
+ML = "ai.onnx.ml"
 MICROSOFT = "com.microsoft"
 
 
@@ -132,7 +133,8 @@ def model_of(
         [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()],
     )
     domains = [*dict.fromkeys((MICROSOFT, *(d for node in nodes for d in domains_of(node.proto()) if d)))]
-    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(domain, 1) for domain in domains)]
+    versions = {ML: 5}
+    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(d, versions.get(d, 1)) for d in domains)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 

@@ -43,6 +43,14 @@ SEQUENCES = (
 """Operators of ONNX on sequences and optional tensors, while tensors of drawn networks are arrays: tests of their own
 compare each with onnxruntime."""
 
+ALONE = {
+    **dict.fromkeys(("Bernoulli", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
+                    "onnxruntime draws other random numbers"),
+    **dict.fromkeys((f"ai.onnx.preview.training.{name}" for name in ("Adagrad", "Adam", "Momentum")),
+                    "onnxruntime has them in a package of its own"),
+}  # fmt: skip
+"""Operator of ONNX → why no network with it is drawn; tests of their own compare each with what ONNX says."""
+
 UNDRAWN = {
     **dict.fromkeys(("CALL", "IF", "WHILE"), "files of one subgraph are drawn"),
     **dict.fromkeys(("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"), "LiteRT has no order of equal scores"),
@@ -60,7 +68,7 @@ def test_every_operator_that_is_imported_can_be_drawn() -> None:
     """Those of OPERATORS.md, the page that is generated from the converters, but for some with a reason."""
     page, _, _ = (ROOT / "OPERATORS.md").read_text(encoding="utf-8").partition("## TFLite operators without")
     for part, prefix, undrawn in zip(
-        page.split("# TFLite operators\n"), ("", "tflite."), (SEQUENCES, UNDRAWN), strict=True
+        page.split("# TFLite operators\n"), ("", "tflite."), ((*SEQUENCES, *ALONE), UNDRAWN), strict=True
     ):
         rows = (line.split("|")[1].strip() for line in part.splitlines() if line.startswith("| "))
         imported = {prefix + row for row in rows if row != "operator"}

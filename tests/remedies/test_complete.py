@@ -15,7 +15,7 @@ from tests.cli import (
 from tests.cli import test_cut as test_cut_commands
 from tests.cli import test_remedies as commands
 from tests.frontends import test_cut, test_own_operators
-from tests.frontends.onnx import test_decoder
+from tests.frontends.onnx import test_decoder, test_sequences
 from tests.profiles import test_notes
 from tests.remedies import (
     test_decisions,
@@ -74,6 +74,9 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "add …, or tensors between the input and the outputs": test_cut.test_what_the_errors_advise,
     "leave them out": test_cut.test_what_the_errors_advise,
     'call qmlir.register_op("…", "…", function) before': test_own_operators.test_reference_and_machine_code_call_it,
+    'give --bind …=…, or in Python bind={"…": …}': (
+        test_sequences.test_a_sequence_is_as_many_arguments_as_are_asked_for
+    ),
     "repair the function": test_own_operators.test_reference_and_machine_code_call_it,
     "--loops-to-llvm=features=+amx-int8": test_lowerings.test_matrices_need_a_unit,
 }

@@ -1,8 +1,9 @@
 """Calls from machine code to the operators that the running program defines (ir/own_operators.py).
 
-The code calls a function with a pointer to each input and each result. Here that function is a C function that ctypes
-makes, which shows the memory to the program's function as arrays. An exception cannot pass through machine code: it is
-kept for the thread, and raised when the network's call returns.
+An operator in C is called as it is (native.py). For an operator in Python, the code calls a function with a pointer to
+each input and each result. That is a C function that ctypes makes, which shows the memory to the program's function as
+arrays. An exception cannot pass through machine code: it is kept for the thread, and raised when the network's call
+returns.
 """
 
 import ctypes
@@ -15,7 +16,9 @@ import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, TensorType
 from xdsl.ir import Attribute
 
+from qmlir.backends.cpu.native import native_symbol, native_symbols
 from qmlir.dialects.custom import attribute_values
+from qmlir.errors import QmlirError
 from qmlir.ir.own_operators import OwnOperator, required_operator
 from qmlir.ir.types import dtype_of
 from qmlir.numerics import Array
@@ -37,14 +40,23 @@ class OwnCalls:
             QmlirError: The program does not define an operator.
         """
         self._failed = threading.local()
-        self._functions = {symbol: self._function(entry) for symbol, entry in functions.items()}
+        self.symbols = native_symbols(functions)
+        self._native = [entry for entry in functions.values() if native_symbol(entry) is not None]
+        self._functions = {s: self._function(entry) for s, entry in functions.items() if native_symbol(entry) is None}
 
     def addresses(self) -> dict[str, int]:
-        """Returns the address of each function."""
-        return {s: ctypes.cast(f, ctypes.c_void_p).value or 0 for s, f in self._functions.items()}
+        """Returns the address of each function.
+
+        Raises:
+            QmlirError: The program does not define an operator in C that the code calls.
+        """
+        own = {s: ctypes.cast(f, ctypes.c_void_p).value or 0 for s, f in self._functions.items()}
+        return own | dict(map(_native_address, self._native))
 
     def checked(self, code: Callable[..., None]) -> Callable[..., None]:
         """Returns machine code that raises what an operator raised during the call."""
+        if not self._functions:
+            return code
 
         def call(*arguments: object) -> None:
             self._failed.error = None
@@ -81,6 +93,17 @@ class OwnCalls:
             self._failed.error = error
             for result in results:
                 result[...] = 0
+
+
+def _native_address(entry: Attribute) -> tuple[str, int]:
+    """Returns the name and the address of the C function of an operator."""
+    assert isinstance(entry, DictionaryAttr)
+    domain, name, symbol = (cast("StringAttr", entry.data[key]).data for key in ("domain", "operator", "symbol"))
+    own = required_operator(domain, name)
+    if own.native is None or own.native.symbol != symbol:
+        got = "a function in Python" if own.native is None else own.native.symbol
+        raise QmlirError(f"must be the C function {symbol}, as when the network was read", where=own.called, got=got)
+    return symbol, own.native.address
 
 
 def _specs(types: Attribute) -> list[Spec]:

@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qmlir.backends.cpu.machine import Machine, host_triple
+from qmlir.backends.cpu.native import declaration, native_symbol, passing_on
 from qmlir.backends.cpu.permission import REQUEST
 from qmlir.backends.cpu.pool import pool_text
 from qmlir.dialects.loops import RUN_SHARES, arena_size_symbol, external_functions, weights_symbol
@@ -183,6 +184,11 @@ def emit_llvm_ir(module: ModuleOp, machine: Machine | None = None) -> str:
             )
         if op.sym_name.data == RUN_SHARES and not op.body.blocks:
             declarations[RUN_SHARES] = pool_text(machine)
+        elif not op.body.blocks and (called := native_symbol(linked.get(op.sym_name.data))) is not None:
+            if called in entries:
+                raise UnsupportedError.at("custom.call", called, "must not be called like a function of the network")
+            parts.append(passing_on(symbol(op.sym_name.data), linked[op.sym_name.data]))
+            declarations[called] = declaration(called)
         elif not op.body.blocks and op.sym_name.data in linked:
             pointers = ", ".join("ptr" for _ in op.function_type.inputs)
             parts.append(f"declare void @{symbol(op.sym_name.data)}({pointers})\n")

@@ -16,7 +16,8 @@ call has for a loop at a time.
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
@@ -63,6 +64,7 @@ class Executable(CallableNetwork):
     sizes      bytes of code, weights and arena
     uses_pool  whether a call shares loops with the threads of the process's pool (pool.py)
     calls_program  whether a call calls operators that the running program defines (calls.py)
+    native_symbols  the C functions among these operators, which a program that links the object defines
     """
 
     def __init__(
@@ -91,6 +93,7 @@ class Executable(CallableNetwork):
         """
         super().__init__(signature)
         self._calls, self.calls_program = calls, calls is not None
+        self.native_symbols = [] if calls is None else calls.symbols
         self._llvm_ir = llvm_ir
         self._flat = signature.flat()
         self.entry = entry
@@ -112,7 +115,10 @@ class Executable(CallableNetwork):
 
     def _load(self) -> Callable[..., None]:
         symbols = {RUN_SHARES: run_address()} if self.uses_pool else {}
-        symbols |= {} if self._calls is None else self._calls.addresses()
+        try:
+            symbols |= {} if self._calls is None else self._calls.addresses()
+        except QmlirError as error:  # a C function that is not here; the object is good for a program that has it
+            return partial(_raise, error)
         self._loaded = LoadedObject(self.object, self.entry, symbols)
         prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
         code = prototype(self._loaded.address)
@@ -195,6 +201,10 @@ class Executable(CallableNetwork):
                 where="the network",
                 remedy="give the process more memory",
             ) from None
+
+
+def _raise(error: QmlirError, *arguments: object) -> NoReturn:
+    raise error
 
 
 def _aligned(array: Array) -> Array:

@@ -285,9 +285,9 @@ BOXES = "it computes on boxes, as many as the data say"
 STATE = "it reads or writes what lives from call to call"
 
 _BY_REASON: Mapping[str, str] = {
-    RANDOM: "GaussianFill MSRAFill RandomFill UniformFill UniformIntFill UniqueUniformFill XavierFill",
+    RANDOM: "RandomFill UniformIntFill UniqueUniformFill",
     SHAPELESS: "BatchSparseToDenseV2 BooleanMask BoxWithNMSLimit CollectAndDistributeFpnRpnProposals "
-    "CollectRpnProposals DistributeFpnProposals Find GenerateProposals NonZero SparseLabelSplit Unique Where2",
+    "CollectRpnProposals DistributeFpnProposals Find GenerateProposals NonZero Unique Where2",
     BOXES: "BBoxTransform RoIAlign RoIAlignRotated RoIPool",
     SUBNETS: "AsyncIf Do For If ONNXWhile RecurrentNetwork While",
     STRINGS: "GivenTensorStringFill StringEndsWith StringEquals StringJoin StringPrefix StringStartsWith StringSuffix",

@@ -11,6 +11,7 @@ from qmlir.errors import UnsupportedError
 from qmlir.frontends.caffe2.converters import Table, shown
 from qmlir.frontends.caffe2.node import Caffe2Node
 from qmlir.frontends.caffe2.schema import DTYPES, element_name
+from qmlir.frontends.draws import drawn_by
 from qmlir.frontends.function import Constant, Dequantized, Ints, Value, filled, sized
 from qmlir.ir.interfaces import Array, Shape
 
@@ -183,3 +184,32 @@ def range_of(node: Caffe2Node, *bounds: Value) -> Value:
     count = max(int(np.ceil((float(stop) - float(start)) / float(step))), 0)
     node.room((count,))
     return Constant((start + np.arange(count) * step).astype(arrays[0].dtype), node.outputs[0])
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Random numbers, which are drawn at import, as in Glow
+
+
+@converts("GaussianFill", "MSRAFill", "UniformFill", "XavierFill")
+def random_fill(
+    node: Caffe2Node, *inputs: Value, shape: Ints | None = None, mean: float = 0.0, std: float = 1.0,
+    min: float = 0.0, max: float = 1.0, extra_shape: Ints = (), input_as_shape: bool = False,
+) -> Value:  # fmt: skip
+    """A tensor of random numbers of float32: normal or uniform ones, or what weights begin their training with.
+
+    Xavier's lie uniformly within ±√(3 / n), where n is the number of elements by the first dimension; MSRA's are normal
+    with the deviation √(2 / n), where n is the number of elements by the second.
+    """
+    whole = _shape(node, inputs, shape, input_as_shape, extra_shape)
+    node.room(whole)
+    axis = {"XavierFill": 0, "MSRAFill": 1}.get(node.kind)
+    if axis is not None and len(whole) <= axis:
+        raise node.error(f"its shape must have {axis + 1} dimensions or more", str(list(whole)))
+    each = 0.0 if axis is None or not whole[axis] else prod(whole) / whole[axis]
+    source = drawn_by(node, None)
+    if node.kind in ("GaussianFill", "MSRAFill"):
+        numbers = source.normal(mean, std if axis is None else np.sqrt(2 / each) if each else 0.0, whole)
+    else:
+        reach = np.sqrt(3 / each) if each else 0.0
+        numbers = source.uniform(min if axis is None else -reach, max if axis is None else reach, whole)
+    return Constant(np.asarray(numbers).astype(np.float32), node.outputs[0])

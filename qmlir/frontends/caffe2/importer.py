@@ -78,7 +78,7 @@ class _Import:
         # A shape or a value that is given takes the place of what the init net makes.
         chosen = {*types, *constants}
         kept = [op for op in made if not (op.outputs and set(op.outputs) <= chosen)]
-        self.outputs = list(cut.outputs) if cut.outputs is not None else self._outputs(made)
+        self.outputs = list(cut.outputs) if cut.outputs is not None else self._outputs(made, chosen)
         self.steps, outside = needed([*kept, *net.operators], self.outputs, begins)
         self._check_names({n: t for n, t in types.items() if n not in begins}, constants, made)
         self.types = {**net.types, **types}
@@ -107,8 +107,8 @@ class _Import:
         main = func.FuncOp("main", (inputs, []), Region(self.builder.block), arg_attrs=named(self.names))
         return self.builder.finish(main, results, self.outputs)
 
-    def _outputs(self, made: Sequence[Operator]) -> list[str]:
-        """Returns the names of the results.
+    def _outputs(self, made: Sequence[Operator], given: set[str]) -> list[str]:
+        """Returns the names of the results, which may be tensors with a shape that no operator makes.
 
         Raises:
             FileError: The net has none, or one that no operator makes.
@@ -119,7 +119,8 @@ class _Import:
             for name in dict.fromkeys(o for op in self.net.operators for o in op.outputs)
             if name and name not in read
         ]
-        known = {o for op in (*made, *self.net.operators) for o in op.outputs} | set(self.net.inputs) | read
+        defined = {o for op in (*made, *self.net.operators) for o in op.outputs}
+        known = defined | set(self.net.inputs) | read | given
         if not found:
             raise FileError(self.net.file, "must have results", got="none", remedy="save the net again")
         for name in found:
@@ -140,7 +141,8 @@ class _Import:
     ) -> None:
         """Checks that shapes and constants are for tensors from outside the net."""
         defined = {o for op in made for o in op.outputs}
-        known = {n for op in self.net.operators for n in op.inputs} | set(self.net.inputs) | defined
+        outside = {*self.net.inputs, *self.net.outputs}.difference(o for op in self.net.operators for o in op.outputs)
+        known = {n for op in self.net.operators for n in op.inputs} | outside | defined
         for option, given in (("shape", types), ("constant", constants)):
             for name in given:
                 if name not in known or (given is constants and name in types):

@@ -15,6 +15,7 @@ from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, GatherOp, ScatterN
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.caffe2.converters import Table
 from qmlir.frontends.caffe2.node import Caffe2Node
+from qmlir.frontends.detection import non_zero_places
 from qmlir.frontends.function import Constant, Ints, Value, filled
 from qmlir.frontends.windows import sliced
 from qmlir.ir.interfaces import Array, element_of
@@ -338,3 +339,36 @@ def fill_examples(node: Caffe2Node, x: Value, indicator: Value) -> Value:
     rows = node.insert(GatherOp, [x, before], {"axis": 0})
     condition = node.reshaped(present, (count, *[1] * (len(shape) - 1)))
     return node.compute(nn.WhereOp, [condition, rows, Constant(np.array(0, dtype_of(element_of(rows))))])
+
+
+@converts("SparseLabelSplit")
+def sparse_label_split(
+    node: Caffe2Node, lengths: Value, indices: Value, values: Value, *, num_labels: int,
+    keep_gradient_offset_map: bool = False,
+) -> tuple[Value, ...]:  # fmt: skip
+    """The values of each label, then the segments that they lie in; at last the place of each value among its label's.
+
+    How many values a label has, only the data say. Glow asks for equally many of each label.
+    """
+    count, segments = _vector(node, indices, "indices"), _vector(node, lengths, "lengths")
+    if node.shape(values) != (count,):
+        raise node.error(f"it must have a value for each of {count} indices", str(list(node.shape(values))))
+    if num_labels < 1:
+        raise node.error("its num_labels must be at least 1", str(num_labels))
+    numbers = Constant(np.arange(segments, dtype=np.int32).reshape(segments, 1))
+    inside = _membership(node, lengths, count)
+    owners = node.insert(nn.WhereOp, [inside, numbers, Constant(np.array(0, np.int32))])
+    owner = node.reshaped(node.insert(nn.ReduceSumOp, [owners], {"axes": [0]}), (count,))
+    node.room((num_labels, count))
+    labels = Constant(np.arange(num_labels).reshape(num_labels, 1).astype(node.dtype(indices)))
+    chosen = node.insert(nn.EqualOp, [labels, node.reshaped(indices, (1, count))])  # [labels, count]
+    of_label = list[Value]()
+    for label in range(num_labels):
+        mask = node.reshaped(sliced(node, chosen, (label, 0), (1, count)), (count,))
+        of_label.append(node.reshaped(non_zero_places(node, mask, f"label{label}"), (count,)))
+    results = [node.insert(GatherOp, [x, places], {"axis": 0}) for x in (values, owner) for places in of_label]
+    if not keep_gradient_offset_map:
+        return tuple(results)
+    order = node.insert(nn.CumulativeSumOp, [node.converted(chosen, i32)], {"axis": 1, "exclusive": True})
+    own = node.insert(nn.WhereOp, [chosen, order, Constant(np.array(0, np.int32))])
+    return *results, node.reshaped(node.insert(nn.ReduceSumOp, [own], {"axes": [0]}), (count,))

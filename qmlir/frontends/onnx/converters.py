@@ -191,3 +191,17 @@ def _one_operation(operator: Operator, node: Node, *inputs: Value, **given: floa
     if AXIS in properties:
         properties[AXIS] = node.axis(int(properties[AXIS]), node.rank(inputs[0]))
     return node.compute(operator.operation, inputs[::-1] if operator.exchanged else inputs, properties)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Converters that spell an operator out in other ONNX operators.
+
+
+SPELLED = 18
+"""The operator set of the operators that others are spelled out in."""
+
+
+def spelled(node: Node, operator: str, *inputs: Value, **attributes: Any) -> Value:
+    """Imports an ONNX operator of operator set 18 in the place of a node, and returns its output."""
+    assert node.bodies is not None
+    return node.bodies.operator(operator, inputs, since=SPELLED, **attributes)

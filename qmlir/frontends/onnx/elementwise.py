@@ -290,14 +290,3 @@ def dropout(node: Node, x: Value, *, ratio: float = 0.5) -> Value:
 def dropout_bool_mask(node: Node, x: Value, *, ratio: float = 0.5) -> tuple[Value, ...]:
     """Returns x and a mask that keeps every element."""
     return x, filled(node.shape(x), np.True_)
-
-
-@converts("Dropout", since=12)
-def dropout_training(
-    node: Node, x: Value, ratio: Value | None = None, training_mode: Value | None = None, *, seed: int = 0
-) -> tuple[Value, ...]:
-    """Returns x and a mask that keeps every element; refuses training mode, unless it drops none."""
-    if training_mode is not None and node.array(training_mode, "training_mode").any():
-        if ratio is None or node.array(ratio, "ratio").any():
-            raise UnsupportedError("it is in training mode")
-    return x, filled(node.shape(x), np.True_)

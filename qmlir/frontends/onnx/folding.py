@@ -185,20 +185,3 @@ def known_range(node: Node, start: Value, limit: Value, delta: Value) -> Value:
 def known_constant(node: Node, shape: Value, *, value: Array | None = None) -> Value:
     """Returns a tensor of the given shape with one value everywhere."""
     return Constant(constant_of_shape(node.builder.budget, node.array(shape, "shape"), value=value))
-
-
-@converts("Unique", since=11)
-def unique(node: Node, x: Value, *, axis: int | None = None, sorted: int = 1) -> tuple[Value, ...]:
-    """Returns the distinct elements, or distinct slices along an axis, with indices and counts.
-
-    The further outputs are the first position of each distinct element, the index of the distinct element that each
-    element of the input equals, and the number of occurrences of each distinct element.
-    """
-    array = node.array(x, "input")
-    over = None if axis is None else node.axis(axis, array.ndim)
-    values, first, which, counts = np.unique(array, True, True, True, axis=over)
-    if not sorted:
-        order = np.argsort(first)
-        values = values[order] if over is None else np.take(values, order, axis=over)
-        first, counts, which = first[order], counts[order], np.argsort(order)[which]
-    return Constant(values), *(Constant(v.reshape(-1).astype(np.int64)) for v in (first, which, counts))

@@ -17,6 +17,7 @@ from qmlir.formats.onnx_states import STATES
 from qmlir.formats.onnx_states import read as read_states
 from qmlir.frontends.cut import WHOLE, Cut
 from qmlir.frontends.function import Builder, Constant, Value, named, sized
+from qmlir.frontends.onnx.arguments import Inputs
 from qmlir.frontends.onnx.control import local_functions
 from qmlir.frontends.onnx.cut import ends_of
 from qmlir.frontends.onnx.opaque import InferredTypes
@@ -139,7 +140,8 @@ def load_onnx(
 
     Args:
         source: A path, the bytes of a file, or a model in memory, which is left as it is.
-        bind: Sizes of symbolic dimensions; an unbound first dimension is 1.
+        bind: Sizes of symbolic dimensions, an unbound first dimension being 1, and the numbers of tensors of inputs
+            that are sequences or optional (arguments.py).
         constants: Values of inputs, by name; these inputs are no longer arguments.
         fold_budget: The most bytes that constants computed at import may take.
         cut: The tensors at which the network begins and ends.
@@ -163,9 +165,10 @@ class _Import:
         self.model, self.graph = model, model.proto.graph
         given = _check_constants(self.graph, constants)
         end = ends_of(model, cut, bind, given)
-        self.arguments, self.outputs = end.arguments, end.outputs
-        shapes = bind_shapes(self.arguments, bind, model.file, end.symbols)
-        self.symbols = batch_symbols(self.arguments, bind, model.file)
+        inputs = Inputs.of(end.arguments, bind, model.file)
+        self.arguments, self.outputs = inputs.arguments(), end.outputs
+        shapes = bind_shapes(self.arguments, inputs.bind, model.file, end.symbols)
+        self.symbols = batch_symbols(self.arguments, inputs.bind, model.file)
         self.types = InferredTypes(model, shapes, given)
         arrays = {t.name: model.array(t) for t in self.graph.initializer if len(t.dims) <= 1}
         self.builder = Builder(Block(arg_types=[
@@ -176,9 +179,11 @@ class _Import:
         ]), model.budget)  # fmt: skip
         self.walk = Walk.of(model, self.builder, self.types, local_functions(model.proto))
         self.walk.begins = end.begins
-        for info, argument in zip(self.arguments, self.builder.block.args, strict=True):
-            argument.name_hint = name_hint(info.name)
-            self.walk.define(info.name, argument)
+        arguments = dict(zip((i.name for i in self.arguments), self.builder.block.args, strict=True))
+        for name, argument in arguments.items():
+            argument.name_hint = name_hint(name)
+        for name, value in inputs.values(arguments):
+            self.walk.define(name, value)
         for name, array in model.initializers(self.graph):
             if name not in given and name not in end.begins:
                 self.walk.define(name, Constant(array, name))

@@ -144,7 +144,7 @@ class InferredTypes:
         graph.value_info.extend(source.graph.value_info)
         weights = {tensor.name for tensor in source.graph.initializer}
         for info in source.graph.input:
-            if info.name in self._shapes:
+            if info.name in self._shapes and info.type.HasField("tensor_type"):
                 code = info.type.tensor_type.elem_type
                 graph.input.append(onnx.helper.make_tensor_value_info(info.name, code, self._shapes[info.name]))
             elif info.name not in self._given and info.name not in weights:

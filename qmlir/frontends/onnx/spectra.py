@@ -1,13 +1,17 @@
-"""Fourier transforms: products with constant matrices of cosines and sines, of a length that is known at import."""
+"""Spectra: Fourier transforms of a length that is known at import, and the bands of hearing that their bins go to.
+
+A transform is a product with a constant matrix of cosines and sines.
+"""
 
 import numpy as np
+from onnx import TensorProto
 
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Value
 from qmlir.frontends.onnx.converters import Table
-from qmlir.ir.interfaces import Array, element_of
-from qmlir.ir.types import dtype_of
+from qmlir.frontends.onnx.types import element_dtype
+from qmlir.ir.interfaces import Array
 
 converts = Table()
 
@@ -85,14 +89,10 @@ def _along(node: Node, x: Value, axis: int, taken: int, matrix: Array, parts: in
         moved = node.bodies.operator("Slice", [moved, *bounds], since=13)
     before = [shape[i] for i in others]
     rows = node.reshaped(moved, [*before, taken * shape[-1]])
-    factor = Constant(matrix.astype(_dtype(x)))
+    factor = Constant(matrix.astype(node.dtype(x)))
     y = node.bodies.operator("MatMul", [rows, factor], since=13)
     back = node.reshaped(y, [*before, matrix.shape[1] // parts, parts])
     return node.moved(back, np.argsort(order).tolist())
-
-
-def _dtype(x: Value) -> np.dtype[np.generic]:
-    return x.array.dtype if isinstance(x, Constant) else dtype_of(element_of(x))
 
 
 @converts("STFT", since=17)
@@ -118,5 +118,41 @@ def stft(
         frames = node.bodies.operator("Mul", [frames, shaped], since=13)
     matrix = transform(length, inverse=False, onesided=bool(onesided), components=components)
     rows = node.reshaped(frames, (batch, count, length * components))
-    y = node.bodies.operator("MatMul", [rows, Constant(matrix.astype(_dtype(signal)))], since=13)
+    y = node.bodies.operator("MatMul", [rows, Constant(matrix.astype(node.dtype(signal)))], since=13)
     return node.reshaped(y, (batch, count, matrix.shape[1] // 2, 2))
+
+
+@converts("MelWeightMatrix", since=17)
+def mel_weights(
+    node: Node, num_mel_bins: Value, dft_length: Value, sample_rate: Value, lower_edge_hertz: Value,
+    upper_edge_hertz: Value, *, output_datatype: int = TensorProto.FLOAT,
+) -> Value:  # fmt: skip
+    """Returns the matrix [bins of the transform, bands] of overlapping triangles, bands of equal width in mel."""
+    bands, length, rate = (
+        node.ints(v, w)[0]
+        for v, w in ((num_mel_bins, "num_mel_bins"), (dft_length, "dft_length"), (sample_rate, "sample_rate"))
+    )
+    least, most = (
+        float(node.array(v, w).reshape(-1)[0])
+        for v, w in ((lower_edge_hertz, "lower_edge_hertz"), (upper_edge_hertz, "upper_edge_hertz"))
+    )
+    if bands < 0 or length < 1 or rate < 1 or not 0 <= least <= most:
+        raise node.error("its sizes must be positive, and its edges in order")
+    dtype = element_dtype(output_datatype)
+    if dtype is None:
+        raise UnsupportedError("its output_datatype is none of numpy's")
+    node.room((length // 2 + 1, bands))
+    return Constant(_triangles(bands, length, rate, least, most).astype(dtype))
+
+
+def _triangles(bands: int, length: int, rate: int, least: float, most: float) -> Array:
+    """Returns the weights of `mel_weights`; a band's edges are the centers of its neighbours, rounded down to bins."""
+    low, high = (2595 * np.log10(1 + hertz / 700) for hertz in (least, most))
+    mel = low + np.arange(bands + 2) * ((high - low) / (bands + 2))
+    edges = ((length + 1) * (700 * (10 ** (mel / 2595) - 1)) // rate).astype(np.int64)
+    bins, weights = np.arange(length // 2 + 1), np.zeros((length // 2 + 1, bands))
+    for band, (left, center, right) in enumerate(zip(edges, edges[1:], edges[2:], strict=False)):
+        rising, falling = (bins >= left) & (bins <= center), (bins >= center) & (bins < right)
+        weights[rising, band] = (bins[rising] - left) / (center - left) if center > left else 1
+        weights[falling, band] = (right - bins[falling]) / (right - center) if right > center else 0
+    return weights

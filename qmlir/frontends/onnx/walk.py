@@ -19,6 +19,7 @@ from qmlir.frontends.onnx import (
     contraction,
     control,
     detection,
+    draws,
     einsum,
     elementwise,
     folding,
@@ -36,6 +37,10 @@ from qmlir.frontends.onnx import (
     resize,
     sequences,
     spectra,
+    training,
+    trees,
+    unique,
+    vectorizer,
 )
 from qmlir.frontends.onnx.control import Key, bound_body, key_of, onnx_function
 from qmlir.frontends.onnx.converters import Signature, Table, operator_table
@@ -59,9 +64,9 @@ from qmlir.ir.own_operators import own_operator
 
 
 FAMILIES = (
-    attention, contraction, control, detection, einsum, elementwise, folding, fused, grouped, movement, nbits,
+    attention, contraction, control, detection, draws, einsum, elementwise, folding, fused, grouped, movement, nbits,
     normalization, products, qonnx, qoperator, quantization, recurrent, reduction, resize, sequences,
-    spectra,
+    spectra, training, trees, unique, vectorizer,
 )  # fmt: skip
 """The files of converters, each with a table of its own."""
 

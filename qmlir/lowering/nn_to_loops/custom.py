@@ -22,10 +22,12 @@ def _custom(state: MainLowering, op: CustomOp) -> None:
 def _declared(state: MainLowering, op: CustomOp, types: list[Attribute]) -> str:
     """Returns the symbol of an operator's function, which is declared if it is not yet.
 
-    The module lists what each of these functions is: the operator, its attributes and the types of its tensors.
+    The module lists what each of these functions is: the operator, its attributes, the types of its tensors, and what a
+    function in C is called and takes.
     """
     functions = external_functions(state.module)
-    entry = DictionaryAttr({
+    in_c = {} if op.symbol is None or op.numbers is None else {"symbol": op.symbol, "numbers": op.numbers}
+    entry = DictionaryAttr(in_c | {
         "domain": op.domain, "operator": op.operator, "attributes": op.given,
         "inputs": ArrayAttr([x.type for x in op.inputs]), "outputs": ArrayAttr([y.type for y in op.outputs]),
     })  # fmt: skip

@@ -1,6 +1,7 @@
 """Glow's Caffe2 nets: the shapes and the data of their inputs, and what Glow's importer makes of them, in plain numpy.
 
-Glow's tests give the shapes, since a net has none. `NETS` has every net; `REFUSED` those that do not import.
+Glow's tests give the shapes, since a net has none. `NETS` has every net but those of random numbers, which are in
+`RANDOM`.
 """
 
 from collections.abc import Callable, Mapping
@@ -260,6 +261,7 @@ NETS: dict[str, GlowNet] = {
     "elementwise_linear_broadcast_net": net("X=5x10 w=10 b=10", lambda x, w, b: x * w + b),
     "elementwise_linear_default_net": net("X=5x10 w=10 b=10", lambda x, w, b: x * w + b),
     "elementwise_linear_net": net("X=10x5 w=10 b=10", lambda x, w, b: x * w[:, None] + b[:, None]),
+    "empty_predict_net": net("unused_output=4", lambda x: x),
     "eq_op_net": net("X=10 Y=10", np.equal, data={"X": f32(*range(10)), "Y": f32(0, 1, 2, 3, 4, 0, 0, 0, 0, 9)}),
     "exp_op_net": net("data=1x2x4x3", np.exp),
     "fbfcpacked_3d_second_axis_predict": net(
@@ -374,26 +376,27 @@ NETS: dict[str, GlowNet] = {
     "sparse_to_dense_mask_op_net": net(
         "indices=4xi64 values=4x10x20x30 defaultValue=10x20x30", sparse_to_dense_mask,
         data={"indices": np.array([42, 7, 300, 0], np.int64)}),
+    "sparselabelsplit": net(
+        "lengths=4xi32 indices=8xi64 values=8", lambda lengths, indices, values: (
+            *(values[indices == label] for label in range(4)),
+            *(np.arange(4).repeat(lengths)[indices == label] for label in range(4)),
+            np.array([(indices[:i] == indices[i]).sum() for i in range(8)])),
+        data={"lengths": np.array([1, 3, 0, 4], np.int32), "indices": np.array([3, 1, 0, 3, 0, 2, 2, 1], np.int64)}),
     "sqr_predict_net": net("input=4x2", lambda x: x * x),
     "swish_op_net": net("input=10", lambda x: x / (1 + np.exp(-x.astype(np.float64)))),
     "topk_k2": net("input=3x3", lambda x: (-np.sort(-x)[:, :2], np.argsort(-x)[:, :2])),
 }  # fmt: skip
 """Net → how it runs."""
 
-RANDOM = "its result is random"
-
-REFUSED: dict[str, tuple[GlowNet, str]] = {
-    "empty_predict_net": (net("", None), 'its result "unused_output" must be made by an operator'),
-    "gaussian_fill_input_as_shape": (net("", None, "gaussian_fill_input_as_shape_init"), RANDOM),
-    "gaussian_fill_use_input_shape": (net("inputs_0=4x5x6x7xi64", None), RANDOM),
-    "gaussian_fill_use_input_shape_with_extra_shape": (net("inputs_0=4x5xi64", None), RANDOM),
-    "gaussian_fill_use_provided_shape": (net("", None), RANDOM),
-    "sparselabelsplit": (
-        net("lengths=4xi32 indices=8xi64 values=8", None), "the shape of its result is known only when it runs"),
-    "uniform_fill_input_as_shape": (net("", None, "gaussian_fill_input_as_shape_init"), RANDOM),
-    "uniform_fill_use_input_shape": (net("inputs_0=4x5x6x7xi64", None), RANDOM),
+RANDOM: dict[str, tuple[GlowNet, tuple[int, ...], float]] = {
+    "gaussian_fill_input_as_shape": (net("", None, "gaussian_fill_input_as_shape_init"), (4, 5, 6, 7), 0.0),
+    "gaussian_fill_use_input_shape": (net("inputs_0=4x5x6x7xi64", None), (4, 5, 6, 7), 0.0),
+    "gaussian_fill_use_input_shape_with_extra_shape": (net("inputs_0=4x5xi64", None), (4, 5, 2, 3), 0.0),
+    "gaussian_fill_use_provided_shape": (net("", None), (4, 5, 6, 7), 0.0),
+    "uniform_fill_input_as_shape": (net("", None, "gaussian_fill_input_as_shape_init"), (4, 5, 6, 7), 5.0),
+    "uniform_fill_use_input_shape": (net("inputs_0=4x5x6x7xi64", None), (4, 5, 6, 7), 5.0),
 }  # fmt: skip
-"""Net → how it would be read, and what stands in the refusal."""
+"""Net of random numbers → how it runs, the shape of its result, and its mean."""
 
-INIT = frozenset({e.init for e in (*NETS.values(), *(r[0] for r in REFUSED.values()))} - {EMPTY})
+INIT = frozenset({e.init for e in (*NETS.values(), *(r[0] for r in RANDOM.values()))} - {EMPTY})
 """The init nets that they have."""

@@ -94,6 +94,7 @@ def _sparse() -> dict[str, Sample]:
         ("GatherRanges", "x r", {"x": "6", "r": "2x2x2xi32"}, {"maxOutputSize": 5}),
         ("LengthsRangeFill", "n", SEGMENTS, {"maxOutputSize": 5}),
         ("LengthsToRanges", "n", SEGMENTS, {}),
+        ("SparseLabelSplit", "n i w", SEGMENTS, {"num_labels": 2}),
         ("SparseToDense", "i x l", {"i": "3xi32", "x": "3x4", "l": "5x1"}, {}),
     ]
     for kind, inputs, shapes, arguments in further:
@@ -126,6 +127,8 @@ def samples() -> dict[str, Sample]:
         found[kind] = _of(kind, inputs="x", shapes=matrix) if inputs is None else _case(kind, arguments, inputs)
     for kind, values in FILLS.items():
         found[kind] = _of(kind, inputs="", shapes={}, shape=[2], values=values)
+    for kind in ("GaussianFill", "MSRAFill", "UniformFill", "XavierFill"):
+        found[kind] = _of(kind, inputs="", shapes={}, shape=[2, 3])
     found["ConstantFill"] = _of("ConstantFill", inputs="", shapes={}, shape=[2], value=1.0)
     found["Range"] = _of("Range", *weights(n=np.array([3], np.int32)), inputs="n", shapes={})
     found["BatchBoxCox"] = _of("BatchBoxCox", inputs="x a a", shapes={"x": "3x4", "a": "4"})

@@ -1,4 +1,4 @@
-"""Glow's Caffe2 nets: each imports and computes what Glow's importer makes of it, or is listed with its reason."""
+"""Glow's Caffe2 nets: each imports and computes what Glow's importer makes of it."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from qmlir.compiler import main_function
-from qmlir.errors import QmlirError
+from qmlir.errors import QmlirWarning
 from qmlir.frontends.caffe2 import load_caffe2
-from qmlir.frontends.opaque import opaque_report
 from qmlir.ir.signature import TensorSpec, signature_of
-from tests.frontends.caffe2.glow_nets import EMPTY, INIT, NETS, REFUSED, GlowNet
+from tests.frontends.caffe2.glow_nets import EMPTY, INIT, NETS, RANDOM, GlowNet
 from tests.frontends.caffe2.nets import results_of
 
 FOLDER = "conformance/glow-tests-models/caffe2Models"
@@ -35,7 +34,7 @@ def loaded(folder: Path, name: str, net: GlowNet) -> Any:
 def test_every_file_is_a_net_or_the_weights_of_one(shared: Callable[[str], Path]) -> None:
     files = {path.stem for path in shared(FOLDER).glob("*.pbtxt")}
     assert len(files) == FILES
-    assert files == {*NETS, *REFUSED, *INIT, EMPTY}
+    assert files == {*NETS, *RANDOM, *INIT, EMPTY}
 
 
 @pytest.mark.parametrize("name", NETS)
@@ -58,11 +57,14 @@ def test_a_net_computes_what_glow_makes_of_it(name: str, shared: Callable[[str],
         assert np.abs(own.astype(np.float64) - wanted.astype(np.float64)).max(initial=0) <= allowed
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_refused_net_has_its_reason(name: str, shared: Callable[[str], Path]) -> None:
-    net, reason = REFUSED[name]
-    try:
-        said = "; ".join(kind.reason for kind in opaque_report(loaded(shared(FOLDER), name, net)))
-    except QmlirError as error:
-        said = str(error)
-    assert reason in said
+@pytest.mark.parametrize("name", RANDOM)
+def test_a_net_of_random_numbers_is_drawn_at_import(name: str, shared: Callable[[str], Path]) -> None:
+    """Glow draws them at import, too, from a stream of its own."""
+    net, shape, mean = RANDOM[name]
+    with pytest.warns(QmlirWarning, match="its random numbers are drawn once and are the same in every call"):
+        module = loaded(shared(FOLDER), name, net)
+    data = {s.name: np.zeros(s.shape, s.dtype) for s in signature_of(main_function(module)).inputs}
+    (found,) = results_of(module, data)
+    assert found.shape == shape
+    assert abs(float(found.mean()) - mean) < 0.5
+    assert found.std() > 0.5

@@ -281,7 +281,7 @@ def test_weights_that_contradict_themselves(name: str) -> None:
 
 OPAQUE: dict[str, tuple[tuple[Any, ...], str]] = {
     "unknown": (("Potato", "x", "y", {"size": 3, "name": "a", "list": [1, 2]}), "qmlir knows no Potato"),
-    "random": (("XavierFill", "", "y", {"shape": [3]}), "its result is random"),
+    "random": (("UniformIntFill", "", "y", {"shape": [3]}), "its result is random"),
     "another net": (("If", "x", "y", {"then_net": NET()}), "it runs another net"),
     "without a static shape": (("GenerateProposals", "x", "y"), "known only when it runs"),
     "text": (("GivenTensorStringFill", "", "y", {"shape": [1]}), "it works on strings"),

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from qmlir.errors import NodeError
 from qmlir.formats.caffe2 import OPERATORS
+from qmlir.frontends.caffe2 import load_caffe2
 from tests.frontends.caffe2.nets import made, run
 
 Array = np.ndarray[Any, Any]
@@ -295,3 +297,34 @@ def test_tables_of_bytes_with_their_own_scales() -> None:
     (y,) = run(net, data)
     rows = np.array([[1.5, 2, 2.5, 3], [1, 3, 5, 7]])
     np.testing.assert_array_equal(y, [rows[0] + 10 * rows[1]])
+
+
+@pytest.mark.filterwarnings("ignore:.*its random numbers are drawn once")
+@pytest.mark.parametrize(
+    ("kind", "arguments", "deviation", "most"),
+    [
+        ("GaussianFill", {"mean": 2.0, "std": 0.5}, 0.5, np.inf),
+        ("UniformFill", {"min": -1.0, "max": 5.0}, 6 / np.sqrt(12), 5.0),
+        ("XavierFill", {}, 1 / np.sqrt(20 * 30), np.sqrt(3 / (20 * 30))),
+        ("MSRAFill", {}, np.sqrt(2 / (50 * 30)), np.inf),
+    ],
+)
+def test_random_fills(kind: str, arguments: dict[str, Any], deviation: float, most: float) -> None:
+    net = made((kind, "", "y", {"shape": [50, 20, 30], **arguments}), outputs="y")
+    y, again = run(net, {})[0], run(net, {})[0]
+    np.testing.assert_array_equal(y, again)
+    assert y.shape == (50, 20, 30)
+    assert abs(y.std() / deviation - 1) < 0.02
+    assert abs(y.mean() - (2 if arguments else 0)) < 0.05
+    assert y.max() <= most
+
+
+def test_what_random_fills_and_label_splits_refuse() -> None:
+    split = {"n": "2xi32", "i": "4xi64"}
+    for operator, shapes, error in (
+        (("MSRAFill", "", "y", {"shape": [3]}), {}, "must have 2 dimensions or more"),
+        (("SparseLabelSplit", "n i v", "y", {"num_labels": 0}), {**split, "v": "4"}, "num_labels must be at least 1"),
+        (("SparseLabelSplit", "n i n", "y", {"num_labels": 2}), split, "a value for each of 4 indices"),
+    ):
+        with pytest.raises(NodeError, match=error):
+            load_caffe2(made(operator, outputs="y"), shapes=shapes)

@@ -19,6 +19,7 @@ def test_every_operator_has_a_sample() -> None:
     assert not UNCONVERTED.keys() & SAMPLES.keys()
 
 
+@pytest.mark.filterwarnings("ignore:.*its random numbers are drawn once")
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_a_sample_imports(kind: str) -> None:
     net, shapes = SAMPLES[kind]

@@ -249,7 +249,7 @@ def test_inputs_without_shape_or_of_other_kinds() -> None:
     proto.graph.input[0].type.tensor_type.ClearField("shape")
     refused(proto, '"x" must have a shape')
     proto.graph.input[0].CopyFrom(helper.make_tensor_sequence_value_info("x", FLOAT, [3]))
-    refused(proto, '"x" must be a tensor, got sequence')
+    refused(proto, '"x" is a sequence, whose number of tensors must be given, got none; give --bind x=')
     refused(model(node("Identity", "x"), {"x": [3]}, element=onnx.TensorProto.STRING), '"x" .*got string')
     refused(model(node("Identity", "x"), {"x": [-1]}), "at least 0, got -1")
 

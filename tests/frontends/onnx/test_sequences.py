@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import qmlir
-from qmlir.errors import NodeError
+from qmlir.errors import FileError, NodeError, OptionError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
 from tests.frontends.onnx.agreement import Array, floats, load, model, node, onnxruntime_run
@@ -165,3 +165,50 @@ def test_what_is_wrong(name: str) -> None:
     nodes, message = WRONG[name]
     with pytest.raises(NodeError, match=message):
         load_onnx(network(nodes, {**SIZES, "i": place(4 if "insertion" in name else 3)}))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Sequences and optional tensors as inputs
+
+
+def with_input(kind: onnx.TypeProto, nodes: Sequence[onnx.NodeProto]) -> onnx.ModelProto:
+    """A model with the input s of a type that is no tensor."""
+    proto = model(nodes, {}, opset=18)
+    proto.graph.input.append(helper.make_value_info("s", kind))
+    return proto
+
+
+SEQUENCE = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, ["N", 3]))
+
+
+def test_a_sequence_is_as_many_arguments_as_are_asked_for() -> None:
+    proto = with_input(SEQUENCE, [node("ConcatFromSequence", "s", axis=0)])
+    module = load(proto, bind={"s": 3, "s.0.N": 1, "s.1.N": 2, "s.2.N": 4})
+    given = {f"s.{i}": floats(n, 3, seed=i) for i, n in enumerate((1, 2, 4))}
+    wanted = onnxruntime_run(proto, {"s": list(given.values())})[0]  # type: ignore[dict-item]
+    for run in (qmlir.reference(module), qmlir.compile(module)):
+        np.testing.assert_array_equal(run(given), wanted)
+
+
+def test_an_optional_input_is_there_or_not() -> None:
+    kinds = {"tensor": helper.make_tensor_type_proto(TensorProto.FLOAT, [3]), "sequence": SEQUENCE}
+    nodes = [node("OptionalHasElement", "s", "h"), node("Cast", "h", "y", to=TensorProto.FLOAT)]
+    for name, kind in kinds.items():
+        proto = with_input(helper.make_optional_type_proto(kind), nodes)
+        for count in (0, 1):
+            sizes = {"s.0.N": 2} if count and name == "sequence" else {}
+            run = qmlir.reference(load(proto, bind={"s": count} | sizes))
+            shape = {"tensor": (3,), "sequence": (2, 3)}[name]
+            given = {("s" if name == "tensor" else "s.0"): floats(*shape)} if count else {}
+            assert run(given) == count
+
+
+def test_numbers_of_tensors_that_cannot_be() -> None:
+    sequence = with_input(SEQUENCE, [node("ConcatFromSequence", "s", axis=0)])
+    with pytest.raises(FileError, match=r"whose number of tensors must be given, got none; give --bind s=…"):
+        load_onnx(sequence)
+    with pytest.raises(OptionError, match=r"--bind s=-1: a sequence must have 0 to 10000 tensors, got -1"):
+        load_onnx(sequence, bind={"s": -1})
+    optional = helper.make_optional_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [3]))
+    with pytest.raises(OptionError, match=r"--bind s=2: an optional tensor is there or not, 1 or 0, got 2"):
+        load_onnx(with_input(optional, [node("OptionalGetElement", "s", "y")]), bind={"s": 2})
