@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
+from qmlir.checker.code import CASTS, float_functions
 from qmlir.checker.functions import STORAGE, changes_storage, largest_error
 from qmlir.checker.intervals import Derived, UnprovenError, derive, interpolated, limit_slack, spread
 from qmlir.checker.network import Network, Node, read_network
@@ -22,7 +23,10 @@ UNITS = 1 << 20
 TOLERANCE = Fraction(4, UNITS)
 """How far a table's error may be from the one derived here: the compiler computes functions in float64."""
 
-MOVING = ("nn.reshape", "nn.transpose", "nn.broadcast", "nn.concat", "nn.pad", "nn.slice", "nn.gather", "nn.gather_nd")
+MOVING = (
+    *("nn.reshape", "nn.transpose", "nn.broadcast", "nn.concat", "nn.pad", "nn.dilate", "nn.slice"),
+    *("nn.gather", "nn.gather_nd", "nn.scatter_nd"),
+)
 """Operations that may move floats at the entry and at the exit."""
 
 
@@ -42,7 +46,7 @@ def check_certificate(path: Path, artefact: Path | None = None) -> dict[str, int
 
     Returns:
         How much was checked: the numbers of operations, sums, requantizations, tables and constants, and of the tables
-        whose function is not known.
+        whose function is not known; nothing for an object file.
 
     Raises:
         FileError: A file cannot be read, or is of another format.
@@ -89,6 +93,9 @@ def _wrong(certificate: Mapping[str, Any], path: Path, artefact: Path | None) ->
     files: list[dict[str, str]] = certificate["artefact"]
     first = artefact or path.parent / files[0]["file"]
     yield from _stale(files, first)
+    if certificate["about"] == "object":
+        yield from _wrong_code(certificate["code"][0], first)
+        return
     network = read_network(first)
     yield from _wrong_floats(certificate, network)
     yield from _wrong_constants(certificate["weights"], network)
@@ -109,6 +116,18 @@ def _stale(files: list[dict[str, str]], first: Path) -> Iterator[str]:
             raise FileError(file, "must be the artefact of the certificate", got=error) from None
         if found != each["sha256"]:
             yield f"another hash of {file.name}"
+
+
+def _wrong_code(stated: Mapping[str, Any], path: Path) -> Iterator[str]:
+    """What a certificate states wrongly about an object file."""
+    found, instructions = float_functions(path)
+    for function in sorted(found):
+        if not function.startswith(CASTS):
+            yield f"function {function} computes on floats"
+    if {each["function"] for each in stated["floats"]} != found:
+        yield "another list of functions on floats"
+    if stated["instructions"] != instructions:
+        yield "another number of instructions"
 
 
 def _wrong_constants(stated: list[Mapping[str, Any]], network: Network) -> Iterator[str]:
@@ -234,6 +253,8 @@ def _table_holds(stated: Mapping[str, Any] | None, node: Node) -> bool:
 
 
 def _counts(certificate: Mapping[str, Any]) -> dict[str, int]:
+    if certificate["about"] == "object":
+        return {}
     operations: list[Mapping[str, Any]] = certificate["operations"]
     tables = [each["table"]["function"] for each in operations if "table" in each]
     return {

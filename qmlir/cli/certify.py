@@ -25,8 +25,8 @@ def add_certify_options(parser: ArgumentParser) -> None:
         "model",
         type=Path,
         nargs="?",
-        help="a quantized network, as an .mlir file or in a format that qmlir reads; with --check, the network of "
-        "integers, by default the one that the certificate names",
+        help="a quantized network, as an .mlir file or in a format that qmlir reads, or an object file (.o); with "
+        "--check, the network of integers or the object, by default the one that the certificate names",
     )
     parser.add_argument("-o", "--output", type=file_of(".json"), help="the certificate to write, a .json file")
     parser.add_argument(
@@ -59,21 +59,33 @@ def run_certify(arguments: argparse.Namespace) -> None:
 
 
 def _certify(arguments: argparse.Namespace) -> None:
-    from qmlir.analysis.certify import certificate_of
+    from qmlir.analysis.certify import certificate_of, certificate_of_object, code_of
     from qmlir.files import write_whole
 
     model: Path = arguments.model
+    if model.suffix == ".o":
+        certificate = certificate_of_object(model)
+        write_whole(arguments.output, _text(certificate))
+        _report(arguments, certificate, {})
+        return
     module = load_simplified(arguments)
     integers, certificate = certificate_of(module)
+    certificate["code"] = code_of(integers)
     files = _artefact(arguments, module, integers)
     source = {"file": model.name, "sha256": sha256(model.read_bytes()).hexdigest()}
     certificate |= {"artefact": _hashes(files), "source": source}
     write_whole(arguments.output, _text(certificate))
-    counts = {**_counts(certificate), **_bounds(certificate)}
-    fields = {"model": str(model), "certificate": str(arguments.output), "verdict": certificate["verdict"], **counts}
     _show(certificate)
-    say(f"{arguments.output}: {certificate['verdict']}: {_sentence(counts)}")
-    write_document(arguments, "certify", fields)
+    _report(arguments, certificate, {**_counts(certificate), **_bounds(certificate)})
+
+
+def _report(arguments: argparse.Namespace, certificate: Mapping[str, Any], counts: Mapping[str, Any]) -> None:
+    """Prints what a certificate proves, and writes it as a document."""
+    for code in certificate["code"]:
+        say(_code_sentence(code))
+    say(f"{arguments.output}: {certificate['verdict']}" + (f": {_sentence(counts)}" if counts else ""))
+    fields = {"model": str(arguments.model), "certificate": str(arguments.output), "verdict": certificate["verdict"]}
+    write_document(arguments, "certify", {**fields, **counts})
 
 
 def _artefact(arguments: argparse.Namespace, module: "ModuleOp", integers: "ModuleOp") -> Sequence[Path]:
@@ -114,7 +126,7 @@ def _check(arguments: argparse.Namespace) -> None:
     counts = check_certificate(arguments.check, arguments.model)
     fields = {"model": None if arguments.model is None else str(arguments.model)}
     fields |= {"certificate": str(arguments.check), "verdict": "integer-only", **counts}
-    say(f"{arguments.check}: holds: {_sentence(counts)}")
+    say(f"{arguments.check}: holds" + (f": {_sentence(counts)}" if counts else ""))
     write_document(arguments, "certify", fields)
 
 
@@ -147,6 +159,13 @@ def _bounds(certificate: Mapping[str, Any]) -> dict[str, Any]:
         for kind in ("requantization", "table")
     }
     return {"slack": min(slacks, default=None), **errors}
+
+
+def _code_sentence(code: Mapping[str, Any]) -> str:
+    """What code computes on floats, as a line."""
+    casts = ", ".join(f"{each['function']} ({each['place']})" for each in code["floats"])
+    floats = f"floats in {casts} only" if casts else "none on floats"
+    return f"{code['form']}: {code['instructions']} instructions in {code['functions']} functions, {floats}"
 
 
 def _sentence(counts: Mapping[str, Any]) -> str:

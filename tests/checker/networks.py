@@ -71,8 +71,13 @@ def certified(module: ModuleOp, folder: Path) -> Certified:
     return Certified(folder, *certificate_of(module)).write(folder)
 
 
-def small(folder: Path, precision: Any = "int8") -> Certified:
-    """The network of this module, quantized and certified."""
+def quantized(folder: Path, precision: Any = "int8") -> ModuleOp:
+    """The network of this module, quantized."""
     (folder / "float.mlir").write_text(text())
     samples = [RNG.normal(size=(1, 6, 6, 2)).astype(np.float32) for _ in range(8)]
-    return certified(qmlir.quantize(folder / "float.mlir", data=samples, precision=precision), folder)
+    return qmlir.quantize(folder / "float.mlir", data=samples, precision=precision)
+
+
+def small(folder: Path, precision: Any = "int8") -> Certified:
+    """The network of this module, quantized and certified."""
+    return certified(quantized(folder, precision), folder)

@@ -10,6 +10,12 @@ docs/certificates.md says what each field means. The package `qmlir.checker` der
 own; neither imports the other.
 """
 
-from qmlir.analysis.certify.certificate import FORMAT, certificate_of, file_hashes
+from qmlir.analysis.certify.certificate import (
+    FORMAT,
+    certificate_of,
+    certificate_of_object,
+    code_of,
+    file_hashes,
+)
 
-__all__ = ["FORMAT", "certificate_of", "file_hashes"]
+__all__ = ["FORMAT", "certificate_of", "certificate_of_object", "code_of", "file_hashes"]

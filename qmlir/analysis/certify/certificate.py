@@ -13,9 +13,10 @@ from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
 
 from qmlir.analysis.certify.intervals import Interval, Proof, prove
+from qmlir.analysis.certify.machine_code import disassembled, in_assembly, in_llvm_ir, scan
 from qmlir.analysis.certify.rounding import in_steps, largest_error
 from qmlir.analysis.certify.tables import TableFunction, table_errors
-from qmlir.compiler import FOLD_CASTS, TO_INTEGERS, Pipeline, context_of
+from qmlir.compiler import FOLD_CASTS, TO_INTEGERS, Pipeline, context_of, to_machine_code
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.quantizable import QuantizableOp, data_operands
 from qmlir.dialects.quant.types import UniformType
@@ -53,6 +54,7 @@ def certificate_of(module: ModuleOp) -> tuple[ModuleOp, dict[str, Any]]:
         "format": FORMAT,
         "qmlir": version("qmlir"),
         "verdict": INTEGER_ONLY,
+        "about": "network",
         "entry": _floats(floats, ENTRY),
         "exit": _floats(floats, EXIT),
         "weights": _weights(function),
@@ -63,6 +65,35 @@ def certificate_of(module: ModuleOp) -> tuple[ModuleOp, dict[str, Any]]:
         ],
     }
     return integers, certificate
+
+
+def certificate_of_object(path: Path) -> dict[str, Any]:
+    """Proves that an object file computes on floats in the casts at its entry and exit only, and returns the proof.
+
+    Raises:
+        FileError: There is no disassembler, or the file is no object file that it reads.
+        NodeError: Another function computes on floats.
+    """
+    code = scan(*disassembled(path))
+    code.require_integers()
+    certificate = {"format": FORMAT, "qmlir": version("qmlir"), "verdict": INTEGER_ONLY, "about": "object"}
+    return {**certificate, "artefact": file_hashes([path]), "code": [code.as_dict()]}
+
+
+def code_of(integers: ModuleOp) -> list[dict[str, Any]]:
+    """Compiles a network on the qint level for this processor, and returns what its code computes on floats.
+
+    Raises:
+        NodeError: A function other than a cast at the entry or the exit computes on floats.
+    """
+    executable = to_machine_code(integers.clone())
+    found = [
+        scan("LLVM IR", in_llvm_ir(executable.llvm_ir)),
+        scan(executable.machine.architecture, in_assembly(executable.assembly())),
+    ]
+    for code in found:
+        code.require_integers()
+    return [code.as_dict() for code in found]
 
 
 def _lowered(module: ModuleOp) -> tuple[ModuleOp, Mapping[Operation, Operation]]:

@@ -63,7 +63,7 @@ func.func @main(%x: tensor<1x2xi8>) -> tensor<1x3xi8> {{
 
 def test_a_channel_that_overflows_is_named() -> None:
     most = (1 << 31) - 1
-    assert certificate_of(parse_text(make_context(), _layer(most - 25400), "text"))  # 200 · 127
+    certificate_of(parse_text(make_context(), _layer(most - 25400), "text"))  # 200 · 127 fits
     refused = _refused(_layer(most - 25399))
     assert 'qint.fully_connected "f": must have sums that fit its 32-bit accumulator' in refused
     assert f"got sums from -25600 to {most + 1} in channel 1" in refused
