@@ -125,7 +125,7 @@ def prove(function: func.FuncOp) -> dict[Operation, Proof]:
             continue
         if (rule := RULES.get(type(op))) is None:
             need = "has no rule that says which values its result can have"
-            raise NodeError(op.name, node_name(op), need, remedy="certify the network without it")
+            raise NodeError(op.name, node_name(op), need)
         proof = rule(op, lambda value: intervals[value])
         if proof.partial is not None:
             _require_width(op, proof.partial, proof.bits)
@@ -239,7 +239,7 @@ def _terms(weights: npt.NDArray[Any], data: Interval) -> Interval:
 def _constant_of(value: SSAValue, op: Operation) -> npt.NDArray[Any]:
     if isinstance(value.owner, nn.ConstantOp):
         return value.owner.value.array
-    raise NodeError(op.name, node_name(op), "must have constant weights and bias", remedy="certify it as a matmul")
+    raise NodeError(op.name, node_name(op), "must have constant weights and bias")
 
 
 def _rows(op: WeightedOp) -> npt.NDArray[Any]:

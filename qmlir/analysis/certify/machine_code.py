@@ -64,7 +64,7 @@ class FloatCode:
             if place_of_kernel(name) == BETWEEN:
                 need = "must compute on integers by integer instructions"
                 listed = ", ".join(f"{instruction} ({times}×)" for instruction, times in used.items())
-                raise NodeError(self.form, name, need, got=listed, remedy="find its operation by `qmlir bench`")
+                raise NodeError(self.form, name, need, got=listed)
 
 
 def scan(form: str, used: Instructions) -> FloatCode:
