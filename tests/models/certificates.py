@@ -56,7 +56,8 @@ def _read(name: str) -> ModuleOp:
 def _quantized(name: str) -> ModuleOp:
     network = NETWORKS[name]
     samples = split(network, lambda file: SHARED / file, 0.1).profile
-    return qmlir.quantize(SHARED / network.file, data=list(samples))
+    module = Pipeline("simplify")(qmlir.load(SHARED / network.file))
+    return qmlir.quantize(module, qmlir.profile(module, list(samples)), data=list(samples))
 
 
 def networks() -> Mapping[str, Callable[[], ModuleOp]]:
