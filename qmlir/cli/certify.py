@@ -59,7 +59,7 @@ def run_certify(arguments: argparse.Namespace) -> None:
 
 
 def _certify(arguments: argparse.Namespace) -> None:
-    from qmlir.analysis.certify import certificate_of, certificate_of_object, code_of
+    from qmlir.analysis.certify import certificate_of, certificate_of_object, code_of, file_hashes
     from qmlir.files import write_whole
 
     model: Path = arguments.model
@@ -73,7 +73,7 @@ def _certify(arguments: argparse.Namespace) -> None:
     certificate["code"] = code_of(integers)
     files = _artefact(arguments, module, integers)
     source = {"file": model.name, "sha256": sha256(model.read_bytes()).hexdigest()}
-    certificate |= {"artefact": _hashes(files), "source": source}
+    certificate |= {"artefact": file_hashes(files), "source": source}
     write_whole(arguments.output, _text(certificate))
     _show(certificate)
     _report(arguments, certificate, {**_counts(certificate), **_bounds(certificate)})
@@ -97,12 +97,6 @@ def _artefact(arguments: argparse.Namespace, module: "ModuleOp", integers: "Modu
         if model.resolve().parent == arguments.output.resolve().parent:
             return [f for f in (model, model.with_suffix(".safetensors")) if f.exists()]
     return save(integers, arguments.output.with_name(arguments.output.stem + INTEGERS))
-
-
-def _hashes(files: Sequence[Path]) -> list[dict[str, str]]:
-    from qmlir.analysis.certify import file_hashes
-
-    return file_hashes(files)
 
 
 def _text(certificate: Mapping[str, Any]) -> str:
