@@ -17,13 +17,16 @@ export PYTHONHASHSEED := 0
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint docs models models-sample accuracy npu conformance fuzz files tables bench clean
+.PHONY: help demo certify test check lint docs models models-sample accuracy npu conformance fuzz files tables bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(READY) ## the digits network: profile, quantize, compile, run, compare with float, write a report
 	$(BIN)/python examples/digits/demo.py
+
+certify: $(READY) ## networks that compute on integers only: one line for each with what is proved, and checked
+	$(BIN)/python -W ignore -m tests.models.certificates
 
 # pytest runs filecheck_tests/ too, in one process; lit then runs the driver's own as real processes.
 test: $(READY) ## every test but those of trained networks

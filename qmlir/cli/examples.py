@@ -12,6 +12,7 @@ EXAMPLES: dict[str, str] = {
     "ledger diff": "  qmlir ledger diff int8.mlir ledger.json",
     "analyze": "  qmlir analyze digits.onnx int8.mlir --data digits.npz:test_images \\\n    --samples 8 --worst 3",
     "compare": "  qmlir compare int8.mlir --data digits.npz:test_images --samples 8",
+    "certify": "  qmlir certify int8.mlir -o certificate.json\n  qmlir certify --check certificate.json",
     "graph": "  qmlir graph int8.mlir -o int8.dot",
     "device list": "  qmlir device list",
     "device show": "  qmlir device show vta --set array.lanes.k=32",

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.cli import analyzing, bench, compare, device, forms, ledger, quantizing, scoring
+from qmlir.cli import analyzing, bench, certify, compare, device, forms, ledger, quantizing, scoring
 from qmlir.cli import report as reporting
 from qmlir.cli.data import add_data_options, add_sequence_option, samples_of, stored_in
 from qmlir.cli.documents import add_json_option, prints_document, signature_fields, with_targets, write_document
@@ -207,6 +207,10 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
 
     compare.add_compare_options(
         command("compare", compare.run_compare, "find the first tensor whose bits differ between two runs")
+    )
+
+    certify.add_certify_options(
+        bare("certify", certify.run_certify, "prove that a network computes on integers only, or check such a proof")
     )
 
     sub = command("graph", _graph, "draw a network as a graph in the DOT language, for Graphviz")

@@ -17,7 +17,6 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.ir.types import dtype_of, element_type_of, is_integer, is_vector, vector_of
 from qmlir.ir.upstream import arith as conversions
-from qmlir.numerics.elementary.division import moderate_quotient
 
 if TYPE_CHECKING:
     from qmlir.codegen.code import Code
@@ -151,10 +150,6 @@ class Value:
     def truncated_quotient(self, other: Number) -> "Value":
         """Integer quotient rounded toward zero, by a divisor that is neither 0 nor −1."""
         return self._binary(arith.DivSIOp, arith.DivSIOp, other)
-
-    def moderate_quotient(self, other: "Value") -> "Value":
-        """⌊self / other⌋ of i64, for 0 ≤ self < 2^62, 0 < other < 2^62 and a quotient below 2^30."""
-        return self.truncated_quotient(other) if self.lanes is None else moderate_quotient(self, self.same(other))
 
     def __and__(self, other: Number) -> "Value":
         return self._binary(arith.AndIOp, arith.AndIOp, other)

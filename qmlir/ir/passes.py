@@ -114,6 +114,7 @@ PASSES: dict[str, str] = {
     "fold-qdq": "qmlir.transforms.quantize.fold_qdq:FoldQDQPass",
     "observers-to-results": "qmlir.transforms.quantize.observers:ObserversToResultsPass",
     "inline": "qmlir.transforms.inline:InlinePass",
+    "verify-integer-only": "qmlir.transforms.verify_integer_only:VerifyIntegerOnlyPass",
     "normalize-quant-types": "qmlir.transforms.quant.normalize_quant_types:NormalizeQuantTypesPass",
     "lower-quant-ops": "qmlir.lowering.quant_to_arith.lower_quant_ops:LowerQuantOpsPass",
     "strip-func-quant-types": "qmlir.transforms.quant.strip_func_quant_types:StripFuncQuantTypesPass",

@@ -54,6 +54,8 @@ COMMANDS: dict[str, str] = {
     "analyze causes": "analyze {d}/small.onnx {d}/q.mlir --data {d}/data.npz --budget",
     "compare": "compare {d}/q.mlir --data {d}/data.npz",
     "compare two networks": "compare {d}/q.mlir {d}/n.mlir --data {d}/data.npz",
+    "certify": "certify {d}/q.mlir -o {d}/certificate.json",
+    "certify by checking": "certify --check {d}/certificate.json",
     "graph": "graph {d}/q.mlir -o {d}/q.dot",
     "compile": "compile {d}/q.mlir -o {d}/q.o",
     "compile for a device": f"compile {{d}}/q.mlir --target {DEVICE} -o {{d}}/q.npu",

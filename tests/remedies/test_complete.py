@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from qmlir.policies.ledger import REMEDIES
 from tests.cli import (
+    test_certify,
     test_configuration,
     test_forms,
     test_labels,
@@ -57,6 +58,10 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "leave it out, or name such a file": test_forms.test_remedies,
     "make its folder first": test_forms.test_remedies,
     "give one of them": test_layer_errors.test_errors_of_no_samples_are_refused,
+    "certify the network again": test_certify.test_a_stale_artefact,
+    "give a network and -o FILE.json, or --check FILE.json": test_certify.test_options_that_do_not_fit,
+    "drop --check or --output": test_certify.test_options_that_do_not_fit,
+    "quantize it, or choose other numerics if a runtime's rounding asks for floats": test_certify.test_floats,
     "put it under default": test_configuration.test_remedies_are_carried_out,
     "name other samples as --test-data": test_configuration.test_remedies_are_carried_out,
     "or give --profile": commands.test_remedies_of_commands,
@@ -89,6 +94,7 @@ NOT_CARRIED_OUT = {
         "pip install 'qmlir[report]'",
         "install a newer onnx",
         "convert the model again",
+        "install binutils or LLVM",
         "report this to the package's authors",
     ),
     "another machine is needed": ("give the process more memory", "--features=-amx-int8"),
@@ -96,6 +102,9 @@ NOT_CARRIED_OUT = {
     "only modules written by hand meet it": (
         "call functions by name",
         "run npu-cascade",
+        "give it a wider result",
+        "give it a 64-bit accumulator, or a lower precision",
+        "choose a contract for 64-bit accumulators, or a lower precision",
         "run qint-to-npu",
         "select the values before",
         "take it from the buffer itself",

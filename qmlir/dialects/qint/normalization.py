@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.qint.requantize import ZERO, Narrow, NarrowingOp, QIntOp, int32, largest_difference, width_of
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
 from qmlir.ir.weights import WeightsAttr
+from qmlir.numerics.elementary.division import divided, reciprocal
 from qmlir.numerics.elementary.gemmlowp import (
     LOGARITHM_BITS,
     half_away,
@@ -152,7 +153,7 @@ class Softmax(AxisFormula):
 
     def shared(self, total: N, *tables: Callable[[N], N]) -> tuple[N, ...]:
         if self.division == "exact":
-            return total << FRACTION, total
+            return total << FRACTION, *reciprocal(total << FRACTION + 1)
         if self.division == "newton":
             return reciprocal_of_sum(total, SUM_BITS)
         zeros = leading_zeros(total)
@@ -161,9 +162,11 @@ class Softmax(AxisFormula):
         return between_knots(place, lambda at: tables[1](at).to(I64)), 31 - zeros
 
     def element(self, d: N, shared: Sequence[N], *tables: Callable[[N], N]) -> N:
-        e, (first, second) = tables[0](d).to(I64), shared
+        e = tables[0](d).to(I64)
         if self.division == "exact":
-            return self.narrow((e * (2 * self.unit) + first).moderate_quotient(first << 1))
+            first, *parts = shared
+            return self.narrow(divided(e * (2 * self.unit) + first, first << 1, *parts))
+        first, second = shared
         if self.division == "interpolated":
             return self.narrow(e * first + (first.same(1) << second - 1) >> second)
         bits = (self.unit >> FRACTION).bit_length() - 1

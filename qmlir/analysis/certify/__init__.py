@@ -1,0 +1,21 @@
+"""Certificates: proofs, as plain data, that a network computes on integers only and that no integer overflows.
+
+certificate.py  the certificate of a network: floats at entry and exit, proofs of operations, hashes of constants
+intervals.py    the interval of each value, and of the accumulators of each output channel
+rounding.py     what requantizations round off, and whether their products fit 64 bits
+tables.py       the largest error of tables against the functions that they hold
+machine_code.py instructions on floats in LLVM IR, in object files and in programs of devices
+
+docs/certificates.md says what each field means. The package `qmlir.checker` derives all of it a second time, on its
+own; neither imports the other.
+"""
+
+from qmlir.analysis.certify.certificate import (
+    FORMAT,
+    certificate_of,
+    certificate_of_object,
+    code_of,
+    file_hashes,
+)
+
+__all__ = ["FORMAT", "certificate_of", "certificate_of_object", "code_of", "file_hashes"]

@@ -1,0 +1,102 @@
+"""The largest error of a lookup table against the function that it holds, over all of its inputs.
+
+The function, with the scales and zero points of its operand and its result, comes from the quantized network that the
+integers were made from. The error of an entry is its distance from the real result, clamped to the result's range, in
+steps of the result.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr
+from xdsl.ir import Operation
+
+from qmlir.dialects import nn, qint
+from qmlir.dialects.nn.elementwise import FunctionOp
+from qmlir.dialects.nn.quantizable import uniform
+from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.interfaces import Array
+from qmlir.lowering.nn_to_qint.convert import signed
+from qmlir.lowering.nn_to_qint.scales import limits
+from qmlir.numerics import tables
+
+
+@dataclass(frozen=True)
+class TableFunction:
+    """The function of a table.
+
+    op      the operation on quantized types that the table was made from
+    data    the type of its operand, with signed storage
+    result  the type of its result, likewise
+    """
+
+    op: FunctionOp
+    data: UniformType
+    result: UniformType
+
+    @staticmethod
+    def of(op: Operation | None) -> "TableFunction | None":
+        """The function of an operation on quantized types; None if the operation is no function of one element."""
+        if not isinstance(op, FunctionOp):
+            return None
+        return TableFunction(op, signed(uniform(op.x)), signed(uniform(op.y)))
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """The stored integers between which results are clamped."""
+        if isinstance(self.op, nn.ReluOp | nn.ClampOp):
+            moved = self.result.zero_point - uniform(self.op.y).zero_point
+            low, high = limits(self.op)
+            return low + moved, high + moved
+        return self.result.storage_min, self.result.storage_max
+
+    def as_dict(self) -> Mapping[str, Any]:
+        """The fields for JSON."""
+        parameters = {
+            key: value.value.data
+            for key, value in self.op.properties.items()
+            if isinstance(value, FloatAttr | IntegerAttr)
+        }
+        return {
+            "name": self.op.name,
+            "parameters": parameters,
+            "input": {"scale": self.data.scale, "zero_point": self.data.zero_point},
+            "output": {"scale": self.result.scale, "zero_point": self.result.zero_point},
+            "clamp": list(self.bounds),
+        }
+
+    def largest_error(self, entries: Array) -> float:
+        """The largest error of a table's results, which start with that of the least integer."""
+        half = len(entries) // 2
+        x = (np.arange(-half, half) - self.data.zero_point) * self.data.scale
+        with np.errstate(all="ignore"):
+            steps = self.op.scalar(x) / self.result.scale + self.result.zero_point
+        steps = np.where(np.isnan(steps), self.result.zero_point, steps)
+        return float(np.abs(entries - np.clip(steps, *self.bounds)).max())
+
+
+def results_of(op: qint.LookupOp | qint.InterpolatedLookupOp) -> Array:
+    """The results of a table for all integers of its operand's type, in order; int64."""
+    table = op.table.array.astype(np.int64)
+    if isinstance(op, qint.LookupOp):
+        return table
+    return tables.interpolated(op.table.array, np.arange(-(1 << 15), 1 << 15)).astype(np.int64)
+
+
+_STORAGE = np.roll(np.arange(-128, 128), 128)
+"""The table between unsigned and signed bytes of one value: each byte plus 128, modulo 256."""
+
+
+def table_errors(op: Operation, function: TableFunction | None) -> Mapping[str, Any] | None:
+    """The fields of a table: its function and its largest error; None if an operation has no such table."""
+    if not isinstance(op, qint.LookupOp | qint.InterpolatedLookupOp):
+        return None
+    results = results_of(op)
+    fields: dict[str, Any] = {"entries": len(op.table.array), "function": None, "error": None}
+    if function is None and np.array_equal(results, _STORAGE):
+        fields |= {"function": {"name": "qmlir.change_storage"}, "error": 0.0}
+    elif function is not None:
+        fields |= {"function": function.as_dict(), "error": function.largest_error(results)}
+    return fields

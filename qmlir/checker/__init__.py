@@ -1,0 +1,19 @@
+"""The checker of certificates: derives every proof of a certificate anew, for readers who do not trust the compiler.
+
+It reads an artefact, which is a network of integers in MLIR's text, and a certificate, and needs nothing else. It
+shares no code with the passes, with the numerics or with the part of qmlir that writes certificates: it uses the parser
+of the IR and the definitions of the dialects, and computes with Python's own integers, fractions and decimals.
+Import contracts in pyproject.toml keep it so.
+
+network.py    an artefact as plain Python data
+intervals.py  the interval of each value and of each sum
+rounding.py   the rounding contracts, with 64 bits
+code.py       functions of object files that compute on floats
+code.py       functions of object files that compute on floats
+functions.py  the functions of tables, to 25 digits
+check.py      the comparison with a certificate
+"""
+
+from qmlir.checker.check import CheckError, check_certificate
+
+__all__ = ["CheckError", "check_certificate"]

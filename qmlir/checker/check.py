@@ -1,0 +1,267 @@
+"""Compares a certificate with what follows from its artefact."""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, cast
+
+from qmlir.checker.code import CASTS, float_functions
+from qmlir.checker.functions import STORAGE, changes_storage, largest_error
+from qmlir.checker.intervals import Derived, UnprovenError, derive, interpolated, limit_slack, spread
+from qmlir.checker.network import Network, Node, read_network
+from qmlir.checker.rounding import rounded_off
+from qmlir.errors import FileError, QmlirError
+
+FORMAT = "qmlir-certificate-1"
+
+UNITS = 1 << 20
+"""Errors are written as multiples of 2^−20 steps, rounded up."""
+
+TOLERANCE = Fraction(4, UNITS)
+"""How far a table's error may be from the one derived here: the compiler computes functions in float64."""
+
+MOVING = (
+    *("nn.reshape", "nn.transpose", "nn.broadcast", "nn.concat", "nn.pad", "nn.dilate", "nn.slice"),
+    *("nn.gather", "nn.gather_nd", "nn.scatter_nd"),
+)
+"""Operations that may move floats at the entry and at the exit."""
+
+
+class CheckError(QmlirError):
+    """Raised for a certificate that does not hold for its artefact."""
+
+    def __init__(self, file: object, need: str, *, got: str | None = None, remedy: str | None = None):
+        super().__init__(need, where=str(file), got=got, remedy=remedy)
+
+
+def check_certificate(path: Path, artefact: Path | None = None) -> dict[str, int]:
+    """Checks a certificate against its artefact.
+
+    Args:
+        path: The certificate.
+        artefact: The network of integers; by default the file that the certificate names, in the same folder.
+
+    Returns:
+        How much was checked: the numbers of operations, sums, requantizations, tables and constants, and of the tables
+        whose function is not known; nothing for an object file.
+
+    Raises:
+        FileError: A file cannot be read, or is of another format.
+        CheckError: The certificate does not hold.
+    """
+    certificate = read_certificate(path)
+    try:
+        wrong = list(_wrong(certificate, path, artefact))
+        counts = _counts(certificate)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        need = "must be a certificate as `qmlir certify` writes it"
+        raise CheckError(
+            path, need, got=f"a field that is missing or wrong ({type(error).__name__}: {error})"
+        ) from None
+    if wrong:
+        more = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        raise CheckError(
+            path, "must hold for its artefact", got=f"{wrong[0]}{more}", remedy="certify the network again"
+        )
+    return counts
+
+
+def read_certificate(path: Path) -> Mapping[str, Any]:
+    """Reads a certificate.
+
+    Raises:
+        FileError: The file cannot be read, or is no certificate.
+    """
+    try:
+        found: Any = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FileError(path, "must be a certificate", got=error) from None
+    except (ValueError, RecursionError):
+        raise FileError(path, "must be a certificate", got="something that is no JSON") from None
+    if not isinstance(found, dict) or cast(dict[str, Any], found).get("format") != FORMAT:
+        raise FileError(path, f"must be a certificate of format {FORMAT}", got="something else")
+    return cast(dict[str, Any], found)
+
+
+def _wrong(certificate: Mapping[str, Any], path: Path, artefact: Path | None) -> Iterator[str]:
+    """Yields what does not hold."""
+    if certificate["verdict"] != "integer-only":
+        yield f"the verdict {certificate['verdict']}"
+    files: list[dict[str, str]] = certificate["artefact"]
+    first = artefact or path.parent / files[0]["file"]
+    yield from _stale(files, first)
+    if certificate["about"] == "object":
+        yield from _wrong_code(certificate["code"][0], first)
+        return
+    network = read_network(first)
+    yield from _wrong_floats(certificate, network)
+    yield from _wrong_constants(certificate["weights"], network)
+    try:
+        derived = derive(network)
+    except UnprovenError as error:
+        yield str(error)
+        return
+    yield from _wrong_operations(certificate["operations"], network, derived)
+
+
+def _stale(files: list[dict[str, str]], first: Path) -> Iterator[str]:
+    for index, each in enumerate(files):
+        file = first if index == 0 else first.with_name(each["file"])
+        try:
+            found = hashlib.sha256(file.read_bytes()).hexdigest()
+        except OSError as error:
+            raise FileError(file, "must be the artefact of the certificate", got=error) from None
+        if found != each["sha256"]:
+            yield f"another hash of {file.name}"
+
+
+def _wrong_code(stated: Mapping[str, Any], path: Path) -> Iterator[str]:
+    """What a certificate states wrongly about an object file."""
+    found, instructions = float_functions(path)
+    for function in sorted(found):
+        if not function.startswith(CASTS):
+            yield f"function {function} computes on floats"
+    if {each["function"] for each in stated["floats"]} != found:
+        yield "another list of functions on floats"
+    if stated["instructions"] != instructions:
+        yield "another number of instructions"
+
+
+def _wrong_constants(stated: list[Mapping[str, Any]], network: Network) -> Iterator[str]:
+    own = {n.index: n.properties["value"] for n in network.nodes if n.kind == "nn.constant"}
+    if [each["index"] for each in stated] != list(own):
+        yield "another list of constants"
+        return
+    for each in stated:
+        constant = own[each["index"]]
+        if each["sha256"] != constant.sha256 or each["shape"] != list(constant.shape):
+            yield f'another hash of the constant "{each["tensor"]}"'
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Floats: none but casts of inputs and outputs, and what moves them
+
+
+def _wrong_floats(certificate: Mapping[str, Any], network: Network) -> Iterator[str]:
+    yield from network.floats
+    entering = {n for n in network.arguments if network.values[n].float}
+    found: dict[str, list[str]] = {"entry": [], "exit": []}
+    for node in network.nodes:
+        floats = [n for n in node.operands if network.values[n].float]
+        makes = any(network.values[n].float for n in node.results)
+        if node.kind in ("func.return", "nn.constant") or not (floats or makes):
+            continue
+        if node.kind in ("quant.qcast", *MOVING) and floats and entering.issuperset(floats):
+            entering.update(node.results)
+            found["entry"].append(node.kind)
+        elif node.kind in ("quant.dcast", *MOVING) and _leaves(network, node):
+            found["exit"].append(node.kind)
+        else:
+            yield f"operation {node.index}, {node.kind}, computes on floats"
+    for place, kinds in found.items():
+        if [each["operation"] for each in certificate[place]] != kinds:
+            yield f"other floats at the {place}"
+
+
+def _leaves(network: Network, node: Node) -> bool:
+    """Whether an operation's floats come from integers and are only moved until they are returned."""
+    makers = {result: maker for maker in network.nodes for result in maker.results}
+    if node.kind != "quant.dcast":
+        floats = [n for n in node.operands if network.values[n].float]
+        if not floats or not all(n in makers and makers[n].kind in ("quant.dcast", *MOVING) for n in floats):
+            return False
+    readers = [reader for result in node.results for reader in network.readers(result)]
+    return all(r.kind == "func.return" or (r.kind in MOVING and _leaves(network, r)) for r in readers)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Operations
+
+
+def _wrong_operations(
+    stated: list[Mapping[str, Any]], network: Network, derived: Mapping[int, Derived]
+) -> Iterator[str]:
+    own = {n.index: n for n in network.nodes if n.index in derived and n.kind != "nn.constant"}
+    if [each["index"] for each in stated] != list(own):
+        yield "another list of operations"
+        return
+    for each in stated:
+        node, found = own[each["index"]], derived[each["index"]]
+        where = f'operation {node.index}, {node.kind} "{each["node"]}"'
+        for field, holds in _fields(each, node, found).items():
+            if not holds():
+                yield f"another {field} of {where}"
+
+
+def _fields(each: Mapping[str, Any], node: Node, found: Derived) -> dict[str, Callable[[], bool]]:
+    """The fields of an operation, each with whether it holds."""
+    return {
+        "kind": lambda: each["operation"] == node.kind,
+        "range": lambda: each["range"] == list(found.range),
+        "interval of sums": lambda: each.get("accumulators") == _sums(found),
+        "requantization": lambda: _requantization_holds(each.get("requantization"), node, found),
+        "table": lambda: _table_holds(each.get("table"), node),
+    }
+
+
+def _sums(found: Derived) -> Mapping[str, Any] | None:
+    if (sums := found.sums) is None:
+        return None
+    return {"lowest": sums.whole[0], "highest": sums.whole[1], "bits": sums.bits, "slack": sums.slack}
+
+
+def _requantization_holds(stated: Mapping[str, Any] | None, node: Node, found: Derived) -> bool:
+    if found.accumulators is None or stated is None:
+        return found.accumulators is None and stated is None
+    contract, channels = node.properties["contract"], found.accumulators
+    ms, ss = (spread(node.properties[key], len(channels[0])) for key in ("multiplier", "shift"))
+    factors: list[float] | None = stated["factors"]
+    point, low, high = node.number("zero_point"), node.properties["min"], node.properties["max"]
+    reach, worst = max(abs(low - point), abs(high - point)) + 1, Fraction(0)
+    for channel, (a, b, m, s) in enumerate(zip(*channels, ms, ss, strict=True)):
+        stored, magnitude = m * Fraction(2) ** (s - 31), max(-a, b)
+        if stored:
+            magnitude = min(magnitude, math.ceil(reach / stored))
+        error = rounded_off(contract, m, s, magnitude)
+        if factors is not None:
+            error += magnitude * abs(stored - Fraction(factors[channel if len(factors) > 1 else 0]))
+        worst = max(worst, error)
+    stated_error, slack = Fraction(stated["error"]), limit_slack(contract, channels)
+    return (stated["contract"], stated["slack"], stated_error) == (
+        contract,
+        slack,
+        Fraction(math.ceil(worst * UNITS), UNITS),
+    )
+
+
+def _table_holds(stated: Mapping[str, Any] | None, node: Node) -> bool:
+    if node.kind not in ("qint.lookup", "qint.interpolated_lookup"):
+        return stated is None
+    table = node.properties["table"].values
+    if stated is None or stated["entries"] != len(table):
+        return False
+    if (function := stated["function"]) is None:
+        return stated["error"] is None
+    results = table if node.kind == "qint.lookup" else [interpolated(table, x) for x in range(-(1 << 15), 1 << 15)]
+    if function["name"] == STORAGE:
+        return stated["error"] == 0 and changes_storage(results)
+    error = largest_error(function, results)
+    return error is None or abs(error - Fraction(stated["error"])) <= TOLERANCE
+
+
+def _counts(certificate: Mapping[str, Any]) -> dict[str, int]:
+    if certificate["about"] == "object":
+        return {}
+    operations: list[Mapping[str, Any]] = certificate["operations"]
+    tables = [each["table"]["function"] for each in operations if "table" in each]
+    return {
+        "operations": len(operations),
+        "sums": sum("accumulators" in each for each in operations),
+        "requantizations": sum("requantization" in each for each in operations),
+        "tables": len(tables),
+        "tables_without_function": sum(function is None for function in tables),
+        "constants": len(certificate["weights"]),
+    }

@@ -1,0 +1,282 @@
+"""The pass `verify-integer-only`: refuses a module that computes on floats, and says where each float comes from.
+
+`float_operations` is the scan behind it. A certificate (analysis/certify) lists what the scan finds.
+
+A float operation is one of three:
+
+* `entry`: it quantizes an input of the network, or moves an input on its way there;
+* `exit`: it dequantizes an output, or moves it afterwards;
+* `between`: any other. A float between an integer input and an integer output is always of this kind.
+
+An operation on integers counts as well if it computes them by float instructions: a requantization under a contract in
+float32, onnxruntime's addition, an interpolation in float32, an operator of the user's own. On the nn level, so does an
+operation on quantized types that has no integer form, because `nn-to-qint` would compute it between casts.
+
+Functions that hold kernels or machine-level code have no tensors to follow. There the kernels that casts became, named
+after their operations (`quant_qcast_0`), are entry and exit, and any other float operation is between.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import cast
+
+from xdsl.context import Context
+from xdsl.dialects import func, llvm
+from xdsl.dialects.builtin import AnyFloat, ComplexType, ContainerType, ModuleOp, TensorType
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.passes import ModulePass
+from xdsl.traits import ConstantLike, IsTerminator
+
+from qmlir.dialects import qint
+from qmlir.dialects.custom import CustomOp
+from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.nn.quantizable import QuantizableOp, data_operands
+from qmlir.dialects.qmlir import DECISION, DecisionAttr, OpaqueOp
+from qmlir.dialects.quant.foreign import FloatStorageType
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.types import UniformType
+from qmlir.errors import NodeError, UnsupportedError
+from qmlir.ir.interfaces import element_of
+from qmlir.ir.rewriting import node_name
+from qmlir.numerics.contracts import CONTRACTS
+from qmlir.policies.legality import require_integer_form, target_of
+
+ENTRY, EXIT, BETWEEN = "entry", "exit", "between"
+"""Where a float operation stands: before the network's integers, behind them, or among them."""
+
+CAST_OPERATIONS = (QuantizeCastOp.name, DequantizeCastOp.name)
+
+LONGEST_PATH = 16
+"""The most producers that a path lists."""
+
+
+@dataclass(frozen=True)
+class FloatOperation:
+    """An operation that computes on floats.
+
+    operation  the operation's name in the IR
+    node       its name in the source model, or that of its result
+    place      `entry`, `exit` or `between`
+    types      the float types of its operands and results; empty if its integers are computed by float instructions
+    reason     why it computes on floats
+    path       the operations that produce its floats, from the last integer or input of the network up to itself
+    """
+
+    operation: str
+    node: str
+    place: str
+    types: tuple[str, ...]
+    reason: str
+    path: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, object]:
+        """The fields for JSON."""
+        return {
+            "operation": self.operation,
+            "node": self.node,
+            "types": list(self.types),
+            "reason": self.reason,
+            "path": list(self.path),
+        }
+
+
+class VerifyIntegerOnlyPass(ModulePass):
+    """Refuses operations on floats, except casts at the network's entry and exit; the module stays as it is."""
+
+    name = "verify-integer-only"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        refuse([each for each in float_operations(op, ctx) if each.place == BETWEEN])
+
+
+def refuse(found: Sequence[FloatOperation]) -> None:
+    """Raises an error about the first of the float operations that stand between; of casts only if there is no other.
+
+    Raises:
+        NodeError: There is one.
+    """
+    if not found:
+        return
+    first = next((each for each in found if each.operation not in CAST_OPERATIONS), found[0])
+    others = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    floats = " and ".join(first.types) or "float instructions"
+    raise NodeError(
+        first.operation,
+        first.node,
+        "must compute on integers by integer instructions",
+        got=f"{floats} ({first.reason}), by way of {' → '.join(first.path)}{others}",
+        remedy="quantize it, or choose other numerics if a runtime's rounding asks for floats",
+    )
+
+
+def float_operations(module: ModuleOp, ctx: Context | None = None) -> Iterator[FloatOperation]:
+    """Yields the operations of a module that compute on floats, in program order.
+
+    Args:
+        module: A module on any level.
+        ctx: The context, whose target says which integer forms there are on the nn level; by default the CPU's.
+    """
+    context = ctx or Context()
+    for function in module.walk():
+        if isinstance(function, func.FuncOp | llvm.FuncOp) and function.body.blocks:
+            yield from _on_tensors(function, context) if _has_tensors(function) else _in_code(function)
+
+
+def float_type(type: Attribute) -> str | None:
+    """Returns the float type among the elements of a type, as text; None if there is none."""
+    if isinstance(type, FloatStorageType):
+        return str(type)
+    if isinstance(type, llvm.LLVMArrayType):
+        return float_type(type.type)
+    if isinstance(type, ComplexType):
+        return str(cast(Attribute, type))
+    if isinstance(type, ContainerType):
+        return float_type(cast(Attribute, type.get_element_type()))
+    if isinstance(type, llvm.LLVMStructType):
+        return next(filter(None, map(float_type, type.types.data)), None)
+    return str(type) if isinstance(type, AnyFloat) else None
+
+
+def float_types(op: Operation) -> tuple[str, ...]:
+    """Returns the distinct float types of an operation's operands, results and block arguments."""
+    arguments = chain.from_iterable(block.args for region in op.regions for block in region.blocks)
+    found = (float_type(v.type) for v in chain(op.operands, op.results, arguments))
+    return tuple(dict.fromkeys(filter(None, found)))
+
+
+def hidden_floats(op: Operation, ctx: Context) -> str | None:
+    """Returns why an operation on integers computes them by float instructions; None if it does not."""
+    match op:
+        case qint.RequantizeOp() if CONTRACTS[op.contract.data].in_floats:
+            return f"contract {op.contract.data} rounds in float32"
+        case qint.FloatAddOp():
+            return "it adds in float32, as onnxruntime does"
+        case qint.InterpolateOp() if op.computed_in_floats():
+            return f"it interpolates in float32 ({op.rounding.data})"
+        case OpaqueOp() | CustomOp():
+            return "qmlir does not know what it computes"
+        case QuantizableOp() if any(isinstance(element_of(v), UniformType) for v in data_operands(op)):
+            try:
+                require_integer_form(op, target_of(ctx))
+            except UnsupportedError as why:
+                return f"it has no integer form: {why}"
+        case _:
+            pass
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Functions on tensors
+
+
+def _has_tensors(function: func.FuncOp | llvm.FuncOp) -> bool:
+    return any(isinstance(v.type, TensorType) for op in function.walk() for v in (*op.operands, *op.results))
+
+
+def _on_tensors(function: func.FuncOp | llvm.FuncOp, ctx: Context) -> Iterator[FloatOperation]:
+    """Classifies each float operation of a function by what comes before it and behind it."""
+    for op in function.body.walk():
+        hidden = hidden_floats(op, ctx)
+        types = float_types(op)
+        if hidden is None and (not types or op.has_trait(ConstantLike) or op.has_trait(IsTerminator)):
+            continue
+        place = BETWEEN
+        if hidden is None:
+            place = ENTRY if _is_entry(op) else EXIT if _is_exit(op) else BETWEEN
+        yield FloatOperation(op.name, node_name(op), place, types, hidden or _reason(op, types), _path(op))
+
+
+def _is_entry(op: Operation) -> bool:
+    """Whether an operation only quantizes or moves floats that the network gets as inputs."""
+    if not isinstance(op, QuantizeCastOp | MovementOp):
+        return False
+    return all(_enters(v) for v in op.operands if float_type(v.type) is not None)
+
+
+def _enters(value: SSAValue) -> bool:
+    if isinstance(value, BlockArgument):
+        return isinstance(value.owner.parent_op(), func.FuncOp)
+    return isinstance(value.owner, MovementOp) and bool(value.owner.operands) and _is_entry(value.owner)
+
+
+def _is_exit(op: Operation) -> bool:
+    """Whether an operation only dequantizes integers or moves such floats, and all its readers return them."""
+    if not isinstance(op, DequantizeCastOp | MovementOp) or not _leaves(op):
+        return False
+    readers = [use.operation for result in op.results for use in result.uses]
+    return all(isinstance(r, func.ReturnOp) or _is_exit(r) for r in readers)
+
+
+def _leaves(op: Operation) -> bool:
+    """Whether an operation dequantizes, or moves nothing but dequantized integers."""
+    owners = [v.owner for v in op.operands if float_type(v.type) is not None]
+    return isinstance(op, DequantizeCastOp) or all(isinstance(o, Operation) and _is_moved(o) for o in owners)
+
+
+def _is_moved(op: Operation) -> bool:
+    return isinstance(op, DequantizeCastOp | MovementOp) and _leaves(op)
+
+
+def _reason(op: Operation, types: Sequence[str]) -> str:
+    decision = op.attributes.get(DECISION)
+    if isinstance(decision, DecisionAttr) and decision.outcome.data == "float":
+        return decision.reason.data
+    if isinstance(op, QuantizeCastOp | DequantizeCastOp):
+        return "it casts between floats and integers"
+    return f"it computes on {' and '.join(types)}"
+
+
+def _path(op: Operation) -> tuple[str, ...]:
+    """The operations that produce an operation's floats, first to last, and before them the input or the integers."""
+    steps, at = [_called(op)], op
+    while len(steps) < LONGEST_PATH:
+        sources = [v for v in at.operands if float_type(v.type) is not None and not _is_constant(v)]
+        value = next(iter(sources or [v for v in at.operands if not _is_constant(v)]), None)
+        if value is None:
+            break
+        if not isinstance(value, OpResult):
+            steps.append(f'input "{value.name_hint or ""}"')
+            break
+        at = value.op
+        if isinstance(at, StorageCastOp):
+            continue
+        steps.append(_called(at))
+        if float_type(value.type) is None:
+            break
+    return tuple(reversed(steps))
+
+
+def _is_constant(value: SSAValue) -> bool:
+    return isinstance(value.owner, Operation) and value.owner.has_trait(ConstantLike)
+
+
+def _called(op: Operation) -> str:
+    return f'{op.name} "{node_name(op)}"'
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Functions of kernels and of machine-level code
+
+CASTS = {"quant_qcast": ENTRY, "quant_dcast": EXIT}
+"""The start of the name of a kernel that a cast became → where it stands."""
+
+MOVING = ("func.call", "llvm.call", "memref.", "qmlir.constant_buffer", "llvm.mlir.constant", "llvm.mlir.global")
+"""Operations that pass floats or their addresses on, and compute nothing."""
+
+
+def place_of_kernel(name: str) -> str:
+    """Where a function that computes on floats stands, by its name."""
+    return next((place for start, place in CASTS.items() if name.removeprefix("main_").startswith(start)), BETWEEN)
+
+
+def _in_code(function: func.FuncOp | llvm.FuncOp) -> Iterator[FloatOperation]:
+    """The first float operation of each kind in a function of loops or of LLVM's dialect."""
+    name, met = function.sym_name.data, set[str]()
+    for op in function.body.walk():
+        types = float_types(op)
+        moves = op.has_trait(ConstantLike) or op.has_trait(IsTerminator) or op.name.startswith(MOVING)
+        if types and not moves and op.name not in met:
+            met.add(op.name)
+            reason = f"it computes on {' and '.join(types)}"
+            yield FloatOperation(op.name, name, place_of_kernel(name), types, reason, (f"@{name}", op.name))

@@ -1,0 +1,94 @@
+"""`qmlir certify` and `qmlir certify --check`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from qmlir.cli.main import main
+from tests.cli.small import Small, is_one_paragraph, run, write_small
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
+    """A folder with a quantized network, and one of which a layer stays float."""
+    small = write_small(tmp_path_factory.mktemp("certify"))
+    assert run("quantize", small.onnx, "--data", small.data, "-o", small / "q.mlir") == 0
+    rule = ("--rule", "name=dense1 keep-float=true")
+    assert run("quantize", small.onnx, "--data", small.data, *rule, "-o", small / "m.mlir") == 0
+    return small
+
+
+def error_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    capsys.readouterr()
+    assert run("certify", *arguments) == 1
+    error = capsys.readouterr().err
+    assert is_one_paragraph(error)
+    return error
+
+
+def test_a_certificate_is_written_and_holds(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("certify", small / "q.mlir", "-o", small / "c.json") == 0
+    said = capsys.readouterr().out
+    assert "c.json: integer-only: " in said
+    assert "float at the entry: quant.qcast" in said
+    assert "LLVM IR: " in said
+    certificate = json.loads((small / "c.json").read_text())
+    assert [each["file"] for each in certificate["artefact"]] == ["c.integers.mlir", "c.integers.safetensors"]
+    assert certificate["source"]["file"] == "q.mlir"
+    assert run("certify", "--check", small / "c.json") == 0
+    assert "c.json: holds: " in capsys.readouterr().out
+
+
+def test_a_network_of_integers_is_its_own_artefact(small: Small) -> None:
+    assert run("certify", small / "q.mlir", "-o", small / "c.json") == 0
+    assert run("certify", small / "c.integers.mlir", "-o", small / "own.json") == 0
+    certificate = json.loads((small / "own.json").read_text())
+    assert [each["file"] for each in certificate["artefact"]] == ["c.integers.mlir", "c.integers.safetensors"]
+    assert run("certify", "--check", small / "own.json") == 0
+
+
+def test_the_artefact_may_lie_elsewhere(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("certify", small / "q.mlir", "-o", small / "c.json") == 0
+    (tmp_path / "c.json").write_bytes((small / "c.json").read_bytes())
+    assert "must be the artefact of the certificate" in error_of(capsys, "--check", tmp_path / "c.json")
+    assert run("certify", small / "c.integers.mlir", "--check", tmp_path / "c.json") == 0
+
+
+def test_a_stale_artefact(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("certify", small / "q.mlir", "-o", small / "s.json") == 0
+    with (small / "s.integers.mlir").open("a") as file:
+        file.write("// changed\n")
+    error = error_of(capsys, "--check", small / "s.json")
+    assert "must hold for its artefact, got another hash of s.integers.mlir; certify the network again" in error
+    assert run("certify", small / "q.mlir", "-o", small / "s.json") == 0
+    assert run("certify", "--check", small / "s.json") == 0
+
+
+def test_floats(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    error = error_of(capsys, small / "m.mlir", "-o", small / "f.json")
+    assert 'nn.fully_connected "dense1' in error
+    assert "quantize it, or choose other numerics if a runtime's rounding asks for floats" in error
+    assert not (small / "f.json").exists()
+    assert run("certify", small / "q.mlir", "-o", small / "f.json") == 0
+
+
+def test_options_that_do_not_fit(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments in ((), (small / "q.mlir",), ("-o", small / "c.json")):
+        error = error_of(capsys, *arguments)
+        assert "is needed to certify a network; give a network and -o FILE.json, or --check FILE.json" in error
+    assert run("certify", small / "q.mlir", "-o", small / "c.json") == 0
+    error = error_of(capsys, "--check", small / "c.json", "-o", small / "d.json")
+    assert "drop --check or --output" in error
+    assert "must be a file name that ends in .json" in error_of(capsys, small / "q.mlir", "-o", small / "c.txt")
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[1]", '{"format": "qmlir-certificate-1"}', "\udcff"])
+def test_what_is_no_certificate(content: str, small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "c.json").write_bytes(content.encode(errors="surrogateescape"))
+    assert "must be a certificate" in error_of(capsys, "--check", tmp_path / "c.json")
+
+
+def test_quiet(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["certify", str(small / "q.mlir"), "-o", str(small / "c.json"), "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
