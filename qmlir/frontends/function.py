@@ -154,6 +154,17 @@ class Blocks:
         stored, scales, points = (a.transpose(permutation) for a in (self.stored, self.scales, self.points))
         return Blocks(stored, scales, points, list(permutation).index(self.axis), self.size)
 
+    def merged(self) -> "Blocks":
+        """Returns them with the last two dimensions as one: a block then is one of several in a longer row.
+
+        The blocks lie along the last dimension, which has no block with fewer elements.
+        """
+        *outer, rows, count = self.stored.shape
+        assert self.axis == len(outer) + 1
+        assert count % self.size == 0
+        scales, points = (a.reshape(*outer, rows * count // self.size) for a in (self.scales, self.points))
+        return Blocks(self.stored.reshape(*outer, rows * count), scales, points, len(outer), self.size)
+
     def floats(self) -> Array:
         """Returns the numbers that they stand for, f32: a difference and a product, each rounded.
 
@@ -197,6 +208,10 @@ class Blocked(Constant):
         return moved
 
     def reshaped(self, shape: Sequence[int]) -> Constant:
+        if (blocks := self.blocks) is not None and blocks.stored.ndim > 1 and blocks.axis == blocks.stored.ndim - 1:
+            *outer, rows, count = blocks.stored.shape
+            if tuple(shape) == (*outer, rows * count) and count % blocks.size == 0:
+                return Blocked(blocks.merged(), self.name)
         return self._moved(self.array.reshape(shape))
 
     def transposed(self, permutation: Sequence[int]) -> Constant:
