@@ -211,7 +211,8 @@ def spelled(stored: Array, points: Array | None, outputs: int, blocks: int, *, t
 
 @pytest.mark.parametrize(
     ("low", "high", "points", "kind"),
-    [(-8, 7, (-3, 4), "i4"), (-8, 7, None, "i4"), (-128, 127, None, "i8"), (0, 15, (5, 9), "ui4"), (0, 255, (90, 160), "ui8")],
+    [(-8, 7, (-3, 4), "i4"), (-8, 7, None, "i4"), (-128, 127, None, "i8"), (0, 15, (5, 9), "ui4"),
+     (0, 255, (90, 160), "ui8")],
 )  # fmt: skip
 @pytest.mark.parametrize("turned", [False, True])
 def test_blocks_in_plain_operators(
@@ -249,3 +250,36 @@ def test_large_blocks_in_plain_operators() -> None:
 def test_other_integers_become_floats(stored: Array, points: Array | None) -> None:
     module = load(spelled(stored, points, 2, 2))
     assert not any(isinstance(o, BlockedFullyConnectedOp) for o in ops_of(module))
+
+
+def convolution(**attributes: Any) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """A convolution by weights [6, 64, 1, 1] with blocks of 16 channels, and its input."""
+    rng = np.random.default_rng(7)
+    given = {
+        "w": rng.integers(-8, 8, (6, 64, 1, 1)).astype(np.int32).astype(ml_dtypes.int4),
+        "s": (rng.uniform(0.1, 1, (6, 4, 1, 1)) / 50).astype(np.float32),
+        "b": rng.standard_normal(6).astype(np.float32),
+    }
+    nodes = [node("DequantizeLinear", "w s", "d", axis=1, block_size=16), node("Conv", "x d b", "y", **attributes)]
+    x = {"x": rng.standard_normal((2, 64, 3, 5)).astype(np.float32)}
+    return model(nodes, x, ["y"], given), x
+
+
+def test_a_convolution_of_single_elements_is_a_layer_of_rows() -> None:
+    proto, x = convolution()
+    module = load(proto)
+    assert (str(element_of(layer_of(module).w)), layer_of(module).size) == ("i4", 16)
+    np.testing.assert_allclose(results(module, x)[0], onnxruntimes(proto, x)[0], rtol=2e-5, atol=2e-5)
+    quantized = qmlir.quantize(load_onnx(proto), data=[x["x"]])
+    assert {d.outcome for d in qmlir.decisions(quantized)} == {"quantized"}
+    np.testing.assert_array_equal(qmlir.compile(quantized)(x["x"]), qmlir.reference(quantized)(x["x"]))
+
+
+@pytest.mark.parametrize("attributes", [{"strides": [2, 2]}, {"pads": [0, 1, 0, 0]}], ids=str)
+def test_other_convolutions_stay_float(attributes: dict[str, Any]) -> None:
+    proto, x = convolution(**attributes)
+    quantized = qmlir.quantize(load_onnx(proto), data=[x["x"]])
+    (decision,) = (d for d in qmlir.decisions(quantized) if d.operation == "nn.conv2d")
+    assert (decision.outcome, decision.code) == ("float", "blocked")
+    assert decision.reason == "its weights have a scale for each block of 16, which integer sums cannot share"
+    np.testing.assert_allclose(qmlir.reference(quantized)(x["x"]), onnxruntimes(proto, x)[0], rtol=2e-5, atol=2e-5)

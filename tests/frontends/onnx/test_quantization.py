@@ -245,10 +245,10 @@ def test_weights_quantized_in_the_model() -> None:
 
 
 def test_blocked_weights_of_a_convolution_are_a_float_island() -> None:
-    """Those of a fully connected layer are computed in integers, see test_blocks.py."""
+    """Those of a fully connected layer, and of windows of one element, are computed in integers: see test_blocks.py."""
     blocks = {
-        "w": RNG.integers(-7, 7, (4, 64, 1, 1), np.int8),
-        **parameters("w", RNG.uniform(0.01, 0.1, (4, 2, 1, 1)), np.zeros((4, 2, 1, 1)), np.int8),
+        "w": RNG.integers(-7, 7, (4, 64, 2, 1), np.int8),
+        **parameters("w", RNG.uniform(0.01, 0.1, (4, 2, 2, 1)), np.zeros((4, 2, 2, 1)), np.int8),
     }
     inputs = {"x": RNG.standard_normal((3, 64, 2, 2)).astype(np.float32)}
     nodes = island(dequantize("w", "w", "wf", axis=1, block_size=32), node("Conv", "a wf", "f"))
