@@ -1,6 +1,5 @@
 """Imports a graph in one walk in its order, and converts each of its nodes."""
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -40,7 +39,7 @@ from qmlir.frontends.onnx import (
 )
 from qmlir.frontends.onnx.control import Key, bound_body, key_of, onnx_function
 from qmlir.frontends.onnx.converters import Signature, Table, operator_table
-from qmlir.frontends.onnx.folding import SMALL, evaluated
+from qmlir.frontends.onnx.folding import evaluated
 from qmlir.frontends.onnx.opaque import AttributeValue, InferredTypes, attribute_ir, attribute_value, import_opaque
 from qmlir.frontends.onnx.quantization import RESHAPING, prepared
 from qmlir.frontends.onnx.reader import Model
@@ -111,8 +110,9 @@ def convert(
     if operator != "Shape":
         refuse_constants(inputs, results, node.builder.counted)
     if constant:
-        most = math.inf if any(isinstance(i, Rounded) for i in inputs) else SMALL
-        if (known := evaluated(node.pending, results, node.outputs, node.builder.budget, most)) is not None:
+        chain = any(isinstance(i, Rounded) for i in inputs)
+        known = evaluated(node.pending, results, node.outputs, node.builder.budget, of_any_size=chain)
+        if known is not None:
             node.discard()
             results = known
         return [followed(operator, inputs, c) if isinstance(c, Constant) else c for c in results]
