@@ -154,6 +154,21 @@ class Blocks:
         stored, scales, points = (a.transpose(permutation) for a in (self.stored, self.scales, self.points))
         return Blocks(stored, scales, points, list(permutation).index(self.axis), self.size)
 
+    def reshaped(self, shape: Shape) -> "Blocks | None":
+        """Returns them under another shape; None if that would break blocks apart.
+
+        The last two dimensions may become one if the blocks lie along the last, so that a block is one of several in a
+        longer row. Dimensions of one element at the end may be left out.
+        """
+        old = self.stored.shape
+        if self.axis < len(shape) <= len(old) and (*shape, *[1] * (len(old) - len(shape))) == old:
+            rows, axis = self.scales.shape[: len(shape)], self.axis
+        elif self.axis == len(old) - 1 > 0 and (*old[:-2], old[-2] * old[-1]) == shape and old[-1] % self.size == 0:
+            rows, axis = (*old[:-2], old[-2] * old[-1] // self.size), self.axis - 1
+        else:
+            return None
+        return Blocks(self.stored.reshape(shape), self.scales.reshape(rows), self.points.reshape(rows), axis, self.size)
+
     def floats(self) -> Array:
         """Returns the numbers that they stand for, f32: a difference and a product, each rounded.
 
@@ -197,7 +212,8 @@ class Blocked(Constant):
         return moved
 
     def reshaped(self, shape: Sequence[int]) -> Constant:
-        return self._moved(self.array.reshape(shape))
+        found = None if self.blocks is None else self.blocks.reshaped(tuple(shape))
+        return self._moved(self.array.reshape(shape)) if found is None else Blocked(found, self.name)
 
     def transposed(self, permutation: Sequence[int]) -> Constant:
         if self.blocks is None:

@@ -43,6 +43,11 @@ class Geometry:
         padding = self.low[0], bottom, self.low[1], right
         return {"strides": self.strides, "dilations": self.dilations, "padding": padding}
 
+    def is_pointwise(self) -> bool:
+        """Whether each window is one element of the image, in order, without padding."""
+        ones, padding = {*self.kernel, *self.strides}, {*self.low, *self.high, *self.extra}
+        return ones <= {1} and padding <= {0}
+
     def spans(self) -> Ints:
         """Returns the span of a window in each dimension (see `span`)."""
         return tuple(span(k, d) for k, d in zip(self.kernel, self.dilations, strict=True))

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import qmlir
-from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.nn import BlockedFullyConnectedOp, ConstantOp
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
@@ -151,13 +151,18 @@ def test_pt2e(tmp_path: Path) -> None:
 
 
 @has_torchao
-@pytest.mark.parametrize("bits", [8, 4])
-def test_weights_of_torchao(bits: int, tmp_path: Path) -> None:
-    """torchao's weights are read as the floats that they stand for."""
+@pytest.mark.parametrize(("bits", "block"), [(8, None), (8, 16), (4, 32)])
+def test_weights_of_torchao(bits: int, block: int | None, tmp_path: Path) -> None:
+    """Weights with a scale for each channel are read as the floats that they stand for; blocks keep their integers."""
     x = np.random.default_rng(2).standard_normal((4, 64)).astype(np.float32)
-    expected = export(weights_only(bits), x, tmp_path / "net.onnx")
+    expected = export(weights_only(bits, block), x, tmp_path / "net.onnx")
     module = qmlir.load(tmp_path / "net.onnx")
     np.testing.assert_allclose(qmlir.reference(module)(x), expected, rtol=1e-5, atol=1e-6)
+    blocks = [op for op in module.walk() if isinstance(op, BlockedFullyConnectedOp)]
+    wanted = [] if block is None else [(f"i{bits}", block)] * 2
+    assert [(str(element_of(op.w)), op.size) for op in blocks] == wanted
     quantized = qmlir.quantize(module, data=[x])
     assert {e.outcome for e in qmlir.decisions(quantized)} == {"quantized"}
-    assert np.array_equal(qmlir.compile(quantized)(x), qmlir.reference(quantized)(x))
+    found = qmlir.reference(quantized)(x)
+    assert np.array_equal(qmlir.compile(quantized)(x), found)
+    assert np.abs(found - expected).max() < 0.02 * np.abs(expected).max()

@@ -137,15 +137,16 @@ def converted(samples: Any) -> Any:
     return quantize.convert_pt2e(graph)
 
 
-def weights_only(bits: int) -> Any:
-    """Two linear layers with torchao's weights of 8 bits for each channel, or of 4 bits for each block of 32."""
+def weights_only(bits: int, block: int | None = None) -> Any:
+    """Two linear layers with torchao's weights of some bits, with a scale for each channel or each block of inputs."""
     torch = _torch()
     ao: Any = import_module("torchao.quantization")
 
     torch.manual_seed(0)
-    network = torch.nn.Sequential(torch.nn.Linear(64, 48), torch.nn.ReLU(), torch.nn.Linear(48, 8)).eval()
-    if bits == 4:
-        network = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)).eval()
-    by_block = {"weight_dtype": torch.int4, "granularity": ao.PerGroup(32)}
-    ao.quantize_(network, ao.Int8WeightOnlyConfig() if bits == 8 else ao.IntxWeightOnlyConfig(**by_block))
+    network = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 8)).eval()
+    if block is None:
+        how = ao.Int8WeightOnlyConfig()
+    else:
+        how = ao.IntxWeightOnlyConfig(weight_dtype=getattr(torch, f"int{bits}"), granularity=ao.PerGroup(block))
+    ao.quantize_(network, how)
     return import_module("torchao.utils").unwrap_tensor_subclass(network)

@@ -190,3 +190,19 @@ func.func @not_overflowing(%x: tensor<1x1xf32>) -> tensor<1x1xf32> {
   %y = nn.mul %c, %scale : tensor<1x1xf32>, tensor<1xf32> -> tensor<1x1xf32>
   func.return %y : tensor<1x1xf32>
 }
+
+// -----
+
+// A scale behind a layer whose weights have a scale for each block stays, because the weights are no floats.
+// CHECK-LABEL: func.func @blocks
+// CHECK: nn.blocked_fully_connected
+// CHECK: nn.mul
+func.func @blocks(%x: tensor<3x4xf32>) -> tensor<3x1xf32> {
+  %w = nn.constant <tensor<1x4xi4>, [1, 2, 3, 4]> : tensor<1x4xi4>
+  %s = nn.constant <tensor<1x2xf32>, [1.0, 2.0]> : tensor<1x2xf32>
+  %z = nn.constant <tensor<1x2xi4>, [0, 0]> : tensor<1x2xi4>
+  %scale = nn.constant <tensor<1xf32>, [3.0]> : tensor<1xf32>
+  %c = nn.blocked_fully_connected %x, %w, %s, %z {block = 2 : i64} : tensor<3x4xf32>, tensor<1x4xi4>, tensor<1x2xf32>, tensor<1x2xi4> -> tensor<3x1xf32>
+  %y = nn.mul %c, %scale : tensor<3x1xf32>, tensor<1xf32> -> tensor<3x1xf32>
+  func.return %y : tensor<3x1xf32>
+}

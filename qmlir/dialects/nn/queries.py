@@ -8,6 +8,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects.nn import ConstantOp, Conv2DOp, DepthwiseConv2DOp, ReshapeOp
 from qmlir.dialects.nn.base import bound, is_float, is_quantized
+from qmlir.dialects.nn.blocked import BlockedFullyConnectedOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import BinaryOp
 from qmlir.ir.interfaces import Array, Shape, shape_of
@@ -97,25 +98,62 @@ def bound_properties(bounds: Bounds) -> dict[str, Attribute]:
 
 
 @dataclass(frozen=True)
-class FoldableContraction:
-    """A float contraction whose weights and bias are constants.
+class BiasedContraction:
+    """A float contraction whose bias, if it has one, is a constant.
 
-    weights, bias   float64 arrays; the bias [O] is zero if the contraction has none
+    The bias is the last operand of its operation.
+    """
+
+    op: WeightedOp | BlockedFullyConnectedOp
+    bias_constant: ConstantOp | None
+
+    @property
+    def bias(self) -> Array:
+        """The bias in float64, [O]: zero if the contraction has none."""
+        if self.bias_constant is None:
+            return np.zeros(shape_of(self.op.y)[-1])
+        return self.bias_constant.value.array.astype(np.float64)
+
+    def with_bias(self, bias: Array, *sources: ConstantOp) -> ConstantOp | None:
+        """A constant of a new bias [O] with the names of the old and of `sources`; None if an element overflows f32."""
+        array = rounded(bias)
+        own = [] if self.bias_constant is None else [self.bias_constant]
+        return None if array is None else derived_constant(array, *own, *sources)
+
+    def rebuilt(
+        self,
+        *,
+        x: SSAValue | None = None,
+        weights: ConstantOp | None = None,
+        bias: ConstantOp | None = None,
+        bounds: Bounds | None = None,
+    ) -> list[Operation]:
+        """The given new constants, and then the contraction with the given new input, weights, bias and clamp."""
+        data, w, *parameters = self.op.operands if self.op.b is None else self.op.operands[:-1]
+        b = self.op.b if bias is None else bias.y
+        properties = dict(self.op.properties)
+        if bounds is not None:
+            properties |= bound_properties(bounds)
+        inputs = [data if x is None else x, w if weights is None else weights.y, *parameters]
+        op = type(self.op).create(
+            operands=[*inputs, *([] if b is None else [b])], result_types=[self.op.y.type], properties=properties
+        )
+        return [*(c for c in (weights, bias) if c is not None), op]
+
+
+@dataclass(frozen=True)
+class FoldableContraction(BiasedContraction):
+    """A float contraction whose weights are a constant too, of floats.
+
+    weights   a float64 array
     """
 
     op: WeightedOp
     weight_constant: ConstantOp
-    bias_constant: ConstantOp | None
 
     @property
     def weights(self) -> Array:
         return self.weight_constant.value.array.astype(np.float64)
-
-    @property
-    def bias(self) -> Array:
-        if self.bias_constant is None:
-            return np.zeros(self.op.output_channels())
-        return self.bias_constant.value.array.astype(np.float64)
 
     def along_outputs(self, vector: Array) -> Array:
         """A vector [O] over output channels, reshaped so that it broadcasts against the weights."""
@@ -140,32 +178,15 @@ class FoldableContraction:
         array = rounded(weights)
         return None if array is None else derived_constant(array, self.weight_constant, *sources)
 
-    def with_bias(self, bias: Array, *sources: ConstantOp) -> ConstantOp | None:
-        """A constant of a new bias [O] with the names of the old and of `sources`; None if an element overflows f32."""
-        array = rounded(bias)
-        own = [] if self.bias_constant is None else [self.bias_constant]
-        return None if array is None else derived_constant(array, *own, *sources)
 
-    def rebuilt(
-        self,
-        *,
-        x: SSAValue | None = None,
-        weights: ConstantOp | None = None,
-        bias: ConstantOp | None = None,
-        bounds: Bounds | None = None,
-    ) -> list[Operation]:
-        """The given new constants, and then the contraction with the given new input, weights, bias and clamp."""
-        w = self.op.w if weights is None else weights.y
-        b = self.op.b if bias is None else bias.y
-        properties = dict(self.op.properties)
-        if bounds is not None:
-            properties |= bound_properties(bounds)
-        op = type(self.op).create(
-            operands=[self.op.x if x is None else x, w, *([] if b is None else [b])],
-            result_types=[self.op.y.type],
-            properties=properties,
-        )
-        return [*(c for c in (weights, bias) if c is not None), op]
+def biased_contraction(op: object) -> BiasedContraction | None:
+    """The operation as a contraction on floats without a bias or with a constant one, or None."""
+    if isinstance(op, WeightedOp):
+        return foldable_contraction(op)
+    if not isinstance(op, BlockedFullyConnectedOp) or not is_float(op.x):
+        return None
+    bias = None if op.b is None else float_constant_of(op.b)
+    return None if op.b is not None and bias is None else BiasedContraction(op, bias)
 
 
 def foldable_contraction(op: object) -> FoldableContraction | None:
@@ -176,14 +197,14 @@ def foldable_contraction(op: object) -> FoldableContraction | None:
     bias = None if op.b is None else float_constant_of(op.b)
     if weights is None or (op.b is not None and bias is None):
         return None
-    return FoldableContraction(op, weights, bias)
+    return FoldableContraction(op, bias, weights)
 
 
 @dataclass(frozen=True)
 class ContractionBehind:
     """A contraction that computes a value, possibly followed by a reshape that keeps the channels last."""
 
-    contraction: FoldableContraction
+    contraction: BiasedContraction
     reshape: ReshapeOp | None
 
     @property
@@ -206,7 +227,7 @@ def contraction_behind(value: SSAValue) -> ContractionBehind | None:
         if not used_once(reshape) or shape_of(reshape.x)[-1:] != shape_of(reshape.y)[-1:]:
             return None
         owner = reshape.x.owner
-    found = foldable_contraction(owner)
+    found = biased_contraction(owner)
     if found is None or not used_once(found.op) or found.op.bounds() != (None, None):
         return None
     return ContractionBehind(found, reshape)

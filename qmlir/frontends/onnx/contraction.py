@@ -13,7 +13,7 @@ from qmlir.dialects.nn.reduction import AveragePool2DOp
 from qmlir.dialects.nn.resize import SampleOp
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node
-from qmlir.frontends.function import Constant, Ints, Value
+from qmlir.frontends.function import Blocked, Constant, Ints, Value
 from qmlir.frontends.onnx.blocks import blocked_layer
 from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import slice_properties
@@ -141,8 +141,13 @@ def conv(
             f"weights {list(node.shape(w))}",
         )
     windows = geometry(node, image, kernel, strides=strides, pads=pads, dilations=dilations, auto_pad=auto_pad)
+    pixels = channels_last(node, x)
+    if isinstance(w, Blocked) and group == 1 and windows.is_pointwise():
+        flat = node.reshaped(pixels, (int(np.prod(node.shape(pixels)[:-1])), channels))
+        if (y := blocked_layer(node, flat, w.reshaped((outputs, inputs)), b)) is not None:
+            return channels_first(node, node.builder.ssa(node.reshaped(y, (*node.shape(pixels)[:-1], outputs))))
     weights = node.moved(w, (0, *range(2, node.rank(w)), 1))  # OI… → O…I
-    return channels_first(node, convolved(node, channels_last(node, x), weights, b, windows, group))
+    return channels_first(node, convolved(node, pixels, weights, b, windows, group))
 
 
 @converts("ConvTranspose")

@@ -135,7 +135,12 @@ def _charge(budget: Budget, shape: Sequence[int], like: Array) -> None:
 
 
 def evaluated(
-    ops: Sequence[Operation], results: Sequence[Value], names: Sequence[str], budget: Budget
+    ops: Sequence[Operation],
+    results: Sequence[Value],
+    names: Sequence[str],
+    budget: Budget,
+    *,
+    of_any_size: bool = False,
 ) -> list[Value] | None:
     """Computes the results of operations on constants, by each operation's `evaluate`.
 
@@ -144,13 +149,16 @@ def evaluated(
         results: Results of these operations, or values that are constants already.
         names: Names of the results.
         budget: The budget of computed constants.
+        of_any_size: Whether the operations may be large, as those on weights that are rounded.
 
     Returns:
         The results as constants; None if an operation cannot be evaluated, is quantized, or is too large. Such
         operations stay for the pass `fold-constants`.
     """
     elements = sum(_elements(v) for op in ops for v in (*op.operands, *op.results))
-    if not ops or elements > SMALL or not budget.take((int(elements),), 8):
+    if not ops or elements == inf or (elements > SMALL and not of_any_size):
+        return None
+    if not budget.take((int(elements),), 8):
         return None
     if (known := computed(ops)) is None:
         return None

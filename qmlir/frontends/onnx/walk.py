@@ -13,7 +13,7 @@ from qmlir.errors import FileError, QmlirError, UnsupportedError, near_misses
 from qmlir.formats.onnx import OPERATORS
 from qmlir.frontends.builder import Node
 from qmlir.frontends.counted import refuse_constants
-from qmlir.frontends.function import Builder, Constant, Dequantized, Value
+from qmlir.frontends.function import Blocked, Builder, Constant, Dequantized, Value
 from qmlir.frontends.onnx import (
     attention,
     contraction,
@@ -49,7 +49,7 @@ from qmlir.frontends.onnx.opaque import AttributeValue, InferredTypes, attribute
 from qmlir.frontends.onnx.ordering import reads
 from qmlir.frontends.onnx.quantization import RESHAPING, prepared
 from qmlir.frontends.onnx.reader import Model
-from qmlir.frontends.onnx.rounded import followed
+from qmlir.frontends.onnx.rounded import Rounded, followed
 from qmlir.frontends.onnx.sequences import Listed
 from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array
@@ -115,9 +115,13 @@ def convert(
         return results  # its tensors are computed by the operations that wait
     if operator != "Shape":
         refuse_constants(inputs, results, node.builder.counted)
-    if constant and (known := evaluated(node.pending, results, node.outputs, node.builder.budget)) is not None:
-        node.discard()
-        return [followed(operator, inputs, c) if isinstance(c, Constant) else c for c in known]
+    if constant:
+        chain = any(isinstance(i, Rounded) for i in inputs)
+        known = evaluated(node.pending, results, node.outputs, node.builder.budget, of_any_size=chain)
+        if known is not None:
+            node.discard()
+            results = known
+        return [followed(operator, inputs, c) if isinstance(c, Constant) else c for c in results]
     return results
 
 
@@ -153,9 +157,9 @@ def _move_stored(
     inputs: Sequence[Value | None],
     attributes: Mapping[str, AttributeValue],
 ) -> Constant | None:
-    """Reshapes or transposes a quantized constant as stored integers; None for other constants or operators."""
+    """Reshapes or transposes a constant as its stored integers; None for other constants or operators."""
     first = inputs[0]
-    if not isinstance(first, Dequantized) or operator not in (*RESHAPING, "Transpose"):
+    if not isinstance(first, Dequantized | Blocked) or operator not in (*RESHAPING, "Transpose"):
         return None
     # The fold only checks the node and computes the new shape, so it need not see the elements.
     like = np.broadcast_to(np.int8(0), first.shape)

@@ -18,6 +18,7 @@ from qmlir.dialects.nn import AddOp, ConstantOp, DepthwiseConv2DOp, FullyConnect
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import BinaryOp
 from qmlir.dialects.nn.queries import (
+    FoldableContraction,
     channel_vector,
     derived_constant,
     foldable_contraction,
@@ -41,6 +42,8 @@ class FoldScaleIntoPrecedingContraction(RewritePattern):
             return
         behind, vector, constant = found
         contraction, scale = behind.contraction, vector.astype(np.float64)
+        if not isinstance(contraction, FoldableContraction):
+            return
         weights = contraction.with_weights(contraction.weights * contraction.along_outputs(scale), constant)
         has_bias = contraction.bias_constant is not None
         bias = contraction.with_bias(contraction.bias * scale) if has_bias else None

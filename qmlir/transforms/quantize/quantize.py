@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 
 from qmlir.dialects.nn.base import NNOp
+from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.errors import OptionError, PipelineError
 from qmlir.ir.context import QmlirContext
@@ -142,14 +143,18 @@ class RequireRangesPass(ModulePass):
 
 
 def lacks_ranges(module: ModuleOp) -> bool:
-    """Whether a network is float and says nothing about its tensors."""
+    """Whether the data of a network are float, and it says nothing about them."""
     return _is_untouched(module) and not any(o.bounds or POLICY in o.attributes for o in observers(module))
 
 
 def _is_untouched(module: ModuleOp) -> bool:
-    """Whether a network has operations, none with a recorded decision, and no quantized type."""
+    """Whether a network has operations, none with a recorded decision, and no quantized type but of constants.
+
+    Constants say nothing about data: weights may be stored as integers in a network that is float otherwise.
+    """
+    values = (v for o in module.walk() for v in (*o.operands, *o.results) if not isinstance(v.owner, ConstantOp))
     return any(decision_of(o) is None for o in deciding_operations(module)) and not any(
-        quantized_element(v.type) for o in module.walk() for v in (*o.operands, *o.results)
+        quantized_element(v.type) for v in values
     )
 
 

@@ -180,3 +180,106 @@ def test_parameters_must_fit() -> None:
                 tensor.CopyFrom(onnx.numpy_helper.from_array(change[tensor.name], tensor.name))
         with pytest.raises(NodeError, match=message):
             load_onnx(proto)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Blocks that plain operators scale: w = reshape((cast(q as [O, G, size]) − cast(z)) · s), as torchao is exported.
+
+
+def spelled(stored: Array, points: Array | None, outputs: int, blocks: int, *, turned: bool = False) -> Any:
+    """A Gemm, or a MatMul by the transposed weights, of blocks that Cast, Sub and Mul make floats."""
+    rng = np.random.default_rng(4)
+    inputs = stored.size // outputs
+    given = {
+        "q": stored.reshape(outputs, blocks, -1),
+        "s": (rng.uniform(0.1, 1, (outputs, blocks, 1)) / 1000).astype(np.float32),
+        "b": rng.standard_normal(outputs).astype(np.float32),
+        "shape": np.array([outputs, inputs]),
+    }
+    nodes = [node("Cast", "q", "f", to=onnx.TensorProto.FLOAT), node("Mul", "f s", "m")]
+    if points is not None:
+        given["z"] = points.reshape(outputs, blocks, 1)
+        subtracted = [node("Cast", "z", "zf", to=onnx.TensorProto.FLOAT), node("Sub", "f zf", "d")]
+        nodes[1:] = [*subtracted, node("Mul", "d s", "m")]
+    nodes.append(node("Reshape", "m shape", "w"))
+    if turned:
+        nodes += [node("Transpose", "w", "t", perm=[1, 0]), node("MatMul", "x t", "p"), node("Add", "p b", "y")]
+    else:
+        nodes.append(node("Gemm", "x w b", "y", transB=1))
+    return model(nodes, {"x": np.ones((2, inputs), np.float32)}, ["y"], given)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "points", "kind"),
+    [(-8, 7, (-3, 4), "i4"), (-8, 7, None, "i4"), (-128, 127, None, "i8"), (0, 15, (5, 9), "ui4"),
+     (0, 255, (90, 160), "ui8")],
+)  # fmt: skip
+@pytest.mark.parametrize("turned", [False, True])
+def test_blocks_in_plain_operators(
+    low: int, high: int, points: tuple[int, int] | None, kind: str, *, turned: bool
+) -> None:
+    rng, dtype = np.random.default_rng(6), np.uint8 if low == 0 else np.int8
+    stored = rng.integers(low, high + 1, (12, 64)).astype(dtype)
+    zeros = None if points is None else rng.integers(*points, (12, 4)).astype(dtype)
+    proto = spelled(stored, zeros, 12, 4, turned=turned)
+    module = load(proto)
+    layer = layer_of(module)
+    assert (str(element_of(layer.w)), layer.size) == (kind, 16)
+    np.testing.assert_array_equal(layer.w.owner.value.array.astype(np.int32), stored)  # type: ignore[union-attr]
+    x = {"x": np.random.default_rng(3).standard_normal((2, 64)).astype(np.float32)}
+    np.testing.assert_allclose(results(module, x)[0], onnxruntimes(proto, x)[0], rtol=2e-5, atol=1e-6)
+    quantized = qmlir.quantize(load_onnx(proto), data=[x["x"]])
+    assert [d.outcome for d in qmlir.decisions(quantized)] == ["quantized"]
+    np.testing.assert_array_equal(qmlir.compile(quantized)(x["x"]), qmlir.reference(quantized)(x["x"]))
+
+
+def test_large_blocks_in_plain_operators() -> None:
+    """More elements than an import evaluates for nodes on other constants."""
+    stored = np.random.default_rng(6).integers(-8, 8, (1024, 1024)).astype(np.int8)
+    assert str(element_of(layer_of(load(spelled(stored, None, 1024, 8))).w)) == "i4"
+
+
+@pytest.mark.parametrize(
+    ("stored", "points"),
+    [
+        (np.arange(-16, 16, dtype=np.int32), None),
+        (np.arange(0, 32, dtype=np.uint8), np.array([3, -4, 2, 1], np.int8)),
+    ],
+    ids=["integers that are no bytes", "a zero point below those of its type"],
+)
+def test_other_integers_become_floats(stored: Array, points: Array | None) -> None:
+    module = load(spelled(stored, points, 2, 2))
+    assert not any(isinstance(o, BlockedFullyConnectedOp) for o in ops_of(module))
+
+
+def convolution(**attributes: Any) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """A convolution by weights [6, 64, 1, 1] with blocks of 16 channels, and its input."""
+    rng = np.random.default_rng(7)
+    given = {
+        "w": rng.integers(-8, 8, (6, 64, 1, 1)).astype(np.int32).astype(ml_dtypes.int4),
+        "s": (rng.uniform(0.1, 1, (6, 4, 1, 1)) / 50).astype(np.float32),
+        "b": rng.standard_normal(6).astype(np.float32),
+    }
+    nodes = [node("DequantizeLinear", "w s", "d", axis=1, block_size=16), node("Conv", "x d b", "y", **attributes)]
+    x = {"x": rng.standard_normal((2, 64, 3, 5)).astype(np.float32)}
+    return model(nodes, x, ["y"], given), x
+
+
+def test_a_convolution_of_single_elements_is_a_layer_of_rows() -> None:
+    proto, x = convolution()
+    module = load(proto)
+    assert (str(element_of(layer_of(module).w)), layer_of(module).size) == ("i4", 16)
+    np.testing.assert_allclose(results(module, x)[0], onnxruntimes(proto, x)[0], rtol=2e-5, atol=2e-5)
+    quantized = qmlir.quantize(load_onnx(proto), data=[x["x"]])
+    assert {d.outcome for d in qmlir.decisions(quantized)} == {"quantized"}
+    np.testing.assert_array_equal(qmlir.compile(quantized)(x["x"]), qmlir.reference(quantized)(x["x"]))
+
+
+@pytest.mark.parametrize("attributes", [{"strides": [2, 2]}, {"pads": [0, 1, 0, 0]}], ids=str)
+def test_other_convolutions_stay_float(attributes: dict[str, Any]) -> None:
+    proto, x = convolution(**attributes)
+    quantized = qmlir.quantize(load_onnx(proto), data=[x["x"]])
+    (decision,) = (d for d in qmlir.decisions(quantized) if d.operation == "nn.conv2d")
+    assert (decision.outcome, decision.code) == ("float", "blocked")
+    assert decision.reason == "its weights have a scale for each block of 16, which integer sums cannot share"
+    np.testing.assert_allclose(qmlir.reference(quantized)(x["x"]), onnxruntimes(proto, x)[0], rtol=2e-5, atol=2e-5)

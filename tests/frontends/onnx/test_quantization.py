@@ -12,7 +12,9 @@ from onnx import TensorProto, helper
 
 import qmlir
 from qmlir.compiler import to_integers
+from qmlir.dialects.nn import ConstantOp, FullyConnectedOp
 from qmlir.dialects.quant.types import quantized_element
+from qmlir.errors import PipelineError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
 from tests.frontends.onnx.quantized_models import (
@@ -245,10 +247,10 @@ def test_weights_quantized_in_the_model() -> None:
 
 
 def test_blocked_weights_of_a_convolution_are_a_float_island() -> None:
-    """Those of a fully connected layer are computed in integers, see test_blocks.py."""
+    """Those of a fully connected layer, and of windows of one element, are computed in integers: see test_blocks.py."""
     blocks = {
-        "w": RNG.integers(-7, 7, (4, 64, 1, 1), np.int8),
-        **parameters("w", RNG.uniform(0.01, 0.1, (4, 2, 1, 1)), np.zeros((4, 2, 1, 1)), np.int8),
+        "w": RNG.integers(-7, 7, (4, 64, 2, 1), np.int8),
+        **parameters("w", RNG.uniform(0.01, 0.1, (4, 2, 2, 1)), np.zeros((4, 2, 2, 1)), np.int8),
     }
     inputs = {"x": RNG.standard_normal((3, 64, 2, 2)).astype(np.float32)}
     nodes = island(dequantize("w", "w", "wf", axis=1, block_size=32), node("Conv", "a wf", "f"))
@@ -262,6 +264,24 @@ def test_blocked_weights_of_a_convolution_are_a_float_island() -> None:
     profile = qmlir.profile(load_onnx(proto), [inputs["x"]])
     again = qmlir.quantize(load_onnx(proto), profile)
     assert [e.code for e in qmlir.decisions(again) if e.outcome == "float"] == ["blocked"]
+
+
+@pytest.mark.parametrize("spelled", [False, True])
+def test_weights_alone_may_be_integers(*, spelled: bool) -> None:
+    """Samples are profiled as for a float network; the integers stay, by DequantizeLinear or by Cast and Mul."""
+    weights = {"w": RNG.integers(-120, 120, (6, 4), np.int8), "w_s": np.float32(0.01)}
+    floats = [node("Cast", "w", "c", to=TensorProto.FLOAT), node("Mul", "c w_s", "f")]
+    dequantized = floats if spelled else [node("DequantizeLinear", "w w_s", "f")]
+    inputs = {"x": RNG.standard_normal((3, 6)).astype(np.float32)}
+    proto = model([*dequantized, node("MatMul", "x f", "y")], inputs, ["y"], weights)
+    module = qmlir.quantize(load_onnx(proto), data=[inputs["x"]])
+    assert [d.outcome for d in qmlir.decisions(module)] == ["quantized"]
+    (layer,) = (o for o in module.walk() if isinstance(o, FullyConnectedOp))
+    assert isinstance(layer.w.owner, ConstantOp)
+    np.testing.assert_array_equal(layer.w.owner.value.array, weights["w"].T)
+    np.testing.assert_allclose(qmlir.reference(module)(inputs["x"]), onnxruntimes(proto, inputs)[0], atol=0.1)
+    with pytest.raises(PipelineError, match="needs ranges"):
+        qmlir.quantize(load_onnx(proto))
 
 
 def test_what_is_still_float_is_quantized_by_a_profile_around_what_is_fixed() -> None:
