@@ -17,6 +17,7 @@ from qmlir.dialects.nn.quantizable import BYTES, NARROW, Scales, Sums, uniform, 
 from qmlir.dialects.quant.rules import FixedScale, FreeScale
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, shape_of
+from qmlir.ir.samples import Axes, kept_axis
 from qmlir.numerics.elementary.exponential import exp_by_four, log, power
 from qmlir.numerics.elementary.gemmlowp import LOGARITHM_BITS
 from qmlir.numerics.elementary.lanes import Lanes, N
@@ -162,6 +163,9 @@ class OverTrailingOp(NormalizationOp, abc.ABC):
         before, along, behind = super().split()
         return before, along * behind, 1
 
+    def sample_axis(self, axes: Axes) -> int:
+        return kept_axis(axes, range(self.axis.value.data, len(shape_of(self.x))))
+
     def infer_shapes(self) -> Sequence[Shape]:
         if not self.epsilon.value.data >= 0:  # C2
             raise VerifyException(f"'{self.name}' needs an epsilon that is not negative, got {self.epsilon.value.data}")
@@ -274,6 +278,9 @@ class LocalResponseNormalizationOp(UnaryTensorOp, NNOp):
                 f"'{self.name}' needs channels and a size of at least 1, got {list(shape)} and {self.size.value.data}"
             )
         return [shape]
+
+    def sample_axis(self, axes: Axes) -> int:
+        return kept_axis(axes, [len(shape_of(self.x)) - 1])
 
     def neighbours(self) -> tuple[int, int]:
         """The numbers of channels before and after its own that the sum of a channel includes."""
