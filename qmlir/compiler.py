@@ -392,8 +392,9 @@ def reference(module: Network, target: "Accelerator | None" = None) -> "Referenc
 
 @overload
 def compile(
-    module: Network, threads: int = 1, *, cpu: str | None = None, features: str | None = None, triple: str | None = None
-) -> "Executable": ...
+    module: Network, threads: int = 1, *, cpu: str | None = None, features: str | None = None,
+    triple: str | None = None, batch: int | None = None,
+) -> "Executable": ...  # fmt: skip
 
 
 @overload
@@ -403,7 +404,7 @@ def compile(module: Network, threads: int = 1, *, target: "Accelerator") -> "Sim
 @collected_rarely()
 def compile(
     module: Network, threads: int = 1, *, target: "Accelerator | None" = None, cpu: str | None = None,
-    features: str | None = None, triple: str | None = None,
+    features: str | None = None, triple: str | None = None, batch: int | None = None,
 ) -> "Executable | Simulated":  # fmt: skip
     """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
 
@@ -418,6 +419,8 @@ def compile(
     machine = arguments.machine_given(cpu, features, triple, target)
     source = loaded(module)
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
+    if batch is not None:
+        source = Pipeline(("batch-samples", {"most": arguments.batch_given(batch, target)}))(source)
     lowered = to_integers(source, target)
     if target is None:
         return to_machine_code(lowered, sharers, machine)

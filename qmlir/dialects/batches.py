@@ -14,8 +14,8 @@ from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, Tensor
 from xdsl.ir import Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from qmlir.dialects.inputs import batch_symbols
-from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, MovementOp
+from qmlir.dialects.inputs import batch_symbols, mixes_samples
+from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, ConstantOp, MovementOp, ReshapeOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
@@ -38,59 +38,101 @@ class KeepsSamples(Protocol):
         ...
 
 
-def batched_inputs(function: func.FuncOp) -> list[bool]:
+def batched_inputs(function: func.FuncOp, samples: int = 1) -> list[bool]:
     """Returns for each argument whether it has samples along its first axis; the others are the same for all samples.
 
     These are the inputs whose first dimension was symbolic in the source model, or else all that begin with 1.
+
+    Args:
+        function: The network.
+        samples: The number of samples that the network's inputs have.
     """
     module = function.parent_op()
     symbols = batch_symbols(module) if isinstance(module, ModuleOp) else {}
-    begin = [shape_of(argument)[:1] == (1,) for argument in function.args]
+    begin = [shape_of(argument)[:1] == (samples,) for argument in function.args]
     named = [begins and tensor_name(a) in symbols for a, begins in zip(function.args, begin, strict=True)]
     return named if any(named) else begin
 
 
-def sample_axes(function: func.FuncOp) -> dict[SSAValue, int]:
+def sample_axes(function: func.FuncOp, samples: int = 1) -> dict[SSAValue, int]:
     """Returns the axis of the samples in each tensor of a network that depends on the sample.
+
+    Args:
+        function: The network.
+        samples: The number of samples that the network's inputs have.
 
     Raises:
         UnsupportedError: No input has samples, an operation mixes them, an output has none, or the network has states
             or outputs whose sizes depend on the data.
     """
-    _check_function(function)
-    axes = {a: 0 for a, batched in zip(function.args, batched_inputs(function), strict=True) if batched}
+    inputs = _checked_inputs(function, samples)
+    axes: dict[SSAValue, int] = dict.fromkeys(inputs, 0)
     for op in function.body.block.ops:
         if op.results and any(operand in axes for operand in op.operands):
+            given = [axes.get(operand) for operand in op.operands]
             try:
-                axis = _axis(op, [axes.get(operand) for operand in op.operands])
+                axis = _axis_in_batch(op, given, samples)
             except MixesSamples as reason:
                 need = f"must keep the samples of a batch apart, but {reason}"
                 raise UnsupportedError.at(op.name, node_name(op), need, remedy=ALONE) from None
-            axes |= dict.fromkeys(op.results, axis)
-    for value, name in zip(_results(function), _output_names(function), strict=True):
-        if axes.get(value) != 0 or shape_of(value)[0] != 1:
+            for result in op.results:
+                axes[result] = axis
+    for value, spec in zip(_results(function), signature_of(function).outputs, strict=True):
+        if axes.get(value) != 0 or shape_of(value)[0] != samples:
             need = "must have the samples of a batch along its first axis, one element for each"
             got = "the same for all samples" if value not in axes else f"axis {axes[value]} of {list(shape_of(value))}"
-            raise UnsupportedError(need, got, ALONE, where=f'output "{name}"')
+            raise UnsupportedError(need, got, ALONE, where=f'output "{spec.name}"')
     return axes
 
 
-def _check_function(function: func.FuncOp) -> None:
+def _checked_inputs(function: func.FuncOp, samples: int) -> list[SSAValue]:
+    """Returns the inputs with samples, of a network that may have a batch."""
     if states_of(function):
         raise UnsupportedError("has states, which pass from one call to the next", remedy=ALONE, where="the network")
     module = function.parent_op()
-    if module is not None and COUNTS in module.attributes:
-        raise UnsupportedError("has outputs whose sizes depend on the data", remedy=ALONE, where="the network")
-    if not any(batched_inputs(function)):
+    if isinstance(module, ModuleOp):
+        if COUNTS in module.attributes:
+            raise UnsupportedError("has outputs whose sizes depend on the data", remedy=ALONE, where="the network")
+        if reason := mixes_samples(module):
+            raise UnsupportedError(reason, remedy=ALONE)
+    inputs = [a for a, batched in zip(function.args, batched_inputs(function, samples), strict=True) if batched]
+    if not inputs:
         need = "must have an input that begins with a dimension of size 1, for the samples of a batch"
         shapes = ", ".join(str(list(shape_of(a))) for a in function.args) or "no inputs"
         raise UnsupportedError(need, shapes, "export the model for one sample", where="the network")
+    return [*inputs]
 
 
-def _axis(op: Operation, axes: Axes) -> int:
+def _axis_in_batch(op: Operation, axes: Axes, samples: int) -> int:
+    """Returns the axis of an operation's results; in a batch of several, a constant may hold the same for each."""
+    try:
+        return _axis(op, axes, samples)
+    except MixesSamples:
+        alike = [_alike(x, samples) if axis is None else axis for x, axis in zip(op.operands, axes, strict=True)]
+        if samples == 1 or alike == [*axes]:
+            raise
+        return _axis(op, alike, samples)
+
+
+def _alike(value: SSAValue, samples: int) -> int | None:
+    """Returns the axis along which a constant has the same elements for each of several samples; None if none."""
+    if isinstance(value.owner, ConstantOp):
+        array = value.owner.value.array
+        for axis in [i for i, size in enumerate(array.shape) if size == samples]:
+            if (array == array.take([0], axis)).all():
+                return axis
+    return None
+
+
+def _axis(op: Operation, axes: Axes, samples: int) -> int:
     if not isinstance(op, KeepsSamples):
         raise MixesSamples("is not known to keep samples apart")
     axis = op.sample_axis(axes)
+    if isinstance(op, ReshapeOp):  # samples do not lie along a dimension of size 1, if there are several
+        while samples > 1 and shape_of(op.y)[axis] == 1 and axis + 1 < len(shape_of(op.y)):
+            axis += 1
+        if shape_of(op.y)[axis] % samples:
+            raise MixesSamples("divides what the samples have otherwise than between samples")
     for value, place in [*zip(op.operands, axes, strict=True), *((result, axis) for result in op.results)]:
         element = element_of(value)
         if isinstance(element, UniformType) and element.axis is not None and element.axis == place:
@@ -102,10 +144,6 @@ def _results(function: func.FuncOp) -> Sequence[SSAValue]:
     last = function.body.block.last_op
     assert isinstance(last, func.ReturnOp)
     return last.arguments
-
-
-def _output_names(function: func.FuncOp) -> list[str]:
-    return [spec.name for spec in signature_of(function).outputs]
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -19,6 +19,12 @@ BATCH = "qmlir.batch"
 Such a dimension is 1 in the module, and can become symbolic again in an exported file.
 """
 
+MIXES = "qmlir.mixes_samples"
+"""The attribute key, on a module for one sample, of the operation of the source model that mixes samples of a batch.
+
+Such an operation may do nothing on one sample, as a sum over the batch does, and be gone from the module.
+"""
+
 PREPROCESS = "qmlir.preprocess"
 """The attribute key, on a module, of the options that say how pictures become inputs."""
 
@@ -38,6 +44,15 @@ def batch_symbols(module: ModuleOp) -> dict[str, str]:
     if len(found) != len(symbols) or not isinstance(given, DictionaryAttr | None):
         raise PipelineError("the module", f"must have symbols by input as {BATCH}", got=str(given), remedy="remove it")
     return found
+
+
+def mixes_samples(module: ModuleOp) -> str:
+    """Returns which operation of the source model mixes the samples of a batch, and how; empty if none is known.
+
+    Raises:
+        PipelineError: The attribute is not text.
+    """
+    return _text(module, MIXES)
 
 
 def reading_notes(module: ModuleOp) -> ReadingNotes:

@@ -111,6 +111,7 @@ PASSES: dict[str, str] = {
     "fold-fake-quant": "qmlir.transforms.quantize.fold_fake_quant:FoldFakeQuantPass",
     "fold-qdq": "qmlir.transforms.quantize.fold_qdq:FoldQDQPass",
     "observers-to-results": "qmlir.transforms.quantize.observers:ObserversToResultsPass",
+    "batch-samples": "qmlir.transforms.batch_samples:BatchSamplesPass",
     "inline": "qmlir.transforms.inline:InlinePass",
     "normalize-quant-types": "qmlir.transforms.quant.normalize_quant_types:NormalizeQuantTypesPass",
     "lower-quant-ops": "qmlir.lowering.quant_to_arith.lower_quant_ops:LowerQuantOpsPass",

@@ -4,6 +4,7 @@
     y = exe(x)                          # one input, one output
     ys = exe({"a": a, "b": b})          # several: dicts by tensor name
     call = exe.bind(x)                  # then call() reads x where it is (bound.py)
+    y = exe(xs)                         # several samples along the first axis, if the code takes batches
 
 The code has the ABI `void net(const u8* weights, u8* arena, const void* const* inputs, void* const* outputs)`. It keeps
 no state: weights are read-only, and each running call has its own arena (scratch memory), taken from a free list. An
@@ -36,7 +37,7 @@ from qmlir.display import Table, bytes_text
 from qmlir.errors import InputError, QmlirError, UnsupportedError
 from qmlir.ir.arena import CACHE_LINE
 from qmlir.ir.callable_network import CallableNetwork
-from qmlir.ir.signature import RUN_SHARES, Signature
+from qmlir.ir.signature import RUN_SHARES, Signature, TensorSpec, batch_symbol
 from qmlir.numerics import Array
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ class Executable(CallableNetwork):
         Args:
             llvm_ir: Text of a module with the external function `entry` of the ABI above, or a function that reads it.
             weights: The weights blob, of any dtype; kept as it is if it is aligned, copied otherwise.
-            arena_size: Bytes of scratch memory that the code needs.
+            arena_size: Bytes of scratch memory that a call needs.
             signature: The inputs, outputs and states; the two tables of the ABI point to those of `signature.flat()`.
             entry: The function's name.
             machine: The processor; by default the processor of this machine.
@@ -97,6 +98,7 @@ class Executable(CallableNetwork):
         self.machine = machine or Machine.host()
         self.weights = _aligned(weights)
         self._arena_size = arena_size
+        self._batches = signature.batch is not None
         self._weights_address = self.weights.ctypes.data
         self._free: list[Frame] = []  # a list's pop and append are atomic
         self.object = compile_object(self.llvm_ir, self.machine) if compiled is None else compiled
@@ -113,8 +115,9 @@ class Executable(CallableNetwork):
     def _load(self) -> Callable[..., None]:
         symbols = {RUN_SHARES: run_address()} if self.uses_pool else {}
         symbols |= {} if self._calls is None else self._calls.addresses()
-        self._loaded = LoadedObject(self.object, self.entry, symbols)
-        prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+        self._loaded = LoadedObject(self.object, batch_symbol(self.entry) if self._batches else self.entry, symbols)
+        count = (ctypes.c_int64,) if self._batches else ()
+        prototype = ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * 4, *count)
         code = prototype(self._loaded.address)
         return code if self._calls is None else self._calls.checked(code)
 
@@ -140,11 +143,19 @@ class Executable(CallableNetwork):
         try:
             for i, array in enumerate(arrays):
                 frame.take(i, array)
-            results = [frame.result(i, spec) for i, spec in enumerate(self._flat.outputs)]
-            self._function(self._weights_address, frame.arena_address, frame.inputs, frame.outputs)
+            specs, count = self._called_on(arrays)
+            results = [frame.result(i, spec) for i, spec in enumerate(specs)]
+            self._function(self._weights_address, frame.arena_address, frame.inputs, frame.outputs, *count)
             return [array if own is None else own.copy() for array, own in zip(results, frame.made, strict=True)]
         finally:
             self._free.append(frame)
+
+    def _called_on(self, arrays: Sequence[Array]) -> tuple[Sequence[TensorSpec], tuple[int, ...]]:
+        """Returns the outputs of a call on inputs, and the number of samples if the code wants to know it."""
+        if not self._batches:
+            return self._flat.outputs, ()
+        samples = self.signature.samples_in(arrays)
+        return [spec.of(samples) for spec in self._flat.outputs], (samples,)
 
     def bind(self, inputs: Array | Mapping[str, Array]) -> BoundCall:
         """Returns a function that computes the network on what these arrays hold when it is called (bound.py).
@@ -162,13 +173,14 @@ class Executable(CallableNetwork):
             if array is not (inputs[spec.name] if isinstance(inputs, Mapping) else inputs):
                 need = "must be C-contiguous, aligned and of native byte order: it is read where it is"
                 raise InputError(spec.name, need, remedy="bind numpy.ascontiguousarray of it")
-        results = [np.empty(spec.shape, spec.dtype) for spec in self._flat.outputs]
+        specs, count = self._called_on(given)
+        results = [np.empty(spec.shape, spec.dtype) for spec in specs]
         states = [np.array(state.reset) for state in self.signature.states]
         outputs, after = self.signature.parted(results)
         frame, answer = self._new_frame(), self.signature.whole(outputs)
         frame.bind(self.signature.joined(given, states), results)
         carried = [(s, a, state.reset) for s, a, state in zip(states, after, self.signature.states, strict=True)]
-        return BoundCall(self._function, self.weights, frame, given, outputs, answer, carried, self)
+        return BoundCall(self._function, self.weights, frame, given, outputs, answer, carried, self, count)
 
     @property
     def llvm_ir(self) -> str:
@@ -188,7 +200,7 @@ class Executable(CallableNetwork):
             QmlirError: The process has no memory for another arena.
         """
         try:
-            return Frame(self._arena_size, self._flat)
+            return Frame(self._arena_size, self._flat, copies=not self._batches)
         except MemoryError:
             raise QmlirError(
                 f"needs {self._arena_size} bytes of scratch memory, more than there is",

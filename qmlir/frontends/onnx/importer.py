@@ -1,6 +1,8 @@
 """The entry of the ONNX frontend: a file → a module in nn."""
 
+import warnings
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import onnx
@@ -8,8 +10,10 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, NoneType, StringAttr, TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from qmlir.dialects.inputs import BATCH
-from qmlir.errors import FileError, OptionError, UnsupportedError, near_misses
+from qmlir.dialects.batches import sample_axes
+from qmlir.dialects.inputs import BATCH, MIXES
+from qmlir.dialects.qmlir import OpaqueOp
+from qmlir.errors import FileError, OptionError, QmlirError, UnsupportedError, near_misses
 from qmlir.frontends.cut import WHOLE, Cut
 from qmlir.frontends.function import Builder, Constant, Value, named, sized
 from qmlir.frontends.onnx.control import local_functions
@@ -23,6 +27,7 @@ from qmlir.frontends.onnx.walk import Walk
 from qmlir.ir.budget import BUDGET, Budget
 from qmlir.ir.interfaces import Array, Shape
 from qmlir.ir.rewriting import name_hint
+from qmlir.ir.signature import main_function
 from qmlir.numerics import native
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -146,7 +151,44 @@ def load_onnx(
         OptionError: `bind`, `constants` or `cut` names a symbol, an input or a tensor that the model lacks, or gives a
             wrong value.
     """
-    return _Import(read_model(source, Budget(fold_budget)), bind or {}, constants or {}, cut).run()
+    model = read_model(source, Budget(fold_budget))
+    begun = _Import(model, bind or {}, constants or {}, cut)
+    module = begun.run()
+    if begun.symbols and (reason := _mixed(model, begun.symbols, bind or {}, constants or {}, cut)):
+        module.attributes[MIXES] = StringAttr(reason)
+    return module
+
+
+PROBE = 7
+"""The samples of a batch that is imported to see whether the model mixes samples: a prime, so that it is told apart."""
+
+
+def _mixed(
+    model: Model, symbols: Mapping[str, str], bind: Mapping[str, int], constants: Mapping[str, Array], cut: Cut
+) -> str:
+    """Returns which operation mixes the samples of a batch; empty if none does, or if the model is for one sample.
+
+    Operations on the batch itself, such as a sum over it, may do nothing on one sample, and be gone in its import.
+    """
+    probe = replace(model, budget=Budget(model.budget.limit))
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the import of one sample has given them
+            module = _Import(probe, {**bind, **dict.fromkeys(symbols.values(), PROBE)}, constants, cut).run()
+    except QmlirError:
+        return ""  # the model has no meaning for a batch but that of a call for each sample
+    if any(isinstance(op, OpaqueOp) for op in module.walk()):
+        return ""
+    module.attributes[BATCH] = _symbols_attribute(symbols)
+    try:
+        sample_axes(main_function(module), PROBE)
+    except UnsupportedError as reason:
+        return f"{reason.where}: {reason.need}"
+    return ""
+
+
+def _symbols_attribute(symbols: Mapping[str, str]) -> DictionaryAttr:
+    return DictionaryAttr({name: StringAttr(symbol) for name, symbol in symbols.items()})
 
 
 class _Import:
@@ -189,7 +231,7 @@ class _Import:
         results = [self._output(n, v) for n, v in named_values]
         module = self.builder.finish(main, results, [n for n, _ in named_values])
         if self.symbols:
-            module.attributes[BATCH] = DictionaryAttr({n: StringAttr(s) for n, s in self.symbols.items()})
+            module.attributes[BATCH] = _symbols_attribute(self.symbols)
         return module
 
     def _output(self, name: str, value: Value) -> SSAValue:
