@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from qmlir import arguments
 from qmlir.arguments import Network
-from qmlir.dialects.inputs import batch_symbols, note_reading
+from qmlir.dialects.inputs import note_reading
 from qmlir.dialects.loops import MOST_THREADS
 from qmlir.dialects.target import DEVICE
 from qmlir.errors import OptionError, ProfileError
@@ -564,8 +564,8 @@ def export(
             warning says where onnxruntime's sums of these bytes can saturate on x86 without VNNI; weights of 7 bits,
             as `quantize` makes them for the runtime "onnxruntime", cannot.
 
-    A first dimension that was symbolic in the source .onnx file is symbolic again in an exported .onnx file, if all
-    operations treat the samples of a batch separately; otherwise a warning says which does not.
+    A first dimension that was dynamic in the source file is dynamic again in the exported file, if all operations
+    treat the samples of a batch separately; otherwise a warning says which does not.
 
     Returns:
         The files written; weights of more than 2 GB go to a file of their own.
@@ -592,8 +592,8 @@ def export(
     written = to_integers(module) if format == "onnx-integer" else module
     version = DEFAULT_OPSET if opset is None else arguments.integer_given("opset", opset)
     unsigned = unsigned and format == "onnx-qdq"
-    function, symbols = main_function(written), batch_symbols(module)
-    files = export_onnx(function, path_of(path), opset=version, format=format, unsigned=unsigned, symbols=symbols)
+    function = main_function(written)
+    files = export_onnx(function, path_of(path), opset=version, format=format, unsigned=unsigned)
     if format == "onnx-qdq":
         warn_of_saturation(function, unsigned=unsigned)
     return files

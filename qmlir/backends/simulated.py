@@ -33,7 +33,7 @@ from qmlir.dialects.npu import BufferOp, CallOp
 from qmlir.dialects.npu.commands import Numbers
 from qmlir.display import Table
 from qmlir.errors import UnsupportedError
-from qmlir.ir.callable_network import CallableNetwork
+from qmlir.ir.callable_network import CallableNetwork, Sample
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import COUNTS, Signature, State, TensorSpec, signature_of
 from qmlir.ir.source import read_mlir
@@ -218,7 +218,7 @@ class Simulated(CallableNetwork):
         """
         return self._simulator.run_all([arrays])[0]
 
-    def run_all(self, samples: Sequence[Array | Mapping[str, Array]]) -> list[list[Array]]:
+    def run_all(self, samples: Sequence[Sample]) -> list[list[Array]]:
         """Runs several samples; returns the outputs in order for each.
 
         This is faster than one call per sample, unless the network has states, which pass from sample to sample.

@@ -244,6 +244,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
         scoring.add_scoring_options(sub, splits=False)
     sub.add_argument("--reference", action="store_true", help="evaluate in numpy instead of compiling")
     forms.add_threads_option(sub)
+    forms.add_batch_option(sub)
     device.add_target_option(sub, "simulate an accelerator; the model may be a program compiled for it")
     device.add_simulation_options(sub)
     with sub.section("which processor"):
@@ -329,6 +330,7 @@ def _run(arguments: argparse.Namespace) -> None:
     device.require_target(arguments)
     device.refuse_code_options(arguments)
     forms.refuse_threads(arguments, arguments.reference or arguments.target is not None)
+    forms.refuse_batch(arguments, arguments.reference or arguments.target is not None)
     simulated = None
     if arguments.reference:
         from qmlir.compiler import reference
@@ -349,12 +351,12 @@ def _run(arguments: argparse.Namespace) -> None:
     if arguments.sequence and not states:
         remedy = "leave it out, or name states by --state"
         raise OptionError("sequence", "is for networks with states", got=str(arguments.sequence), remedy=remedy)
-    together = device.AT_ONCE if simulated is not None and not states else 1
+    together = 1 if states else device.AT_ONCE if simulated is not None else arguments.batch or 1
     for some in device.chunks(progress(samples, len(samples), "running"), together):
         if arguments.sequence and len(outputs) % arguments.sequence == 0:
             network.reset()
         start = time.perf_counter()
-        outputs += simulated.run_all(some) if simulated is not None else [network.run(some[0])]
+        outputs += network.run_all(some)
         seconds += time.perf_counter() - start
     stacked = network.signature.stacked(outputs)
     if arguments.output:

@@ -36,7 +36,7 @@ from qmlir.backends.cpu.pool import run_address
 from qmlir.display import Table, bytes_text
 from qmlir.errors import InputError, QmlirError, UnsupportedError
 from qmlir.ir.arena import CACHE_LINE
-from qmlir.ir.callable_network import CallableNetwork
+from qmlir.ir.callable_network import CallableNetwork, Sample
 from qmlir.ir.signature import RUN_SHARES, Signature, TensorSpec, batch_symbol
 from qmlir.numerics import Array
 
@@ -149,6 +149,25 @@ class Executable(CallableNetwork):
             return [array if own is None else own.copy() for array, own in zip(results, frame.made, strict=True)]
         finally:
             self._free.append(frame)
+
+    def run_all(self, samples: Sequence[Sample]) -> list[list[Array]]:
+        """Runs several samples in order, in batches if the code takes batches; returns the outputs of each sample.
+
+        Each sample has the shape of one. Samples with inputs that a batch would share are run one by one.
+        """
+        batch = self.signature.batch
+        if batch is None or not all(batch.inputs):
+            return super().run_all(samples)
+        found: list[list[Array]] = []
+        for start in range(0, len(samples), batch.most):
+            given = [self.signature.arrays(sample) for sample in samples[start : start + batch.most]]
+            sizes = [self.signature.samples_in(arrays) for arrays in given]
+            if set(sizes) != {1}:
+                found += [self.run_in_order(arrays) for arrays in given]
+                continue
+            results = self.run_in_order([np.concatenate(arrays) for arrays in zip(*given, strict=True)])
+            found += [[array[i : i + 1] for array in results] for i in range(len(given))]
+        return found
 
     def _called_on(self, arrays: Sequence[Array]) -> tuple[Sequence[TensorSpec], tuple[int, ...]]:
         """Returns the outputs of a call on inputs, and the number of samples if the code wants to know it."""

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, NoneType, StringAttr
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from qmlir.dialects.batches import sample_axes
-from qmlir.dialects.inputs import BATCH, MIXES
+from qmlir.dialects.inputs import BATCH, MIXES, note_reading
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.errors import FileError, OptionError, QmlirError, UnsupportedError, near_misses
 from qmlir.frontends.cut import WHOLE, Cut
@@ -26,6 +26,7 @@ from qmlir.frontends.onnx.types import element_dtype, element_name, element_type
 from qmlir.frontends.onnx.walk import Walk
 from qmlir.ir.budget import BUDGET, Budget
 from qmlir.ir.interfaces import Array, Shape
+from qmlir.ir.reading import ReadingNotes
 from qmlir.ir.rewriting import name_hint
 from qmlir.ir.signature import main_function
 from qmlir.numerics import native
@@ -154,6 +155,7 @@ def load_onnx(
     model = read_model(source, Budget(fold_budget))
     begun = _Import(model, bind or {}, constants or {}, cut)
     module = begun.run()
+    note_reading(module, ReadingNotes.from_keys({each.key: each.value for each in model.proto.metadata_props}))
     if begun.symbols and (reason := _mixed(model, begun.symbols, bind or {}, constants or {}, cut)):
         module.attributes[MIXES] = StringAttr(reason)
     return module
