@@ -1,19 +1,17 @@
 """The entry of the ONNX frontend: a file → a module in nn."""
 
-import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import onnx
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, NoneType, StringAttr, TensorType
+from xdsl.dialects.builtin import ModuleOp, NoneType, TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from qmlir.dialects.batches import sample_axes
-from qmlir.dialects.inputs import BATCH, MIXES, note_reading
-from qmlir.dialects.qmlir import OpaqueOp
-from qmlir.errors import FileError, OptionError, QmlirError, UnsupportedError, near_misses
+from qmlir.dialects.inputs import note_reading
+from qmlir.errors import FileError, OptionError, UnsupportedError, near_misses
+from qmlir.frontends.batches import note_batch
 from qmlir.frontends.cut import WHOLE, Cut
 from qmlir.frontends.function import Builder, Constant, Value, named, sized
 from qmlir.frontends.onnx.control import local_functions
@@ -28,7 +26,6 @@ from qmlir.ir.budget import BUDGET, Budget
 from qmlir.ir.interfaces import Array, Shape
 from qmlir.ir.reading import ReadingNotes
 from qmlir.ir.rewriting import name_hint
-from qmlir.ir.signature import main_function
 from qmlir.numerics import native
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -156,41 +153,13 @@ def load_onnx(
     begun = _Import(model, bind or {}, constants or {}, cut)
     module = begun.run()
     note_reading(module, ReadingNotes.from_keys({each.key: each.value for each in model.proto.metadata_props}))
-    if begun.symbols and (reason := _mixed(model, begun.symbols, bind or {}, constants or {}, cut)):
-        module.attributes[MIXES] = StringAttr(reason)
+
+    def again(samples: int) -> ModuleOp:
+        sizes = {**(bind or {}), **dict.fromkeys(begun.symbols.values(), samples)}
+        return _Import(replace(model, budget=Budget(fold_budget)), sizes, constants or {}, cut).run()
+
+    note_batch(module, begun.symbols, again)
     return module
-
-
-PROBE = 7
-"""The samples of a batch that is imported to see whether the model mixes samples: a prime, so that it is told apart."""
-
-
-def _mixed(
-    model: Model, symbols: Mapping[str, str], bind: Mapping[str, int], constants: Mapping[str, Array], cut: Cut
-) -> str:
-    """Returns which operation mixes the samples of a batch; empty if none does, or if the model is for one sample.
-
-    Operations on the batch itself, such as a sum over it, may do nothing on one sample, and be gone in its import.
-    """
-    probe = replace(model, budget=Budget(model.budget.limit))
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the import of one sample has given them
-            module = _Import(probe, {**bind, **dict.fromkeys(symbols.values(), PROBE)}, constants, cut).run()
-    except QmlirError:
-        return ""  # the model has no meaning for a batch but that of a call for each sample
-    if any(isinstance(op, OpaqueOp) for op in module.walk()):
-        return ""
-    module.attributes[BATCH] = _symbols_attribute(symbols)
-    try:
-        sample_axes(main_function(module), PROBE)
-    except UnsupportedError as reason:
-        return f"{reason.where}: {reason.need}"
-    return ""
-
-
-def _symbols_attribute(symbols: Mapping[str, str]) -> DictionaryAttr:
-    return DictionaryAttr({name: StringAttr(symbol) for name, symbol in symbols.items()})
 
 
 class _Import:
@@ -231,10 +200,7 @@ class _Import:
         values = self.walk.run(self.graph.node, self.outputs)
         named_values = [each for n, v in zip(self.outputs, values, strict=True) for each in _tensors(n, v)]
         results = [self._output(n, v) for n, v in named_values]
-        module = self.builder.finish(main, results, [n for n, _ in named_values])
-        if self.symbols:
-            module.attributes[BATCH] = _symbols_attribute(self.symbols)
-        return module
+        return self.builder.finish(main, results, [n for n, _ in named_values])
 
     def _output(self, name: str, value: Value) -> SSAValue:
         """Returns the SSA value of an output of the graph, which may be a constant."""
