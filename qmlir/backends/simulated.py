@@ -29,6 +29,7 @@ from qmlir.devices.module import (
     steps_of,
 )
 from qmlir.devices.relays import with_relays
+from qmlir.dialects.inputs import reading_notes
 from qmlir.dialects.npu import BufferOp, CallOp
 from qmlir.dialects.npu.commands import Numbers
 from qmlir.display import Table
@@ -84,6 +85,7 @@ def assemble(module: ModuleOp) -> Program:
         _layers(module),
         routines,
         _kept(module),
+        reading_notes(module).by_key(),
     )
 
 

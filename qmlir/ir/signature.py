@@ -332,7 +332,8 @@ def batch_of(function: "Operation") -> Batch | None:
 
     match function.attributes.get(BATCH):
         case DictionaryAttr(data={"most": IntegerAttr() as most, "inputs": DenseArrayBase() as inputs}):
-            return Batch(most.value.data, tuple(map(bool, inputs.iter_values())))
+            flags = cast("DenseArrayBase[Any]", inputs).get_values()
+            return Batch(most.value.data, tuple(bool(flag) for flag in flags))
         case _:
             return None
 

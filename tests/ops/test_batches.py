@@ -75,6 +75,6 @@ def longer(sample: Sample, axes: tuple[int | None, ...], result: int) -> TensorO
     return replace(sample, operands=tuple(operands), properties=properties).build()
 
 
-@pytest.mark.parametrize("op", sorted({s.op for s in SAMPLES}, key=lambda op: op.name), ids=lambda op: op.name)
-def test_each_operation_keeps_some_samples_apart_or_is_known_not_to(op: type) -> None:
-    assert any(True for s in SAMPLES if s.op is op for _ in kept(s)) != (op.name in NEVER)
+@pytest.mark.parametrize("name", sorted({sample.op.name for sample in SAMPLES}))
+def test_each_operation_keeps_some_samples_apart_or_is_known_not_to(name: str) -> None:
+    assert any(True for sample in SAMPLES if sample.op.name == name for _ in kept(sample)) != (name in NEVER)

@@ -82,7 +82,7 @@ def _data(tensor: Tensor) -> Array:
 def _open(operator: Operator, place: int, mine: Tensor, its: Array) -> Tensor:
     """Returns a constant that is right for any batch instead of one that is right for 2 samples."""
     sizes = _data(mine).copy()
-    differs = np.flatnonzero(sizes != its) if sizes.shape == its.shape else np.zeros(0)
+    differs = np.flatnonzero(sizes != its) if sizes.shape == its.shape else np.zeros(0, np.intp)
     if (operator.kind, place) not in (("RESHAPE", 1), ("SLICE", 2)) or len(differs) != 1:
         raise Fixed(f"{operator.kind} has sizes of the batch in a constant")
     sizes[differs] = REST

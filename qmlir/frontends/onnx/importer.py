@@ -18,7 +18,7 @@ from qmlir.frontends.onnx.control import local_functions
 from qmlir.frontends.onnx.cut import ends_of
 from qmlir.frontends.onnx.opaque import InferredTypes
 from qmlir.frontends.onnx.quantization import argument_type
-from qmlir.frontends.onnx.reader import Model, read_model
+from qmlir.frontends.onnx.reader import Model, notes_of, read_model
 from qmlir.frontends.onnx.sequences import Listed
 from qmlir.frontends.onnx.types import element_dtype, element_name, element_type
 from qmlir.frontends.onnx.walk import Walk
@@ -152,7 +152,7 @@ def load_onnx(
     model = read_model(source, Budget(fold_budget))
     begun = _Import(model, bind or {}, constants or {}, cut)
     module = begun.run()
-    note_reading(module, ReadingNotes.from_keys({each.key: each.value for each in model.proto.metadata_props}))
+    note_reading(module, ReadingNotes.from_keys(notes_of(model.proto)))
 
     def again(samples: int) -> ModuleOp:
         sizes = {**(bind or {}), **dict.fromkeys(begun.symbols.values(), samples)}

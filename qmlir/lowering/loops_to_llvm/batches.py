@@ -119,5 +119,6 @@ def _share(name: str, inputs: Sequence[int], outputs: Sequence[int], arena: int)
 def _finished(f: FunctionLowering, block: Block, linkage: llvm.LinkageAttr) -> llvm.FuncOp:
     f.add(llvm.ReturnOp.create(operands=()))
     types: list[Attribute] = [argument.type for argument in block.args]
-    properties = {"no_unwind": UnitAttr()}
-    return llvm.FuncOp(f.name, llvm.LLVMFunctionType(types), linkage, body=f.finish(), other_props=properties)
+    function = llvm.FuncOp(f.name, llvm.LLVMFunctionType(types), linkage, body=f.finish())
+    function.properties["no_unwind"] = UnitAttr()
+    return function

@@ -91,7 +91,7 @@ def test_options_are_checked() -> None:
     with pytest.raises(OptionError, match="batch: must be a positive number of samples, got 0"):
         qmlir.compile(DIGITS, batch=0)
     with pytest.raises(OptionError, match="batch: must be an integer"):
-        qmlir.compile(DIGITS, batch="many")  # pyright: ignore[reportArgumentType, reportCallIssue]
+        qmlir.compile(DIGITS, batch="many")  # pyright: ignore[reportArgumentType]
     with pytest.raises(OptionError, match="batch: is for code of this processor, got a target"):
         qmlir.compile(DIGITS, target="nmp", batch=2)  # pyright: ignore[reportCallIssue]
 
