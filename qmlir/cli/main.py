@@ -24,6 +24,7 @@ from qmlir.cli.examples import EXAMPLES
 from qmlir.cli.flags import ArgumentParser, RawHelpFormatter, file_of, one_of, version_text
 from qmlir.cli.models import add_code_options, add_loading_options, compiled, load_known, load_simplified
 from qmlir.cli.terminal import Detail, printing, progress, say
+from qmlir.display import counted
 from qmlir.errors import OptionError, near_misses
 from qmlir.files import require_folder
 
@@ -366,7 +367,7 @@ def _run(arguments: argparse.Namespace) -> None:
     if simulated is not None and simulated.report is not None:
         device.print_report(simulated.report, simulated.device)
         device.write_trace(arguments, simulated)
-    say(f"{len(outputs)} samples, {1000 * seconds / len(outputs):.3f} ms each")
+    say(f"{counted(len(outputs), 'sample')}, {1000 * seconds / len(outputs):.3f} ms each")
     accuracy = None
     if trial is not None:
         from qmlir.analysis.scores import score_outputs
@@ -398,7 +399,7 @@ def _write_tensors(arguments: argparse.Namespace, samples: "Samples") -> None:
     run = Run(load_simplified(arguments), executor, str(arguments.model))
     taken = [run.tensors(sample) for sample in progress(samples, len(samples), "tensors")]
     write_arrays(arguments.tensors, {name: np.stack([arrays[name] for arrays in taken]) for name in run.names})
-    say(f"{arguments.tensors}: {len(run.names)} tensors of {len(taken)} samples")
+    say(f"{arguments.tensors}: {counted(len(run.names), 'tensor')} of {counted(len(taken), 'sample')}")
 
 
 if __name__ == "__main__":

@@ -420,6 +420,8 @@ class AveragePool2DOp(PoolOp):
 
     name = "nn.average_pool2d"
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
+    ROUNDS_BY_SIGN: ClassVar[bool] = True  # the mean of stored integers, halves away from zero
+
     count_include_pad = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
 
     def counts(self) -> Array:
