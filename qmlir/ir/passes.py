@@ -1,4 +1,4 @@
-"""Passes: their options, how they are found by name, and pipelines of them, of which `compiler.py` makes its stages."""
+"""Passes: their options, how they are found by name, and pipelines of them, such as the stages (stages.py)."""
 
 import dataclasses
 from abc import abstractmethod
@@ -71,7 +71,7 @@ def check_option(pass_type: type, name: str, value: object) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Finds passes by name and runs them in pipelines; `compiler.py` builds its stages from these pipelines.
+# Finds passes by name and runs them in pipelines; `compiler.py` runs the stages as such pipelines.
 
 
 PASSES: dict[str, str] = {
