@@ -83,7 +83,7 @@ def print_layer_errors(
     count = affordable_samples(totals, at_any_cost=bool(asked))
     if not count:
         macs = f"{(totals['macs'] or 0) / 1e6:.0f} million MACs"
-        work = f"{counted(totals['operations'], 'operation')} with {macs}"
+        work = f"{counted(totals['operations'] or 0, 'operation')} with {macs}"
         say(f"SQNR not measured: {work} take long; --layer-errors measures it")
         return None
     some = samples.first(count)
