@@ -219,3 +219,18 @@ def machine_given(cpu: object, features: object, triple: object = None, target: 
     if target is not None and (named := [key for key, text in texts.items() if text is not None]):
         raise OptionError(named[0], "must not be given for a device: its host is this processor")
     return Machine.of(texts["cpu"], texts["features"], texts["triple"])
+
+
+def batch_given(batch: object, target: object) -> int:
+    """Returns the most samples of a call.
+
+    Raises:
+        OptionError: It is not a positive integer, or a device is named, which computes one sample at a time.
+    """
+    most = integer_given("batch", batch)
+    if most < 1:
+        raise OptionError("batch", "must be a positive number of samples", got=str(most))
+    if target is not None:
+        remedy = "leave the batch out; `run_all` of the result takes a list of samples"
+        raise OptionError("batch", "is for code of this processor", got="a target", remedy=remedy)
+    return most

@@ -31,7 +31,7 @@ from qmlir.backends.cpu.machine import Machine
 from qmlir.errors import OptionError, QmlirWarning
 from qmlir.files import noted_files
 from qmlir.ir.garbage import collected_rarely
-from qmlir.ir.signature import Count, Signature, State, TensorSpec
+from qmlir.ir.signature import Batch, Count, Signature, State, TensorSpec
 from qmlir.plugins import DIALECTS, installed
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ MOST_BYTES = 2 * 1024**3
 LIBRARIES = ("llvmlite", "xdsl", "numpy", "ml_dtypes", "onnx", "tflite", "flatbuffers", "protobuf")
 """Distributions whose versions are part of an entry's name."""
 
-MAGIC = b"qmlir-compiled-2"
+MAGIC = b"qmlir-compiled-3"
 SUFFIX = ".qmlir"
 ALIGNMENT = 4096
 """Bytes of a page, on which the weights start in an entry: they are used where they are mapped."""
@@ -64,6 +64,7 @@ def compile(
     cpu: str | None = None,
     features: str | None = None,
     triple: str | None = None,
+    batch: int | None = None,
     cache: bool = True,
 ) -> Executable: ...
 
@@ -74,7 +75,7 @@ def compile(module: "Network", threads: int = 1, *, target: "Accelerator", cache
 
 def compile(
     module: "Network", threads: int = 1, *, target: "Accelerator | None" = None, cpu: str | None = None,
-    features: str | None = None, triple: str | None = None, cache: bool = True,
+    features: str | None = None, triple: str | None = None, batch: int | None = None, cache: bool = True,
 ) -> "Executable | Simulated":  # fmt: skip
     """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
 
@@ -92,11 +93,13 @@ def compile(
             but not run here.
         features: Features to switch on and off in addition: `+avx2,-avx512f`.
         triple: The architecture and system to generate code for: `aarch64-linux-gnu`; by default this machine's.
+        batch: The most samples of a call: inputs then have 1 to so many samples along their first axis, and outputs as
+            many. Results are the same bits as those of a call for each sample. None for code of the model's own shapes.
         cache: Whether to read and to keep the code on disk; programs of devices never are.
 
     Raises:
         OptionError: The number of threads, the processor, a feature or a triple does not exist.
-        UnsupportedError: An operation has no machine code.
+        UnsupportedError: An operation has no machine code, or mixes the samples of a batch.
 
     >>> import qmlir
     >>> network = qmlir.compile(qmlir.quantize("digits.onnx", data=samples))
@@ -109,14 +112,14 @@ def compile(
             from qmlir import compiler
 
         options: dict[str, Any] = {} if target is None else {"target": target}
-        return compiler.compile(module, threads, cpu=cpu, features=features, triple=triple, **options)
+        return compiler.compile(module, threads, cpu=cpu, features=features, triple=triple, batch=batch, **options)
 
     if not isinstance(cast(object, cache), bool):
         raise OptionError("cache", "must be True or False", got=repr(cache))
     known = isinstance(module, str | Path) or type(module).__name__ == "ModuleOp"
     if target is not None or not cache or not known:
         return make()
-    options = {"route": "compile", "threads": repr(threads)}
+    options = {"route": "compile", "threads": repr(threads), "batch": repr(batch)}
     texts = [given for given in (cpu, features, triple) if given is not None]
     machine = Machine.of(cpu, features, triple) if all(isinstance(cast(object, t), str) for t in texts) else None
     if machine is None:
@@ -306,6 +309,7 @@ def _write(entry: Path, executable: Executable, files: Mapping[str, str | None],
         "outputs": [[s.name, list(s.shape), s.dtype.name] for s in flat.outputs],
         "states": [[*state.places, state.data.hex()] for state in executable.signature.states],
         "counts": executable.signature.counts,
+        "batch": _batch_facts(executable.signature),
         "sections": {name: [0, data.nbytes] for name, data in sections.items()},
     }
     room = len(json.dumps(facts)) + 64 * len(sections)  # for the offsets
@@ -400,7 +404,12 @@ def _signature(facts: Mapping[str, Any]) -> Signature:
     states = [State.stored(inputs, outputs, (i, o), bytes.fromhex(d)) for i, o, d in rows]
     counts = tuple(Count(*count) for count in facts["counts"])
     own = Signature.of(inputs, outputs, states)
-    return Signature(own.inputs, own.outputs, own.states, counts)
+    batch = None if facts["batch"] is None else Batch(int(facts["batch"][0]), tuple(map(bool, facts["batch"][1])))
+    return Signature(own.inputs, own.outputs, own.states, counts, batch)
+
+
+def _batch_facts(signature: Signature) -> tuple[int, list[bool]] | None:
+    return None if signature.batch is None else (signature.batch.most, [*signature.batch.inputs])
 
 
 def _specs(rows: list[Any]) -> tuple[TensorSpec, ...]:

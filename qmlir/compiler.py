@@ -1,8 +1,4 @@
-"""The compiler on one page: the stages, which are made of named passes (ir/passes.py), and the functions users call.
-
-Stages meet only here. A stage is a tuple of pass names; the way from a model file to machine code is the concatenation
-of the tuples below, and `qmlir-opt --mlir-print-ir-after-all` prints the IR after each pass.
-"""
+"""The functions that users call. Stages of passes (stages.py) meet only here."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -15,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from qmlir import arguments
 from qmlir.arguments import Network
-from qmlir.dialects.inputs import batch_symbols, note_reading
+from qmlir.dialects.inputs import note_reading
 from qmlir.dialects.loops import MOST_THREADS
 from qmlir.dialects.target import DEVICE
 from qmlir.errors import OptionError, ProfileError
@@ -35,6 +31,16 @@ from qmlir.ir.states import bind_states, states_of
 from qmlir.ir.upstream.tosa_0_80 import is_tosa
 from qmlir.ir.verify import require_module, verify
 from qmlir.policies.quant_config import QuantConfig, QuantOptions
+from qmlir.stages import FOLD_CASTS as FOLD_CASTS
+from qmlir.stages import IMPORTED as IMPORTED
+from qmlir.stages import OBSERVE as OBSERVE
+from qmlir.stages import QUANTIZE as QUANTIZE
+from qmlir.stages import SIMPLIFY as SIMPLIFY
+from qmlir.stages import TO_COMMANDS as TO_COMMANDS
+from qmlir.stages import TO_INTEGERS as TO_INTEGERS
+from qmlir.stages import TO_LAYERS as TO_LAYERS
+from qmlir.stages import TO_LLVM as TO_LLVM
+from qmlir.stages import TO_LOOPS as TO_LOOPS
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable
@@ -47,56 +53,6 @@ if TYPE_CHECKING:
     from qmlir.policies.policy import Policy
     from qmlir.profiles.profile import Profile
 
-
-SIMPLIFY = ("simplify",)
-"""nn → nn: constants folded, layouts cancelled, batch norms, biases and activations fused."""
-
-FOLD_CASTS = ("fold-qdq",)
-"""nn with the casts of a quantized model file → nn on quantized types, simplified."""
-
-IMPORTED = (*SIMPLIFY, *FOLD_CASTS)
-"""nn as imported from a model file → nn, on quantized types where the model file was quantized."""
-
-QUANTIZE = (
-    "apply-profile",  # where a profile is named
-    "require-network",
-    "apply-policy",
-    "require-ranges",
-    "gather-casts",  # of a network as imported
-    "separate-slices",
-    "keep-integers",  # this and the next three on samples
-    "equalize-channels",
-    "search-inputs",
-    "align-scales",
-    "choose-scales",
-    "adjust-layers",  # on samples
-    "quantize-ops",
-    "quantize-bias",
-    "quantize-states",
-    "narrow-floats",
-    "cancel-casts",
-    "honour-policy",
-    "fail-on-float",  # where asked for
-)
-"""nn + calib.observe with ranges → nn on !quant; the pass `quantize` gives each pass its options."""
-
-OBSERVE = (*SIMPLIFY, "insert-observers")
-"""nn → nn + calib: an observer on each activation tensor that remains after fusing."""
-
-TO_INTEGERS = ("nn-to-qint",)
-"""nn on !quant → qint: integers only, and exact from here on."""
-
-TO_LOOPS = ("round-halves", "tabulate", "nn-to-loops", "qint-to-loops", "finish-loops")
-"""nn and qint → scf, memref, vector, arith and simd: one kernel function for each fused operation."""
-
-TO_LLVM = ("share-items", "hoist-scratch", "plan-memory", "loops-to-llvm")
-"""Calls for several threads, one arena from liveness, the llvm dialect; `compile` gives two of them their options."""
-
-TO_LAYERS = ("qint-to-npu", "npu-fuse")
-"""qint → npu: layers of a device, and calls of its host; `compile` tells qint-to-npu the device."""
-
-TO_COMMANDS = ("npu-fit", "npu-cascade", "npu-tile", "npu-place", "npu-order")
-"""Layers → commands on buffers: first in tiles, then with addresses, then with waits."""
 
 EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
 """The formats that `export` writes."""
@@ -393,8 +349,9 @@ def reference(module: Network, target: "Accelerator | None" = None) -> "Referenc
 
 @overload
 def compile(
-    module: Network, threads: int = 1, *, cpu: str | None = None, features: str | None = None, triple: str | None = None
-) -> "Executable": ...
+    module: Network, threads: int = 1, *, cpu: str | None = None, features: str | None = None,
+    triple: str | None = None, batch: int | None = None,
+) -> "Executable": ...  # fmt: skip
 
 
 @overload
@@ -404,7 +361,7 @@ def compile(module: Network, threads: int = 1, *, target: "Accelerator") -> "Sim
 @collected_rarely()
 def compile(
     module: Network, threads: int = 1, *, target: "Accelerator | None" = None, cpu: str | None = None,
-    features: str | None = None, triple: str | None = None,
+    features: str | None = None, triple: str | None = None, batch: int | None = None,
 ) -> "Executable | Simulated":  # fmt: skip
     """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
 
@@ -419,6 +376,8 @@ def compile(
     machine = arguments.machine_given(cpu, features, triple, target)
     source = loaded(module)
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
+    if batch is not None:
+        source = Pipeline(("batch-samples", {"most": arguments.batch_given(batch, target)}))(source)
     lowered = to_integers(source, target)
     if target is None:
         return to_machine_code(lowered, sharers, machine)
@@ -562,8 +521,8 @@ def export(
             warning says where onnxruntime's sums of these bytes can saturate on x86 without VNNI; weights of 7 bits,
             as `quantize` makes them for the runtime "onnxruntime", cannot.
 
-    A first dimension that was symbolic in the source .onnx file is symbolic again in an exported .onnx file, if all
-    operations treat the samples of a batch separately; otherwise a warning says which does not.
+    A first dimension that was dynamic in the source file is dynamic again in the exported file, if all operations
+    treat the samples of a batch separately; otherwise a warning says which does not.
 
     Returns:
         The files written; weights of more than 2 GB go to a file of their own.
@@ -590,8 +549,8 @@ def export(
     written = to_integers(module) if format == "onnx-integer" else module
     version = DEFAULT_OPSET if opset is None else arguments.integer_given("opset", opset)
     unsigned = unsigned and format == "onnx-qdq"
-    function, symbols = main_function(written), batch_symbols(module)
-    files = export_onnx(function, path_of(path), opset=version, format=format, unsigned=unsigned, symbols=symbols)
+    function = main_function(written)
+    files = export_onnx(function, path_of(path), opset=version, format=format, unsigned=unsigned)
     if format == "onnx-qdq":
         warn_of_saturation(function, unsigned=unsigned)
     return files

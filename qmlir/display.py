@@ -72,6 +72,11 @@ def _cell(value: object) -> str:
     return printable(text, longest=WIDEST)
 
 
+def counted(count: int, noun: str) -> str:
+    """Returns a number of things: `1 sample`, `3 samples`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def bytes_text(count: int) -> str:
     """Returns a number of bytes as text: `812 B`, `12.3 kB`, `4.56 MB`."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):

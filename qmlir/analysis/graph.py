@@ -1,7 +1,7 @@
 """Draws a network as a graph in the DOT language, which Graphviz lays out.
 
 An operation is a box with its node's name and its kind, filled by what was decided about it; a tensor is an edge with
-its type. Constants are left out.
+its name, if it has one, and its type. Constants are left out.
 """
 
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ def dot_text(network: Network) -> str:
         names[op] = f"n{len(names)}"
         lines.append(f"  {names[op]} [label={_quoted(*_title(op))}, fillcolor={_quoted(_fill(op))}];")
         lines += [
-            f"  {names[source]} -> {names[op]} [label={_quoted(_type_text(value))}];"
+            f"  {names[source]} -> {names[op]} [label={_quoted(*_edge(value))}];"
             for value, source in _read(op)
             if source in names
         ]
@@ -54,6 +54,11 @@ def _title(op: Operation) -> tuple[str, ...]:
         return ("results",)
     name = node_name(op)
     return (name, op.name) if name and name != op.name else (op.name,)
+
+
+def _edge(value: SSAValue) -> tuple[str, ...]:
+    name, type = tensor_name(value), _type_text(value)
+    return (name, type) if name else (type,)
 
 
 def _read(op: Operation) -> Iterator[tuple[SSAValue, object]]:

@@ -29,11 +29,12 @@ from qmlir.devices.module import (
     steps_of,
 )
 from qmlir.devices.relays import with_relays
+from qmlir.dialects.inputs import reading_notes
 from qmlir.dialects.npu import BufferOp, CallOp
 from qmlir.dialects.npu.commands import Numbers
 from qmlir.display import Table
 from qmlir.errors import UnsupportedError
-from qmlir.ir.callable_network import CallableNetwork
+from qmlir.ir.callable_network import CallableNetwork, Sample
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import COUNTS, Signature, State, TensorSpec, signature_of
 from qmlir.ir.source import read_mlir
@@ -84,6 +85,7 @@ def assemble(module: ModuleOp) -> Program:
         _layers(module),
         routines,
         _kept(module),
+        reading_notes(module).by_key(),
     )
 
 
@@ -218,7 +220,7 @@ class Simulated(CallableNetwork):
         """
         return self._simulator.run_all([arrays])[0]
 
-    def run_all(self, samples: Sequence[Array | Mapping[str, Array]]) -> list[list[Array]]:
+    def run_all(self, samples: Sequence[Sample]) -> list[list[Array]]:
         """Runs several samples; returns the outputs in order for each.
 
         This is faster than one call per sample, unless the network has states, which pass from sample to sample.

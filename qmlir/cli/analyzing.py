@@ -11,6 +11,7 @@ from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, count, one_of
 from qmlir.cli.models import load_known
 from qmlir.cli.terminal import is_verbose, progress, say, table_of, terminal
+from qmlir.display import counted
 from qmlir.errors import OptionError
 
 if TYPE_CHECKING:
@@ -69,8 +70,8 @@ def run_analyze(arguments: argparse.Namespace) -> None:
     if arguments.channels and arguments.budget:
         raise OptionError("--budget", "is another report than --channels", remedy="drop one of them")
     show = _show_channels if arguments.channels else _show_budgets if arguments.budget else _show_tensors
-    fields, counted, meaning = show(arguments, module, load(arguments.quantized), shown)
-    say(f"{counted} over {len(samples)} samples; {meaning}")
+    fields, what, meaning = show(arguments, module, load(arguments.quantized), shown)
+    say(f"{what} over {counted(len(samples), 'sample')}; {meaning}")
     compared = {"model": str(arguments.model), "quantized": str(arguments.quantized), "samples": len(samples)}
     kinds = {"tensors": None, "channels": None, "budgets": None}
     write_document(arguments, "analyze", compared | kinds | fields)
@@ -93,7 +94,7 @@ def _show_tensors(arguments: argparse.Namespace, module: "ModuleOp", quantized: 
     ]
     _print_first(arguments, headings, cells, headings[2:])
     fields = {"sort": arguments.sort, "tensors": [row.as_dict() for row in rows]}
-    return fields, f"{len(rows)} tensors", "SQNR in dB"
+    return fields, counted(len(rows), "tensor"), "SQNR in dB"
 
 
 def _show_channels(
@@ -132,7 +133,11 @@ def _show_budgets(arguments: argparse.Namespace, module: "ModuleOp", quantized: 
         cells = [(*start, *each, most) for start, each, most in zip(whole, split, main, strict=True)]
         _print_first(arguments, (*known, *causes, "main cause"), cells, ("own SQNR", *causes))
     fields = {"sort": "whole", "budgets": [row.as_dict() for row in rows]}
-    return fields, f"{len(rows)} operations", "SQNR in dB that each cause alone leaves; – for less than floats round"
+    return (
+        fields,
+        counted(len(rows), "operation"),
+        "SQNR in dB that each cause alone leaves; – for less than floats round",
+    )
 
 
 WIDEST = 150

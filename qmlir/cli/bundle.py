@@ -10,7 +10,7 @@ from qmlir.cli.streams import stream_functions
 from qmlir.dialects.loops import CACHE_LINE
 from qmlir.files import write_together
 from qmlir.ir.native import PROTOTYPE
-from qmlir.ir.signature import TensorSpec
+from qmlir.ir.signature import Batch, TensorSpec, batch_symbol
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.jit import Executable
@@ -274,9 +274,27 @@ def header(executable: "Executable", stem: str) -> str:
         "#endif",
         f"void {name}(const uint8_t *weights, uint8_t *arena, const void *const *inputs, void *const *outputs);",
         "",
+        *(_batch_function(executable.signature.batch, prefix, name) if executable.signature.batch else ()),
         *(stream_functions(executable.signature, prefix, name) if befores else ()),
     ]
     return "\n".join(lines)
+
+
+def _batch_function(batch: "Batch", prefix: str, name: str) -> list[str]:
+    """Returns the lines that declare the function that computes several samples."""
+    places = [f"inputs[{i}]" for i, batched in enumerate(batch.inputs) if batched]
+    others = ["", " The samples share the other inputs."][not all(batch.inputs)]
+    return [
+        f"/* Computes 1 to {prefix}_BATCH samples, with the same bits as a call of {name} for each. The samples of",
+        f"   {', '.join(places)} and of each output follow one another in memory.{others} */",
+        f"#define {prefix}_BATCH {batch.most}",
+        "#ifdef __cplusplus",
+        'extern "C"',
+        "#endif",
+        f"void {batch_symbol(name)}(const uint8_t *weights, uint8_t *arena, const void *const *inputs,",
+        "    void *const *outputs, int64_t samples);",
+        "",
+    ]
 
 
 ASKABLE = (

@@ -10,6 +10,7 @@ from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, count
 from qmlir.cli.models import load_simplified
 from qmlir.cli.terminal import progress, say, table_of, terminal
+from qmlir.display import counted
 from qmlir.errors import OptionError, QmlirError
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def run_compare(arguments: argparse.Namespace) -> None:
     found = compare(module, shown, models[-1], executors=(first, second))
     if found.left_out:
         say(f"not compared, as the other run has no such tensor: {', '.join(found.left_out)}")
-    total = f"{len(found.compared)} tensors over {found.samples} samples"
+    total = f"{counted(len(found.compared), 'tensor')} over {counted(found.samples, 'sample')}"
     if found.first is None:
         say(f"{total}: equal bit for bit")
         _write(arguments, named, found)

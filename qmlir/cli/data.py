@@ -57,12 +57,10 @@ Stored: TypeAlias = Callable[[], "tuple[ReadingNotes, Path]"]
 
 
 def stored_in(*paths: Path) -> Stored:
-    """Returns what the first of some models that says so says about reading samples; only .mlir files do."""
+    """Returns what the file of the first of some models that says so says about reading samples."""
 
     def look() -> "tuple[ReadingNotes, Path]":
-        from qmlir.compiler import load
-
-        return _stored((load(path), path) for path in paths if path.suffix == ".mlir")
+        return _first((_notes_of(path), path) for path in paths)
 
     return look
 
@@ -87,9 +85,26 @@ def stored_by(*models: "tuple[ModuleOp, Path]", profile: Path | None = None) -> 
 
 def _stored(models: "Iterable[tuple[ModuleOp, Path]]") -> "tuple[ReadingNotes, Path]":
     from qmlir.dialects.inputs import reading_notes
+
+    return _first((reading_notes(module), path) for module, path in models)
+
+
+def _notes_of(path: Path) -> "ReadingNotes":
+    """Returns what a model's or a program's file says about reading samples."""
+    from qmlir.cli.device import PROGRAM_SUFFIX
+    from qmlir.frontends import reading_notes_of
     from qmlir.ir.reading import ReadingNotes
 
-    found = ((reading_notes(module), path) for module, path in models)
+    if path.suffix == PROGRAM_SUFFIX:
+        from qmlir.backends.npu.stream import Program
+
+        return ReadingNotes.from_keys(Program.load(path).notes)
+    return reading_notes_of(path)
+
+
+def _first(found: "Iterable[tuple[ReadingNotes, Path]]") -> "tuple[ReadingNotes, Path]":
+    from qmlir.ir.reading import ReadingNotes
+
     return next(((notes, path) for notes, path in found if notes), (ReadingNotes(), Path()))
 
 

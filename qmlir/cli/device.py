@@ -14,6 +14,7 @@ from qmlir.cli.documents import add_json_option, cost_fields, prints_document, s
 from qmlir.cli.flags import ArgumentParser, file_of
 from qmlir.cli.models import load_known, load_simplified
 from qmlir.cli.terminal import is_verbose, say, table_of, terminal
+from qmlir.display import counted
 from qmlir.errors import OptionError
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -309,7 +310,8 @@ def print_program(executable: "Simulated", files: Iterable[Path]) -> dict[str, A
         moved = f"{call.read} bytes and writes {call.written}"
         say(f"{name} reads {moved}: {asked.setup + asked.busy} cycles")
     say(
-        f"{len(program.commands)} commands, {sum(len(s.data) for s in program.segments)} bytes of constants, "
+        f"{counted(len(program.commands), 'command')}, "
+        f"{sum(len(s.data) for s in program.segments)} bytes of constants, "
         f"{len(program.routines)} routines of the host"
     )
     for memory, filled in executable.filled.items():

@@ -80,6 +80,7 @@ def add_compile_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir compile`."""
     parser.add_argument("--emit", **one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")
     add_threads_option(parser)
+    add_batch_option(parser)
     help = "write the program of an accelerator instead, or with --emit asm its commands as text"
     device.add_target_option(parser, help)
     with parser.section("which processor"):
@@ -95,6 +96,20 @@ def add_threads_option(parser: ArgumentParser) -> None:
     parser.add_argument("--threads", type=count, metavar="N", help=help)
 
 
+def add_batch_option(parser: ArgumentParser) -> None:
+    """Adds the option that says how many samples a call may have; without it, the value is None."""
+    help = "let a call take any number of samples up to N, with the same bits as a call for each (default: the model's "
+    help += "own shapes)"
+    parser.add_argument("--batch", type=count, metavar="N", help=help)
+
+
+def refuse_batch(arguments: argparse.Namespace, elsewhere: bool) -> None:
+    """Refuses a batch for a network that this processor's machine code does not compute."""
+    if elsewhere and arguments.batch is not None:
+        got, remedy = str(arguments.batch), "leave it out"
+        raise OptionError("--batch", "is for networks compiled for this processor", got=got, remedy=remedy)
+
+
 def refuse_threads(arguments: argparse.Namespace, elsewhere: bool) -> None:
     """Refuses several threads for a network that this processor's machine code does not compute."""
     if elsewhere and (arguments.threads or 1) != 1:
@@ -108,6 +123,7 @@ def run_compile(arguments: argparse.Namespace) -> None:
 
     device.refuse_code_options(arguments)
     refuse_threads(arguments, arguments.target is not None)
+    refuse_batch(arguments, arguments.target is not None)
     if arguments.target is not None:
         device.run_compile(arguments)
         return
@@ -148,6 +164,7 @@ ONLY_FOR: Mapping[str, tuple[str, ...]] = {
     "opset": (".onnx",),
     "runtime": (MLIR, ".onnx"),
     "threads": (".o",),
+    "batch": (".o",),
     "cpu": (".o",),
     "features": (".o",),
     "triple": (".o",),
@@ -170,6 +187,7 @@ def add_form_options(parser: ArgumentParser) -> None:
         add_format_options(parser)
     with parser.section("an .o file"):
         add_threads_option(parser)
+        add_batch_option(parser)
         add_processor_options(parser)
     help = "the file to write; its suffix chooses the form: .mlir for qmlir's other commands, .onnx or .tflite for "
     help += "another runtime, .o for machine code with weights and a C header, .npu for the program of --target"
@@ -238,7 +256,8 @@ def write_form(module: "ModuleOp", arguments: argparse.Namespace) -> Written:
         named = module.clone()
         main_function(named).sym_name = StringAttr(entry_name(output.stem))
         cpu, features, triple = arguments.cpu, arguments.features, arguments.triple
-        executable = compile(named, arguments.threads or 1, cpu=cpu, features=features, triple=triple)
+        threads, batch = arguments.threads or 1, arguments.batch
+        executable = compile(named, threads, cpu=cpu, features=features, triple=triple, batch=batch)
         files, code = _write_code(executable, arguments, "obj")
         return Written(files, code=code)
     files = save(module, output) if output.suffix == MLIR else _export(module, arguments)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from qmlir.cli.documents import prints_document
 from qmlir.cli.flags import ArgumentParser
 from qmlir.cli.terminal import progress, say, table_of, terminal
+from qmlir.display import counted
 from qmlir.errors import OptionError, QmlirError
 
 if TYPE_CHECKING:
@@ -82,7 +83,8 @@ def print_layer_errors(
     count = affordable_samples(totals, at_any_cost=bool(asked))
     if not count:
         macs = f"{(totals['macs'] or 0) / 1e6:.0f} million MACs"
-        say(f"SQNR not measured: {totals['operations']} operations with {macs} take long; --layer-errors measures it")
+        work = f"{counted(totals['operations'] or 0, 'operation')} with {macs}"
+        say(f"SQNR not measured: {work} take long; --layer-errors measures it")
         return None
     some = samples.first(count)
     try:
@@ -96,10 +98,10 @@ def print_layer_errors(
     return {**found.as_dict(), "held_out": held_out}
 
 
-def _print(found: "WorstOperations", counted: str, held_out: bool) -> None:
+def _print(found: "WorstOperations", share: str, held_out: bool) -> None:
     origin = "held out" if held_out else "that quantization used, too"
     if found.worst:
-        say(f"lowest SQNR in dB, on {counted} {origin}:")
+        say(f"lowest SQNR in dB, on {share} {origin}:")
         rows = [(r.tensor, r.operation, _decibels(r.isolated_sqnr), _decibels(r.cumulative_sqnr)) for r in found.worst]
         headings = ("tensor", "operation", "own SQNR", "whole SQNR")
         terminal().print(table_of(headings, rows, headings[2:], names=("tensor",), whole=("operation",)))

@@ -13,6 +13,7 @@ from rich.console import Console
 from qmlir.cli.documents import FORMAT, add_json_option, document, ledger_fields, write_document
 from qmlir.cli.flags import ArgumentParser
 from qmlir.cli.terminal import WIDE, is_verbose, table_of, terminal
+from qmlir.display import counted
 from qmlir.errors import FileError
 from qmlir.files import replacing
 
@@ -100,7 +101,7 @@ def print_changes(changes: "Sequence[Change]", console: Console | None = None) -
                 rows.append((sign, *_row(entry, console)))
     if rows:
         console.print(table_of(("", *_headings(console)), rows, names=("node",), whole=("", *KINDS)))
-    console.print(f"{len(changes)} operations changed" if rows else "no operation changed")
+    console.print(f"{counted(len(changes), 'operation')} changed" if rows else "no operation changed")
 
 
 def _why(entry: "Entry") -> str:
@@ -153,8 +154,8 @@ def run_diff(arguments: argparse.Namespace) -> None:
     before, after = read_ledger(arguments.before), read_ledger(arguments.after)
     found = changes([each.entry for each in before], [each.entry for each in after])
     print_changes(found)
-    counted = {id(each.entry): each.as_dict() for each in (*before, *after)}
-    rows = [{"before": counted.get(id(c.before)), "after": counted.get(id(c.after))} for c in found]
+    known = {id(each.entry): each.as_dict() for each in (*before, *after)}
+    rows = [{"before": known.get(id(c.before)), "after": known.get(id(c.after))} for c in found]
     fields = {"before": str(arguments.before), "after": str(arguments.after), "changes": rows}
     write_document(arguments, "ledger diff", fields)
 

@@ -24,6 +24,7 @@ from qmlir.cli.examples import EXAMPLES
 from qmlir.cli.flags import ArgumentParser, RawHelpFormatter, file_of, one_of, version_text
 from qmlir.cli.models import add_code_options, add_loading_options, compiled, load_known, load_simplified
 from qmlir.cli.terminal import Detail, printing, progress, say
+from qmlir.display import counted
 from qmlir.errors import OptionError, near_misses
 from qmlir.files import require_folder
 
@@ -248,6 +249,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
         scoring.add_scoring_options(sub, splits=False)
     sub.add_argument("--reference", action="store_true", help="evaluate in numpy instead of compiling")
     forms.add_threads_option(sub)
+    forms.add_batch_option(sub)
     device.add_target_option(sub, "simulate an accelerator; the model may be a program compiled for it")
     device.add_simulation_options(sub)
     with sub.section("which processor"):
@@ -333,6 +335,7 @@ def _run(arguments: argparse.Namespace) -> None:
     device.require_target(arguments)
     device.refuse_code_options(arguments)
     forms.refuse_threads(arguments, arguments.reference or arguments.target is not None)
+    forms.refuse_batch(arguments, arguments.reference or arguments.target is not None)
     simulated = None
     if arguments.reference:
         from qmlir.compiler import reference
@@ -353,12 +356,12 @@ def _run(arguments: argparse.Namespace) -> None:
     if arguments.sequence and not states:
         remedy = "leave it out, or name states by --state"
         raise OptionError("sequence", "is for networks with states", got=str(arguments.sequence), remedy=remedy)
-    together = device.AT_ONCE if simulated is not None and not states else 1
+    together = 1 if states else device.AT_ONCE if simulated is not None else arguments.batch or 1
     for some in device.chunks(progress(samples, len(samples), "running"), together):
         if arguments.sequence and len(outputs) % arguments.sequence == 0:
             network.reset()
         start = time.perf_counter()
-        outputs += simulated.run_all(some) if simulated is not None else [network.run(some[0])]
+        outputs += network.run_all(some)
         seconds += time.perf_counter() - start
     stacked = network.signature.stacked(outputs)
     if arguments.output:
@@ -368,7 +371,7 @@ def _run(arguments: argparse.Namespace) -> None:
     if simulated is not None and simulated.report is not None:
         device.print_report(simulated.report, simulated.device)
         device.write_trace(arguments, simulated)
-    say(f"{len(outputs)} samples, {1000 * seconds / len(outputs):.3f} ms each")
+    say(f"{counted(len(outputs), 'sample')}, {1000 * seconds / len(outputs):.3f} ms each")
     accuracy = None
     if trial is not None:
         from qmlir.analysis.scores import score_outputs
@@ -400,7 +403,7 @@ def _write_tensors(arguments: argparse.Namespace, samples: "Samples") -> None:
     run = Run(load_simplified(arguments), executor, str(arguments.model))
     taken = [run.tensors(sample) for sample in progress(samples, len(samples), "tensors")]
     write_arrays(arguments.tensors, {name: np.stack([arrays[name] for arrays in taken]) for name in run.names})
-    say(f"{arguments.tensors}: {len(run.names)} tensors of {len(taken)} samples")
+    say(f"{arguments.tensors}: {counted(len(run.names), 'tensor')} of {counted(len(taken), 'sample')}")
 
 
 if __name__ == "__main__":

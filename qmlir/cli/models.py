@@ -220,7 +220,8 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
         if entry:
             main_function(module).sym_name = StringAttr(entry)
         cpu, features, triple = arguments.cpu, arguments.features, arguments.triple
-        return compile(module, arguments.threads or 1, cpu=cpu, features=features, triple=triple)
+        threads, batch = arguments.threads or 1, arguments.batch
+        return compile(module, threads, cpu=cpu, features=features, triple=triple, batch=batch)
 
     if arguments.no_cache:
         return make()
@@ -231,4 +232,5 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
     read: dict[str, Any] = {key: getattr(arguments, key) for key in options}
     read["weights"] = None if arguments.weights is None else _hash_of(arguments.weights)
     read |= {"route": "command", "entry": entry, "constants": constants, "threads": arguments.threads or 1}
+    read["batch"] = arguments.batch
     return kept(arguments.model, read, machine, make)

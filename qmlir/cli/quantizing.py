@@ -17,6 +17,7 @@ from qmlir.cli.models import load_known, load_model
 from qmlir.cli.pass_list import OptionInfo, read_pass
 from qmlir.cli.scoring import add_scoring_options, held_out, print_comparison, wants_score
 from qmlir.cli.terminal import is_verbose, progress, say
+from qmlir.display import counted
 
 # ---------------------------------------------------------------------------------------------------------------
 # `qmlir profile` and `qmlir profile merge`: learn the ranges of tensors from data, and merge profiles.
@@ -91,7 +92,7 @@ def _write(found: "Profile", arguments: argparse.Namespace) -> None:
         save_glow(found, arguments.output)
     else:
         found.save(arguments.output)
-    say(f"{arguments.output}: {len(found.tensors)} tensors over {found.samples} samples")
+    say(f"{arguments.output}: {counted(len(found.tensors), 'tensor')} over {counted(found.samples, 'sample')}")
     dead = found.dead()
     for name, tensor in list(dead.items())[: None if is_verbose() else SHOWN]:
         if tensor.is_dead:
@@ -262,7 +263,7 @@ def _some(
     used = min(len(samples), samples_at_once(module, budget))
     if used < len(samples):
         warn_of_fewer(module, used, len(samples), budget)
-    share = f"{used} samples" if used == len(samples) else f"{used} of {len(samples)} samples"
+    share = counted(used, "sample") if used == len(samples) else f"{used} of {len(samples)} samples"
     report.append(f"weights rounded and biases corrected on {share}")
     return progress(islice(samples, used), used, "rounding weights and correcting biases")
 
@@ -330,7 +331,7 @@ def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.N
     )
     if not learns:
         return applied.lines()
-    lines = [f"ranges of {len(found.tensors)} tensors, learned from {found.samples} samples"]
+    lines = [f"ranges of {counted(len(found.tensors), 'tensor')}, learned from {counted(found.samples, 'sample')}"]
     if output is not None:
         found.save(output)
         lines.append(f"{output}: written")

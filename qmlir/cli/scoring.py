@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from qmlir.cli.flags import ArgumentParser
 from qmlir.cli.terminal import say, table_of, terminal
+from qmlir.display import counted
 from qmlir.errors import OptionError
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def held_out(
     if tests is not None:
         used = None if samples is None else samples.first(arguments.samples)
         same = used is not None and tests.path.resolve() == used.path.resolve()
-        said = f"scored on {len(tests)} samples of {tests.path}"
+        said = f"scored on {counted(len(tests), 'sample')} of {tests.path}"
         return used, trial_of(
             arguments, tests, f"{said}, quantized on {'the same' if same else 'others'}" if used else said
         )
@@ -128,12 +129,13 @@ def held_out(
         raise OptionError("--labels", "needs samples", got="no --data", remedy="give --test-data or --data")
     count = arguments.samples or max(1, len(samples) // PART)
     if count >= len(samples):
-        got = f"{len(samples)} samples, of which {count} are for quantization"
+        got = f"{counted(len(samples), 'sample')}, of which {count} are for quantization"
         raise OptionError(
             "--labels", "needs samples to score on", got=got, remedy="give fewer --samples, or --test-data"
         )
     used, rest = samples.split(count)
-    said = f"scored on {len(rest)} samples of {samples.path}, quantized on the other {count}, drawn with a fixed seed"
+    said = f"scored on {counted(len(rest), 'sample')} of {samples.path}, "
+    said += f"quantized on the other {count}, drawn with a fixed seed"
     return used, trial_of(arguments, rest, said)
 
 
@@ -190,4 +192,4 @@ def _print_scores(rows: "Sequence[tuple[str, NetworkScore]]", samples: int) -> N
         headings.append("metric")
         for row, (_, found) in zip(cells, rows, strict=True):
             row.append(f"{found.metric:.6g}")
-    terminal().print(table_of((f"{samples} samples", *headings), cells, numbers=headings))
+    terminal().print(table_of((counted(samples, "sample"), *headings), cells, numbers=headings))

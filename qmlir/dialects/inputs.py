@@ -6,9 +6,10 @@ These are facts for people and for later commands; they do not change what the n
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from qmlir.errors import PipelineError
 from qmlir.ir.reading import ReadingNotes
@@ -17,6 +18,12 @@ BATCH = "qmlir.batch"
 """The attribute key, on a module, of the symbols that first dimensions of inputs had in the source model, by input.
 
 Such a dimension is 1 in the module, and can become symbolic again in an exported file.
+"""
+
+MIXES = "qmlir.mixes_samples"
+"""The attribute key, on a module for one sample, of the operation of the source model that mixes samples of a batch.
+
+Such an operation may do nothing on one sample, as a sum over the batch does, and be gone from the module.
 """
 
 PREPROCESS = "qmlir.preprocess"
@@ -40,6 +47,15 @@ def batch_symbols(module: ModuleOp) -> dict[str, str]:
     return found
 
 
+def mixes_samples(module: ModuleOp) -> str:
+    """Returns which operation of the source model mixes the samples of a batch, and how; empty if none is known.
+
+    Raises:
+        PipelineError: The attribute is not text.
+    """
+    return _text(module, MIXES)
+
+
 def reading_notes(module: ModuleOp) -> ReadingNotes:
     """Returns what a module records about reading samples.
 
@@ -61,3 +77,27 @@ def note_reading(module: ModuleOp, notes: ReadingNotes) -> None:
     for key, text in ((PREPROCESS, notes.preprocess), (DTYPE, notes.dtype)):
         if text:
             module.attributes[key] = StringAttr(text)
+
+
+@dataclass(frozen=True)
+class InputNotes:
+    """What a module records about its inputs, for exporters.
+
+    symbols  the symbols of first dimensions, by the inputs' names
+    mixes    which operation of the source model mixes the samples of a batch; empty if none is known
+    reading  how samples are read
+    """
+
+    symbols: Mapping[str, str]
+    mixes: str
+    reading: ReadingNotes
+
+    @staticmethod
+    def of(module: Operation | None) -> "InputNotes":
+        """Returns the notes of a module, or of none."""
+        module = module if isinstance(module, ModuleOp) else ModuleOp([])
+        return InputNotes(batch_symbols(module), mixes_samples(module), reading_notes(module))
+
+    def stays(self, path: object, reason: str) -> str:
+        """Returns the text of a warning that the batch of an exported file stays 1."""
+        return f"the batch of {path} stays 1, not {', '.join(dict.fromkeys(self.symbols.values()))}: {reason}"

@@ -12,6 +12,7 @@ from xdsl.irdl import prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.ir.interfaces import Array, Shape, TensorOp
+from qmlir.ir.samples import Axes, kept_axis
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import Float32s
 
@@ -45,6 +46,9 @@ class InterpolationOp(TensorOp, abc.ABC):
         """Returns (axis, taps, weights) for each axis."""
         taps, weights = ([t.array for t in tables] for tables in (self.taps, self.weights))
         return list(zip(self.axes.get_values(), taps, weights, strict=True))
+
+    def sample_axis(self, axes: Axes) -> int:
+        return kept_axis(axes, self.axes.get_values())
 
     def interpolated_shape(self, x: Shape) -> Shape:
         """Returns the result's shape; raises VerifyException if the tables do not fit the operand's shape."""

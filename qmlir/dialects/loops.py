@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, SSAValue
 from qmlir.ir.arena import CACHE_LINE as CACHE_LINE
 from qmlir.ir.signature import MOST_THREADS as MOST_THREADS
 from qmlir.ir.signature import RUN_SHARES as RUN_SHARES
+from qmlir.ir.signature import batch_symbol as batch_symbol
 
 INPUTS = "qmlir.inputs"
 """Attribute of the entry function: the number of inputs; after weights and arena, its other arguments are outputs."""

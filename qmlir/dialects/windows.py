@@ -14,6 +14,7 @@ from xdsl.irdl import prop_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.ir.interfaces import Array, Shape, TensorOp
+from qmlir.ir.samples import Axes, kept_axis
 
 ONES = DenseArrayBase.from_list(i64, [1, 1])
 NO_PADDING = DenseArrayBase.from_list(i64, [0, 0, 0, 0])
@@ -22,6 +23,10 @@ NO_PADDING = DenseArrayBase.from_list(i64, [0, 0, 0, 0])
 def ints(values: tuple[int, ...] | list[int]) -> DenseArrayBase[I64]:
     """Builds `array<i64: …>` from Python ints."""
     return DenseArrayBase.from_list(i64, list(values))
+
+
+WITHIN_IMAGES = (1, 2, 3)
+"""The axes of images [N, H, W, C] within one image."""
 
 
 class WindowOp(TensorOp, abc.ABC):
@@ -51,6 +56,9 @@ class WindowOp(TensorOp, abc.ABC):
         """Returns the padding (top, bottom, left, right)."""
         top, bottom, left, right = _values(self.padding)
         return top, bottom, left, right
+
+    def sample_axis(self, axes: Axes) -> int:
+        return kept_axis(axes, WITHIN_IMAGES)
 
     def window_output(self, image: Shape, window: tuple[int, int]) -> tuple[int, int]:
         """Returns (rows, columns) of the output for an input [N, H, W, C] and a window of the given rows and columns.

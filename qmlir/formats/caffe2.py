@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.reduction import ArgumentOp, ReductionOp
+from qmlir.formats.comparisons import comparisons
 from qmlir.ir.interfaces import TensorOp
 
 
@@ -85,15 +86,8 @@ ARITHMETIC: Mapping[str, type[TensorOp]] = {
 }
 """Operator on two tensors, the second of which broadcasts → operation."""
 
-COMPARISONS: Mapping[str, tuple[type[TensorOp], bool, bool]] = {
-    "EQ": (nn.EqualOp, False, False),
-    "NE": (nn.EqualOp, False, True),
-    "LT": (nn.LessOp, False, False),
-    "LE": (nn.LessEqualOp, False, False),
-    "GT": (nn.LessOp, True, False),
-    "GE": (nn.LessEqualOp, True, False),
-}
-"""Operator → (operation, whether the operands are exchanged, whether the result is negated)."""
+COMPARISONS = comparisons("EQ", "NE", "LT", "LE", "GT", "GE")
+"""Operator → comparison."""
 
 REDUCTIONS: Mapping[str, type[ReductionOp]] = {
     "ReduceSum": nn.ReduceSumOp,

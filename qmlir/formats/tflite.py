@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.reduction import ArgumentOp, ReductionOp
+from qmlir.formats.comparisons import comparisons
 from qmlir.ir.interfaces import TensorOp
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -121,15 +122,8 @@ OPERATORS = (
 WRITTEN: Mapping[type[TensorOp], Operator] = {o.operation: o for o in OPERATORS}
 """Operation → the operator as which it is written."""
 
-COMPARISONS: Mapping[str, tuple[type[TensorOp], bool, bool]] = {
-    "EQUAL": (nn.EqualOp, False, False),
-    "NOT_EQUAL": (nn.EqualOp, False, True),
-    "LESS": (nn.LessOp, False, False),
-    "LESS_EQUAL": (nn.LessEqualOp, False, False),
-    "GREATER": (nn.LessOp, True, False),
-    "GREATER_EQUAL": (nn.LessEqualOp, True, False),
-}
-"""Operator → (operation, whether the operands are exchanged, whether the result is negated)."""
+COMPARISONS = comparisons("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL")
+"""Operator → comparison."""
 
 REDUCTIONS: Mapping[str, type[ReductionOp]] = {
     "SUM": nn.ReduceSumOp,

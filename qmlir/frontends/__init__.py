@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from qmlir.errors import FileError, OptionError
 from qmlir.frontends.cut import WHOLE, Cut
+from qmlir.ir.reading import ReadingNotes
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -80,3 +81,27 @@ def read_network(
         path, "must be an .onnx, a .tflite or an .mlir file, or a Caffe2 net in a .pb or a .pbtxt file",
         remedy="rename it if it is one of these",
     )  # fmt: skip
+
+
+def reading_notes_of(path: Path) -> ReadingNotes:
+    """Returns what a model's file says about reading samples; only the text of an .mlir file is read, and metadata.
+
+    Raises:
+        FileError: The file cannot be read.
+    """
+    match path.suffix:
+        case ".mlir":
+            from qmlir.dialects.inputs import reading_notes
+            from qmlir.ir.source import read_mlir
+
+            return reading_notes(read_mlir(path))
+        case ".onnx":
+            from qmlir.frontends.onnx.reader import notes_of
+
+            return ReadingNotes.from_keys(notes_of(path))
+        case ".tflite":
+            from qmlir.frontends.tflite.reader import read_model
+
+            return ReadingNotes.from_keys(read_model(path).notes)
+        case _:
+            return ReadingNotes()

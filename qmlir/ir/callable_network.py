@@ -69,6 +69,10 @@ class CallableNetwork(Shown, abc.ABC):
         """Runs the network like a call does, but always returns a list of the outputs in order."""
         return self.advance(self.signature.arrays(inputs))
 
+    def run_all(self, samples: Sequence[Sample]) -> list[list[Array]]:
+        """Runs several samples in order; returns the outputs in order for each."""
+        return [self.run(inputs) for inputs in samples]
+
     def advance(self, arrays: Sequence[Array]) -> list[Array]:
         """Runs the network on inputs in order, without states and unchecked; returns the outputs in order."""
         if not self.signature.states:

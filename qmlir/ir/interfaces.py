@@ -18,6 +18,7 @@ from xdsl.irdl import IRDLOperation, ParsePropInAttrDict, operand_def, result_de
 from xdsl.traits import Pure
 from xdsl.utils.exceptions import VerifyException
 
+from qmlir.ir.samples import Axes, MixesSamples
 from qmlir.ir.types import IntegerElement
 from qmlir.numerics import Array
 
@@ -64,6 +65,17 @@ class TensorOp(IRDLOperation, abc.ABC):
     @abc.abstractmethod
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         """Computes the results on numpy arrays; every back end computes the same bits."""
+
+    def sample_axis(self, axes: Axes) -> int:
+        """Returns the axis along which the samples of a batch lie in each result (samples.py).
+
+        Args:
+            axes: The axis of the samples of each operand, not None for at least one of them.
+
+        Raises:
+            MixesSamples: A result depends on several samples, or nothing is known of the operation.
+        """
+        raise MixesSamples("is not known to keep samples apart")
 
     def verify_(self) -> None:
         """Checks (T1) to (T3), and with T3 the requirements of `infer_shapes` and `infer_elements`."""

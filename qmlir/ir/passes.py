@@ -1,4 +1,4 @@
-"""Passes: their options, how they are found by name, and pipelines of them, of which `compiler.py` makes its stages."""
+"""Passes: their options, how they are found by name, and pipelines of them, such as the stages (stages.py)."""
 
 import dataclasses
 from abc import abstractmethod
@@ -71,7 +71,7 @@ def check_option(pass_type: type, name: str, value: object) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Finds passes by name and runs them in pipelines; `compiler.py` builds its stages from these pipelines.
+# Finds passes by name and runs them in pipelines; `compiler.py` runs the stages as such pipelines.
 
 
 PASSES: dict[str, str] = {
@@ -113,6 +113,7 @@ PASSES: dict[str, str] = {
     "fold-fake-quant": "qmlir.transforms.quantize.fold_fake_quant:FoldFakeQuantPass",
     "fold-qdq": "qmlir.transforms.quantize.fold_qdq:FoldQDQPass",
     "observers-to-results": "qmlir.transforms.quantize.observers:ObserversToResultsPass",
+    "batch-samples": "qmlir.transforms.batch_samples:BatchSamplesPass",
     "inline": "qmlir.transforms.inline:InlinePass",
     "verify-integer-only": "qmlir.transforms.verify_integer_only:VerifyIntegerOnlyPass",
     "normalize-quant-types": "qmlir.transforms.quant.normalize_quant_types:NormalizeQuantTypesPass",

@@ -1,6 +1,7 @@
 """How samples are read from files, as texts that profiles and modules keep."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,16 @@ class ReadingNotes:
     def __str__(self) -> str:
         named = (("preprocess", self.preprocess), ("dtype", self.dtype))
         return ", ".join(f"{name} {text}" for name, text in named if text)
+
+    def by_key(self) -> dict[str, str]:
+        """Returns the texts that are not empty under the keys by which model files keep them."""
+        texts = {f"qmlir.{each.name}": str(getattr(self, each.name)) for each in fields(self)}
+        return {key: text for key, text in texts.items() if text}
+
+    @staticmethod
+    def from_keys(texts: Mapping[str, str]) -> "ReadingNotes":
+        """Returns the notes that a model file keeps."""
+        return ReadingNotes(**{each.name: texts.get(f"qmlir.{each.name}", "") for each in fields(ReadingNotes)})
 
     def over(self, others: "ReadingNotes") -> "ReadingNotes":
         """Returns these notes, with the others' texts where these are empty."""

@@ -6,7 +6,7 @@ tensor name. Signatures need numpy only; what reads them from a function imports
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -27,11 +27,35 @@ RUN_SHARES = "qmlir.pool2.run"
 """The function by which compiled code runs a loop in several threads; the CPU back end provides it (its pool.py)."""
 
 
+def batch_symbol(entry: str) -> str:
+    """Returns the name of the function that calls an entry for each sample of a batch."""
+    return f"{entry}_batch"
+
+
 COUNTS = "qmlir.counts"
 """The attribute key, on a module, of the results with fewer elements along an axis than their shape says.
 
     {qmlir.counts = {selected = [0 : i64, "selected.count"]}}: result → the axis, and the result that is the number
 """
+
+
+BATCH = "qmlir.samples"
+"""The attribute key, on a function of one sample, of the batches that its code takes.
+
+    {qmlir.samples = {inputs = array<i1: true, false>, most = 8 : i64}}: samples of the first of two inputs, at most 8
+"""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The batches that compiled code takes.
+
+    most    the most samples of a call
+    inputs  for each input whether it has samples along its first axis; the samples of a call share the other inputs
+    """
+
+    most: int
+    inputs: tuple[bool, ...]
 
 
 class Count(NamedTuple):
@@ -56,7 +80,16 @@ class TensorSpec:
     dtype: np.dtype[Any]
 
     def __str__(self) -> str:
-        return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
+        return self.described(1)
+
+    def described(self, samples: int) -> str:
+        """Returns the dtype and the shape as text, for up to so many samples along the first axis."""
+        first = [f"1 to {samples}", *self.shape[1:]] if samples > 1 else self.shape
+        return f"{self.dtype.name}[{', '.join(map(str, first))}]"
+
+    def of(self, samples: int) -> "TensorSpec":
+        """Returns the specification of the tensor of several samples, along its first axis."""
+        return TensorSpec(self.name, (samples, *self.shape[1:]), self.dtype)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,13 +128,15 @@ class Signature:
     """The inputs that a caller gives to a network and the outputs that it gets, in order, and the states between calls.
 
     The function itself has the states among its arguments and results: `flat` is its signature. `counts` lists outputs
-    whose sizes depend on the data.
+    whose sizes depend on the data. With a `batch`, shapes are those of one sample, and all outputs have samples along
+    their first axes.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     states: tuple[State, ...] = ()
     counts: tuple[Count, ...] = ()
+    batch: Batch | None = None
 
     @staticmethod
     def of(
@@ -133,9 +168,23 @@ class Signature:
 
     def described(self) -> str:
         """Returns the signature on a line: `image: float32[1, 28, 28] → scores: float32[1, 10]`, and its states."""
-        sides = (", ".join(f"{s.name}: {s}" for s in specs) for specs in (self.inputs, self.outputs))
+        samples = self.most_samples(), [1 if self.batch is None else self.batch.most] * len(self.outputs)
+        sides = (
+            ", ".join(f"{s.name}: {s.described(most)}" for s, most in zip(specs, counts, strict=True))
+            for specs, counts in zip((self.inputs, self.outputs), samples, strict=True)
+        )
         kept = ", ".join(f"{state.argument.name}: {state.argument}" for state in self.states)
         return " → ".join(sides) + (f", keeps {kept}" if kept else "")
+
+    def most_samples(self) -> list[int]:
+        """Returns the most samples that each input may have along its first axis; 1 for an input without samples."""
+        if self.batch is None:
+            return [1] * len(self.inputs)
+        return [self.batch.most if batched else 1 for batched in self.batch.inputs]
+
+    def samples_in(self, arrays: Sequence[Array]) -> int:
+        """Returns how many samples the inputs of a call have, which `arrays` has checked."""
+        return 1 if self.batch is None else len(arrays[self.batch.inputs.index(True)])
 
     @property
     def output_bytes(self) -> int:
@@ -149,18 +198,30 @@ class Signature:
             inputs: The array of the only input, or arrays by tensor name.
 
         Raises:
-            InputError: An input is missing, unknown, or has another shape or dtype than the network's input.
+            InputError: An input is missing, unknown, or has another shape or dtype than the network's input; or inputs
+                have other numbers of samples than each other.
         """
         if not isinstance(inputs, Mapping):
             if len(self.inputs) == 1:
-                return [checked(self.inputs[0], inputs)]
+                return [checked(self.inputs[0], inputs, *self.most_samples())]
             names = ", ".join(spec.name for spec in self.inputs)
             raise InputError(names, "must be given by name", got="one array", remedy="pass a dict of arrays")
         known = {spec.name for spec in self.inputs}
         for name in inputs:
             if name not in known:
                 raise InputError(str(name), f"must be one of {', '.join(sorted(known)) or 'none at all'}")
-        return [checked(spec, inputs.get(spec.name)) for spec in self.inputs]
+        given = [checked(s, inputs.get(s.name), n) for s, n in zip(self.inputs, self.most_samples(), strict=True)]
+        self._check_samples(given)
+        return given
+
+    def _check_samples(self, arrays: Sequence[Array]) -> None:
+        """Raises InputError unless all inputs with samples have as many of them."""
+        samples = self.samples_in(arrays)
+        for spec, array, batched in zip(self.inputs, arrays, self.batch.inputs if self.batch else (), strict=False):
+            if batched and len(array) != samples:
+                assert self.batch is not None
+                first = self.inputs[self.batch.inputs.index(True)].name
+                raise InputError(spec.name, f'must have as many samples as "{first}", {samples}', got=str(len(array)))
 
     def result(self, arrays: Sequence[Array]) -> Any:
         """Returns the only output's array, or a dict of arrays by tensor name.
@@ -216,21 +277,29 @@ def _merged(others: Sequence[T], placed: Mapping[int, T]) -> Iterator[T]:
         yield placed[i] if i in placed else next(rest)
 
 
-def checked(spec: TensorSpec, array: object) -> Array:
+def checked(spec: TensorSpec, array: object, samples: int = 1) -> Array:
     """Returns an array as a network takes it for a tensor: C-contiguous and in native byte order.
+
+    Args:
+        spec: The tensor.
+        array: The array.
+        samples: The most samples that the array may have along its first axis, if more than one.
 
     Raises:
         InputError: The array has another shape or dtype.
     """
     if not isinstance(array, np.ndarray):
         got = "nothing" if array is None else type(array).__name__
-        raise InputError(spec.name, f"must be given as an array {spec}", got=got)
+        raise InputError(spec.name, f"must be given as an array {spec.described(samples)}", got=got)
     given = cast(Array, array)
     if given.dtype != spec.dtype:  # the same numbers in the other byte order will do
         given = given.astype(native(given.dtype), copy=False)
-    if given.shape != spec.shape or given.dtype != spec.dtype:
+    shape = spec.shape
+    if samples > 1 and given.ndim and 1 <= given.shape[0] <= samples:
+        shape = (given.shape[0], *shape[1:])
+    if given.shape != shape or given.dtype != spec.dtype:
         got = f"{given.dtype.name}[{', '.join(map(str, given.shape))}]"
-        raise InputError(spec.name, f"must be {spec}", got=got)
+        raise InputError(spec.name, f"must be {spec.described(samples)}", got=got)
     flags = given.flags
     return given if flags.c_contiguous and flags.aligned else np.require(given, requirements=("C", "A"))
 
@@ -246,7 +315,27 @@ def signature_of(function: "func.FuncOp") -> Signature:
         State(arguments[i], results[state.index], (i, state.index), reset_value(types[i], state))
         for i, state in states_of(function).items()
     ]
-    return Signature.of(arguments, results, states, function.parent_op())
+    return replace(Signature.of(arguments, results, states, function.parent_op()), batch=batch_of(function))
+
+
+def batch_attribute(most: int, inputs: Sequence[bool]) -> "DictionaryAttr":
+    """Returns the attribute of a function whose code takes batches."""
+    from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr, i1, i64
+
+    batched = DenseArrayBase.from_list(i1, [int(each) for each in inputs])
+    return DictionaryAttr({"most": IntegerAttr(most, i64), "inputs": batched})
+
+
+def batch_of(function: "Operation") -> Batch | None:
+    """Returns the batches that a function's code takes, as `batch-samples` has marked it; None if it was not marked."""
+    from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, IntegerAttr
+
+    match function.attributes.get(BATCH):
+        case DictionaryAttr(data={"most": IntegerAttr() as most, "inputs": DenseArrayBase() as inputs}):
+            flags = cast("DenseArrayBase[Any]", inputs).get_values()
+            return Batch(most.value.data, tuple(bool(flag) for flag in flags))
+        case _:
+            return None
 
 
 def counts_of(module: "Operation | None", outputs: Sequence[TensorSpec]) -> tuple[Count, ...]:

@@ -14,7 +14,7 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qmlir import DECISION, DecisionAttr, OpaqueOp
 from qmlir.dialects.quant.types import quantized_element
-from qmlir.display import Rows, Table
+from qmlir.display import Rows, Table, counted
 from qmlir.ir.interfaces import TensorOp
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.verify import require_module
@@ -181,7 +181,7 @@ class Decisions(Rows[Entry]):
     def table(self) -> Table:
         quantized = sum(entry.outcome == "quantized" for entry in self)
         rows = [(e.node, e.operation, e.outcome, e.scale, e.reason) for e in self]
-        title = f"{len(self)} operations, {quantized} quantized"
+        title = f"{counted(len(self), 'operation')}, {quantized} quantized"
         return Table(title, ("node", "operation", "outcome", "scale", "reason"), rows)
 
 

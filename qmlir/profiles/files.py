@@ -265,7 +265,7 @@ def _profile_of(fields: Mapping[str, Any]) -> Profile:
             raise Broken(f'tensor "{name}": {error.got}', "tensors", name, *error.keys) from None
     structure = structure_of({n: t.shape for n, t in tensors.items()})
     if fields.get("structure", structure) != structure:
-        raise Broken(f"{len(tensors)} tensors are not those that were observed", "structure")
+        raise Broken("its tensors are not those that were observed", "structure")
     bins = _integer(fields, "bins", BINS)
     notes = ReadingNotes(*(_text(fields, key) for key in ("preprocess", "dtype")))
     return Profile(structure, _integer(fields, "samples", 1), bins, tensors, notes)

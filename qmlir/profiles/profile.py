@@ -20,7 +20,7 @@ from typing import Self
 
 import numpy as np
 
-from qmlir.display import Shown, Table
+from qmlir.display import Shown, Table, counted
 from qmlir.errors import OptionError, ProfileError
 from qmlir.files import path_of
 from qmlir.ir.reading import ReadingNotes
@@ -264,7 +264,9 @@ class Profile(Shown):
             if t.count
         ]
         headings = ("tensor", "shape", "least", "greatest", "mean least", "mean greatest", "bins")
-        return Table(f"profile of {len(self.tensors)} tensors over {self.samples} samples", headings, rows)
+        return Table(
+            f"profile of {counted(len(self.tensors), 'tensor')} over {counted(self.samples, 'sample')}", headings, rows
+        )
 
     def update(self, values: Mapping[str, Array], counter: Counter | None = None, *, number: int | None = None) -> None:
         """Adds one sample: an array for each observed tensor.
@@ -299,7 +301,7 @@ class Profile(Shown):
             raise ProfileError(
                 "profile to merge",
                 f"must be of the same network, with at most {self.bins} bins",
-                got=f"one of {len(other.tensors)} tensors with at most {other.bins}",
+                got=f"one of {counted(len(other.tensors), 'tensor')} with at most {other.bins}",
                 remedy="profile each part of the data with the same model and options",
             )
         for name, tensor in other.tensors.items():

@@ -23,9 +23,9 @@ def test_names_are_quoted() -> None:
     assert dot_text(parsed(TEXT)).splitlines()[3:-1] == [
         '  n0 [label="a \\"b\\"\\\\", shape=oval];',
         '  n1 [label="r\\nnn.relu", fillcolor="white"];',
-        '  n0 -> n1 [label="1x4 f32"];',
+        '  n0 -> n1 [label="a \\"b\\"\\\\\\n1x4 f32"];',
         '  n2 [label="results", fillcolor="white"];',
-        '  n1 -> n2 [label="1x4 f32"];',
+        '  n1 -> n2 [label="r\\n1x4 f32"];',
     ]
 
 
@@ -38,7 +38,7 @@ def test_a_quantized_network(tmp_path: Path) -> None:
     assert 'label="image", shape=oval' in text
     assert f'fillcolor="{FILLS["quantized"]}"' in text
     assert f'label="dense1\\nnn.fully_connected", fillcolor="{FILLS["float"]}"' in text
-    assert '[label="1x8x8x4 i8"]' in text
+    assert '\\n1x8x8x4 i8"]' in text
 
 
 def test_graphviz_reads_it(tmp_path: Path) -> None:

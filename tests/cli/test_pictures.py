@@ -82,6 +82,22 @@ def test_preprocessing_is_said_once(folder: Path, capsys: pytest.CaptureFixture[
     )
 
 
+@pytest.mark.parametrize("suffix", [".onnx", ".tflite", ".npu"])
+def test_files_of_other_formats_keep_how_pictures_are_read(
+    folder: Path, suffix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    device = ["--target", "nmp"] if suffix == ".npu" else []
+    said = ("--data", "pictures", "--preprocess", SCALE, *device, "-o", f"q{suffix}")
+    assert run("quantize", "net.onnx", *said) == 0
+    capsys.readouterr()
+    assert run("run", f"q{suffix}", "--data", "pictures", "--samples", "2", *device) == 0
+    assert f"--preprocess '{SCALE}', as in q{suffix}\n" in capsys.readouterr().out
+    if suffix != ".npu":
+        assert reading_notes(qmlir.load(f"q{suffix}")).preprocess == SCALE
+        assert run("report", "net.onnx", f"q{suffix}", "--data", "pictures", "--seconds", "0", "-o", "r.html") == 0
+        assert f"--preprocess '{SCALE}', as in q{suffix}\n" in capsys.readouterr().out
+
+
 def test_one_step_with_scores(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """For onnxruntime, with a batch that stays symbolic."""
     said = ("--data", "pictures", "--preprocess", SCALE, "--labels", "names", "--metric", "own_metric:total")

@@ -131,7 +131,7 @@ def test_too_few_bins(bins: int) -> None:
 def test_profiles_of_two_networks_do_not_merge() -> None:
     with pytest.raises(ProfileError, match="must be of the same network"):
         profiled([[1.0]]).merge(Profile.empty({"y": (8,)}, 16))
-    with pytest.raises(ProfileError, match="with at most 16 bins, got one of 1 tensors with at most 32"):
+    with pytest.raises(ProfileError, match="with at most 16 bins, got one of 1 tensor with at most 32"):
         profiled([[1.0]]).merge(Profile.empty({"x": (8,)}, 32))
 
 
@@ -168,7 +168,7 @@ BREAK: dict[str, tuple[Callable[[str], str | bytes], str]] = {
     "no YAML": (lambda t: "a: [1, 2", "p.yaml:2:1: must be a profile in YAML, got a mistake (did not find expected"),
     "bytes": (lambda t: b"\x80\xff\x00", "text that is not UTF-8"),
     "cut in a list": (lambda t: t[: t.rindex("counts: ") + 9], "must be a profile in YAML, got a mistake"),
-    "cut between tensors": (lambda t: t[: t.index("  y:")], "1 tensors are not those that were observed"),
+    "cut between tensors": (lambda t: t[: t.index("  y:")], "its tensors are not those that were observed"),
     "another format": (lambda t: t.replace("profile-1", "profile-9"), "another file"),
     "a list": (lambda t: "[1, 2]", "another file"),
     "no tensors": (lambda t: t[: t.index("tensors:")], "a broken entry"),

@@ -281,6 +281,16 @@ def code(refused: str, remedied: str) -> Case:
     return Case(passes(CODE.format(refused), "loops-to-llvm"), passes(CODE.format(remedied), "loops-to-llvm"))
 
 
+def batched(samples: int) -> Action:
+    """Compiles a network whose input has some samples for batches."""
+
+    def run(folder: Path) -> object:
+        onnx.save(model(RELU, {"x": [samples, 8]}), folder / "case.onnx")
+        return qmlir.compile(folder / "case.onnx", batch=2)
+
+    return run
+
+
 ARENA = "memref.alloc() : memref<4xf32>"
 OPAQUE = function(
     '  %y = qmlir.opaque "com.example.Odd" (%x) {reason = "unknown", source = {}} : (tensor<4xf32>) -> tensor<4xf32>',
@@ -316,6 +326,11 @@ FOLDABLE = function(
     "tensor<1x2xi32>",
 )
 MACHINE = {
+    "export the model for one sample": Case(batched(4), batched(1)),
+    "leave the batch out; `run_all` of the result takes a list of samples": Case(
+        lambda f: qmlir.compile(f / "q.mlir", target="nmp", batch=2),  # pyright: ignore[reportCallIssue]
+        lambda f: qmlir.compile(f / "q.mlir", target="nmp").run_all([*np.load(f / "samples.npy")][:2]),
+    ),
     "quantized operations want nn-to-qint first; see `qmlir import` for unknown ones": Case(
         quantized(RELU, *LOOPS), quantized(RELU, "nn-to-qint", *LOOPS)
     ),

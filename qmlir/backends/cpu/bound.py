@@ -38,6 +38,7 @@ class BoundCall:
         answer: Any,
         carried: Sequence[tuple[Array, Array, Array]],
         code: object,
+        count: tuple[int, ...] = (),
     ):
         """Prepares calls in a frame that is bound to all arrays.
 
@@ -50,11 +51,12 @@ class BoundCall:
             answer: What calls return.
             carried: For each state the array that calls read, the array that they fill, and the reset value.
             code: The owner of the machine code.
+            count: The number of samples, if the code wants to know it.
         """
         self.inputs, self.results = inputs, results
         self._carried = carried
         self._function, self._answer = function, answer
-        self._arguments = weights.ctypes.data, frame.arena_address, frame.inputs, frame.outputs
+        self._arguments = weights.ctypes.data, frame.arena_address, frame.inputs, frame.outputs, *count
         self._kept = code, weights, frame  # the addresses are those of their memory
 
     def __call__(self) -> Any:

@@ -24,11 +24,19 @@ class Frame:
 
     __slots__ = ("arena", "arena_address", "given", "inputs", "made", "outputs")
 
-    def __init__(self, arena_size: int, signature: Signature):
+    def __init__(self, arena_size: int, signature: Signature, *, copies: bool = True):
+        """Makes the memory of a call.
+
+        Args:
+            arena_size: Bytes of the arena.
+            signature: The inputs and outputs.
+            copies: Whether small arrays are copied; they are not where calls have several samples.
+        """
+        most = SMALL if copies else -1
         self.arena = aligned_empty(arena_size)
         self.arena_address = self.arena.ctypes.data
-        self.given, self.inputs = _small_arrays(signature.inputs)
-        self.made, self.outputs = _small_arrays(signature.outputs)
+        self.given, self.inputs = _small_arrays(signature.inputs, most)
+        self.made, self.outputs = _small_arrays(signature.outputs, most)
 
     def take(self, i: int, array: Array) -> None:
         """Makes an array input `i` of the call."""
@@ -55,9 +63,9 @@ class Frame:
                 table[i] = array.ctypes.data
 
 
-def _small_arrays(specs: Sequence[TensorSpec]) -> tuple[list[Array | None], Any]:
-    """An array for each small tensor, None for each other one, and a table with the addresses of these arrays."""
-    small = [math.prod(spec.shape) * spec.dtype.itemsize <= SMALL for spec in specs]
+def _small_arrays(specs: Sequence[TensorSpec], most: int) -> tuple[list[Array | None], Any]:
+    """An array for each tensor of so many bytes or less, None for others, and a table with the arrays' addresses."""
+    small = [math.prod(spec.shape) * spec.dtype.itemsize <= most for spec in specs]
     arrays = [np.empty(spec.shape, spec.dtype) if fits else None for spec, fits in zip(specs, small, strict=True)]
     return arrays, (ctypes.c_void_p * len(specs))(*(None if a is None else a.ctypes.data for a in arrays))
 

@@ -4,6 +4,7 @@
     y = exe(x)                          # one input, one output
     ys = exe({"a": a, "b": b})          # several: dicts by tensor name
     call = exe.bind(x)                  # then call() reads x where it is (bound.py)
+    y = exe(xs)                         # several samples along the first axis, if the code takes batches
 
 The code has the ABI `void net(const u8* weights, u8* arena, const void* const* inputs, void* const* outputs)`. It keeps
 no state: weights are read-only, and each running call has its own arena (scratch memory), taken from a free list. An
@@ -36,8 +37,8 @@ from qmlir.backends.cpu.pool import run_address
 from qmlir.display import Table, bytes_text
 from qmlir.errors import InputError, QmlirError, UnsupportedError
 from qmlir.ir.arena import CACHE_LINE
-from qmlir.ir.callable_network import CallableNetwork
-from qmlir.ir.signature import RUN_SHARES, Signature
+from qmlir.ir.callable_network import CallableNetwork, Sample
+from qmlir.ir.signature import RUN_SHARES, Signature, TensorSpec, batch_symbol
 from qmlir.numerics import Array
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Executable(CallableNetwork):
         Args:
             llvm_ir: Text of a module with the external function `entry` of the ABI above, or a function that reads it.
             weights: The weights blob, of any dtype; kept as it is if it is aligned, copied otherwise.
-            arena_size: Bytes of scratch memory that the code needs.
+            arena_size: Bytes of scratch memory that a call needs.
             signature: The inputs, outputs and states; the two tables of the ABI point to those of `signature.flat()`.
             entry: The function's name.
             machine: The processor; by default the processor of this machine.
@@ -100,6 +101,7 @@ class Executable(CallableNetwork):
         self.machine = machine or Machine.host()
         self.weights = _aligned(weights)
         self._arena_size = arena_size
+        self._batches = signature.batch is not None
         self._weights_address = self.weights.ctypes.data
         self._free: list[Frame] = []  # a list's pop and append are atomic
         self.object = compile_object(self.llvm_ir, self.machine) if compiled is None else compiled
@@ -119,8 +121,9 @@ class Executable(CallableNetwork):
             symbols |= {} if self._calls is None else self._calls.addresses()
         except QmlirError as error:  # a C function that is not here; the object is good for a program that has it
             return partial(_raise, error)
-        self._loaded = LoadedObject(self.object, self.entry, symbols)
-        prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
+        self._loaded = LoadedObject(self.object, batch_symbol(self.entry) if self._batches else self.entry, symbols)
+        count = (ctypes.c_int64,) if self._batches else ()
+        prototype = ctypes.CFUNCTYPE(None, *(ctypes.c_void_p,) * 4, *count)
         code = prototype(self._loaded.address)
         return code if self._calls is None else self._calls.checked(code)
 
@@ -146,11 +149,38 @@ class Executable(CallableNetwork):
         try:
             for i, array in enumerate(arrays):
                 frame.take(i, array)
-            results = [frame.result(i, spec) for i, spec in enumerate(self._flat.outputs)]
-            self._function(self._weights_address, frame.arena_address, frame.inputs, frame.outputs)
+            specs, count = self._called_on(arrays)
+            results = [frame.result(i, spec) for i, spec in enumerate(specs)]
+            self._function(self._weights_address, frame.arena_address, frame.inputs, frame.outputs, *count)
             return [array if own is None else own.copy() for array, own in zip(results, frame.made, strict=True)]
         finally:
             self._free.append(frame)
+
+    def run_all(self, samples: Sequence[Sample]) -> list[list[Array]]:
+        """Runs several samples in order, in batches if the code takes batches; returns the outputs of each sample.
+
+        Each sample has the shape of one. Samples with inputs that a batch would share are run one by one.
+        """
+        batch = self.signature.batch
+        if batch is None or not all(batch.inputs):
+            return super().run_all(samples)
+        found: list[list[Array]] = []
+        for start in range(0, len(samples), batch.most):
+            given = [self.signature.arrays(sample) for sample in samples[start : start + batch.most]]
+            sizes = [self.signature.samples_in(arrays) for arrays in given]
+            if set(sizes) != {1}:
+                found += [self.run_in_order(arrays) for arrays in given]
+                continue
+            results = self.run_in_order([np.concatenate(arrays) for arrays in zip(*given, strict=True)])
+            found += [[array[i : i + 1] for array in results] for i in range(len(given))]
+        return found
+
+    def _called_on(self, arrays: Sequence[Array]) -> tuple[Sequence[TensorSpec], tuple[int, ...]]:
+        """Returns the outputs of a call on inputs, and the number of samples if the code wants to know it."""
+        if not self._batches:
+            return self._flat.outputs, ()
+        samples = self.signature.samples_in(arrays)
+        return [spec.of(samples) for spec in self._flat.outputs], (samples,)
 
     def bind(self, inputs: Array | Mapping[str, Array]) -> BoundCall:
         """Returns a function that computes the network on what these arrays hold when it is called (bound.py).
@@ -168,13 +198,14 @@ class Executable(CallableNetwork):
             if array is not (inputs[spec.name] if isinstance(inputs, Mapping) else inputs):
                 need = "must be C-contiguous, aligned and of native byte order: it is read where it is"
                 raise InputError(spec.name, need, remedy="bind numpy.ascontiguousarray of it")
-        results = [np.empty(spec.shape, spec.dtype) for spec in self._flat.outputs]
+        specs, count = self._called_on(given)
+        results = [np.empty(spec.shape, spec.dtype) for spec in specs]
         states = [np.array(state.reset) for state in self.signature.states]
         outputs, after = self.signature.parted(results)
         frame, answer = self._new_frame(), self.signature.whole(outputs)
         frame.bind(self.signature.joined(given, states), results)
         carried = [(s, a, state.reset) for s, a, state in zip(states, after, self.signature.states, strict=True)]
-        return BoundCall(self._function, self.weights, frame, given, outputs, answer, carried, self)
+        return BoundCall(self._function, self.weights, frame, given, outputs, answer, carried, self, count)
 
     @property
     def llvm_ir(self) -> str:
@@ -194,7 +225,7 @@ class Executable(CallableNetwork):
             QmlirError: The process has no memory for another arena.
         """
         try:
-            return Frame(self._arena_size, self._flat)
+            return Frame(self._arena_size, self._flat, copies=not self._batches)
         except MemoryError:
             raise QmlirError(
                 f"needs {self._arena_size} bytes of scratch memory, more than there is",

@@ -4,7 +4,7 @@ import json
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import IntEnum
 from math import prod
 from pathlib import Path
@@ -120,6 +120,7 @@ class Program:
     layers     the layer names that `Mark` commands refer to
     routines   the routines that `Host` commands refer to
     states     the inputs and outputs that the host keeps from run to run
+    notes      texts for people and for later commands, by their names, such as how samples are read
     """
 
     device: Mapping[str, object]
@@ -130,6 +131,7 @@ class Program:
     layers: Sequence[str] = ()
     routines: Sequence[Routine] = ()
     states: Sequence[Kept] = ()
+    notes: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def to_bytes(self) -> bytes:
         """The program as the bytes of a file."""
@@ -139,6 +141,7 @@ class Program:
                 "inputs": [asdict(port) for port in self.inputs],
                 "outputs": [asdict(port) for port in self.outputs],
                 "states": [[kept.input, kept.output, kept.reset.hex()] for kept in self.states],
+                "notes": dict(self.notes),
                 "layers": list(self.layers),
                 "routines": [asdict(routine) for routine in self.routines],
                 "segments": [[*segment.place, len(segment.data)] for segment in self.segments],
@@ -170,8 +173,9 @@ class Program:
         commands = decode(words.tolist())
         segments = about.segments(data)
         return cls(
-            about.device, commands, segments, about.inputs, about.outputs, about.layers, about.routines, about.states
-        )
+            about.device, commands, segments, about.inputs, about.outputs, about.layers, about.routines, about.states,
+            about.notes,
+        )  # fmt: skip
 
     def save(self, path: str | Path) -> None:
         """Writes the program file atomically."""
@@ -232,6 +236,7 @@ class _Text:
     routines: list[Routine]
     states: list[Kept]
     places: list[tuple[Place, int]]
+    notes: dict[str, str]
 
     @classmethod
     def parse(cls, text: bytes) -> Self:
@@ -246,6 +251,7 @@ class _Text:
                 [_routine(entry) for entry in data["routines"]],
                 [_kept(entry, inputs, outputs) for entry in data["states"]],
                 [(_place(entry[:2]), _natural(entry[2])) for entry in data["segments"]],
+                {str(name): str(text) for name, text in dict(data.get("notes", {})).items()},
             )
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
             raise StreamError("its text must describe the program", got="text of another form") from None

@@ -1,6 +1,6 @@
 """The entry of the ONNX exporter: writes a function in one walk in program order."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import onnx
@@ -13,6 +13,7 @@ from qmlir.backends.onnx.integer import spelled_out
 from qmlir.backends.onnx.model import write_model
 from qmlir.backends.onnx.qoperator import on_integers
 from qmlir.backends.onnx.values import Values
+from qmlir.dialects.inputs import InputNotes
 from qmlir.errors import FileError, OptionError
 from qmlir.formats.onnx import WRITTEN
 from qmlir.ir.signature import signature_of
@@ -57,7 +58,6 @@ def export_onnx(
     opset: int = DEFAULT_OPSET,
     format: str = "onnx-qdq",
     unsigned: bool = False,
-    symbols: Mapping[str, str] | None = None,
 ) -> list[Path]:
     """Writes a network as an ONNX file.
 
@@ -67,8 +67,9 @@ def export_onnx(
         opset: The version of ONNX's operators.
         format: A name in `FORMATS`.
         unsigned: For `onnx-qdq`, whether signed bytes between operations are stored as unsigned bytes (values.py).
-        symbols: The symbol of an input's first dimension, by the input's name, where that dimension shall be symbolic
-            in the file; a warning says why it cannot be.
+
+    First dimensions that were symbolic in the source model are symbolic in the file, or a warning says why they cannot
+    be.
 
     Returns:
         The files written, all or none.
@@ -84,7 +85,7 @@ def export_onnx(
     require_opset(opset)
     graph = Graph(opset)
     values = Values(graph, unsigned=unsigned and format == "onnx-qdq")
-    signature = signature_of(function)
+    signature, notes = signature_of(function), InputNotes.of(function.parent_op())
     for argument, spec in zip(function.body.block.args, signature.flat().inputs, strict=True):
         values.hold(argument, graph.input(spec.dtype))
 
@@ -94,4 +95,4 @@ def export_onnx(
     results = FORMATS[format](EXPORTS).walk(function, values, enter)
     assert function.body.block.last_op is not None
     with refusing(function.body.block.last_op):
-        return write_model(graph, [values.integers(o) for o in results], signature, path, symbols or {})
+        return write_model(graph, [values.integers(o) for o in results], signature, path, notes)

@@ -1,7 +1,7 @@
 """Writes a finished graph as a file: names tensors and nodes, and stores more than 2 GB of weights beside the file."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +10,7 @@ import onnx
 from qmlir.backends.forms import Names
 from qmlir.backends.onnx.batch import make_symbolic
 from qmlir.backends.onnx.graph import Graph, Node, Tensor, tensor_type
+from qmlir.dialects.inputs import InputNotes
 from qmlir.errors import QmlirWarning
 from qmlir.files import write_together
 from qmlir.formats.onnx_states import STATES
@@ -28,7 +29,7 @@ PRODUCER = "qmlir"
 
 
 def write_model(
-    graph: Graph, outputs: Sequence[Tensor], signature: Signature, path: Path, symbols: Mapping[str, str]
+    graph: Graph, outputs: Sequence[Tensor], signature: Signature, path: Path, notes: InputNotes
 ) -> list[Path]:
     """Writes a graph as an ONNX file.
 
@@ -37,7 +38,8 @@ def write_model(
         outputs: One tensor for each output of the signature, states included.
         signature: The names and shapes of the inputs and outputs; its states are named in the file's metadata.
         path: The file; if the weights exceed `LARGEST` bytes, they go to `<path>.data`.
-        symbols: The symbol of an input's first dimension, by the input's name; a warning says why it has to stay 1.
+        notes: The symbols of the inputs' first dimensions, which become symbolic again, or a warning says why they stay
+            1; and how samples are read, which the file keeps as metadata.
 
     Returns:
         The files written.
@@ -62,9 +64,11 @@ def write_model(
     )
     if states:
         following = {i: names[tensor] for i, tensor in enumerate(ends)}
-        onnx.helper.set_model_props(model, {STATES: written_states(states, following)})
-    if symbols and (reason := make_symbolic(model, symbols)):
-        warnings.warn(f"the batch of {path} stays 1, not {', '.join(set(symbols.values()))}: {reason}", QmlirWarning)
+        model.metadata_props.add(key=STATES, value=written_states(states, following))
+    if notes.symbols and (reason := notes.mixes or make_symbolic(model, notes.symbols)):
+        warnings.warn(notes.stays(path, reason), QmlirWarning)
+    for key, text in notes.reading.by_key().items():
+        model.metadata_props.add(key=key, value=text)
     writers: dict[Path, Callable[[Path], object]] = {path: lambda file: file.write_bytes(model.SerializeToString())}
     if external:
         writers[beside] = lambda file: _write_arrays(file, written)

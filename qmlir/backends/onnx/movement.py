@@ -9,7 +9,7 @@ from qmlir.backends.forms import Forms, constant, refuse_counted
 from qmlir.backends.onnx.graph import INDEX, WIDER, Graph, Tensor
 from qmlir.backends.onnx.values import Permutation, Values, channels_first, identity
 from qmlir.dialects import nn
-from qmlir.dialects.nn.movement import places
+from qmlir.dialects.nn.indexing import places
 from qmlir.ir.interfaces import Array, Shape, shape_of
 from qmlir.ir.types import is_numpys_own
 

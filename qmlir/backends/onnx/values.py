@@ -8,7 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.backends.forms import constant, fused_bounds
 from qmlir.backends.onnx.graph import Graph, Tensor
-from qmlir.dialects.nn.reduction import AveragePool2DOp
+from qmlir.dialects.nn.quantizable import QuantizableOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, element_of, shape_of
@@ -215,8 +215,7 @@ class Values:
     def _written(self, value: SSAValue) -> np.dtype[Any]:
         """Returns the type to which a value's real values are quantized.
 
-        Signed bytes beside an average pool stay signed: qmlir reads the pool as a mean of stored integers with halves
-        away from zero, and a shifted zero would move them.
+        Signed bytes beside an operation that rounds by their sign stay signed: a shifted zero would move halves.
         """
         element = element_of(value)
         assert isinstance(element, UniformType)
@@ -224,7 +223,8 @@ class Values:
         if not self.unsigned or dtype != np.int8 or element.axis is not None:
             return dtype
         around = (value.owner, *(use.operation for use in value.uses))
-        return dtype if any(isinstance(op, AveragePool2DOp) for op in around) else np.dtype(np.uint8)
+        by_sign = any(isinstance(op, QuantizableOp) and op.ROUNDS_BY_SIGN for op in around)
+        return dtype if by_sign else np.dtype(np.uint8)
 
     def _quantized(self, x: Tensor, element: UniformType, permutation: Permutation, dtype: np.dtype[Any]) -> Tensor:
         """Adds a QuantizeLinear of real values to integers of a type, the element's own or its unsigned one."""

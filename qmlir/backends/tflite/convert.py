@@ -1,16 +1,21 @@
 """The entry of the TFLite exporter: writes a function on the nn level in one walk in program order."""
 
+import warnings
 from pathlib import Path
 
 from xdsl.dialects import func
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
 
 from qmlir.backends.forms import Forms, refusing
 from qmlir.backends.tflite import casts, contraction, elementwise, movement, reduction
+from qmlir.backends.tflite.batch import Drawn, Fixed, with_free_batch
 from qmlir.backends.tflite.graph import Graph, Tensor
-from qmlir.backends.tflite.model import write_model
+from qmlir.backends.tflite.model import finished, write_model
 from qmlir.backends.tflite.values import Values, declared
-from qmlir.errors import FileError
+from qmlir.dialects.batches import with_batch
+from qmlir.dialects.inputs import InputNotes
+from qmlir.errors import FileError, QmlirWarning, UnsupportedError
 from qmlir.formats.tflite import WRITTEN
 from qmlir.ir.signature import signature_of
 from qmlir.policies.runtime_kernels import mixes_bytes
@@ -23,6 +28,9 @@ EXPORTS = _OWN.replaced({op: elementwise.as_operator for op in WRITTEN if op not
 
 def export_tflite(function: func.FuncOp, path: Path) -> list[Path]:
     """Writes a network on the nn level, float or quantized, as a TFLite file.
+
+    First dimensions that were dynamic in the source model are dynamic in the file, or a warning says why they cannot
+    be.
 
     Args:
         function: The function; quantized values become integers with their scales and zero points.
@@ -37,6 +45,29 @@ def export_tflite(function: func.FuncOp, path: Path) -> list[Path]:
     """
     if path.suffix != ".tflite":
         raise FileError(path, "must be the name of a .tflite file", remedy="let it end in .tflite")
+    signature, notes = signature_of(function).flat(), InputNotes.of(function.parent_op())
+    drawn: Drawn | None = None
+    if notes.symbols:
+        try:
+            drawn = _with_free_batch(function, notes)
+        except (Fixed, UnsupportedError) as reason:
+            warnings.warn(notes.stays(path, str(reason)), QmlirWarning)
+    graph, ends = drawn or _drawn(function)
+    with refusing(_end(function)):
+        return write_model(graph, ends, signature, path, notes.reading.by_key())
+
+
+def _with_free_batch(function: func.FuncOp, notes: InputNotes) -> Drawn:
+    """Returns the graph of a network whose batch is any number; raises Fixed or UnsupportedError if it cannot be."""
+    module = function.parent_op()
+    assert isinstance(module, ModuleOp)
+    if notes.mixes:
+        raise Fixed(notes.mixes)
+    return with_free_batch(lambda samples: _drawn(with_batch(module, function, samples)[1]))
+
+
+def _drawn(function: func.FuncOp) -> Drawn:
+    """Returns the finished graph of a network, and the tensors of its outputs."""
     graph = Graph()
     values = Values(graph, mixes_bytes(function))
     with refusing(function):
@@ -47,10 +78,14 @@ def export_tflite(function: func.FuncOp, path: Path) -> list[Path]:
         graph.scope = name
 
     results = EXPORTS.walk(function, values, scope)
+    with refusing(_end(function)):
+        return graph, finished(graph, [_leave(value, values) for value in results], signature_of(function).flat())
+
+
+def _end(function: func.FuncOp) -> Operation:
     end = function.body.block.last_op
     assert end is not None, "a walk ends at func.return"
-    with refusing(end):
-        return write_model(graph, [_leave(value, values) for value in results], signature_of(function).flat(), path)
+    return end
 
 
 def _enter(argument: SSAValue, values: Values) -> None:

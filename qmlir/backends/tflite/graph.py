@@ -72,12 +72,14 @@ class Tensor:
     wanted   the name that the tensor gets if it is free; empty for none
     data     the elements of a constant
     made     whether an operator computes the tensor
+    free     the axes whose sizes the batch decides, if the file leaves the batch open
     """
 
     form: Form
     wanted: str = ""
     data: Array | None = None
     made: bool = False
+    free: frozenset[int] = frozenset()
 
     @property
     def shape(self) -> Shape:

@@ -35,14 +35,32 @@ OLD_CODES = 127
 """The value of the deprecated one-byte operator code for operators whose code does not fit."""
 
 
-def write_model(graph: Graph, outputs: Sequence[Tensor], signature: Signature, path: Path) -> list[Path]:
-    """Writes a graph as a TFLite file.
+def finished(graph: Graph, outputs: Sequence[Tensor], signature: Signature) -> list[Tensor]:
+    """Returns a tensor for each output, none of which is an input, a constant or another output.
+
+    The graph keeps only the operators that the outputs depend on.
 
     Args:
         graph: The graph; its inputs are those of the signature, in order.
         outputs: One tensor for each output of the signature.
         signature: The names of the inputs and outputs.
+    """
+    ends = _ends(graph, outputs, signature)
+    graph.operators[:] = _needed(graph.operators, ends)
+    return ends
+
+
+def write_model(
+    graph: Graph, ends: Sequence[Tensor], signature: Signature, path: Path, notes: Mapping[str, str]
+) -> list[Path]:
+    """Writes a graph as a TFLite file.
+
+    Args:
+        graph: The graph, finished.
+        ends: One tensor for each output of the signature.
+        signature: The names of the inputs and outputs.
         path: The file.
+        notes: Texts that the file keeps as metadata, by their names.
 
     Returns:
         The file written.
@@ -51,14 +69,13 @@ def write_model(graph: Graph, outputs: Sequence[Tensor], signature: Signature, p
         FileError: The file cannot be written, or would be too large for a flatbuffer.
         UnsupportedError: A tensor is of a type that TFLite lacks.
     """
-    ends = _ends(graph, outputs, signature)
-    operators = _needed(graph.operators, ends)
+    operators = graph.operators
     read = [t for o in operators for t in (*o.inputs, *o.outputs)]
     tensors = list(dict.fromkeys([*graph.inputs, *read, *ends]))
     if sum(t.data.nbytes for t in tensors if t.data is not None) > LARGEST:
         raise FileError(path, "must hold less than 2 GB of constants", remedy="quantize the network")
     names = _names(graph.inputs, ends, tensors, signature)
-    write_whole(path, _Writer(tensors, names).model(operators, graph.inputs, ends, signature))
+    write_whole(path, _Writer(tensors, names, notes).model(operators, graph.inputs, ends, signature))
     return [path]
 
 
@@ -99,10 +116,10 @@ def _names(
 class _Writer:
     """Writes one flatbuffer; each object in it must be written before the objects that refer to it."""
 
-    def __init__(self, tensors: Sequence[Tensor], names: Mapping[Tensor, str]):
+    def __init__(self, tensors: Sequence[Tensor], names: Mapping[Tensor, str], notes: Mapping[str, str]):
         size = sum(t.data.nbytes for t in tensors if t.data is not None)
         self.builder: Any = flatbuffers.Builder(size + 4096)
-        self.tensors, self.names = tensors, names
+        self.tensors, self.names, self.notes = tensors, names, notes
         self.numbers = {tensor: i for i, tensor in enumerate(tensors)}
 
     def model(
@@ -115,6 +132,13 @@ class _Writer:
             places.append(0 if tensor.data is None else len(buffers))
             if tensor.data is not None:
                 buffers.append(self.table("Buffer", {"Data": self.content(tensor)}))
+        metadata: list[int] = []
+        for name, text in self.notes.items():
+            given = self.builder.CreateByteVector(text.encode())
+            buffers.append(self.table("Buffer", {"Data": given}))
+            metadata.append(
+                self.table("Metadata", {"Name": self.builder.CreateString(name), "Buffer": len(buffers) - 1})
+            )
         tensors = [self.tensor(t, place) for t, place in zip(self.tensors, places, strict=True)]
         ops = [self.operator(o, codes.index((o.kind, o.version))) for o in operators]
         subgraph = self.table("SubGraph", {
@@ -124,6 +148,7 @@ class _Writer:
         root = self.table("Model", {
             "Version": VERSION, "OperatorCodes": self.offsets([self.code(*c) for c in codes]),
             "Subgraphs": self.offsets([subgraph]), "Description": self.builder.CreateString(PRODUCER),
+            **({"Metadata": self.offsets(metadata)} if metadata else {}),
             "Buffers": self.offsets(buffers), "SignatureDefs": self.offsets([self.signature(inputs, ends, signature)]),
         })  # fmt: skip
         self.builder.Finish(root, file_identifier=IDENTIFIER)
@@ -137,10 +162,12 @@ class _Writer:
         return self.builder.CreateByteVector(data)
 
     def tensor(self, tensor: Tensor, buffer: int) -> int:
-        parameters = tensor.form.parameters
+        parameters, free = tensor.form.parameters, tensor.free
+        open_sizes = [-1 if i in free else size for i, size in enumerate(tensor.shape)]
         return self.table("Tensor", {
             "Shape": self.ints(tensor.shape), "Type": type_code(tensor), "Buffer": buffer,
             "Name": self.builder.CreateString(self.names[tensor]), "HasRank": True,
+            **({"ShapeSignature": self.ints(open_sizes)} if free else {}),
             **({} if parameters is None else {"Quantization": self.quantization(parameters)}),
         })  # fmt: skip
 

@@ -11,7 +11,8 @@ from qmlir.backends.tflite.contraction import pad as pad_with
 from qmlir.backends.tflite.graph import BOOL, INDEX, Form, Graph, Options, Tensor
 from qmlir.backends.tflite.values import MOVED, Values, declared
 from qmlir.dialects import nn
-from qmlir.dialects.nn.movement import FillingOp, MovementOp, coordinates, places
+from qmlir.dialects.nn.indexing import coordinates, places
+from qmlir.dialects.nn.movement import FillingOp, MovementOp
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, shape_of
 

@@ -13,6 +13,7 @@ from qmlir.dialects.nn import (
     detection,
     elementwise,
     functions,
+    indexing,
     movement,
     normalization,
     reduction,
@@ -90,19 +91,15 @@ from qmlir.dialects.nn.functions import (
     TanOp,
     ThresholdedReluOp,
 )
+from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, ScatterReduceNDOp, TopKOp
 from qmlir.dialects.nn.movement import (
     BroadcastOp,
     ConcatOp,
     ConstantOp,
     DilateOp,
-    GatherNDOp,
-    GatherOp,
     PadOp,
     ReshapeOp,
-    ScatterNDOp,
-    ScatterReduceNDOp,
     SliceOp,
-    TopKOp,
     TransposeOp,
 )
 from qmlir.dialects.nn.normalization import (
@@ -133,7 +130,7 @@ from qmlir.dialects.nn.resize import ResizeOp, SampleOp
 from qmlir.ir.interfaces import TensorOp
 
 _FAMILIES = (
-    *(contraction, blocked, casts, elementwise, functions, reduction, normalization, movement, resize),
+    *(contraction, blocked, casts, elementwise, functions, reduction, normalization, movement, indexing, resize),
     detection,
 )
 

@@ -42,6 +42,7 @@ from qmlir.dialects.nn.quantizable import QuantizableOp
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, UnaryTensorOp, element_of, shape_of
+from qmlir.ir.samples import Axes, kept_axis
 from qmlir.ir.types import dtype_of, is_integer
 from qmlir.numerics.elementary.lanes import Lanes, N
 from qmlir.numerics.halves import HALF_FORMATS
@@ -219,6 +220,9 @@ class AxisOp(UnaryTensorOp, NNOp, abc.ABC):
         if not 0 <= axis < len(shape):  # C1
             raise VerifyException(f"'{self.name}' axis must lie in [0, {len(shape)}), got {axis}")
         return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+
+    def sample_axis(self, axes: Axes) -> int:
+        return kept_axis(axes, [self.axis.value.data])
 
 
 class Clamped(NNOp, abc.ABC):

@@ -27,6 +27,7 @@ from qmlir.dialects.nn.quantizable import ACCUMULATOR_MAX, Float64s, Int64s, Sca
 from qmlir.dialects.quant.rules import FreeScale
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, Shape, element_of, fully_connected_shape, shape_of
+from qmlir.ir.samples import Axes, kept_axis
 from qmlir.ir.types import is_integer
 from qmlir.ir.weights import Weights
 from qmlir.numerics.contracts import WIDE_LIMIT
@@ -94,6 +95,9 @@ class BlockedFullyConnectedOp(ContractionOp):
         if self.b is not None and shape_of(self.b) != (outputs,):  # C1
             raise VerifyException(f"'{self.name}' needs a bias of shape [{outputs}], got {list(shape_of(self.b))}")
         return [shape]
+
+    def sample_axis(self, axes: Axes) -> int:
+        return kept_axis(axes, [1])
 
     def verify_(self) -> None:
         super().verify_()

@@ -14,6 +14,7 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.quantizable import QuantizableOp
 from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, element_of, shape_of
+from qmlir.ir.samples import Axes, only_first
 from qmlir.ir.types import dtype_of, is_numpys_own
 from qmlir.ir.types import is_integer as is_integer_type
 from qmlir.numerics.halves import HALF_FORMATS
@@ -26,6 +27,9 @@ class ConversionOp(UnaryTensorOp, QuantizableOp, abc.ABC):
 
     def infer_shapes(self) -> Sequence[Shape]:
         return [shape_of(self.x)]
+
+    def sample_axis(self, axes: Axes) -> int:
+        return only_first(axes)
 
     def infer_elements(self) -> Sequence[Attribute | None]:
         return [None]

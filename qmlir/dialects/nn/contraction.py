@@ -30,6 +30,7 @@ from qmlir.ir.interfaces import (
     matmul_shape,
     shape_of,
 )
+from qmlir.ir.samples import Axes, kept_axis, matmul_axis
 from qmlir.ir.weights import Weights
 from qmlir.numerics.contracts import WIDE_LIMIT
 from qmlir.numerics.products import add_products
@@ -315,6 +316,9 @@ class FullyConnectedOp(WeightedOp):
         self.check_bias()
         return [shape]
 
+    def sample_axis(self, axes: Axes) -> int:
+        return kept_axis(axes, [1])
+
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, w, *bias = inputs
         y = self.start((x.shape[0], w.shape[0]), x.dtype, tuple(bias))
@@ -338,6 +342,9 @@ class MatMulOp(BinaryTensorOp, ContractionOp):
 
     def infer_shapes(self) -> Sequence[Shape]:
         return [matmul_shape(self, shape_of(self.lhs), shape_of(self.rhs))]  # C1, C2
+
+    def sample_axis(self, axes: Axes) -> int:
+        return matmul_axis(axes, shape_of(self.lhs), shape_of(self.rhs))
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         lhs, rhs = inputs

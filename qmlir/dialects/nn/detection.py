@@ -15,7 +15,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, r
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import Elements, NNOp
-from qmlir.dialects.nn.movement import order_keys
+from qmlir.dialects.nn.indexing import order_keys
 from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, shape_of
 
 WHY_FLOAT = "it is detection post-processing, which is computed on floats"

@@ -28,6 +28,7 @@ from qmlir.ir.interfaces import (
     element_of,
     shape_of,
 )
+from qmlir.ir.samples import Axes, aligned_axis
 from qmlir.ir.types import dtype_of, is_integer
 from qmlir.numerics.elementary.exponential import power
 from qmlir.numerics.elementary.lanes import F64, Lanes, N
@@ -65,6 +66,9 @@ class PointwiseOp(NNOp, abc.ABC):
     def infer_shapes(self) -> Sequence[Shape]:
         shapes = map(shape_of, self.operands)
         return [reduce(lambda a, b: broadcast_shape(self, a, b), shapes)]  # C1
+
+    def sample_axis(self, axes: Axes) -> int:
+        return aligned_axis(axes, [shape_of(x) for x in self.operands])
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         y = self.formula(*map(Lanes, inputs)).array

@@ -1,28 +1,24 @@
-"""Data movement: constants, shapes, permutations, padding, slices, gathers and scatters."""
+"""Data movement: constants, shapes, permutations, padding and slices."""
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import isnan, prod
-from typing import Any, ClassVar, cast
+from typing import ClassVar, cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
     AnyFloat,
-    BoolAttr,
     DenseArrayBase,
     FloatAttr,
     IntegerAttr,
     IntegerType,
     Signedness,
-    StringAttr,
     TensorType,
-    i32,
     i64,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute
 from xdsl.irdl import (
     irdl_op_definition,
-    operand_def,
     prop_def,
     result_def,
     traits_def,
@@ -31,12 +27,12 @@ from xdsl.irdl import (
 from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
 
-from qmlir.dialects.nn.base import AxisOp, Elements, NNOp
 from qmlir.dialects.nn.quantizable import ALL_STORAGES, QuantizableOp
 from qmlir.dialects.quant.rules import SameScale
 from qmlir.dialects.quant.types import UniformType, storage_tensor
 from qmlir.dialects.windows import ints
 from qmlir.ir.interfaces import Array, ComposedOp, Shape, TensorOp, UnaryTensorOp, element_of, shape_of
+from qmlir.ir.samples import Axes, MixesSamples, kept_axis, moved_axis, only_first
 from qmlir.ir.types import dtype_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import fixed_point
@@ -94,6 +90,9 @@ class MovementOp(QuantizableOp, abc.ABC):
 
     INTEGER_FORM: ClassVar[tuple[str, ...]] = ALL_STORAGES
 
+    SIZES: ClassVar[str] = ""
+    """The property that holds the sizes of the result, which a batch makes longer; empty if none does."""
+
     y = result_def(TensorType)
 
     traits = traits_def(SameScale())
@@ -110,6 +109,8 @@ class ReshapeOp(UnaryTensorOp, MovementOp):
     """
 
     name = "nn.reshape"
+    SIZES: ClassVar[str] = "shape"
+
     shape = prop_def(DenseArrayBase.constr(i64))
 
     def infer_shapes(self) -> Sequence[Shape]:
@@ -117,6 +118,9 @@ class ReshapeOp(UnaryTensorOp, MovementOp):
         if min(shape, default=0) < 0 or prod(shape) != prod(shape_of(self.x)):  # C1
             raise VerifyException(f"'{self.name}' cannot turn {list(shape_of(self.x))} into {list(shape)}")
         return [shape]
+
+    def sample_axis(self, axes: Axes) -> int:
+        return moved_axis(only_first(axes), shape_of(self.x), shape_of(self.y))
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         return (inputs[0].reshape(self.infer_shapes()[0]),)
@@ -138,6 +142,9 @@ class TransposeOp(UnaryTensorOp, MovementOp):
             raise VerifyException(f"'{self.name}' needs a permutation of {len(x)} dimensions, got {list(permutation)}")
         return [tuple(x[p] for p in permutation)]
 
+    def sample_axis(self, axes: Axes) -> int:
+        return list(self.permutation.get_values()).index(only_first(axes))
+
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         return (inputs[0].transpose(self.permutation.get_values()).copy(order="C"),)
 
@@ -150,6 +157,8 @@ class BroadcastOp(UnaryTensorOp, MovementOp):
     """
 
     name = "nn.broadcast"
+    SIZES: ClassVar[str] = "shape"
+
     shape = prop_def(DenseArrayBase.constr(i64))
 
     def infer_shapes(self) -> Sequence[Shape]:
@@ -160,6 +169,13 @@ class BroadcastOp(UnaryTensorOp, MovementOp):
         if min(shape, default=0) < 0:  # C1
             raise VerifyException(f"'{self.name}' needs a shape without negative dimensions, got {list(shape)}")
         return [shape]
+
+    def sample_axis(self, axes: Axes) -> int:
+        own, shape = shape_of(self.x), shape_of(self.y)
+        place = len(shape) - len(own) + only_first(axes)
+        if shape[place] != own[only_first(axes)]:
+            raise MixesSamples("repeats elements along the axis on which the samples lie")
+        return place
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         return (np.broadcast_to(inputs[0], self.infer_shapes()[0]).copy(),)
@@ -188,6 +204,17 @@ class ConcatOp(MovementOp):
                 f"'{self.name}' needs operands that differ along axis {axis} only, got {kinds or 'none'}"
             )
         return [(*shapes[0][:axis], sum(s[axis] for s in shapes), *shapes[0][axis + 1 :])]
+
+    def sample_axis(self, axes: Axes) -> int:
+        found = {axis for axis in axes if axis is not None}
+        if len(found) != 1:
+            raise MixesSamples("joins tensors whose samples lie along different axes")
+        (axis,) = found
+        if axis == self.axis.value.data:
+            raise MixesSamples("joins tensors along the axis on which the samples lie")
+        if None in axes and shape_of(self.y)[axis] != 1:
+            raise MixesSamples("joins samples of several elements with a tensor that is the same for all samples")
+        return axis
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         return (np.concatenate(inputs, axis=self.axis.value.data),)
@@ -255,6 +282,9 @@ class PadOp(FillingOp):
             raise VerifyException(f"'{self.name}' needs {len(x)} paddings low and high, none negative")
         return [tuple(low + size + high for size, (low, high) in zip(x, self.pads(), strict=True))]
 
+    def sample_axis(self, axes: Axes) -> int:
+        return kept_axis(axes, [i for i, amounts in enumerate(self.pads()) if any(amounts)])
+
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
         return (np.pad(x, self.pads(), constant_values=self.stored_value()),)
@@ -275,6 +305,9 @@ class DilateOp(FillingOp, ComposedOp):
         if len(dilations) != len(x) or min(dilations, default=1) < 1:  # C1
             raise VerifyException(f"'{self.name}' needs {len(x)} dilations of at least 1, got {list(dilations)}")
         return [tuple((size - 1) * d + 1 if size else 0 for size, d in zip(x, dilations, strict=True))]
+
+    def sample_axis(self, axes: Axes) -> int:
+        return kept_axis(axes, [i for i, step in enumerate(self.dilations.get_values()) if step != 1])
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         y = np.full(self.infer_shapes()[0], self.stored_value())
@@ -311,14 +344,6 @@ def _holds(element: IntegerType, value: int) -> bool:
     return -(1 << bits - 1) <= value < 1 << bits - 1 or (bits == 1 and value == 1)
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# Selection: slices, gathers, scatters and top-k.
-#
-# Slices, gathers and `nn.scatter_nd` move elements of any type unchanged; on quantized types they move the stored
-# integers. Indices are i32 or i64 and count from zero; a negative index counts from the end. An index that still lies
-# outside the dimension selects the nearest element inside, so that computed indices never reach beyond a buffer.
-
-
 @irdl_op_definition
 class SliceOp(UnaryTensorOp, MovementOp):
     """Element i of the result along each dimension is element offset + i · stride of the operand.
@@ -328,6 +353,8 @@ class SliceOp(UnaryTensorOp, MovementOp):
     """
 
     name = "nn.slice"
+    SIZES: ClassVar[str] = "sizes"
+
     offsets = prop_def(DenseArrayBase.constr(i64))
     sizes = prop_def(DenseArrayBase.constr(i64))
     strides = prop_def(DenseArrayBase.constr(i64))
@@ -351,6 +378,10 @@ class SliceOp(UnaryTensorOp, MovementOp):
                 )
         return [sizes]
 
+    def sample_axis(self, axes: Axes) -> int:
+        whole = [(0, size, 1) for size in shape_of(self.x)]
+        return kept_axis(axes, [i for i, step in enumerate(self.steps()) if step != whole[i]])
+
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         return (inputs[0][tuple(_python_slice(*step) for step in self.steps())].copy(),)
 
@@ -358,236 +389,3 @@ class SliceOp(UnaryTensorOp, MovementOp):
 def _python_slice(offset: int, size: int, stride: int) -> slice:
     stop = offset + size * stride
     return slice(offset, stop if stop >= 0 else None, stride) if size else slice(0, 0)
-
-
-def places(indices: Array, size: int | Array) -> Array:
-    """Resolves indices to int64 places in [0, size): negative indices count from the end, all are clipped to the range.
-
-    If `size` is an array, it gives the size for each entry of the indices' last dimension.
-    """
-    wide = indices.astype(np.int64)
-    return np.clip(np.where(wide < 0, wide + size, wide), 0, size - 1)
-
-
-class IndexedOp(MovementOp, abc.ABC):
-    """A data movement whose last operand holds indices.
-
-    (I1) indices are i32 or i64
-    """
-
-    def data_operands(self) -> Sequence[SSAValue]:
-        return self.operands[:-1]
-
-    def verify_(self) -> None:
-        super().verify_()
-        check_indices(self, self.operands[-1])
-
-
-def check_indices(op: TensorOp, indices: SSAValue) -> None:
-    """Raises VerifyException unless the elements of `indices` are i32 or i64."""
-    if element_of(indices) not in (i32, i64):  # I1
-        raise VerifyException(f"'{op.name}' needs indices of i32 or i64, got {element_of(indices)}")
-
-
-@irdl_op_definition
-class GatherOp(IndexedOp):
-    """Elements of x at `indices` along `axis`; in the result, the dimensions of the indices replace the axis.
-
-    (C1) the axis lies within the rank of x and is not empty
-    """
-
-    name = "nn.gather"
-    x = operand_def(TensorType)
-    indices = operand_def(TensorType)
-    axis = prop_def(IntegerAttr.constr(i64))
-
-    assembly_format = "$x `,` $indices attr-dict `:` type($x) `,` type($indices) `->` type($y)"
-
-    def infer_shapes(self) -> Sequence[Shape]:
-        x, axis = shape_of(self.x), self.axis.value.data
-        if not 0 <= axis < len(x) or x[axis] == 0:  # C1
-            raise VerifyException(f"'{self.name}' needs an axis that is not empty, got {axis} of {list(x)}")
-        return [(*x[:axis], *shape_of(self.indices), *x[axis + 1 :])]
-
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        x, indices = inputs
-        axis = self.axis.value.data
-        return (np.take(x, places(indices, x.shape[axis]), axis=axis),)
-
-
-def rows_of(op: TensorOp, x: Shape, indices: Shape) -> tuple[Shape, Shape]:
-    """(shape of the list of rows, shape of one row) that indices […, k] select from x.
-
-    Raises:
-        VerifyException: The indices have no dimension, k exceeds the rank of x, or one of the first k dimensions of x
-            is empty.
-    """
-    depth = indices[-1] if indices else -1
-    if not 0 <= depth <= len(x) or 0 in x[:depth]:
-        raise VerifyException(f"'{op.name}' cannot find places {list(indices)} in {list(x)}")
-    return indices[:-1], x[depth:]
-
-
-def coordinates(indices: Array, shape: Shape) -> tuple[Array, ...]:
-    """The int64 places that indices […, k] select in a tensor, one array for each of its first k dimensions."""
-    return tuple(places(indices[..., d], shape[d]) for d in range(indices.shape[-1]))
-
-
-@irdl_op_definition
-class GatherNDOp(IndexedOp):
-    """y[i, :] = x[indices[i, 0], …, indices[i, k−1], :], where i runs over all dimensions of the indices but the last.
-
-    (C1) the last dimension k of the indices is at most the rank of x, and the first k dimensions of x are not empty
-    """
-
-    name = "nn.gather_nd"
-    x = operand_def(TensorType)
-    indices = operand_def(TensorType)
-
-    assembly_format = "$x `,` $indices attr-dict `:` type($x) `,` type($indices) `->` type($y)"
-
-    def infer_shapes(self) -> Sequence[Shape]:
-        listed, row = rows_of(self, shape_of(self.x), shape_of(self.indices))  # C1
-        return [(*listed, *row)]
-
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        x, indices = inputs
-        listed = indices.reshape(-1, indices.shape[-1])
-        found = x[coordinates(listed, x.shape)] if listed.shape[1] else np.repeat(x[None], len(listed), axis=0)
-        return (found.reshape(self.infer_shapes()[0]),)
-
-
-def scattered_shape(op: TensorOp, x: Shape, updates: Shape, indices: Shape) -> Shape:
-    """The shape of x; raises VerifyException unless `updates` is the shape of the rows that the indices select."""
-    listed, row = rows_of(op, x, indices)
-    if updates != (*listed, *row):
-        raise VerifyException(f"'{op.name}' needs updates {[*listed, *row]}, got {list(updates)}")
-    return x
-
-
-@irdl_op_definition
-class ScatterNDOp(IndexedOp):
-    """x with x[indices[i, 0], …, indices[i, k−1], :] replaced by updates[i, :]; the last of repeated updates wins.
-
-    (C1) the last dimension k of the indices is at most the rank of x, and the first k dimensions of x are not empty;
-         the updates have the shape of the rows that the indices select
-    (C2) the updates have the element type of x
-    """
-
-    name = "nn.scatter_nd"
-    x = operand_def(TensorType)
-    updates = operand_def(TensorType)
-    indices = operand_def(TensorType)
-
-    assembly_format = (
-        "$x `,` $updates `,` $indices attr-dict `:` type($x) `,` type($updates) `,` type($indices) `->` type($y)"
-    )
-
-    def infer_shapes(self) -> Sequence[Shape]:
-        if element_of(self.x) != element_of(self.updates):  # C2
-            raise VerifyException(
-                f"'{self.name}' needs updates of {element_of(self.x)}, got {element_of(self.updates)}"
-            )
-        return [scattered_shape(self, *(shape_of(o) for o in self.operands))]  # C1
-
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        return (_scatter(*inputs, put=lambda y, at, rows: y.__setitem__(at, rows)),)
-
-
-def _scatter(x: Array, updates: Array, indices: Array, put: Callable[[Array, tuple[Array, ...], Array], Any]) -> Array:
-    """Calls `put(target, places, rows)` once on a copy of x, for all rows together, and returns the copy."""
-    y = x.copy()
-    listed = indices.reshape(-1, indices.shape[-1])
-    target, at = y, coordinates(listed, x.shape)
-    if not at:  # each row is all of x
-        target, at = y[None], (np.zeros(len(listed), np.int64),)
-    put(target, at, updates.reshape(len(listed), *x.shape[indices.shape[-1] :]))
-    return y
-
-
-REDUCTIONS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
-"""The function by which nn.scatter_reduce_nd combines an element and its update, by the name of the reduction."""
-
-
-@irdl_op_definition
-class ScatterReduceNDOp(NNOp):
-    """x with x[indices[i, 0], …, indices[i, k−1], :] combined with updates[i, :], for each i in order.
-
-    reduction   "add", "mul", "max" or "min"; each step is rounded separately, integers wrap around
-
-    (C1) as for nn.scatter_nd
-    (C2) the reduction is one of the four
-    """
-
-    name = "nn.scatter_reduce_nd"
-    WHY_FLOAT: ClassVar[str] = "it combines numbers where it puts them, and takes no quantized ones"
-
-    x = operand_def(TensorType)
-    updates = operand_def(TensorType)
-    indices = operand_def(TensorType)
-    reduction = prop_def(StringAttr)
-    y = result_def(TensorType)
-
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
-
-    assembly_format = (
-        "$x `,` $updates `,` $indices attr-dict `:` type($x) `,` type($updates) `,` type($indices) `->` type($y)"
-    )
-
-    def data_operands(self) -> Sequence[SSAValue]:
-        return [self.x, self.updates]
-
-    def infer_shapes(self) -> Sequence[Shape]:
-        if self.reduction.data not in REDUCTIONS:  # C2
-            raise VerifyException(f"'{self.name}' reduces by {', '.join(REDUCTIONS)}, got {self.reduction.data}")
-        return [scattered_shape(self, *(shape_of(o) for o in self.operands))]  # C1
-
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        with np.errstate(all="ignore"):
-            return (_scatter(*inputs, put=REDUCTIONS[self.reduction.data].at),)
-
-    def verify_(self) -> None:
-        super().verify_()
-        check_indices(self, self.indices)
-
-
-@irdl_op_definition
-class TopKOp(AxisOp):
-    """The i64 indices of the k greatest elements along an axis, greatest first; without `largest`, of the k least.
-
-    Equal elements are listed in index order; NaN is greater than all numbers.
-
-    (C1) the axis lies within the rank of x and has at least k elements
-    """
-
-    name = "nn.top_k"
-    WHY_FLOAT: ClassVar[str] = "its results are indices, and its operand is read as it is"
-
-    k = prop_def(IntegerAttr.constr(i64))
-    largest = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
-
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
-
-    def infer_shapes(self) -> Sequence[Shape]:
-        x, axis, k = shape_of(self.x), self.axis.value.data, self.k.value.data
-        if not 0 <= axis < len(x) or not 0 <= k <= x[axis]:  # C1
-            raise VerifyException(f"'{self.name}' cannot take {k} elements along axis {axis} of {list(x)}")
-        return [(*x[:axis], k, *x[axis + 1 :])]
-
-    def result_element(self, data: Attribute) -> Attribute:
-        return i64
-
-    def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
-        axis, keys = self.axis.value.data, order_keys(inputs[0])
-        order = np.argsort(~keys if bool(self.largest) else keys, axis=axis, kind="stable")
-        return (np.take(order, np.arange(self.k.value.data), axis=axis),)
-
-
-def order_keys(x: Array) -> Array:
-    """Integer sort keys in the order of the numbers: −0 equals +0, NaN is greatest; complemented keys reverse it."""
-    if x.dtype.kind != "f":
-        return x
-    signed = np.dtype(f"i{x.dtype.itemsize}")
-    canonical = np.where(np.isnan(x), np.array(np.nan, x.dtype), x + x.dtype.type(0))
-    bits = canonical.view(signed)
-    return np.where(bits < 0, bits ^ np.iinfo(signed).max, bits)

@@ -18,6 +18,7 @@ from qmlir.dialects.nn.quantizable import BYTES, NARROW, Scales, Sums, uniform, 
 from qmlir.dialects.quant.rules import FixedScale, FreeScale
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, element_of, shape_of
+from qmlir.ir.samples import Axes, kept_axis
 from qmlir.numerics.elementary.exponential import exp_by_four, log, power
 from qmlir.numerics.elementary.gemmlowp import LOGARITHM_BITS, half_away, inverse_root, product
 from qmlir.numerics.elementary.lanes import I32, I64, Lanes, N
@@ -163,6 +164,9 @@ class OverTrailingOp(NormalizationOp, abc.ABC):
         before, along, behind = super().split()
         return before, along * behind, 1
 
+    def sample_axis(self, axes: Axes) -> int:
+        return kept_axis(axes, range(self.axis.value.data, len(shape_of(self.x))))
+
     def infer_shapes(self) -> Sequence[Shape]:
         if not self.epsilon.value.data >= 0:  # C2
             raise VerifyException(f"'{self.name}' needs an epsilon that is not negative, got {self.epsilon.value.data}")
@@ -275,6 +279,9 @@ class LocalResponseNormalizationOp(UnaryTensorOp, NNOp):
                 f"'{self.name}' needs channels and a size of at least 1, got {list(shape)} and {self.size.value.data}"
             )
         return [shape]
+
+    def sample_axis(self, axes: Axes) -> int:
+        return kept_axis(axes, [len(shape_of(self.x)) - 1])
 
     def neighbours(self) -> tuple[int, int]:
         """The numbers of channels before and after its own that the sum of a channel includes."""

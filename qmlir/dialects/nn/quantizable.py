@@ -100,6 +100,9 @@ class QuantizableOp(TensorOp, abc.ABC):
     """The storage types of data for which the operation has an integer form; unsigned and narrower storage is computed
     in the next of these (`computed_storage`)."""
 
+    ROUNDS_BY_SIGN: ClassVar[bool] = False
+    """Whether the integer form rounds stored integers by their sign, so that other zero points move halves."""
+
     WHY_FLOAT: ClassVar[str] = ""
     """Why the operation has no integer form on any storage type, as a sentence without its subject; empty if it has."""
 

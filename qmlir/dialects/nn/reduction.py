@@ -15,8 +15,9 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.nn.base import AxisOp, Elements, NNOp, is_quantized
 from qmlir.dialects.nn.quantizable import BYTES, NARROW, Scales, Sums, uniform, widest
 from qmlir.dialects.quant.rules import FreeScale, SameScale
-from qmlir.dialects.windows import WindowOp, pair
+from qmlir.dialects.windows import WITHIN_IMAGES, WindowOp, pair
 from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, element_of, shape_of
+from qmlir.ir.samples import Axes, kept_axis
 from qmlir.ir.types import dtype_of
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -38,6 +39,9 @@ class ReductionOp(UnaryTensorOp, NNOp, abc.ABC):
         if sorted(set(axes)) != list(axes) or not all(0 <= a < len(shape) for a in axes):  # C1
             raise VerifyException(f"'{self.name}' needs ascending axes in [0, {len(shape)}), got {list(axes)}")
         return [tuple(1 if i in axes else size for i, size in enumerate(shape))]
+
+    def sample_axis(self, axes: Axes) -> int:
+        return kept_axis(axes, self.axes.get_values())
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
@@ -416,6 +420,8 @@ class AveragePool2DOp(PoolOp):
 
     name = "nn.average_pool2d"
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
+    ROUNDS_BY_SIGN: ClassVar[bool] = True  # the mean of stored integers, halves away from zero
+
     count_include_pad = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
 
     def counts(self) -> Array:
@@ -457,6 +463,9 @@ class GlobalAveragePoolOp(UnaryTensorOp, NNOp):
         if 0 in x[1:3]:  # C1
             raise VerifyException(f"'{self.name}' has nothing to average in images of shape {list(x)}")
         return [(x[0], 1, 1, x[3])]
+
+    def sample_axis(self, axes: Axes) -> int:
+        return kept_axis(axes, WITHIN_IMAGES)
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs

@@ -18,6 +18,7 @@ from qmlir.dialects.nn.quantizable import ACCUMULATOR_MAX, NARROW, Float64s, Sca
 from qmlir.dialects.quant.rules import FreeScale
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, shape_of
+from qmlir.ir.samples import Axes, MixesSamples
 from qmlir.numerics import fixed_point
 from qmlir.numerics.elementary.lanes import I64, Lanes, N
 
@@ -223,6 +224,11 @@ class SampleOp(NNOp):
                 f"got {self.method.data} with {self.padding.data}"
             )
         return [(*places[:-1], x[-1])]
+
+    def sample_axis(self, axes: Axes) -> int:
+        if set(axes) != {0}:
+            raise MixesSamples("needs the images and the places of each sample along their first axes")
+        return 0
 
     def sampling(self) -> Sampling:
         """The method and padding as a `Sampling`."""

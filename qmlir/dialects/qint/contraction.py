@@ -30,6 +30,7 @@ from qmlir.ir.interfaces import (
     matmul_shape,
     shape_of,
 )
+from qmlir.ir.samples import Axes, kept_axis, matmul_axis
 
 Exact: TypeAlias = type[np.float32 | np.float64 | np.int64]
 """A number type in which the sums of a contraction are exact."""
@@ -179,6 +180,9 @@ class MatrixOp(WeightedOp, abc.ABC):
         self.check_bias()
         return [shape]
 
+    def sample_axis(self, axes: Axes) -> int:
+        return kept_axis(axes, [1])
+
 
 @irdl_op_definition
 class FullyConnectedOp(MatrixOp):
@@ -239,6 +243,9 @@ class BlockedFullyConnectedOp(ContractionOp):
         if self.b is not None and self.b.type != (needed := TensorType(i64, (shape[1],))):  # C1
             raise VerifyException(f"'{self.name}' needs a bias of type {needed}, got {self.b.type}")
         return [shape]
+
+    def sample_axis(self, axes: Axes) -> int:
+        return kept_axis(axes, [1])
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, w, m, *bias = inputs
@@ -309,6 +316,9 @@ class MatMulOp(ContractionOp):
         # C1, and the leading dimensions:
         # C2
         return [matmul_shape(self, shape_of(self.lhs), shape_of(self.rhs))]
+
+    def sample_axis(self, axes: Axes) -> int:
+        return matmul_axis(axes, shape_of(self.lhs), shape_of(self.rhs))
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         left, right = self.lhs_zero_point.value.data, self.rhs_zero_point.value.data

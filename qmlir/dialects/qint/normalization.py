@@ -13,6 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.qint.requantize import ZERO, Narrow, NarrowingOp, QIntOp, int32, largest_difference, width_of
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
+from qmlir.ir.samples import Axes, kept_axis
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics.elementary.division import divided, reciprocal
 from qmlir.numerics.elementary.gemmlowp import (
@@ -88,6 +89,9 @@ class AlongAxisOp(QIntOp, abc.ABC):
         """The operand's shape as (before, along, behind) the axis."""
         shape, axis = shape_of(self.x), self.axis.value.data
         return prod(shape[:axis]), shape[axis], prod(shape[axis + 1 :])
+
+    def sample_axis(self, axes: Axes) -> int:
+        return kept_axis(axes, [self.axis.value.data])
 
     def infer_shapes(self) -> Sequence[Shape]:
         shape, axis = shape_of(self.x), self.axis.value.data

@@ -20,8 +20,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.interpolation import InterpolationOp
 from qmlir.dialects.qint.requantize import ZERO, AccumulatingOp, QIntOp, largest_difference, width_of
-from qmlir.dialects.windows import WindowOp, pair
+from qmlir.dialects.windows import WITHIN_IMAGES, WindowOp, pair
 from qmlir.ir.interfaces import Array, Shape, element_of, shape_of
+from qmlir.ir.samples import Axes, kept_axis
 from qmlir.numerics.elementary.lanes import I32, Lanes, N
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -130,6 +131,9 @@ class GlobalSumPoolOp(AccumulatingOp):
         if len(x) != 4:  # C1
             raise VerifyException(f"'{self.name}' needs an input of rank 4 [N, H, W, C], got rank {len(x)}")
         return [(x[0], 1, 1, x[3])]
+
+    def sample_axis(self, axes: Axes) -> int:
+        return kept_axis(axes, WITHIN_IMAGES)
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x = inputs[0].astype(np.int32) - np.int32(self.zero_point.value.data)

@@ -17,6 +17,7 @@ from xdsl.irdl import ParsePropInAttrDict, irdl_op_definition, operand_def, opt_
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of
+from qmlir.ir.samples import Axes, MixesSamples, aligned_axis
 from qmlir.ir.types import dtype_of
 from qmlir.numerics import fixed_point
 from qmlir.numerics.contracts import CONTRACTS, WIDE_LIMIT, Contract
@@ -129,6 +130,12 @@ class ElementwiseOp(QIntOp, abc.ABC):
 
     def infer_shapes(self) -> Sequence[Shape]:
         return [shape_of(self.operands[0])]
+
+    def sample_axis(self, axes: Axes) -> int:
+        axis = aligned_axis(axes, [shape_of(x) for x in self.operands])
+        if axis == len(shape_of(self.results[0])) - 1 and any(p.size > 1 for p in self.parameters()):
+            raise MixesSamples("has numbers of its own for elements along the axis on which the samples lie")
+        return axis
 
     def compute(self, *inputs: Array) -> Array:
         """The results for elements of any shapes that broadcast."""

@@ -35,6 +35,7 @@ from qmlir.dialects.quant.foreign import UNRANKED, QuantizedType, Shape, SubChan
 from qmlir.dialects.quant.types import LayerOrAxisType, UniformType
 from qmlir.errors import QmlirError
 from qmlir.ir.names import QUANTIZATION
+from qmlir.ir.samples import Axes, only_first
 from qmlir.ir.types import element_type
 from qmlir.numerics import Array, fixed_point
 
@@ -87,6 +88,10 @@ class CastOp(IRDLOperation, abc.ABC):
     @abc.abstractmethod
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         """Computes the result on numpy arrays; quantized values are given as stored integers in `numpy_dtype`."""
+
+    def sample_axis(self, axes: Axes) -> int:
+        """Returns the axis along which the samples of a batch lie in the result: that of the input."""
+        return only_first(axes)
 
     @abc.abstractmethod
     def verify_elements(self) -> None:

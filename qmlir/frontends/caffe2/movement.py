@@ -8,7 +8,8 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
-from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, GatherOp
+from qmlir.dialects.nn.indexing import GatherOp
+from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.caffe2.converters import Table
 from qmlir.frontends.caffe2.node import Caffe2Node

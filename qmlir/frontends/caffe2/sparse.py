@@ -11,7 +11,8 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import MatMulOp
-from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, GatherOp, ScatterNDOp
+from qmlir.dialects.nn.indexing import GatherOp, ScatterNDOp
+from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.caffe2.converters import Table
 from qmlir.frontends.caffe2.node import Caffe2Node

@@ -8,7 +8,8 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects.nn.contraction import FullyConnectedOp
 from qmlir.dialects.nn.elementwise import AddOp, EqualOp, LessOp, ModOp, OrOp, SubOp, WhereOp
-from qmlir.dialects.nn.movement import BroadcastOp, GatherNDOp, SliceOp
+from qmlir.dialects.nn.indexing import GatherNDOp
+from qmlir.dialects.nn.movement import BroadcastOp, SliceOp
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Ints, Value

@@ -8,7 +8,8 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects.nn.contraction import Conv2DOp, FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.elementwise import AddOp, AndOp, DivOp, LessEqualOp, MaximumOp, MulOp, SubOp, WhereOp
-from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, GatherOp, SliceOp
+from qmlir.dialects.nn.indexing import GatherOp
+from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, SliceOp
 from qmlir.dialects.nn.reduction import AveragePool2DOp
 from qmlir.dialects.nn.resize import SampleOp
 from qmlir.errors import UnsupportedError

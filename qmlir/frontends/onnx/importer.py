@@ -1,20 +1,22 @@
 """The entry of the ONNX frontend: a file → a module in nn."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import numpy as np
 import onnx
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, NoneType, StringAttr, TensorType
+from xdsl.dialects.builtin import ModuleOp, NoneType, TensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from qmlir.dialects.inputs import BATCH
+from qmlir.dialects.inputs import note_reading
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.errors import FileError, OptionError, UnsupportedError, near_misses
 from qmlir.formats.onnx_states import STATES
 from qmlir.formats.onnx_states import read as read_states
+from qmlir.frontends.batches import note_batch
 from qmlir.frontends.cut import WHOLE, Cut
 from qmlir.frontends.function import Builder, Constant, Value, named, sized
 from qmlir.frontends.onnx.arguments import Inputs
@@ -22,12 +24,13 @@ from qmlir.frontends.onnx.control import local_functions
 from qmlir.frontends.onnx.cut import ends_of
 from qmlir.frontends.onnx.opaque import InferredTypes
 from qmlir.frontends.onnx.quantization import argument_type
-from qmlir.frontends.onnx.reader import Model, read_model
+from qmlir.frontends.onnx.reader import Model, notes_of, read_model
 from qmlir.frontends.onnx.sequences import Listed
 from qmlir.frontends.onnx.types import element_dtype, element_name, element_type
 from qmlir.frontends.onnx.walk import Walk
 from qmlir.ir.budget import BUDGET, Budget
 from qmlir.ir.interfaces import Array, Shape, shape_of
+from qmlir.ir.reading import ReadingNotes
 from qmlir.ir.rewriting import name_hint
 from qmlir.ir.states import StateAttr, set_state
 from qmlir.ir.types import dtype_of, stored_type
@@ -155,7 +158,17 @@ def load_onnx(
         OptionError: `bind`, `constants` or `cut` names a symbol, an input or a tensor that the model lacks, or gives a
             wrong value.
     """
-    return _Import(read_model(source, Budget(fold_budget)), bind or {}, constants or {}, cut).run()
+    model = read_model(source, Budget(fold_budget))
+    begun = _Import(model, bind or {}, constants or {}, cut)
+    module = begun.run()
+    note_reading(module, ReadingNotes.from_keys(notes_of(model.proto)))
+
+    def again(samples: int) -> ModuleOp:
+        sizes = {**(bind or {}), **dict.fromkeys(begun.symbols.values(), samples)}
+        return _Import(replace(model, budget=Budget(fold_budget)), sizes, constants or {}, cut).run()
+
+    note_batch(module, begun.symbols, again)
+    return module
 
 
 class _Import:
@@ -203,8 +216,6 @@ class _Import:
         module = self.builder.finish(main, results, names)
         for argument, state in states.items():
             set_state(main, argument, state)
-        if self.symbols:
-            module.attributes[BATCH] = DictionaryAttr({n: StringAttr(s) for n, s in self.symbols.items()})
         return module
 
     def _states(self, outputs: Sequence[str], results: list[SSAValue]) -> dict[int, StateAttr]:

@@ -7,19 +7,8 @@ import numpy as np
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, i64
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.dialects.nn.movement import (
-    BroadcastOp,
-    ConcatOp,
-    GatherNDOp,
-    GatherOp,
-    PadOp,
-    ReshapeOp,
-    ScatterNDOp,
-    ScatterReduceNDOp,
-    SliceOp,
-    TopKOp,
-    TransposeOp,
-)
+from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, ScatterReduceNDOp, TopKOp
+from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, PadOp, ReshapeOp, SliceOp, TransposeOp
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node, Properties
 from qmlir.frontends.detection import first_ones

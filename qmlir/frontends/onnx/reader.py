@@ -184,6 +184,16 @@ class Model:
             yield sparse.values.name, self.dense(sparse)
 
 
+def notes_of(source: Path | onnx.ModelProto) -> dict[str, str]:
+    """Returns the metadata of a model: texts by their names.
+
+    Raises:
+        FileError: The file cannot be read or is not an ONNX model.
+    """
+    model = source if isinstance(source, onnx.ModelProto) else read_model(source).proto
+    return {each.key: each.value for each in model.metadata_props}
+
+
 def read_model(source: Path | str | bytes | onnx.ModelProto, budget: Budget | None = None) -> Model:
     """Reads a model.
 

@@ -9,7 +9,8 @@ from xdsl.dialects.builtin import ArrayAttr
 
 from qmlir.dialects.nn.contraction import MatMulOp
 from qmlir.dialects.nn.elementwise import AddOp, MulOp
-from qmlir.dialects.nn.movement import GatherOp, SliceOp
+from qmlir.dialects.nn.indexing import GatherOp
+from qmlir.dialects.nn.movement import SliceOp
 from qmlir.dialects.nn.resize import ResizeOp, SampleOp
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node

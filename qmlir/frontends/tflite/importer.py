@@ -18,13 +18,16 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, UnrankedTensorType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
+from qmlir.dialects.inputs import note_reading
 from qmlir.errors import FileError, OptionError, UnsupportedError
+from qmlir.frontends.batches import note_batch
 from qmlir.frontends.cut import WHOLE, Cut
 from qmlir.frontends.function import Builder, named, sized
 from qmlir.frontends.tflite.converters import tensor_ir
 from qmlir.frontends.tflite.reader import Model, Signature, Subgraph, Tensor, read_model
 from qmlir.frontends.tflite.walk import Walk, needed
 from qmlir.ir.budget import BUDGET, Budget
+from qmlir.ir.reading import ReadingNotes
 from qmlir.ir.rewriting import name_hint
 
 
@@ -61,7 +64,25 @@ def load_tflite(
             )  # fmt: skip
     model = read_model(source)
     chosen = _chosen(model, signature)
-    return _Importer(model, cut_subgraph(model, chosen, cut), chosen, Budget(fold_budget)).run()
+    graph = cut_subgraph(model, chosen, cut)
+    begun = _Importer(model, graph, chosen, Budget(fold_budget))
+    module = begun.run()
+    note_reading(module, ReadingNotes.from_keys(model.notes))
+    batched = [i for i in graph.inputs if graph.tensors[i].batch]
+
+    def again(samples: int) -> ModuleOp:
+        tensors = [
+            replace(t, shape=(samples, *t.shape[1:])) if i in batched else t for i, t in enumerate(graph.tensors)
+        ]
+        return _Importer(model, replace(graph, tensors=tensors), chosen, Budget(fold_budget)).run()
+
+    names = dict(zip(graph.inputs, begun.names, strict=True))
+    note_batch(module, {names[i]: SYMBOL for i in batched}, again)
+    return module
+
+
+SYMBOL = "batch"
+"""The name of a dimension that a file leaves open; TFLite has no names for dimensions."""
 
 
 def cut_subgraph(model: Model, signature: Signature, cut: Cut) -> Subgraph:

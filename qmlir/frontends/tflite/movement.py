@@ -10,16 +10,8 @@ from xdsl.ir import Attribute, OpResult, SSAValue
 
 from qmlir.dialects.interpolation import Places
 from qmlir.dialects.nn.functions import RequantizeOp
-from qmlir.dialects.nn.movement import (
-    BroadcastOp,
-    ConcatOp,
-    DilateOp,
-    GatherNDOp,
-    GatherOp,
-    PadOp,
-    SliceOp,
-    TransposeOp,
-)
+from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp
+from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, DilateOp, PadOp, SliceOp, TransposeOp
 from qmlir.dialects.nn.resize import ResizeOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError

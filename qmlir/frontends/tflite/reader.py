@@ -220,6 +220,7 @@ class Tensor:
     type      the quantized type; None for plain numbers
     scales    the scales of quantized 64-bit integers, for which there is no quantized type; else empty
     dynamic   whether the file leaves dimensions open, so that `shape` is only an example
+    batch     whether the file leaves the first dimension open, and has 1 as an example
     variable  whether the tensor is state that persists between calls
     """
 
@@ -231,6 +232,7 @@ class Tensor:
     type: UniformType | None
     scales: tuple[float, ...]
     dynamic: bool
+    batch: bool
     variable: bool
 
 
@@ -272,11 +274,12 @@ class Signature:
 
 @dataclass(frozen=True)
 class Model:
-    """A file; its first subgraph is the main function."""
+    """A file; its first subgraph is the main function, and its notes are texts of its metadata by their names."""
 
     file: str
     subgraphs: list[Subgraph]
     signatures: list[Signature]
+    notes: Mapping[str, str]
 
 
 def read_model(source: Path | str | bytes) -> Model:
@@ -321,7 +324,17 @@ class _Reader:
         signatures = [self.signature(self.root.SignatureDefs(i), subgraphs)
                       for i in range(self.root.SignatureDefsLength())]  # fmt: skip
         self.parameters.warn()
-        return Model(self.file, subgraphs, signatures)
+        return Model(self.file, subgraphs, signatures, self.notes())
+
+    def notes(self) -> dict[str, str]:
+        """Returns the metadata that qmlir writes: texts under names that begin with `qmlir.`."""
+        found: dict[str, str] = {}
+        for i in range(self.root.MetadataLength()):
+            entry = self.root.Metadata(i)
+            name, buffer = (entry.Name() or b"").decode(errors="replace"), entry.Buffer()
+            if name.startswith("qmlir.") and buffer < self.root.BuffersLength():
+                found[name] = bytes(plain(self.root.Buffers(buffer).DataAsNumpy())).decode(errors="replace")
+        return found
 
     def signature(self, signature: Any, subgraphs: Sequence[Subgraph]) -> Signature:
         at: int = signature.SubgraphIndex()
@@ -369,9 +382,10 @@ class _Reader:
             dtype = None
         # An empty shape without the field HasRank means a shape that the converter did not know.
         unknown = (not shape and not tensor.HasRank()) or any(int(d) < 0 for d in signature)
+        batch = [int(d) for d in signature][:1] == [-1] and shape[:1] == (1,)
         type = self.parameters.type_of(tensor.Quantization(), name, shape, dtype)
         scales = wide_scales(tensor.Quantization()) if dtype == np.int64 else ()
-        return Tensor(name, shape, dtype, kind, constant, type, scales, unknown, bool(tensor.IsVariable()))
+        return Tensor(name, shape, dtype, kind, constant, type, scales, unknown, batch, bool(tensor.IsVariable()))
 
     def constant(self, tensor: Any, name: str, shape: Shape, dtype: np.dtype[Any] | None, kind: str) -> Array | None:
         if tensor.Buffer() >= self.root.BuffersLength():

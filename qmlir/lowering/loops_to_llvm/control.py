@@ -34,6 +34,7 @@ from qmlir.ir.upstream.dense import dense_of
 from qmlir.ir.upstream.llvm import AddOp
 from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.loops_to_llvm.aliasing import ArgumentFacts
+from qmlir.lowering.loops_to_llvm.batches import arena_of_batch
 from qmlir.lowering.loops_to_llvm.lowering import NO_WRAP, POINTER, FunctionLowering, Rule, lowered_type
 from qmlir.lowering.loops_to_llvm.memory import element_pointer, load
 from qmlir.lowering.loops_to_llvm.sharing import call_shared
@@ -171,11 +172,12 @@ def plan_globals(module: ModuleOp, entry: func.FuncOp) -> list[llvm.GlobalOp]:
     if not isa(size, IntegerAttr[IntegerType]) or not isinstance(blob, WeightsAttr):
         _refuse(entry, "must have its memory planned", f"{size} and {blob}")
     held = blob.array.reshape(-1).view("i1")
+    needed = IntegerAttr(arena_of_batch(entry, size.value.data), i64)
     bytes = dense_of(TensorType(i8, [held.size]), held)
     type = llvm.LLVMArrayType(held.size, i8)
     return [
         llvm.GlobalOp(type, weights_symbol(name), "external", constant=True, value=bytes, alignment=CACHE_LINE),
-        llvm.GlobalOp(i64, arena_size_symbol(name), "external", constant=True, value=size),
+        llvm.GlobalOp(i64, arena_size_symbol(name), "external", constant=True, value=needed),
     ]
 
 

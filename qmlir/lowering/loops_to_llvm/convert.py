@@ -1,7 +1,7 @@
 """The pass `loops-to-llvm`: lowers a loops-level module with planned memory to the llvm dialect."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.context import Context
@@ -11,13 +11,14 @@ from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 from qmlir.codegen.features import parse_features
-from qmlir.dialects.loops import ARENA_SIZE, EXTERNAL, INPUTS, WEIGHTS_BLOB
+from qmlir.dialects.loops import ARENA_SIZE, EXTERNAL, INPUTS, RUN_SHARES, WEIGHTS_BLOB
 from qmlir.errors import UnsupportedError
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
 from qmlir.ir.verify import SCALES
 from qmlir.lowering.loops_to_llvm import arith, control, matrices, memory, simd, vector
 from qmlir.lowering.loops_to_llvm.aliasing import argument_facts
+from qmlir.lowering.loops_to_llvm.batches import batch_functions
 from qmlir.lowering.loops_to_llvm.lowering import FunctionLowering, Rule
 from qmlir.lowering.loops_to_llvm.sharing import pool_declaration, share_function, shared_kernels
 
@@ -103,9 +104,11 @@ def lower_module(module: ModuleOp, features: frozenset[str]) -> None:
             known_calls = [] if name in called_by_kernels else calls[name]
             control.set_argument_facts(target, argument_facts(source, states[source].written, known_calls, aligned))
 
+    batched = [made for f in functions if INPUTS in f.attributes for made in _batched(module, f, functions)]
     _replace(module, lowered)
-    if shared:
-        module.body.block.add_ops([*(share_function(kernel) for kernel in shared), pool_declaration()])
+    module.body.block.add_ops([*(share_function(kernel) for kernel in shared), *batched])
+    if shared or any(RUN_SHARES in _callees(function) for function in batched):
+        module.body.block.add_op(pool_declaration())
 
 
 def _replace(module: ModuleOp, lowered: Mapping[func.FuncOp, llvm.FuncOp]) -> None:
@@ -118,6 +121,17 @@ def _replace(module: ModuleOp, lowered: Mapping[func.FuncOp, llvm.FuncOp]) -> No
         source.erase()
     for attribute in (ARENA_SIZE, WEIGHTS_BLOB, SCALES):  # unknown to upstream; no quantized type needs them any more
         module.attributes.pop(attribute, None)
+
+
+def _batched(module: ModuleOp, entry: func.FuncOp, functions: Sequence[func.FuncOp]) -> list[llvm.FuncOp]:
+    """Returns the functions for batches of an entry."""
+    size = module.attributes[ARENA_SIZE]
+    assert isinstance(size, IntegerAttr)
+    return batch_functions(entry, _input_count(module, entry), size.value.data, [f.sym_name.data for f in functions])
+
+
+def _callees(function: llvm.FuncOp) -> set[str]:
+    return {op.callee.string_value() for op in function.walk() if isinstance(op, llvm.CallOp) and op.callee}
 
 
 def _input_count(module: ModuleOp, entry: func.FuncOp) -> int:

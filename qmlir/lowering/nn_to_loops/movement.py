@@ -13,20 +13,16 @@ from qmlir.codegen.code import WIDTHS, Buffer, Code
 from qmlir.codegen.kernel import Kernel, MainLowering, Rules, constant_array
 from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.nn.base import is_unsigned
+from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, ScatterReduceNDOp, TopKOp
 from qmlir.dialects.nn.movement import (
     BroadcastOp,
     ConcatOp,
     ConstantOp,
     DilateOp,
     FillingOp,
-    GatherNDOp,
-    GatherOp,
     PadOp,
     ReshapeOp,
-    ScatterNDOp,
-    ScatterReduceNDOp,
     SliceOp,
-    TopKOp,
     TransposeOp,
 )
 from qmlir.ir.interfaces import element_of, shape_of

@@ -12,18 +12,8 @@ from xdsl.ir.affine import AffineExpr
 from qmlir.codegen.code import Code
 from qmlir.codegen.value import INDEX, Value
 from qmlir.codegen.way_out import signless
-from qmlir.dialects.nn.movement import (
-    BroadcastOp,
-    ConcatOp,
-    ConstantOp,
-    GatherNDOp,
-    GatherOp,
-    PadOp,
-    ReshapeOp,
-    ScatterNDOp,
-    SliceOp,
-    TransposeOp,
-)
+from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp
+from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, ConstantOp, PadOp, ReshapeOp, SliceOp, TransposeOp
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.lowering.qint_to_linalg.structured import Place, TensorCode, copied, loops, tensor_of
 

@@ -7,19 +7,8 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, i32
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.nn.movement import (
-    BroadcastOp,
-    ConcatOp,
-    ConstantOp,
-    GatherNDOp,
-    GatherOp,
-    PadOp,
-    ReshapeOp,
-    ScatterNDOp,
-    SliceOp,
-    TransposeOp,
-    places,
-)
+from qmlir.dialects.nn.indexing import GatherNDOp, GatherOp, ScatterNDOp, places
+from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, ConstantOp, PadOp, ReshapeOp, SliceOp, TransposeOp
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.upstream.tosa import shape as tosa
 from qmlir.ir.upstream.tosa.reduction import ReduceMaxOp

@@ -25,6 +25,7 @@ from qmlir.dialects.loops import INPUTS, MOST_THREADS, THREADS
 from qmlir.dialects.simd import AddBytesOp, DotI16PairsOp, LookupBytesOp, MulAddShiftRoundOp, MulShiftRoundOp
 from qmlir.errors import OptionError, PipelineError
 from qmlir.ir.passes import option
+from qmlir.ir.signature import batch_of
 from qmlir.ir.types import is_vector
 
 
@@ -41,6 +42,8 @@ class ShareItemsPass(ModulePass):
 
         func.call @conv_0(%x, %w, %y, %c0, %c56) {qmlir.threads = 2 : i64} : (…) -> ()
         func.call @add_0(%y, %z, %c0, %c1) : (memref<…>, memref<…>, index, index) -> ()
+
+    An entry that `batch-samples` has marked gets the attribute, too: threads share the samples of a batch.
 
     Not shared are calls of functions without the attribute `qmlir.parallel`, whose last two arguments need not be a
     range of items, and calls on ranges that do not begin at 0 or whose end is computed.
@@ -61,6 +64,8 @@ class ShareItemsPass(ModulePass):
         if len(entries) != 1:
             raise PipelineError(self.name, f"needs one function with the attribute {INPUTS}", got=f"{len(entries)}")
         defined = {f.sym_name.data: f for f in functions if not f.is_declaration}
+        if self.threads > 1 and batch_of(entries[0]) is not None:
+            entries[0].attributes[THREADS] = IntegerAttr(self.threads, i64)
         for call in entries[0].walk():
             if isinstance(call, func.CallOp) and (kernel := defined.get(call.callee.string_value())) is not None:
                 sharers = self._sharers(kernel, call, defined) if PARALLEL in kernel.attributes else 1

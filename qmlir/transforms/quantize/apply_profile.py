@@ -12,6 +12,7 @@ from qmlir.dialects.calib import HistogramAttr, ObserveOp, bounds_attribute
 from qmlir.dialects.nn import ConstantOp, SliceOp
 from qmlir.dialects.qint.requantize import QIntOp
 from qmlir.dialects.quant.types import quantized_element
+from qmlir.display import counted
 from qmlir.errors import OptionError, ProfileError, near_misses
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.passes import option
@@ -183,7 +184,7 @@ def apply_profile(
         raise ProfileError(
             source,
             f"must be of this network, whose tensors {_some([m.name for m in missing])} it lacks",
-            got=f"a profile of {len(profile.tensors)} tensors, {_some(list(profile.tensors))} "
+            got=f"a profile of {counted(len(profile.tensors), 'tensor')}, {_some(list(profile.tensors))} "
             f'("{missing[0].name}" is {missing[0].reason})',
             remedy=f"profile this model, or accept what fits with {switch}",
         )

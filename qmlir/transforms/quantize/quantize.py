@@ -1,6 +1,6 @@
 """`quantize`: turns a float network whose tensors have ranges into a network on quantized types.
 
-The passes that do it are listed in compiler.py as `QUANTIZE`. Here are the pipeline, which gives each pass its options
+The passes that do it are listed in stages.py as `QUANTIZE`. Here are the pipeline, which gives each pass its options
 and leaves out what there is no data for, and the passes that only check: `require-network` and `require-ranges` before
 the others, `honour-policy` and `fail-on-float` behind them.
 """

@@ -12,7 +12,7 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn import AddOp, GatherOp, MulOp, ResizeOp, SliceOp
 from qmlir.dialects.nn.base import bound, is_float
 from qmlir.dialects.nn.elementwise import BinaryOp
-from qmlir.dialects.nn.movement import places
+from qmlir.dialects.nn.indexing import places
 from qmlir.dialects.nn.queries import constant_of, float_constant_of, keeps_shape, split_constant, used_once
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.rewriting import replace

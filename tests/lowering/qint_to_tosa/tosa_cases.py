@@ -5,7 +5,7 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, f32, i8, 
 from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.nn.movement import IndexedOp
+from qmlir.dialects.nn.indexing import IndexedOp
 from qmlir.dialects.nn.reduction import ExtremeOp
 from qmlir.dialects.quant.ops import QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType

@@ -1,0 +1,202 @@
+"""Batches of a network: which inputs have samples, whether all operations keep samples apart, and a longer batch.
+
+A network is imported for one sample: its inputs begin with a dimension of size 1. Whether a batch of n samples means
+the same as n calls is a question to each operation (`TensorOp.sample_axis`, ir/samples.py). `sample_axes` follows the
+samples from the inputs to the outputs, and names the operation that mixes them. `with_batch` is the network for n
+samples as one function, for exporters and for tests; compiled code calls the network for each sample instead.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from xdsl.dialects import func
+from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, TensorType
+from xdsl.ir import Operation, SSAValue
+from xdsl.rewriter import Rewriter
+
+from qmlir.dialects.inputs import batch_symbols, mixes_samples
+from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, ConstantOp, MovementOp, ReshapeOp
+from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.windows import ints
+from qmlir.errors import UnsupportedError
+from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.rewriting import node_name, tensor_name
+from qmlir.ir.samples import Axes, MixesSamples
+from qmlir.ir.signature import COUNTS, signature_of
+from qmlir.ir.states import states_of
+
+ALONE = "leave the batch out, and call the network once for each sample"
+"""What to do about a network that takes no batches."""
+
+
+@runtime_checkable
+class KeepsSamples(Protocol):
+    """An operation that says where the samples of its results lie, as `TensorOp` does."""
+
+    def sample_axis(self, axes: Axes) -> int:
+        """Returns the axis of the samples in each result, or raises `MixesSamples`."""
+        ...
+
+
+def batched_inputs(function: func.FuncOp, samples: int = 1) -> list[bool]:
+    """Returns for each argument whether it has samples along its first axis; the others are the same for all samples.
+
+    These are the inputs whose first dimension was symbolic in the source model, or else all that begin with 1.
+
+    Args:
+        function: The network.
+        samples: The number of samples that the network's inputs have.
+    """
+    module = function.parent_op()
+    symbols = batch_symbols(module) if isinstance(module, ModuleOp) else {}
+    begin = [shape_of(argument)[:1] == (samples,) for argument in function.args]
+    named = [begins and tensor_name(a) in symbols for a, begins in zip(function.args, begin, strict=True)]
+    return named if any(named) else begin
+
+
+def sample_axes(function: func.FuncOp, samples: int = 1) -> dict[SSAValue, int]:
+    """Returns the axis of the samples in each tensor of a network that depends on the sample.
+
+    Args:
+        function: The network.
+        samples: The number of samples that the network's inputs have.
+
+    Raises:
+        UnsupportedError: No input has samples, an operation mixes them, an output has none, or the network has states
+            or outputs whose sizes depend on the data.
+    """
+    inputs = _checked_inputs(function, samples)
+    axes: dict[SSAValue, int] = dict.fromkeys(inputs, 0)
+    for op in function.body.block.ops:
+        if op.results and any(operand in axes for operand in op.operands):
+            given = [axes.get(operand) for operand in op.operands]
+            try:
+                axis = _axis_in_batch(op, given, samples)
+            except MixesSamples as reason:
+                need = f"must keep the samples of a batch apart, but {reason}"
+                raise UnsupportedError.at(op.name, node_name(op), need, remedy=ALONE) from None
+            for result in op.results:
+                axes[result] = axis
+    for value, spec in zip(_results(function), signature_of(function).outputs, strict=True):
+        if axes.get(value) != 0 or shape_of(value)[0] != samples:
+            need = "must have the samples of a batch along its first axis, one element for each"
+            got = "the same for all samples" if value not in axes else f"axis {axes[value]} of {list(shape_of(value))}"
+            raise UnsupportedError(need, got, ALONE, where=f'output "{spec.name}"')
+    return axes
+
+
+def _checked_inputs(function: func.FuncOp, samples: int) -> list[SSAValue]:
+    """Returns the inputs with samples, of a network that may have a batch."""
+    if states_of(function):
+        raise UnsupportedError("has states, which pass from one call to the next", remedy=ALONE, where="the network")
+    module = function.parent_op()
+    if isinstance(module, ModuleOp):
+        if COUNTS in module.attributes:
+            raise UnsupportedError("has outputs whose sizes depend on the data", remedy=ALONE, where="the network")
+        if reason := mixes_samples(module):
+            raise UnsupportedError(reason, remedy=ALONE)
+    inputs = [a for a, batched in zip(function.args, batched_inputs(function, samples), strict=True) if batched]
+    if not inputs:
+        need = "must have an input that begins with a dimension of size 1, for the samples of a batch"
+        shapes = ", ".join(str(list(shape_of(a))) for a in function.args) or "no inputs"
+        raise UnsupportedError(need, shapes, "export the model for one sample", where="the network")
+    return [*inputs]
+
+
+def _axis_in_batch(op: Operation, axes: Axes, samples: int) -> int:
+    """Returns the axis of an operation's results; in a batch of several, a constant may hold the same for each."""
+    try:
+        return _axis(op, axes, samples)
+    except MixesSamples:
+        alike = [_alike(x, samples) if axis is None else axis for x, axis in zip(op.operands, axes, strict=True)]
+        if samples == 1 or alike == [*axes]:
+            raise
+        return _axis(op, alike, samples)
+
+
+def _alike(value: SSAValue, samples: int) -> int | None:
+    """Returns the axis along which a constant has the same elements for each of several samples; None if none."""
+    if isinstance(value.owner, ConstantOp):
+        array = value.owner.value.array
+        for axis in [i for i, size in enumerate(array.shape) if size == samples]:
+            if (array == array.take([0], axis)).all():
+                return axis
+    return None
+
+
+def _axis(op: Operation, axes: Axes, samples: int) -> int:
+    if not isinstance(op, KeepsSamples):
+        raise MixesSamples("is not known to keep samples apart")
+    axis = op.sample_axis(axes)
+    if isinstance(op, ReshapeOp):  # samples do not lie along a dimension of size 1, if there are several
+        while samples > 1 and shape_of(op.y)[axis] == 1 and axis + 1 < len(shape_of(op.y)):
+            axis += 1
+        if shape_of(op.y)[axis] % samples:
+            raise MixesSamples("divides what the samples have otherwise than between samples")
+    for value, place in [*zip(op.operands, axes, strict=True), *((result, axis) for result in op.results)]:
+        element = element_of(value)
+        if isinstance(element, UniformType) and element.axis is not None and element.axis == place:
+            raise MixesSamples("has scales of their own along the axis on which the samples lie")
+    return axis
+
+
+def _results(function: func.FuncOp) -> Sequence[SSAValue]:
+    last = function.body.block.last_op
+    assert isinstance(last, func.ReturnOp)
+    return last.arguments
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# A longer batch
+
+
+def with_batch(module: ModuleOp, function: func.FuncOp, samples: int) -> tuple[ModuleOp, func.FuncOp]:
+    """Returns a copy of a module, and of the network in it, for several samples; weights are shared.
+
+    Args:
+        module: A module of nn, on floats or quantized types, or of qint.
+        function: The network in it.
+        samples: The number of samples.
+
+    Raises:
+        UnsupportedError: As for `sample_axes`.
+    """
+    copy = module.clone()
+    (network,) = [op for op in copy.walk() if isinstance(op, func.FuncOp) and op.sym_name == function.sym_name]
+    axes = sample_axes(network)
+    longer = [(op, axes[op.results[0]]) for op in network.body.block.ops if op.results and op.results[0] in axes]
+    for op, axis in longer:
+        if isinstance(op, ConcatOp):
+            _repeat_operands(op, [x for x in op.operands if x not in axes], axis, samples)
+    for argument in [a for a in network.args if a in axes]:
+        _lengthen(argument, 0, samples)
+    for op, axis in longer:
+        if isinstance(op, MovementOp) and op.SIZES:
+            sizes = op.properties[op.SIZES]
+            assert isinstance(sizes, DenseArrayBase)
+            longer_sizes = [int(size) for size in sizes.iter_values()]
+            longer_sizes[axis] *= samples
+            op.properties[op.SIZES] = ints(longer_sizes)
+        for result in op.results:
+            _lengthen(result, axis, samples)
+    types = [value.type for value in network.args], [value.type for value in _results(network)]
+    network.function_type = FunctionType.from_lists(*types)
+    return copy, network
+
+
+def _lengthen(value: SSAValue, axis: int, samples: int) -> None:
+    """Makes an axis of a tensor as many times as long as there are samples."""
+    shape = list(shape_of(value))
+    shape[axis] *= samples
+    Rewriter.replace_value_with_new_type(value, TensorType(element_of(value), shape))
+
+
+def _repeat_operands(op: ConcatOp, alike: Sequence[SSAValue], axis: int, samples: int) -> None:
+    """Repeats the operands that are the same for all samples."""
+    assert op.parent is not None
+    for operand in dict.fromkeys(alike):
+        shape = list(shape_of(operand))
+        shape[axis] *= samples
+        repeated = BroadcastOp.make([operand], {"shape": ints(shape)})
+        op.parent.insert_op_before(repeated, op)
+        op.operands = [repeated.y if x is operand else x for x in op.operands]
