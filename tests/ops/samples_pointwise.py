@@ -22,7 +22,8 @@ from xdsl.ir import Attribute
 
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import bound
-from qmlir.dialects.nn.elementwise import BitwiseOp, FunctionOp, OperandPairOp
+from qmlir.dialects.nn.bitwise import BitwiseOp
+from qmlir.dialects.nn.elementwise import FunctionOp, OperandPairOp
 from tests.ops.sample import Operand, Sample, clamp, f, i
 
 Properties = dict[str, Attribute | None]

@@ -34,7 +34,7 @@ func.func @main(%x: tensor<1x4x4x16xf32>) -> tensor<1x4x4x16xf32> {
 // CHECK: func.func private @prepared_band_0(%x: memref<?xf32>, %ring: memref<?xf32>, {{.*}}) attributes {qmlir.inner}
 // CHECK: vector.store %{{.*}}, %ring
 // CHECK: func.func private @nn_depthwise_conv2d_strips_0(%ring: memref<?xf32>, %totals: memref<?xf32>, %x: memref<?xf32>, {{.*}}) attributes {qmlir.inner}
-// CHECK: scf.for %item = {{.*}} iter_args
+// CHECK: scf.for %line = {{.*}} iter_args
 // CHECK: scf.for %band
 // CHECK: func.call @filled_run_0
 // CHECK: func.call @filled_run_0

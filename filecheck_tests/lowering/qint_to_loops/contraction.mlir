@@ -123,7 +123,7 @@ func.func @main(%x: tensor<1x4x1x4xi8>) -> tensor<1x4x1x4xi8> {
 // CHECK: arith.andi {{.*}} : vector<8xi16>
 // CHECK: arith.ori {{.*}} : vector<8xi16>
 // CHECK: func.func private @qint_depthwise_conv2d_strips_0(%ring: memref<?xi16>, %totals: memref<?xi32>, %x: memref<?xi8>, {{.*}}) attributes {qmlir.inner}
-// CHECK: scf.for %item = {{.*}} iter_args
+// CHECK: scf.for %line = {{.*}} iter_args
 // CHECK: scf.for %band
 // CHECK: func.call @prepared_band_0
 // CHECK: scf.for %kh = {{.*}} iter_args

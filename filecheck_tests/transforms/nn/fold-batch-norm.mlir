@@ -198,9 +198,9 @@ func.func @not_overflowing(%x: tensor<1x1xf32>) -> tensor<1x1xf32> {
 // CHECK: nn.blocked_fully_connected
 // CHECK: nn.mul
 func.func @blocks(%x: tensor<3x4xf32>) -> tensor<3x1xf32> {
-  %w = nn.constant <tensor<1x4xi4>, [1, 2, 3, 4]> : tensor<1x4xi4>
+  %w = nn.constant <tensor<1x4xi4>, [0x1, 0x2, 0x3, 0x4]> : tensor<1x4xi4>
   %s = nn.constant <tensor<1x2xf32>, [1.0, 2.0]> : tensor<1x2xf32>
-  %z = nn.constant <tensor<1x2xi4>, [0, 0]> : tensor<1x2xi4>
+  %z = nn.constant <tensor<1x2xi4>, [0x0, 0x0]> : tensor<1x2xi4>
   %scale = nn.constant <tensor<1xf32>, [3.0]> : tensor<1xf32>
   %c = nn.blocked_fully_connected %x, %w, %s, %z {block = 2 : i64} : tensor<3x4xf32>, tensor<1x4xi4>, tensor<1x2xf32>, tensor<1x2xi4> -> tensor<3x1xf32>
   %y = nn.mul %c, %scale : tensor<3x1xf32>, tensor<1xf32> -> tensor<3x1xf32>

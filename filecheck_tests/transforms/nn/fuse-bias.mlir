@@ -162,13 +162,13 @@ func.func @not_clamped(%x: tensor<1x1xf32>) -> tensor<1x1xf32> {
 // A layer whose weights have a scale for each block keeps its integers, and adds the constant to the bias it has.
 // CHECK-LABEL: func.func @blocks
 // CHECK: %[[B:.*]] = nn.constant <tensor<2xf32>, [4.0, 6.0]>
-// CHECK: %[[Y:.*]] = nn.blocked_fully_connected %x, %w, %s, %z, %[[B]] {block = 2 : i64, max = 6.000000e+00 : f32, qmlir.name = #qmlir.name<nodes ["product"], tensors ["y"], absorbed ["c"]>} : tensor<3x4xf32>, tensor<2x4xi4>
+// CHECK: %[[Y:.*]] = nn.blocked_fully_connected %x, %w, %s, %z, %[[B]] {qmlir.name = #qmlir.name<nodes ["product"], tensors ["y"], absorbed ["c"]>, block = 2 : i64, max = 6.000000e+00 : f32} : tensor<3x4xf32>, tensor<2x4xi4>
 // CHECK-NEXT: %{{.*}} = nn.reshape %[[Y]] {shape = array<i64: 1, 3, 2>}
 // CHECK-NEXT: func.return
 func.func @blocks(%x: tensor<3x4xf32>) -> tensor<1x3x2xf32> {
-  %w = nn.constant <tensor<2x4xi4>, [1, 2, 3, 4, 5, 6, 7, -8]> : tensor<2x4xi4>
+  %w = nn.constant <tensor<2x4xi4>, [0x1, 0x2, 0x3, 0x4, 0x5, 0x6, 0x7, 0x8]> : tensor<2x4xi4>
   %s = nn.constant <tensor<2x2xf32>, [1.0, 2.0, 3.0, 4.0]> : tensor<2x2xf32>
-  %z = nn.constant <tensor<2x2xi4>, [0, 0, 0, 0]> : tensor<2x2xi4>
+  %z = nn.constant <tensor<2x2xi4>, [0x0, 0x0, 0x0, 0x0]> : tensor<2x2xi4>
   %b = nn.constant <tensor<2xf32>, [1.0, 2.0]> : tensor<2xf32>
   %offset = nn.constant <tensor<2xf32>, [3.0, 4.0]> : tensor<2xf32>
   %c = nn.blocked_fully_connected %x, %w, %s, %z, %b {block = 2 : i64, qmlir.name = #qmlir.name<nodes ["product"], tensors ["c"]>} : tensor<3x4xf32>, tensor<2x4xi4>, tensor<2x2xf32>, tensor<2x2xi4>, tensor<2xf32> -> tensor<3x2xf32>
@@ -184,9 +184,9 @@ func.func @blocks(%x: tensor<3x4xf32>) -> tensor<1x3x2xf32> {
 // CHECK: nn.blocked_fully_connected
 // CHECK: nn.add
 func.func @blocks_with_a_computed_bias(%x: tensor<3x4xf32>, %b: tensor<1xf32>) -> tensor<3x1xf32> {
-  %w = nn.constant <tensor<1x4xi4>, [1, 2, 3, 4]> : tensor<1x4xi4>
+  %w = nn.constant <tensor<1x4xi4>, [0x1, 0x2, 0x3, 0x4]> : tensor<1x4xi4>
   %s = nn.constant <tensor<1x2xf32>, [1.0, 2.0]> : tensor<1x2xf32>
-  %z = nn.constant <tensor<1x2xi4>, [0, 0]> : tensor<1x2xi4>
+  %z = nn.constant <tensor<1x2xi4>, [0x0, 0x0]> : tensor<1x2xi4>
   %offset = nn.constant <tensor<1xf32>, [3.0]> : tensor<1xf32>
   %c = nn.blocked_fully_connected %x, %w, %s, %z, %b {block = 2 : i64} : tensor<3x4xf32>, tensor<1x4xi4>, tensor<1x2xf32>, tensor<1x2xi4>, tensor<1xf32> -> tensor<3x1xf32>
   %y = nn.add %c, %offset : tensor<3x1xf32>, tensor<1xf32> -> tensor<3x1xf32>

@@ -18,8 +18,10 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.analysis.certify.rounding import Requantized, requantized
 from qmlir.dialects import nn, qint
-from qmlir.dialects.nn.elementwise import BitwiseOp, ComparisonOp
-from qmlir.dialects.nn.movement import FillingOp, IndexedOp, MovementOp
+from qmlir.dialects.nn.bitwise import BitwiseOp
+from qmlir.dialects.nn.elementwise import ComparisonOp
+from qmlir.dialects.nn.indexing import IndexedOp
+from qmlir.dialects.nn.movement import FillingOp, MovementOp
 from qmlir.dialects.nn.reduction import ArgumentOp, ExtremeOp
 from qmlir.dialects.qint.contraction import WeightedOp
 from qmlir.dialects.qint.elementwise import CentredOp

@@ -12,7 +12,8 @@ from qmlir.backends.tflite.graph import BOOL, INDEX, Graph, Options, Tensor
 from qmlir.backends.tflite.kernels import KERNELS, takes
 from qmlir.backends.tflite.values import INT8, MOVED, UINT8, Values, declared
 from qmlir.dialects import nn
-from qmlir.dialects.nn.elementwise import ComparisonOp, FunctionOp, OperandPairOp, ShiftOp, UnaryOp
+from qmlir.dialects.nn.bitwise import ShiftOp
+from qmlir.dialects.nn.elementwise import ComparisonOp, FunctionOp, OperandPairOp, UnaryOp
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.errors import UnsupportedError
 from qmlir.formats.tflite import CLAMPS, COMPARISONS, WRITTEN, camel_case

@@ -18,17 +18,17 @@ speed at which a tile multiplies them, but many tiles multiply them.
 The order of kh, kw, c is that of the reference. An exact arithmetic may take several c in one step.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import i64
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.codegen.code import Buffer, Code, Microkernel, store_valid
+from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.features import accumulators, widest_block
-from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, Finished, FinishedKernel, MainLowering, memref_shape
+from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, FinishedKernel, MainLowering, memref_shape
 from qmlir.codegen.kernels.packing import (
     Rows,
     Tile,
@@ -41,6 +41,7 @@ from qmlir.codegen.kernels.packing import (
     pad_channels,
     prepare_image,
 )
+from qmlir.codegen.kernels.tile_times_block import Job, TileTimesBlock, with_multipliers
 from qmlir.codegen.value import Value
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.types import dtype_of, is_memref
@@ -86,188 +87,6 @@ class Broadcast:
         for divisor, modulus, stride in self.digits:
             total = total + (batch // divisor) % modulus * stride
         return total
-
-
-@dataclass(frozen=True)
-class Job:
-    """What one call of `TileTimesBlock` computes; places and distances are numbers of elements.
-
-    x_at              the first element that output 0 reads
-    rows, row         rows of the window, and their distance
-    runs, run         runs of consecutive elements in a row of the window, and the distance of their beginnings
-    steps             steps that a run takes
-    w_at              steps whose weights lie before those of the block
-    block             the block of output channels, for bias and parameters
-    y_at, apart       the first element of output 0, and the distance between outputs
-    outputs           the number of outputs
-    valid             lanes of the block that are output channels; the others are not stored
-    ahead, pace       where the weights begin that the first step asks for ahead, and how far each step goes on
-    strides           1, 3, 5, … times the distance between the windows of outputs, up to the number of outputs that are
-                      computed together: an address adds one of these to a place, as it is or doubled a few times
-    """
-
-    x_at: Value
-    rows: Value
-    row: Value
-    runs: Value
-    run: Value
-    steps: Value
-    w_at: Value
-    block: Value
-    y_at: Value
-    apart: Value
-    outputs: Value
-    valid: Value
-    ahead: Value
-    pace: Value
-    strides: Sequence[Value]
-
-    @staticmethod
-    def of(numbers: Sequence[Value]) -> "Job":
-        """The job of a call's numbers: those of the single fields, then the strides."""
-        single = len(fields(Job)) - 1
-        return Job(*numbers[:single], strides=numbers[single:])
-
-    @property
-    def numbers(self) -> Sequence[Value]:
-        """All numbers, in the order of the fields."""
-        *single, strides = (getattr(self, field.name) for field in fields(self))
-        return [*single, *strides]
-
-    def window(self, output: int) -> Value | int:
-        """The distance of an output's window from that of the first of the outputs that are computed together."""
-        if output == 0:
-            return 0
-        power = output & -output
-        return self.strides[output // power // 2] * power
-
-
-@dataclass(frozen=True)
-class TileTimesBlock(Finished, Microkernel):
-    """The outputs of a tile for one block of output channels; a `Job` says where they are.
-
-    Buffers: see `Contraction`; each is a row of elements.
-
-    together   outputs computed at a time: they share each load of weights, and their accumulators stay in registers
-    rest       outputs computed at a time of those that `together` leaves over; 0 if it leaves none
-    rows,
-    runs       whether windows have several rows, and rows several runs
-    partial    whether some block has lanes that are no output channels
-    scaled     whether the sums of each run are multiplied, see `Contraction`
-    few        the steps of a run if they are few, and the rows several: such loops are unrolled; 0 if they are not
-    streams    whether each step asks for weights of the next block, because they come from far memory
-    """
-
-    name: str
-    lanes: int
-    arithmetic: Arithmetic
-    epilogue: Epilogue
-    has_bias: bool
-    together: int
-    rest: int
-    rows: bool
-    runs: bool
-    partial: bool
-    few: int = 0
-    scaled: bool = False
-    streams: bool = False
-
-    @property
-    def buffers(self) -> Sequence[str]:
-        return with_multipliers(super().buffers, scaled=self.scaled)
-
-    @property
-    def arguments(self) -> Sequence[str]:
-        *names, _ = (field.name for field in fields(Job))
-        return [*self.buffers, *names, *(f"stride{i}" for i in range(1, max(self.together, 2), 2))]
-
-    def write(self, code: Code, buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
-        job = Job.of(numbers)
-        *_, parameters, y = self.roles(self._unscaled(buffers))
-        # Loaded before all loops, so that what the epilogue computes from them alone is computed once.
-        own = [p.load(job.block * self.lanes, lanes=self.lanes) for p in parameters]
-        store = store_valid(code, y, self.lanes, job.valid) if self.partial else y.store
-
-        def finish(accumulator: Value, at: Value) -> None:
-            store(self.epilogue.finish(accumulator, own), at)
-
-        most = job.outputs - job.outputs % self.together if self.rest else job.outputs
-        with code.loop(0, most, self.together, name="output") as output:
-            self.write_outputs(code, buffers, job, output, self.together, finish)
-        if self.rest:
-            with code.loop(most, job.outputs, self.rest, name="output") as output:
-                self.write_outputs(code, buffers, job, output, self.rest, finish)
-
-    def write_outputs(
-        self,
-        code: Code,
-        buffers: Sequence[Buffer],
-        job: Job,
-        output: Value,
-        together: int,
-        finish: Callable[[Value, Value], None],
-    ) -> None:
-        """Writes `together` neighbouring outputs, from `output` on; `finish` finishes and stores accumulators."""
-        x, w, bias, *_ = self.roles(self._unscaled(buffers))
-        if not self.scaled:
-            start = self.arithmetic.start(code, bias, job.block, self.lanes)
-        elif bias is None:
-            start = code.zeros(i64, self.lanes)
-        else:
-            start = bias.load(job.block * self.lanes, lanes=self.lanes)
-        sums = self.accumulate(code, x, w, job, output, [start] * together, buffers[2] if self.scaled else None)
-        first = job.y_at + output * job.apart
-        for p, accumulator in enumerate(sums):
-            finish(accumulator, first + job.apart * p)
-
-    def _unscaled(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
-        """The buffers without that of multipliers."""
-        return [*buffers[:2], *buffers[3:]] if self.scaled else buffers
-
-    def accumulate(
-        self,
-        code: Code,
-        x: Buffer,
-        w: Buffer,
-        job: Job,
-        output: Value,
-        start: Sequence[Value],
-        multipliers: Buffer | None,
-    ) -> list[Value]:
-        """Sums the products over kh, kw and c, from the accumulators `start` of neighbouring outputs.
-
-        With multipliers, those of one run by themselves, which are then multiplied.
-        """
-        arithmetic, one = self.arithmetic, code.index(1)
-        first = job.x_at + output * job.strides[0]
-        done = (output // self.together) * (job.rows * job.runs * job.steps)  # steps of this call
-
-        def over_rows(i: Value, sums: list[Value]) -> Sequence[Value]:
-            row = first + i * job.row
-
-            def over_runs(j: Value, sums: list[Value]) -> Sequence[Value]:
-                left = row + j * job.run
-                number = (i * job.runs + j) * job.steps
-                before = job.w_at + number
-
-                def over_run(k: Value, sums: list[Value]) -> Sequence[Value]:
-                    if self.streams:
-                        code.prefetch(w, job.ahead + (done + number + k) * job.pace)
-                    weights = arithmetic.weights(w, before + k, self.lanes)
-                    at = left + k * arithmetic.group
-                    return [arithmetic.step(acc, x, at + job.window(p), weights) for p, acc in enumerate(sums)]
-
-                steps = code.index(self.few) if self.few else job.steps
-                if multipliers is None:
-                    return code.fold(0, steps, sums, over_run, "k")
-                own = code.fold(0, steps, [code.zeros(arithmetic.sums, self.lanes)] * len(sums), over_run, "k")
-                at = (job.block * job.runs + j) * self.lanes
-                factor = multipliers.load(at, lanes=self.lanes).to(i64)
-                return [total + part.to(i64) * factor for total, part in zip(sums, own, strict=True)]
-
-            return code.fold(0, job.runs if self.runs else one, sums, over_runs, "kw")
-
-        return code.fold(0, job.rows if self.rows else one, start, over_rows, "kh")
 
 
 @dataclass(frozen=True)
@@ -558,11 +377,6 @@ def _by_blocks(task: Task, window: Window, per_tile: int, blocks: int) -> bool:
     tiles = window.batch * window.output[0] * -(-window.output[1] // per_tile)
     again, instead = ((times - 1) * bytes if bytes > NEAR else 0 for times, bytes in ((tiles, weights), (blocks, data)))
     return instead < again
-
-
-def with_multipliers(names: Sequence[str], *, scaled: bool) -> Sequence[str]:
-    """Names of a kernel's buffers, with that of multipliers behind the weights if it is `scaled`."""
-    return [*names[:2], "m", *names[2:]] if scaled else names
 
 
 def joined(task: Task, window: Window, together: int) -> Tile | None:

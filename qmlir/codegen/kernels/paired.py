@@ -22,9 +22,10 @@ from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
 from qmlir.codegen.kernel import SCRATCH_LIMIT, Arithmetic, Epilogue, FinishedKernel, MainLowering
-from qmlir.codegen.kernels.contraction import MOST_TOGETHER, Job, Task, TileTimesBlock, left_over, outputs_together
+from qmlir.codegen.kernels.contraction import MOST_TOGETHER, Task, left_over, outputs_together
 from qmlir.codegen.kernels.packing import pack_weights, pad_channels
 from qmlir.codegen.kernels.pairing import GROUP, Pairing, pair_channels
+from qmlir.codegen.kernels.tile_times_block import Job, TileTimesBlock
 from qmlir.codegen.value import INDEX, Value
 
 LANES = 16

@@ -7,6 +7,7 @@ Spatial operations are channels-last; `base.py` describes what all operations sh
 from xdsl.ir import Dialect
 
 from qmlir.dialects.nn import (
+    bitwise,
     blocked,
     casts,
     contraction,
@@ -19,13 +20,13 @@ from qmlir.dialects.nn import (
     reduction,
     resize,
 )
+from qmlir.dialects.nn.bitwise import AndOp, NotOp, OrOp, ShiftLeftOp, ShiftRightOp, XorOp
 from qmlir.dialects.nn.blocked import BlockedFullyConnectedOp
 from qmlir.dialects.nn.casts import BitcastOp, CastOp
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
 from qmlir.dialects.nn.detection import NonMaxSuppressionOp, NonZeroOp
 from qmlir.dialects.nn.elementwise import (
     AddOp,
-    AndOp,
     DivOp,
     EqualOp,
     IsInfOp,
@@ -36,16 +37,11 @@ from qmlir.dialects.nn.elementwise import (
     MinimumOp,
     ModOp,
     MulOp,
-    NotOp,
-    OrOp,
     PowOp,
     PReluOp,
-    ShiftLeftOp,
-    ShiftRightOp,
     SquaredDifferenceOp,
     SubOp,
     WhereOp,
-    XorOp,
 )
 from qmlir.dialects.nn.functions import (
     AbsOp,
@@ -130,7 +126,19 @@ from qmlir.dialects.nn.resize import ResizeOp, SampleOp
 from qmlir.ir.interfaces import TensorOp
 
 _FAMILIES = (
-    *(contraction, blocked, casts, elementwise, functions, reduction, normalization, movement, indexing, resize),
+    *(
+        contraction,
+        blocked,
+        casts,
+        elementwise,
+        bitwise,
+        functions,
+        reduction,
+        normalization,
+        movement,
+        indexing,
+        resize,
+    ),
     detection,
 )
 

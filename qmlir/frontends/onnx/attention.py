@@ -6,8 +6,9 @@ import numpy as np
 from xdsl.dialects.builtin import i64
 from xdsl.ir import SSAValue
 
+from qmlir.dialects.nn.bitwise import OrOp
 from qmlir.dialects.nn.contraction import FullyConnectedOp
-from qmlir.dialects.nn.elementwise import AddOp, EqualOp, LessOp, ModOp, OrOp, SubOp, WhereOp
+from qmlir.dialects.nn.elementwise import AddOp, EqualOp, LessOp, ModOp, SubOp, WhereOp
 from qmlir.dialects.nn.indexing import GatherNDOp
 from qmlir.dialects.nn.movement import BroadcastOp, SliceOp
 from qmlir.errors import UnsupportedError

@@ -6,8 +6,9 @@ from math import prod
 import numpy as np
 from xdsl.ir import SSAValue
 
+from qmlir.dialects.nn.bitwise import AndOp
 from qmlir.dialects.nn.contraction import Conv2DOp, FullyConnectedOp, MatMulOp
-from qmlir.dialects.nn.elementwise import AddOp, AndOp, DivOp, LessEqualOp, MaximumOp, MulOp, SubOp, WhereOp
+from qmlir.dialects.nn.elementwise import AddOp, DivOp, LessEqualOp, MaximumOp, MulOp, SubOp, WhereOp
 from qmlir.dialects.nn.indexing import GatherOp
 from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, SliceOp
 from qmlir.dialects.nn.reduction import AveragePool2DOp

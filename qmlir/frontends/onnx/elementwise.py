@@ -8,6 +8,7 @@ import numpy as np
 from xdsl.dialects.builtin import NoneType, f64, i8
 from xdsl.ir import Attribute
 
+from qmlir.dialects.nn.bitwise import ShiftLeftOp, ShiftRightOp
 from qmlir.dialects.nn.casts import BitcastOp, CastOp, converted, power_of_two
 from qmlir.dialects.nn.elementwise import (
     AddOp,
@@ -18,8 +19,6 @@ from qmlir.dialects.nn.elementwise import (
     MulOp,
     PowOp,
     PReluOp,
-    ShiftLeftOp,
-    ShiftRightOp,
     SubOp,
 )
 from qmlir.dialects.nn.functions import (

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.dialects.builtin import i64
 
-from qmlir.dialects.nn.elementwise import AddOp, AndOp, LessEqualOp, LessOp, WhereOp
+from qmlir.dialects.nn.bitwise import AndOp
+from qmlir.dialects.nn.elementwise import AddOp, LessEqualOp, LessOp, WhereOp
 from qmlir.dialects.nn.movement import BroadcastOp
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node

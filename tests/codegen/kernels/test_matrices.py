@@ -7,7 +7,7 @@ from xdsl.ir import SSAValue
 
 from qmlir.backends.cpu import Machine, enabled
 from qmlir.codegen.features import multiplies_matrices
-from qmlir.codegen.kernels.matrices import DEPTH, FAR, SIDE, STRIP, Depth, Strips
+from qmlir.codegen.kernels.matrices import DEPTH, FAR, SIDE, STRIP, UNIT, Depth, Strips
 from qmlir.codegen.kernels.packing import Window
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import Conv2DOp, FullyConnectedOp
@@ -82,12 +82,11 @@ def test_strips_and_registers_are_the_convolution(seed: int) -> None:
         np.testing.assert_array_equal(by_registers(x, w, window, lanes), plain(x, w, window))
 
 
-@pytest.mark.parametrize("places", [1, 15, 16, 17, 31, 32, 33, 48, STRIP, STRIP + 1, STRIP + 15, 3 * STRIP + 5, 12544])
-def test_every_part_of_a_strip_fills_a_register(places: int) -> None:
+@pytest.mark.parametrize("places", [1, 15, 16, 17, 31, 32, 33, 48, 64, 95, STRIP, STRIP + 15, 12544])
+def test_units_cover_a_strip_and_fill_registers(places: int) -> None:
     strips = Strips(Window(1, 1, places, 4, (1, 1), (1, places)), 1, places)
-    last = (places - 1) % strips.part + 1
-    assert strips.part <= max(places + 2 * SIDE, STRIP)
-    assert min(strips.part, last) >= min(places, SIDE)
+    last = places - (strips.units - 1) * UNIT
+    assert min(places, UNIT) <= last < 2 * UNIT
 
 
 @pytest.mark.parametrize("run", [4, 60, 64, 68, 100, 128, 132, 576])
