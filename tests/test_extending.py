@@ -10,7 +10,7 @@ import pytest
 from qmlir.plugins import NOUNS
 from tests.packages import site as site
 
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r'^```(\w+)(?: title="(.*?)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 
 
 def test_the_page_runs(root: Path, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -20,8 +20,12 @@ def test_the_page_runs(root: Path, site: Path, tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     scope = {"__name__": "extending"}
     ran = 0
-    for kind, text in BLOCK.findall(page.read_text(encoding="utf-8")):
-        if kind == "python":
+    for kind, title, text in BLOCK.findall(page.read_text(encoding="utf-8")):
+        if kind == "c":
+            Path(title).write_text(text, encoding="utf-8")
+        elif title:
+            continue  # a file of the package, which tests/packages has
+        elif kind == "python":
             exec(compile(text, str(page), "exec"), scope)
             ran += 1
         else:

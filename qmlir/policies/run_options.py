@@ -55,6 +55,7 @@ RUN_OPTIONS: Mapping[str, Kind] = {
     "activations": "text",
     "opset": "count",
     "threads": "count",
+    "batch": "count",
     "cpu": "text",
     "features": "text",
     "triple": "text",

@@ -67,7 +67,12 @@ def headers(folder: Path, names: dict[str, str]) -> list[Path]:
         sizes = SimpleNamespace(weights=1, arena=1)
         machine = Machine("", "")
         compiled = SimpleNamespace(
-            entry=entry_name(stem), sizes=sizes, signature=Signature(specs, specs), uses_pool=False, machine=machine
+            entry=entry_name(stem),
+            sizes=sizes,
+            signature=Signature(specs, specs),
+            uses_pool=False,
+            machine=machine,
+            native_symbols=[],
         )
         written.append(folder / f"{stem}.h")
         written[-1].write_text(header(cast(Any, compiled), stem))

@@ -6,7 +6,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -214,7 +214,7 @@ def test_ledgers_are_shown_and_compared(small: Small, quantized: Path, capsys: p
     lines = [line.split()[:4] for line in capsys.readouterr().out.splitlines()]
     assert ["-", "dense1", "nn.fully_connected", "quantized"] in lines
     assert ["+", "dense1", "nn.fully_connected", "float"] in lines
-    assert lines[-1] == ["1", "operations", "changed"]
+    assert lines[-1] == ["1", "operation", "changed"]
     assert run("ledger", "diff", quantized, small / "l.json", "--json") == 0
     (row,) = json.loads(capsys.readouterr().out)["changes"]
     assert (row["before"]["outcome"], row["after"]["code"]) == ("quantized", "policy")
@@ -289,17 +289,22 @@ def test_outputs_of_any_name(tmp_path: Path) -> None:
     assert np.load(small / "y.npz")["file"].shape == (6, 1, 3)
 
 
+def values(hint: Any) -> list[str]:
+    """The values of a Literal, or of a union of them."""
+    return [value for each in get_args(hint) for value in ([each] if isinstance(each, str) else values(each))]
+
+
 def test_the_values_of_options_are_those_of_the_library() -> None:
     """Flags, passes, policies and functions take the fields of `QuantConfig`, by the same names and values."""
     hints = get_type_hints(QuantConfig)
     flags = {option.name.replace("-", "_"): option.type for option in quantizing.config_options()}
-    assert flags == {name: "bool" if hint is bool else " | ".join(get_args(hint)) for name, hint in hints.items()}
+    assert flags == {name: "bool" if hint is bool else " | ".join(values(hint)) for name, hint in hints.items()}
     assert get_type_hints(QuantOptions) == {
         name: (bool if hint is bool else str) | None for name, hint in hints.items()
     }
     assert hints.items() <= get_type_hints(pass_class("quantize")).items()
     for name in hints:
-        (value, *_) = get_args(hints[name]) or (True,)
+        (value, *_) = values(hints[name]) or (True,)
         assert Policy.of({"default": {name.replace("_", "-"): value}}).default == {name: value}
 
 

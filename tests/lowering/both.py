@@ -140,22 +140,23 @@ def run(
     return expected, compiled(lowered, signature, machine, portable=portable, verify=verify).run(named)
 
 
-def check(graph: Graph, *inputs: Array, types: Sequence[Attribute] | None = None, matrices: bool = True) -> None:
+def check(graph: Graph, *inputs: Array, types: Sequence[Attribute] | None = None, features: str | None = None) -> None:
     """Asserts that machine code and reference agree on every bit that `==` sees, NaN equal to NaN.
 
     Args:
         graph: What is computed.
         inputs: The arrays of its inputs.
         types: The types of the inputs; those of the arrays by default.
-        matrices: Whether kernels may use a matrix unit.
+        features: The features by which kernels are chosen; by default those of this processor, and then those but its
+            matrix unit, too.
     """
     types = types or [TensorType(element_type_of(x.dtype), x.shape) for x in inputs]
     signature, named, expected = referred(module := network(graph, *types), inputs)
-    plain = to_loops(module, features=features_of(Machine.host(), matrices=False))
+    plain = to_loops(module, features=features or features_of(Machine.host(), matrices=False))
     forms = [(plain, False)]
     if any(op.name.startswith("simd.") for op in plain.walk()):
         forms.append((plain, True))
-    if matrices and multiplies_matrices(enabled(Machine.host())):
+    if features is None and multiplies_matrices(enabled(Machine.host())):
         with_unit = to_loops(module, verify=False)
         if not with_unit.is_structurally_equivalent(plain):  # what is the same would be compiled to the same code
             forms.append((to_loops(module), False))

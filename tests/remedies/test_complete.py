@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from qmlir.policies.ledger import REMEDIES
+from tests.backends.onnx import test_states
 from tests.cli import (
     test_certify,
     test_configuration,
@@ -81,6 +82,9 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     'call qmlir.register_op("…", "…", function) before': test_own_operators.test_reference_and_machine_code_call_it,
     'give --bind …=…, or in Python bind={"…": …}': (
         test_sequences.test_a_sequence_is_as_many_arguments_as_are_asked_for
+    ),
+    "export the model again, or remove … from its metadata and bind the states by --state": (
+        test_states.test_damaged_metadata
     ),
     "repair the function": test_own_operators.test_reference_and_machine_code_call_it,
     "--loops-to-llvm=features=+amx-int8": test_lowerings.test_matrices_need_a_unit,

@@ -46,13 +46,16 @@ def export_tflite(function: func.FuncOp, path: Path) -> list[Path]:
     if path.suffix != ".tflite":
         raise FileError(path, "must be the name of a .tflite file", remedy="let it end in .tflite")
     signature, notes = signature_of(function).flat(), InputNotes.of(function.parent_op())
-    drawn: Drawn | None = None
+    free: Drawn | None = None
+    stays = ""
     if notes.symbols:
         try:
-            drawn = _with_free_batch(function, notes)
+            free = _with_free_batch(function, notes)
         except (Fixed, UnsupportedError) as reason:
-            warnings.warn(notes.stays(path, str(reason)), QmlirWarning)
-    graph, ends = drawn or _drawn(function)
+            stays = str(reason)
+    graph, ends = free or _drawn(function)
+    if stays:  # what TFLite cannot express at any batch has been refused by now
+        warnings.warn(notes.stays(path, stays), QmlirWarning)
     with refusing(_end(function)):
         return write_model(graph, ends, signature, path, notes.reading.by_key())
 

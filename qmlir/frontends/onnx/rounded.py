@@ -56,7 +56,6 @@ def followed(operator: str, inputs: Sequence[Value | None], result: Constant) ->
         return result
     rounded = [i for i in inputs if isinstance(i, Rounded)]
     known = [i for i in rounded if i.shape == result.shape]
-    others = [i.array for i in inputs if isinstance(i, Constant) and i not in known]
     steps = known[0].steps if known else _Steps()
     if len(known) > 1 or (rounded and not known):
         return result
@@ -74,15 +73,20 @@ def followed(operator: str, inputs: Sequence[Value | None], result: Constant) ->
         case "Cast" if steps.whole and (result.array == known[0].array).all():
             return Rounded(result.array, steps, result.name)
         case "Add" | "Sub" if steps.whole and (operator == "Add" or inputs[0] is known[0]):
-            added = others[0].astype(np.float64) * (1 if operator == "Add" else -1)
+            added = _other(inputs, known[0]).astype(np.float64) * (1 if operator == "Add" else -1)
             # A sum before the clip moves the integers to where they are stored.
             steps = steps if steps.high is None else replace(steps, point=steps.point - added)
             return Rounded(result.array, steps, result.name)
         case "Mul" | "Div" if steps.whole and (operator == "Mul" or inputs[0] is known[0]):
-            factor = others[0].astype(np.float64)
+            factor = _other(inputs, known[0]).astype(np.float64)
             return _scaled(known[0], factor if operator == "Mul" else 1 / factor, result) or result
         case _:
             return result
+
+
+def _other(inputs: Sequence[Value | None], rounded: Rounded) -> Array:
+    """The operand of a chain's step beside the rounded constant."""
+    return next(i.array for i in inputs if isinstance(i, Constant) and i is not rounded)
 
 
 def _stored_range(value: Value | None) -> tuple[int, int] | None:

@@ -125,3 +125,8 @@ def _check_damage(module: ModuleOp, metadata: str, got: str, tmp_path: Path) -> 
     with pytest.raises(FileError, match=STATES) as caught:
         qmlir.load(tmp_path / "sum.onnx")
     assert got in str(caught.value)
+    assert "or remove" in str(caught.value)
+    onnx.helper.set_model_props(model, {})
+    onnx.save(model, tmp_path / "sum.onnx")
+    network = qmlir.load(tmp_path / "sum.onnx", state={"s": "next"})
+    assert len(signature_of(main_function(network)).states) == 1

@@ -224,14 +224,14 @@ FORMS = (
     (Form("x86-64-v2"), 8),
     (Form("x86-64-v3"), 8),
     (Form("native", portable=True), 4),
-    (Form("native", kernels="icelake-server"), 20),
+    (Form("native", kernels="znver4"), 20),
 )
 """What code is generated for, and how many batches: 2,000 layers natively, fewer for others.
 
-Icelake's kernels take products of bytes and the tiles of AVX-512.
+Zen 4's kernels take products of bytes, Winograd beside them, and the tiles of AVX-512.
 """
 
-QUICK = {"native": 1, "x86-64-v2": 1, "native, kernels of icelake-server": 1}
+QUICK = {"native": 1, "x86-64-v2": 1, "native, kernels of znver4": 1}
 """Batches that `make test` draws."""
 
 THOROUGHLY = pytest.mark.skipif(not THOROUGH, reason="make conformance draws them")
