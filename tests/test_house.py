@@ -269,6 +269,18 @@ def test_nothing_names_a_machine() -> None:
         assert found is None, f"{name}: {found}"
 
 
+AT_THE_ROOT = {
+    *(".ci", ".gitignore", "LICENSE", "Makefile", "mkdocs.yml", "pyproject.toml"),
+    *("ACCURACY.md", "CHANGELOG.md", "CONTRIBUTING.md", "DEVICES.md", "OPERATORS.md", "README.md"),
+    *("docs", "examples", "filecheck_tests", "qmlir", "tests"),
+}
+
+
+def test_nothing_else_lies_at_the_root() -> None:
+    """What a command leaves where it runs is not to be committed."""
+    assert {name.split("/")[0] for name in committed_files()} <= AT_THE_ROOT
+
+
 def test_the_commands_of_the_pages_exist() -> None:
     """Also those in running text, which tests/test_docs.py does not run."""
     pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
