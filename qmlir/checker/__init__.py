@@ -9,11 +9,10 @@ network.py    an artefact as plain Python data
 intervals.py  the interval of each value and of each sum
 rounding.py   the rounding contracts, with 64 bits
 code.py       functions of object files that compute on floats
-code.py       functions of object files that compute on floats
 functions.py  the functions of tables, to 25 digits
 check.py      the comparison with a certificate
 """
 
-from qmlir.checker.check import CheckError, check_certificate
+from qmlir.checker.check import CheckError, check_certificate, counts_of
 
-__all__ = ["CheckError", "check_certificate"]
+__all__ = ["CheckError", "check_certificate", "counts_of"]

@@ -55,7 +55,7 @@ def check_certificate(path: Path, artefact: Path | None = None) -> dict[str, int
     certificate = read_certificate(path)
     try:
         wrong = list(_wrong(certificate, path, artefact))
-        counts = _counts(certificate)
+        counts = counts_of(certificate)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
         need = "must be a certificate as `qmlir certify` writes it"
         raise CheckError(
@@ -252,7 +252,8 @@ def _table_holds(stated: Mapping[str, Any] | None, node: Node) -> bool:
     return error is None or abs(error - Fraction(stated["error"])) <= TOLERANCE
 
 
-def _counts(certificate: Mapping[str, Any]) -> dict[str, int]:
+def counts_of(certificate: Mapping[str, Any]) -> dict[str, int]:
+    """How much a certificate states, as `check_certificate` returns it."""
     if certificate["about"] == "object":
         return {}
     operations: list[Mapping[str, Any]] = certificate["operations"]

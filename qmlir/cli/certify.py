@@ -60,6 +60,7 @@ def run_certify(arguments: argparse.Namespace) -> None:
 
 def _certify(arguments: argparse.Namespace) -> None:
     from qmlir.analysis.certify import certificate_of, certificate_of_object, code_of, file_hashes
+    from qmlir.checker import counts_of
     from qmlir.files import write_whole
 
     model: Path = arguments.model
@@ -76,7 +77,7 @@ def _certify(arguments: argparse.Namespace) -> None:
     certificate |= {"artefact": file_hashes(files), "source": source}
     write_whole(arguments.output, _text(certificate))
     _show(certificate)
-    _report(arguments, certificate, {**_counts(certificate), **_bounds(certificate)})
+    _report(arguments, certificate, {**counts_of(certificate), **_bounds(certificate)})
 
 
 def _report(arguments: argparse.Namespace, certificate: Mapping[str, Any], counts: Mapping[str, Any]) -> None:
@@ -126,19 +127,6 @@ def _check(arguments: argparse.Namespace) -> None:
 
 # ---------------------------------------------------------------------------------------------------------------
 # What is printed
-
-
-def _counts(certificate: Mapping[str, Any]) -> dict[str, int]:
-    operations: list[Mapping[str, Any]] = certificate["operations"]
-    tables = [each["table"]["function"] for each in operations if "table" in each]
-    return {
-        "operations": len(operations),
-        "sums": sum("accumulators" in each for each in operations),
-        "requantizations": sum("requantization" in each for each in operations),
-        "tables": len(tables),
-        "tables_without_function": sum(function is None for function in tables),
-        "constants": len(certificate["weights"]),
-    }
 
 
 def _bounds(certificate: Mapping[str, Any]) -> dict[str, Any]:

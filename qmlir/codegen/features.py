@@ -18,13 +18,13 @@ def parse_features(text: str) -> frozenset[str]:
 
 def sums_quads(features: frozenset[str]) -> bool:
     """Whether the processor adds four products of bytes to a sum at once, exactly (vpdpbusd, usdot, sdot)."""
-    return not features.isdisjoint(("avx512vnni", "avxvnni", "i8mm", "dotprod"))
+    return quad_bytes(features) > 0
 
 
 def products_at_once(features: frozenset[str]) -> int:
     """Products of bytes that are summed in the time in which Winograd's matrix products take one of i16.
 
-    Measured: 2 on Zen 4, whose registers of 512 bits are computed in two halves; 4 on Sapphire Rapids, where 56x56x64
+    Measured: 2 on Zen 4, whose registers of 512 bits are computed in two halves; 4 on Emerald Rapids, where 56x56x64
     takes 0.83 and 28x28x128 takes 0.73 of Winograd's time. AMD's processors alone have sse4a.
     """
     if "avx512vnni" in features and "sse4a" not in features:
