@@ -67,9 +67,9 @@ npu: $(READY) ## networks on the devices that come with qmlir, simulated: what d
 conformance: $(READY) ## every test case of ONNX and of others, with a table; all random layers, guarded runs, streams of devices
 	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest -q tests/conformance tests/backends/npu tests/lowering/qint_to_npu \
 	  tests/lowering/qint_to_loops tests/lowering/tosa_to_nn tests/backends/cpu/test_guard_pages.py \
-	  tests/backends/cpu/test_aarch64.py tests/test_random_graphs.py tests/backends/onnx/test_random.py \
+	  tests/backends/cpu/test_aarch64.py tests/test_random_graphs.py tests/numerics/elementary tests/backends/onnx/test_random.py \
 	  tests/backends/tflite/test_random.py tests/frontends/tflite/test_rounding.py \
-	  tests/transforms/npu/test_bands.py tests/interop
+	  tests/transforms/npu/test_bands.py tests/checker tests/interop
 
 fuzz: $(READY) ## N (1000) random networks from SEED (0), for SECONDS at most, on JOBS; what is found goes to OUT
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz --n $(or $(N),1000) --seed $(or $(SEED),0) \

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from qmlir.checker.code import CASTS, float_functions
+from qmlir.checker.errors import BOUNDS, largest_rounding_error
 from qmlir.checker.functions import STORAGE, changes_storage, largest_error
 from qmlir.checker.intervals import Derived, UnprovenError, derive, interpolated, limit_slack, spread
 from qmlir.checker.network import Network, Node, read_network
@@ -21,7 +22,8 @@ UNITS = 1 << 20
 """Errors are written as multiples of 2^−20 steps, rounded up."""
 
 TOLERANCE = Fraction(4, UNITS)
-"""How far a table's error may be from the one derived here: the compiler computes functions in float64."""
+"""How far an error that follows from a function may be from the one derived here, as a part of it if it is above 1: the
+compiler computes functions in float64."""
 
 MOVING = (
     *("nn.reshape", "nn.transpose", "nn.broadcast", "nn.concat", "nn.pad", "nn.dilate", "nn.slice"),
@@ -45,8 +47,8 @@ def check_certificate(path: Path, artefact: Path | None = None) -> dict[str, int
         artefact: The network of integers; by default the file that the certificate names, in the same folder.
 
     Returns:
-        How much was checked: the numbers of operations, sums, requantizations, tables and constants, and of the tables
-        whose function is not known; nothing for an object file.
+        How much was checked: the numbers of operations, sums, requantizations, operations that round by themselves,
+        tables and constants, and of the tables whose function is not known; nothing for an object file.
 
     Raises:
         FileError: A file cannot be read, or is of another format.
@@ -191,18 +193,19 @@ def _wrong_operations(
     for each in stated:
         node, found = own[each["index"]], derived[each["index"]]
         where = f'operation {node.index}, {node.kind} "{each["node"]}"'
-        for field, holds in _fields(each, node, found).items():
+        for field, holds in _fields(each, node, found, network).items():
             if not holds():
                 yield f"another {field} of {where}"
 
 
-def _fields(each: Mapping[str, Any], node: Node, found: Derived) -> dict[str, Callable[[], bool]]:
+def _fields(each: Mapping[str, Any], node: Node, found: Derived, network: Network) -> dict[str, Callable[[], bool]]:
     """The fields of an operation, each with whether it holds."""
     return {
         "kind": lambda: each["operation"] == node.kind,
         "range": lambda: each["range"] == list(found.range),
         "interval of sums": lambda: each.get("accumulators") == _sums(found),
         "requantization": lambda: _requantization_holds(each.get("requantization"), node, found),
+        "rounding": lambda: _rounding_holds(each.get("rounding"), node, found, network),
         "table": lambda: _table_holds(each.get("table"), node),
     }
 
@@ -223,33 +226,46 @@ def _requantization_holds(stated: Mapping[str, Any] | None, node: Node, found: D
     reach, worst = max(abs(low - point), abs(high - point)) + 1, Fraction(0)
     for channel, (a, b, m, s) in enumerate(zip(*channels, ms, ss, strict=True)):
         stored, magnitude = m * Fraction(2) ** (s - 31), max(-a, b)
-        if stored:
-            magnitude = min(magnitude, math.ceil(reach / stored))
-        error = rounded_off(contract, m, s, magnitude)
-        if factors is not None:
-            error += magnitude * abs(stored - Fraction(factors[channel if len(factors) > 1 else 0]))
+        real = stored if factors is None else Fraction(factors[channel if len(factors) > 1 else 0])
+        if min(stored, real) > 0:
+            magnitude = min(magnitude, math.ceil(reach / min(stored, real)))
+        error = rounded_off(contract, m, s, magnitude) + magnitude * abs(stored - real)
         worst = max(worst, error)
-    stated_error, slack = Fraction(stated["error"]), limit_slack(contract, channels)
-    return (stated["contract"], stated["slack"], stated_error) == (
-        contract,
-        slack,
-        Fraction(math.ceil(worst * UNITS), UNITS),
-    )
+    own = contract, limit_slack(contract, channels), math.ceil(worst * UNITS) / UNITS
+    return (stated["contract"], stated["slack"], stated["error"]) == own
+
+
+def _rounding_holds(stated: Mapping[str, Any] | None, node: Node, found: Derived, network: Network) -> bool:
+    if node.kind not in BOUNDS or stated is None:
+        return node.kind not in BOUNDS and stated is None
+    own = largest_rounding_error(node, found, network, stated)
+    if own is None or stated["error"] is None:
+        return own is None and stated["error"] is None
+    if node.kind in ("qint.softmax", "qint.log_softmax"):
+        return _is_near(own, stated["error"])
+    return Fraction(stated["error"]) == Fraction(math.ceil(own * UNITS), UNITS)
+
+
+def _is_near(own: Fraction, stated: float) -> bool:
+    return abs(own - Fraction(stated)) <= TOLERANCE * max(1, own)
 
 
 def _table_holds(stated: Mapping[str, Any] | None, node: Node) -> bool:
-    if node.kind not in ("qint.lookup", "qint.interpolated_lookup"):
+    if node.kind not in ("qint.lookup", "qint.interpolated_lookup", "qint.pair_lookup"):
         return stated is None
     table = node.properties["table"].values
     if stated is None or stated["entries"] != len(table):
         return False
     if (function := stated["function"]) is None:
         return stated["error"] is None
-    results = table if node.kind == "qint.lookup" else [interpolated(table, x) for x in range(-(1 << 15), 1 << 15)]
+    wide = node.kind == "qint.interpolated_lookup"
+    results = [interpolated(table, x) for x in range(-(1 << 15), 1 << 15)] if wide else table
     if function["name"] == STORAGE:
         return stated["error"] == 0 and changes_storage(results)
+    if stated["error"] is None:
+        return False
     error = largest_error(function, results)
-    return error is None or abs(error - Fraction(stated["error"])) <= TOLERANCE
+    return error is None or _is_near(error, stated["error"])
 
 
 def counts_of(certificate: Mapping[str, Any]) -> dict[str, int]:
@@ -262,6 +278,7 @@ def counts_of(certificate: Mapping[str, Any]) -> dict[str, int]:
         "operations": len(operations),
         "sums": sum("accumulators" in each for each in operations),
         "requantizations": sum("requantization" in each for each in operations),
+        "roundings": sum("rounding" in each for each in operations),
         "tables": len(tables),
         "tables_without_function": sum(function is None for function in tables),
         "constants": len(certificate["weights"]),

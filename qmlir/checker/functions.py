@@ -4,13 +4,15 @@
 listed here is not compared, which `check` reports.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
 DIGITS = 25
+
+CONTEXT = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN)
 
 Real = Decimal
 Parameters = Mapping[str, Any]
@@ -129,6 +131,17 @@ def _asinh(x: Real) -> Real:
     return (size + (size * size + 1).sqrt()).ln().copy_sign(x) if x else ZERO
 
 
+def _acosh(x: Real) -> Real:
+    x = max(x, ONE)
+    return (x + (x * x - 1).sqrt()).ln()
+
+
+def _atanh(x: Real) -> Real:
+    if abs(x) >= 1:
+        return INFINITY.copy_sign(x)
+    return ((ONE + x) / (ONE - x)).ln() / 2
+
+
 FUNCTIONS: Mapping[str, Callable[[Real, Parameters], Real]] = {
     "nn.relu": lambda x, p: x,  # the clamp does the rest
     "nn.clamp": lambda x, p: x,
@@ -162,8 +175,15 @@ FUNCTIONS: Mapping[str, Callable[[Real, Parameters], Real]] = {
     "nn.sinh": lambda x, p: (_exp(x) - _exp(-x)) / 2,
     "nn.cosh": lambda x, p: (_exp(x) + _exp(-x)) / 2,
     "nn.asinh": lambda x, p: _asinh(x),
+    "nn.acosh": lambda x, p: _acosh(x),
+    "nn.atanh": lambda x, p: _atanh(x),
+    "nn.tan": lambda x, p: _sine(x) / _cosine(x),
 }
-"""The functions by the names of the operations that tables were made from: (argument, parameters) → value."""
+"""The functions by the names of the operations that tables were made from: (argument, parameters) → value.
+
+Arguments outside of a function's domain count as the nearest inside. Functions with jumps are not among them: which
+side of a jump an argument lies on may depend on how it is rounded.
+"""
 
 
 def _arcsine(x: Real) -> Real:
@@ -172,25 +192,60 @@ def _arcsine(x: Real) -> Real:
     return _arctangent(x / (ONE - x * x).sqrt())
 
 
+def _over(x: Real, y: Real) -> Real | None:
+    """x / y; infinity with the sign of x for y = 0, and None for 0 / 0."""
+    if not y:
+        return INFINITY.copy_sign(x) if x else None
+    return x / y
+
+
+PAIRS: Mapping[str, Callable[[Real, Real], Real | None]] = {
+    "nn.div": _over,
+    "nn.prelu": lambda x, slope: x * slope if x < 0 else x,
+    "nn.squared_difference": lambda x, y: (x - y) ** 2,
+    "nn.maximum": max,
+    "nn.minimum": min,
+}
+"""The functions of two elements, likewise; None where there is no value, which is stored as the zero point."""
+
+
 def largest_error(function: Mapping[str, Any], results: Sequence[int]) -> Fraction | None:
     """The largest error of a table in steps; None if its function is not known here.
 
     Args:
         function: What the certificate says about the function.
-        results: The result for each integer of the operand, from the least on.
+        results: The result for each integer of the operand, from the least on; of two operands, for each integer of the
+            first operand those of all integers of the second.
     """
-    if (rule := FUNCTIONS.get(function["name"])) is None:
+    values = _values(function, len(results))
+    if values is None:
         return None
-    half, (low, high) = len(results) // 2, function["clamp"]
+    low, high = map(Decimal, function["clamp"])
     worst = ZERO
-    with localcontext(Context(prec=DIGITS, rounding=ROUND_HALF_EVEN)):
-        scale, step = (Decimal(function[key]["scale"]) for key in ("input", "output"))
-        point, zero = function["input"]["zero_point"], function["output"]["zero_point"]
-        for place, result in enumerate(results):
-            exact = rule((place - half - point) * scale, function["parameters"])
-            steps = _clip(exact / step + zero, Decimal(low), Decimal(high))
+    with localcontext(CONTEXT):
+        step, zero = Decimal(function["output"]["scale"]), function["output"]["zero_point"]
+        for exact, result in zip(values, results, strict=True):
+            steps = _clip((ZERO if exact is None else exact / step) + zero, low, high)
             worst = max(worst, abs(steps - result))
     return Fraction(worst)
+
+
+def _values(function: Mapping[str, Any], count: int) -> Iterator[Real | None] | None:
+    """The real values of a table's entries, in order; None if the function is not known."""
+    if (pair := PAIRS.get(function["name"])) is not None and "inputs" in function:
+        rows, columns = (_reals(each, 256) for each in function["inputs"])
+        return (pair(x, y) for x in rows for y in columns)
+    if (rule := FUNCTIONS.get(function["name"])) is not None and "input" in function:
+        parameters = function["parameters"]
+        return (rule(x, parameters) for x in _reals(function["input"], count))
+    return None
+
+
+def _reals(stored: Mapping[str, Any], count: int) -> list[Real]:
+    """The real number of each stored integer, from the least on."""
+    with localcontext(CONTEXT):
+        scale, least = Decimal(stored["scale"]), -(count // 2) - stored["zero_point"]
+        return [(least + place) * scale for place in range(count)]
 
 
 STORAGE = "qmlir.change_storage"

@@ -5,7 +5,7 @@ docs/certificates.md, which says for each operation what its interval is; nothin
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain
 from math import floor, prod
@@ -43,11 +43,13 @@ class Derived:
     channels       the interval of its result, for each channel
     sums           its sums, if it has any
     accumulators   what a requantization rounds: one interval for each of its channels
+    operands       the intervals of the operands that hold integers, in order
     """
 
     channels: Channels
     sums: Sums | None = None
     accumulators: Channels | None = None
+    operands: tuple[Range, ...] = ()
 
     @property
     def range(self) -> Range:
@@ -91,8 +93,9 @@ class _Deriver:
         low, high = _whole(self.value(node.results[0]))
         if not low <= found.range[0] <= found.range[1] <= high:
             raise UnprovenError(f"operation {node.index}, {node.kind}, does not fit its result: {found.range}")
+        ranges = (self.known[n] for n in node.operands if n in self.known)
         self.known[node.results[0]] = found.channels
-        return found
+        return replace(found, operands=tuple((min(low), max(high)) for low, high in ranges))
 
     def value(self, number: int) -> Value:
         return self.network.values[number]
@@ -358,20 +361,25 @@ def _division(d: _Deriver, node: Node) -> Derived:
     return _limits(d, node)
 
 
-def _windows(d: _Deriver, node: Node) -> tuple[int, bool]:
-    """The most elements of the image in a window, and whether a window may lie outside of it."""
-    image, (rows, columns) = d.value(node.operands[0]).shape, node.properties["window"]
+def tap_counts(network: Network, node: Node) -> tuple[list[int], list[int]]:
+    """How many rows of the image each row of windows covers, and how many columns each column."""
+    image, (rows, columns) = network.values[node.operands[0]].shape, node.properties["window"]
     strides, dilations = (node.properties.get(key, [1, 1]) for key in ("strides", "dilations"))
     top, bottom, left, right = node.properties.get("padding", [0, 0, 0, 0])
-    most, empty = 1, False
+    found: list[list[int]] = []
     for size, before, after, extent, stride, step in (
         (image[1], top, bottom, rows, strides[0], dilations[0]),
         (image[2], left, right, columns, strides[1], dilations[1]),
     ):
         outputs = (size + before + after - (extent - 1) * step - 1) // stride + 1
-        inside = [sum(0 <= o * stride - before + i * step < size for i in range(extent)) for o in range(outputs)]
-        most, empty = most * max(inside), empty or not all(inside)
-    return most, empty
+        found.append([sum(0 <= o * stride - before + i * step < size for i in range(extent)) for o in range(outputs)])
+    return found[0], found[1]
+
+
+def _windows(d: _Deriver, node: Node) -> tuple[int, bool]:
+    """The most elements of the image in a window, and whether a window may lie outside of it."""
+    counts = tap_counts(d.network, node)
+    return prod(map(max, counts)), not all(map(all, counts))
 
 
 def _average(d: _Deriver, node: Node) -> Derived:

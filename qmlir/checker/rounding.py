@@ -93,10 +93,12 @@ def rounded_off(contract: str, m: int, s: int, magnitude: int) -> Fraction:
     right = max(-s, 0)
     if m == 0:
         return Fraction(0)
+    # What a saturated first step cuts off; 32 bits end at 2^31 − 1 above zero.
+    lost = Fraction(max(magnitude * (1 << max(s, 0)) - (1 << 31) + 1, 0) * m, 1 << 31 + right)
     if contract in ("double", "double64", "upup"):
-        return Fraction(1, 2) + (Fraction(1, 2 << right) if right else 0)
+        return Fraction(1, 2) + (Fraction(1, 2 << right) if right else 0) + lost
     if contract == "updown":
-        return 1 - Fraction(1, 2 << right)
+        return 1 - Fraction(1, 2 << right) + lost
     if contract == "reduced16":
         return Fraction(1, 2) + magnitude * Fraction(abs((_reduced(m) << 16) - m)) * Fraction(2) ** (s - 31)
     return Fraction(1, 2)

@@ -130,15 +130,19 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _bounds(certificate: Mapping[str, Any]) -> dict[str, Any]:
-    """The least slack of all sums in bits, and the largest errors in steps."""
+    """The least slack of all sums in bits, and the largest errors in steps of results of 8 or 16 bits."""
     operations: list[Mapping[str, Any]] = certificate["operations"]
     slacks = [each["accumulators"]["slack"] for each in operations if "accumulators" in each]
     errors = {
         f"{kind}_error": max(
-            (each[kind]["error"] for each in operations if kind in each and each[kind]["error"] is not None),
+            (
+                each[kind]["error"]
+                for each in operations
+                if kind in each and each[kind]["error"] is not None and each["types"][-1] != "i32"
+            ),
             default=None,
         )
-        for kind in ("requantization", "table")
+        for kind in ("requantization", "rounding", "table")
     }
     return {"slack": min(slacks, default=None), **errors}
 
@@ -156,6 +160,7 @@ def _sentence(counts: Mapping[str, Any]) -> str:
     for name, bound, unit in (
         ("sums", "slack", "bits of slack at least"),
         ("requantizations", "requantization_error", "steps off at most"),
+        ("roundings", "rounding_error", "steps off at most"),
         ("tables", "table_error", "steps off at most"),
     ):
         figure = counts.get(bound)

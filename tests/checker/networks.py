@@ -21,7 +21,7 @@ def floats(*shape: int, scale: float = 1.0) -> str:
 
 
 def text() -> str:
-    """A float network with convolutions, tables, a sum and a softmax."""
+    """A float network with convolutions, tables of one operand and of two, a sum, a mean and a softmax."""
     image, wide = "tensor<1x6x6x2xf32>", "tensor<1x6x6x6xf32>"
     return f"""
 func.func @main(%x: {image}) -> tensor<1x5xf32> {{
@@ -33,7 +33,9 @@ func.func @main(%x: {image}) -> tensor<1x5xf32> {{
   %2 = nn.depthwise_conv2d %1, %d {{padding = array<i64: 1, 1, 1, 1>}} : {wide}, tensor<1x3x3x6xf32> -> {wide}
   %3 = nn.gelu %2 : {wide} -> {wide}
   %4 = nn.add %3, %1 : {wide}, {wide} -> {wide}
-  %5 = nn.global_average_pool %4 : {wide} -> tensor<1x1x1x6xf32>
+  %p = nn.average_pool2d %4 {{window = array<i64: 3, 3>, padding = array<i64: 1, 1, 1, 1>}} : {wide} -> {wide}
+  %s = nn.squared_difference %p, %1 : {wide}, {wide} -> {wide}
+  %5 = nn.global_average_pool %s : {wide} -> tensor<1x1x1x6xf32>
   %6 = nn.reshape %5 {{shape = array<i64: 1, 6>}} : tensor<1x1x1x6xf32> -> tensor<1x6xf32>
   %f = {floats(5, 6)} : tensor<5x6xf32>
   %g = {floats(5)} : tensor<5xf32>

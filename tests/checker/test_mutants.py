@@ -1,4 +1,4 @@
-"""The checker catches every mutant of a certified network: a hundred of them, from seeds.
+"""The checker catches every mutant of a certified network: ten of each kind, from seeds.
 
 The forger signs again whatever the test is not about: a network that is changed gets a certificate with the hashes of
 its new files, so that the proof has to catch the change, not the hash.
@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.analysis.certify.certificate import sha256
 from qmlir.checker import CheckError, check_certificate
-from qmlir.dialects import nn
+from qmlir.dialects import nn, qint
 from qmlir.dialects.qint.requantize import int32s
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
@@ -39,7 +39,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Certified:
 
 
 def test_the_original_holds(original: Certified) -> None:
-    assert check_certificate(original.path)["operations"] == 16
+    assert check_certificate(original.path)["operations"] == 18
 
 
 def _changed(original: Certified) -> Certified:
@@ -187,10 +187,53 @@ def a_false_bound(original: Certified, rng: Random) -> tuple[Certified, bool, st
             places += [(sums, "bits"), (sums, "slack")]
         if (requantization := each.get("requantization")) is not None:
             places += [(requantization, "slack"), (requantization, "error")]
+        if (rounding := each.get("rounding")) is not None:
+            places += [(rounding, "error")]
         if (table := each.get("table")) is not None:
             places += [(table, "error"), (table, "entries")]
     where, key = _pick(rng, places)
     where[key] += _pick(rng, [-1, 1])
+    return mutant, True, "of operation"
+
+
+ERRORS = ("requantization", "rounding", "table")
+
+
+def a_false_error(original: Certified, rng: Random) -> tuple[Certified, bool, str]:
+    """An error is stated a little smaller, or is left out."""
+    mutant = _changed(original)
+    field = _pick(rng, list(ERRORS))
+    each = _pick(rng, [e for e in mutant.certificate["operations"] if field in e])
+    change = int(rng.integers(3))
+    if change == 0:
+        each.pop(field)
+    else:
+        each[field]["error"] = None if change == 1 else each[field]["error"] * 0.999 - 2.0**-17
+    return mutant, True, f"another {field} of operation"
+
+
+def a_false_meaning(original: Certified, rng: Random) -> tuple[Certified, bool, str]:
+    """A real number that integers stand for is a thousandth off, so that errors are others than those stated."""
+    mutant, places = _changed(original), list[tuple[Any, Any]]()
+    for each in mutant.certificate["operations"]:
+        for field in ("requantization", "rounding"):
+            factors = each.get(field, {}).get("factors") or []
+            places += [(factors, place) for place in range(len(factors))]
+        function = each.get("table", {}).get("function") or {}
+        places += [(stored, "scale") for stored in (*function.get("inputs", ()), function.get("output")) if stored]
+    where, key = _pick(rng, places)
+    where[key] *= _pick(rng, [0.999, 1.001])
+    return mutant, True, "of operation"
+
+
+def a_wrong_pair(original: Certified, rng: Random) -> tuple[Certified, bool, str]:
+    """One entry of a table of pairs is a step off, away from the others' range or within it."""
+    mutant = _changed(original)
+    (op,) = cast("list[qint.PairLookupOp]", _ops(mutant, "qint.pair_lookup"))
+    entries = op.table.array.copy()
+    place = tuple(rng.integers(entries.shape))
+    entries[place] += 1 if entries[place] < 127 else -1
+    op.table = WeightsAttr(entries)
     return mutant, True, "of operation"
 
 
@@ -205,12 +248,15 @@ MUTATIONS: tuple[Mutation, ...] = (
     a_stale_hash,
     a_swapped_weight,
     a_false_bound,
+    a_false_error,
+    a_false_meaning,
+    a_wrong_pair,
 )
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda m: m.__name__)
 def test_every_mutant_is_caught(mutation: Mutation, original: Certified, tmp_path: Path) -> None:
-    for seed in range(100 // len(MUTATIONS)):
+    for seed in range(10):
         mutant, fresh, said = mutation(original, np.random.default_rng(seed))
         folder = tmp_path / str(seed)
         folder.mkdir()

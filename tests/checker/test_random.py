@@ -1,10 +1,12 @@
 """Proofs hold: on random quantized networks, no input makes an integer leave the interval that is proved for it.
 
-Each operation is evaluated by the reference on operands at the ends of their own intervals: all least, all greatest,
-alternating, and with the signs of the weights of one channel, which is what brings a sum to its bound.
+Adversarial data are of four kinds: all least, all greatest, alternating, and with the signs of the weights of one
+channel, which is what brings a sum to its bound. Each operation is evaluated by the reference on operands of these
+kinds, at the ends of their own intervals, and each network on inputs of these kinds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any, cast
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 import qmlir
@@ -21,9 +24,11 @@ from qmlir.analysis.certify.intervals import Interval, Proof, prove
 from qmlir.backends.reference import trace
 from qmlir.checker import check_certificate
 from qmlir.dialects import nn, qint
+from qmlir.dialects.quant.ops import QuantizeCastOp, StorageCastOp
+from qmlir.dialects.windows import WindowOp
 from qmlir.errors import NodeError, PipelineError
 from qmlir.ir.context import make_context
-from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.signature import main_function
 from qmlir.ir.source import parse_text
 from qmlir.ir.types import dtype_of, is_integer
@@ -32,18 +37,22 @@ from tests.conftest import THOROUGH
 from tests.graphs import Graph, graphs
 from tests.test_random_graphs import PRECISIONS, SCHEMAS
 
-NETWORKS = 2000 if THOROUGH else 40
+CHUNKS = 70 if THOROUGH else 1
+EACH = 40
+"""Networks of a chunk, of which about four in five are integer-only."""
 
 once = settings(
-    max_examples=NETWORKS,
+    max_examples=EACH,
     phases=[Phase.generate],
     deadline=None,
     database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example],
 )
 
+LayerOp = qint.FullyConnectedOp | qint.Conv2DOp | qint.DepthwiseConv2DOp
 
-def _adversarial(value: SSAValue, interval: Interval) -> list[np.ndarray[Any, Any]]:
+
+def _adversarial(value: SSAValue, interval: Interval) -> list[Array]:
     """Arrays of a value at the ends of its interval: all least, all greatest, alternating."""
     shape, dtype = shape_of(value), dtype_of(element_of(value))
     lowest, highest = (np.broadcast_to(e.astype(np.int64), shape) for e in (interval.lowest, interval.highest))
@@ -52,59 +61,165 @@ def _adversarial(value: SSAValue, interval: Interval) -> list[np.ndarray[Any, An
     return [a.astype(dtype) for a in (lowest, highest, np.where(turns, lowest, highest))]
 
 
-def _matched(op: Operation, interval: Interval) -> Iterator[np.ndarray[Any, Any]]:
-    """Data with the signs of the weights of one channel, where the window of the first output reads them."""
-    if not isinstance(op, qint.FullyConnectedOp | qint.Conv2DOp | qint.DepthwiseConv2DOp):
-        return
+@dataclass(frozen=True)
+class Matched:
+    """Data of a layer that bring one sum to its bound.
+
+    signs    +1 where the sum reads its greatest datum, −1 where it reads its least, 0 where it reads none
+    place    the index of the sum
+    up       whether the sum goes to its greatest value
+    reads    whether the sum reads a datum for each weight
+    """
+
+    signs: Array
+    place: tuple[int, ...]
+    up: bool
+    reads: bool
+
+    def data(self, low: int, high: int, rest: int, dtype: np.dtype[Any]) -> Array:
+        """The data, with `rest` where the sum reads none."""
+        return np.where(self.signs > 0, high, np.where(self.signs < 0, low, rest)).astype(dtype)
+
+
+def _matched(op: LayerOp) -> Iterator[Matched]:
+    """Data with the signs of the weights of the last channel, and of the first with the other signs."""
     weights = cast(nn.ConstantOp, op.w.owner).value.array
-    shape, dtype, low, high = shape_of(op.x), dtype_of(element_of(op.x)), interval.low, interval.high
     for up in (True, False):
-        signs = (weights[-1] > 0) == up if not isinstance(op, qint.DepthwiseConv2DOp) else (weights[0] > 0) == up
-        data = np.full(shape, min(max(0, low), high), dtype)
+        signs = np.zeros(shape_of(op.x), np.int8)
+        channel = op.output_channels() - 1 if up else 0
         if isinstance(op, qint.FullyConnectedOp):
-            data[:] = np.where(signs, high, low)
-        elif op.dilation_values() == (1, 1):
-            (top, _, left, _), (_, rows, columns, channels) = op.padding_values(), shape
-            inside = signs[top : top + rows, left : left + columns][..., :channels]
-            data[0, : inside.shape[0], : inside.shape[1], : inside.shape[2]] = np.where(inside, high, low)
-        yield data
+            signs[0] = np.where((weights[channel] > 0) == up, 1, -1)
+            yield Matched(signs, (0, channel), up, reads=True)
+            continue
+        if isinstance(op, qint.DepthwiseConv2DOp):
+            first, own = channel * signs.shape[3] // weights.shape[3], weights[0, :, :, channel, None]
+        else:
+            first, own = channel // (len(weights) // op.group_count()) * weights.shape[3], weights[channel]
+        places = [_window(op, axis, own.shape[axis]) for axis in (0, 1)]
+        kept = [np.flatnonzero((at >= 0) & (at < signs.shape[axis + 1])) for axis, (_, at) in enumerate(places)]
+        inside = np.ix_(*(at[k] for k, (_, at) in zip(kept, places, strict=True)), first + np.arange(own.shape[2]))
+        signs[0][inside] = np.where((own[np.ix_(*kept)] > 0) == up, 1, -1)
+        reads = all(len(k) == own.shape[axis] for axis, k in enumerate(kept))
+        yield Matched(signs, (0, *(at for at, _ in places), channel), up, reads)
 
 
-def _within(values: np.ndarray[Any, Any], interval: Interval, where: str) -> None:
+def _window(op: WindowOp, axis: int, extent: int) -> tuple[int, Array]:
+    """A place of the window along an axis, within the image if there is one, and the indices that it reads."""
+    before, stride, dilation = op.padding_values()[2 * axis], op.stride_values()[axis], op.dilation_values()[axis]
+    size = shape_of(op.operands[0])[axis + 1]
+    every = np.arange(shape_of(op.results[0])[axis + 1])[:, None] * stride - before + np.arange(extent) * dilation
+    whole = np.flatnonzero((every[:, 0] >= 0) & (every[:, -1] < size))
+    place = int(whole[0]) if whole.size else 0
+    return place, every[place]
+
+
+def _within(values: Array, interval: Interval, where: str) -> None:
     if values.size:
         wide = values.astype(object)
         assert ((wide >= interval.lowest) & (wide <= interval.highest)).all(), where
 
 
-def _holds(op: Operation, proofs: dict[Operation, Proof]) -> int:
-    """Evaluates an operation on adversarial operands; returns on how many."""
-    proof, operands = proofs[op], list[list[np.ndarray[Any, Any]]]()
-    if proof.result is None or (not isinstance(op, nn.WhereOp | qint.RequantizeOp) and not op.name.startswith("qint.")):
-        return 0
-    for place, operand in enumerate(op.operands):
-        if isinstance(operand.owner, nn.ConstantOp):
-            operands.append([operand.owner.value.array])
-            continue
-        interval = proofs[cast(Operation, operand.owner)].result if isinstance(operand.owner, Operation) else None
-        if interval is None:
-            return 0
-        operands.append(_adversarial(operand, interval))
-        if place == 0:
-            operands[0] += _matched(op, interval)
-    for arrays in product(*operands):
-        (result,) = cast(Any, op).evaluate(*arrays)
-        _within(result, proof.result, op.name)
-    return 1
+def _is_reached(op: LayerOp, matched: Matched, data: Interval, sums: Array, proof: Proof) -> bool:
+    """Whether a bound is tight; if it is, the sum has to reach it: its slack is that of the bound."""
+    point = op.zero_point.value.data
+    if not matched.reads or not data.low <= point <= data.high:
+        return False
+    assert proof.accumulators is not None
+    ends = proof.accumulators.highest if matched.up else proof.accumulators.lowest
+    assert sums[matched.place] == np.broadcast_to(ends, sums.shape)[matched.place], op.name
+    return True
 
 
-def test_adversarial_operands_stay_in_the_intervals(tmp_path: Path) -> None:
-    certified_networks, operations = 0, 0
+@dataclass
+class Tally:
+    """What was tested."""
 
-    @seed(20)
+    networks: int = 0
+    matched_inputs: int = 0
+    operations: int = 0
+    tight: int = 0
+
+    def add(self, op: Operation, proofs: dict[Operation, Proof]) -> None:
+        """Evaluates an operation on adversarial operands."""
+        proof, operands = proofs[op], list[list[Array]]()
+        known = isinstance(op, nn.WhereOp) or op.name.startswith("qint.")
+        if proof.result is None or not known:
+            return
+        for operand in op.operands:
+            if isinstance(operand.owner, nn.ConstantOp):
+                operands.append([operand.owner.value.array])
+                continue
+            interval = proofs[operand.owner].result if isinstance(operand.owner, Operation) else None
+            if interval is None:
+                return
+            operands.append(_adversarial(operand, interval))
+        for arrays in product(*operands):
+            (result,) = cast(Any, op).evaluate(*arrays)
+            _within(result, proof.result, op.name)
+        if isinstance(op, LayerOp):
+            data = proofs[cast(Operation, op.x.owner)].result
+            assert data is not None
+            rest = min(max(op.zero_point.value.data, data.low), data.high)
+            for each in _matched(op):
+                x = each.data(data.low, data.high, rest, dtype_of(element_of(op.x)))
+                (result,) = op.evaluate(x, *(arrays[0] for arrays in operands[1:]))
+                _within(result, proof.result, op.name)
+                self.tight += _is_reached(op, each, data, result, proof)
+        self.operations += 1
+
+    def run(self, function: FuncOp, samples: Sequence[Array], proofs: dict[Operation, Proof]) -> None:
+        """Evaluates a network on samples and on adversarial inputs."""
+        (argument,) = function.body.block.args
+        greatest = np.full(shape_of(argument), 1e9, np.float32)
+        for sample in (*samples, -greatest, greatest, _alternating(greatest)):
+            _run(function, sample, proofs)
+        for op in proofs:
+            if isinstance(op, LayerOp) and _reads_the_input(op.x):
+                data = proofs[cast(Operation, op.x.owner)].result
+                assert data is not None
+                for each in _matched(op):
+                    sums = _run(function, each.signs.reshape(greatest.shape) * greatest, proofs)[op.results[0]]
+                    self.tight += _is_reached(op, each, data, sums, proofs[op])
+                self.matched_inputs += 1
+                return
+
+
+def _run(function: FuncOp, sample: Array, proofs: dict[Operation, Proof]) -> dict[SSAValue, Array]:
+    values = dict(trace(function, [sample])[1])
+    for value, array in values.items():
+        if (proof := proofs.get(cast(Operation, value.owner))) is not None and is_integer(element_of(value)):
+            assert proof.result is not None
+            _within(array, proof.result, str(value.owner))
+    return values
+
+
+def _reads_the_input(value: SSAValue) -> bool:
+    """Whether a value is the network's input, quantized, with elements in the same order."""
+    op = value.owner
+    if not isinstance(op, Operation):
+        return True
+    kept = isinstance(op, QuantizeCastOp | StorageCastOp | nn.ReshapeOp)
+    return (kept or _flips_storage(op)) and _reads_the_input(op.operands[0])
+
+
+def _flips_storage(op: Operation) -> bool:
+    return isinstance(op, qint.LookupOp) and np.array_equal(op.table.array, np.roll(np.arange(-128, 128), 128))
+
+
+def _alternating(x: Array) -> Array:
+    flat = x.reshape(-1).copy()
+    flat[::2] *= -1
+    return flat.reshape(x.shape)
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_adversarial_data_stay_in_the_intervals(chunk: int, tmp_path: Path, record_property: Any) -> None:
+    tally = Tally()
+
+    @seed(20 + chunk)
     @once
     @given(graphs(), st.sampled_from(SCHEMAS), st.booleans(), st.sampled_from(PRECISIONS))
     def check(graph: Graph, schema: str, per_channel: bool, precisions: tuple[str, str]) -> None:
-        nonlocal certified_networks, operations
         precision, weights = cast(Any, precisions)
         try:
             quantized = qmlir.quantize(
@@ -120,27 +235,20 @@ def test_adversarial_operands_stay_in_the_intervals(tmp_path: Path) -> None:
             return
         function = main_function(integers)
         proofs = prove(function)
-        operations += sum(_holds(op, proofs) for op in proofs)
-        (argument,) = function.body.block.args
-        extremes = [np.full(shape_of(argument), s, np.float32) for s in (-1e9, 1e9)]
-        for sample in (*graph.samples, *extremes, _alternating(extremes[1])):
-            for value, array in trace(function, [sample])[1].items():
-                if (proof := proofs.get(cast(Operation, value.owner))) is not None and is_integer(element_of(value)):
-                    assert proof.result is not None
-                    _within(array, proof.result, str(value.owner))
-        if certified_networks % 4 == 0 and precision == "int8":  # tables of 16 bits take seconds
+        for op in proofs:
+            tally.add(op, proofs)
+        tally.run(function, graph.samples, proofs)
+        if tally.networks % 4 == 0 and precision == "int8":  # tables of 16 bits take seconds
             check_certificate(certified(quantized, tmp_path).path)
-        certified_networks += 1
+        tally.networks += 1
 
     check()
-    assert certified_networks >= NETWORKS // 3
-    assert operations > 3 * certified_networks
-
-
-def _alternating(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    flat = x.reshape(-1).copy()
-    flat[::2] *= -1
-    return flat.reshape(x.shape)
+    for name, number in vars(tally).items():
+        record_property(name, number)
+    assert tally.networks >= EACH // 3
+    assert tally.operations > tally.networks
+    assert tally.matched_inputs > 0
+    assert tally.tight > 10
 
 
 @pytest.mark.parametrize("up", [True, False])

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, f32
 
-from qmlir.checker.functions import DIGITS, FUNCTIONS, changes_storage
+from qmlir.analysis.certify.rounding import rounding_error
+from qmlir.checker.functions import DIGITS, FUNCTIONS, PAIRS, changes_storage
 from qmlir.checker.rounding import CONTRACTS, LIMITS, OverflowsError, rounded_off
 from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.nn.functions import FUNCTIONS as OURS
@@ -34,9 +35,9 @@ def test_contracts_are_equal(name: str) -> None:
             m = 1 << 30
         expected = int(fixed_point.requantize(np.array([a]), m, s, name)[0])
         assert CONTRACTS[name](a, m, s) == expected
+        error = abs(expected - a * m * Fraction(2) ** (s - 31))
+        assert error <= rounded_off(name, m, s, abs(a)) == rounding_error(name, m, s, abs(a))
         if abs(a << max(s, 0)) < 1 << 31:  # else the first step saturates
-            error = abs(expected - a * m * Fraction(2) ** (s - 31))
-            assert error <= rounded_off(name, m, s, abs(a))
             worst = max(worst, error)
     assert worst > Fraction(2, 5)
 
@@ -77,6 +78,13 @@ def test_functions_at_the_ends_of_their_domains() -> None:
     assert FUNCTIONS["nn.log"](Decimal(0), {}) == -math.inf
     assert FUNCTIONS["nn.rsqrt"](Decimal(0), {}) == FUNCTIONS["nn.reciprocal"](Decimal(0), {}) == math.inf
     assert FUNCTIONS["nn.erf"](Decimal(-9), {}) == -1
+
+
+def test_functions_without_a_value() -> None:
+    assert FUNCTIONS["nn.acosh"](Decimal("0.5"), {}) == 0
+    assert FUNCTIONS["nn.atanh"](Decimal(-2), {}) == -math.inf
+    assert PAIRS["nn.div"](Decimal(0), Decimal(0)) is None
+    assert PAIRS["nn.div"](Decimal(-3), Decimal(0)) == -math.inf
 
 
 def test_storage_changes() -> None:

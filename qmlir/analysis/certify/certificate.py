@@ -12,10 +12,11 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation
 
+from qmlir.analysis.certify.errors import rounded
 from qmlir.analysis.certify.intervals import Interval, Proof, prove
 from qmlir.analysis.certify.machine_code import disassembled, in_assembly, in_llvm_ir, scan
 from qmlir.analysis.certify.rounding import in_steps, largest_error
-from qmlir.analysis.certify.tables import TableFunction, table_errors
+from qmlir.analysis.certify.tables import table_errors
 from qmlir.compiler import FOLD_CASTS, TO_INTEGERS, Pipeline, context_of, to_machine_code
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.quantizable import QuantizableOp, data_operands
@@ -161,7 +162,9 @@ def _operation(index: int, op: Operation, proof: Proof, source: Operation | None
             "factors": factors,
             "error": None if error is None else in_steps(error),
         }
-    if (table := table_errors(op, TableFunction.of(source))) is not None:
+    if (by_itself := rounded(op, proof.operands, source)) is not None:
+        fields["rounding"] = by_itself.as_dict()
+    if (table := table_errors(op, source)) is not None:
         if table["error"] is not None:
             table = {**table, "error": in_steps(Fraction(table["error"]))}
         fields["table"] = table
@@ -183,6 +186,8 @@ def _factors(op: qint.RequantizeOp, source: Operation | None) -> list[float] | N
     if not isinstance(source, QuantizableOp):
         return None
     factors = source.factors().tolist()
+    if isinstance(source, nn.PReluOp) and len(factors) == 2:  # one for x, one for the product of x and the slope
+        factors = [factors[isinstance(op.x.owner, qint.MulOp)]]
     return factors if len(factors) in (1, len(op.multiplier)) else None
 
 

@@ -86,6 +86,7 @@ class Proof:
     partial        the interval of all partial sums, likewise
     bits           the width of these sums
     requantized    what a requantization rounds off
+    operands       the intervals of the operands that hold integers, in order
     """
 
     result: Interval | None
@@ -93,6 +94,7 @@ class Proof:
     partial: Interval | None = None
     bits: int = 0
     requantized: Requantized | None = None
+    operands: tuple[Interval, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict[str, Any])
 
     @property
@@ -130,6 +132,7 @@ def prove(function: func.FuncOp) -> dict[Operation, Proof]:
             need = "has no rule that says which values its result can have"
             raise NodeError(op.name, node_name(op), need)
         proof = rule(op, lambda value: intervals[value])
+        proof.operands = tuple(intervals[v] for v in op.operands if v in intervals)
         if proof.partial is not None:
             _require_width(op, proof.partial, proof.bits)
         if proof.result is not None:

@@ -72,17 +72,21 @@ def spread(values: Sequence[V], count: int) -> list[V]:
 
 
 def rounding_error(contract: str, multiplier: int, shift: int, magnitude: int) -> Fraction | None:
-    """The largest |y − a · m · 2^(s − 31)| for |a| ≤ `magnitude`; None for contracts in floats."""
+    """The largest |y − a · m · 2^(s − 31)| for |a| ≤ `magnitude`; None for contracts in floats.
+
+    The first step of the two-step contracts saturates at 32 bits. What it cuts off is part of the error.
+    """
     half, right = Fraction(1, 2), max(-shift, 0)
+    cut = max((magnitude << max(shift, 0)) - ((1 << 31) - 1), 0) * Fraction(multiplier, 1 << 31 + right)
     if not multiplier:
         return Fraction(0)
     match contract:
         case "single" | "shift" | "away" | "even" | "single64" | "away64" | "away16":
             return half
         case "double" | "double64" | "upup":
-            return half + half / (1 << right) if right else half
+            return half + cut + (half / (1 << right) if right else 0)
         case "updown":
-            return half / (1 << right) + 1 - Fraction(1, 1 << right)
+            return half / (1 << right) + 1 - Fraction(1, 1 << right) + cut
         case "reduced16":
             reduced = min((multiplier + (1 << 15)) >> 16, (1 << 15) - 1) << 16
             return half + magnitude * abs(reduced - multiplier) * Fraction(2) ** (shift - 31)
@@ -108,8 +112,8 @@ def largest_error(op: qint.RequantizeOp, found: Requantized, factors: Sequence[f
     for a_low, a_high, m, s, real in zip(found.lowest, found.highest, ms, ss, reals, strict=True):
         stored = m * Fraction(2) ** (s - 31)
         magnitude = max(-a_low, a_high)
-        if stored:
-            magnitude = min(magnitude, math.ceil(reach / stored))
+        if least := stored if real is None else min(stored, Fraction(real)):
+            magnitude = min(magnitude, math.ceil(reach / least))
         if (error := rounding_error(op.contract.data, m, s, magnitude)) is None:
             return None
         worst = max(worst, error if real is None else error + magnitude * abs(stored - Fraction(real)))

@@ -1,6 +1,6 @@
 """The largest error of a lookup table against the function that it holds, over all of its inputs.
 
-The function, with the scales and zero points of its operand and its result, comes from the quantized network that the
+The function, with the scales and zero points of its operands and its result, comes from the quantized network that the
 integers were made from. The error of an entry is its distance from the real result, clamped to the result's range, in
 steps of the result.
 """
@@ -14,13 +14,14 @@ from xdsl.dialects.builtin import FloatAttr, IntegerAttr
 from xdsl.ir import Operation
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.nn.elementwise import FunctionOp
+from qmlir.dialects.nn.elementwise import FunctionOp, OperandPairOp
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array
 from qmlir.lowering.nn_to_qint.convert import signed
 from qmlir.lowering.nn_to_qint.scales import limits
 from qmlir.numerics import tables
+from qmlir.numerics.elementary.lanes import Lanes
 
 
 @dataclass(frozen=True)
@@ -62,8 +63,8 @@ class TableFunction:
         return {
             "name": self.op.name,
             "parameters": parameters,
-            "input": {"scale": self.data.scale, "zero_point": self.data.zero_point},
-            "output": {"scale": self.result.scale, "zero_point": self.result.zero_point},
+            "input": _stored_as(self.data),
+            "output": _stored_as(self.result),
             "clamp": list(self.bounds),
         }
 
@@ -72,9 +73,56 @@ class TableFunction:
         half = len(entries) // 2
         x = (np.arange(-half, half) - self.data.zero_point) * self.data.scale
         with np.errstate(all="ignore"):
-            steps = self.op.scalar(x) / self.result.scale + self.result.zero_point
-        steps = np.where(np.isnan(steps), self.result.zero_point, steps)
-        return float(np.abs(entries - np.clip(steps, *self.bounds)).max())
+            return _largest_error(entries, self.op.scalar(x), self.result, self.bounds)
+
+
+@dataclass(frozen=True)
+class PairFunction:
+    """The function of a table of all pairs of bytes.
+
+    op        the operation on quantized types that the table was made from
+    operands  the types of its operands, with signed storage
+    result    the type of its result, likewise
+    """
+
+    op: OperandPairOp
+    operands: tuple[UniformType, UniformType]
+    result: UniformType
+
+    @staticmethod
+    def of(op: Operation | None) -> "PairFunction | None":
+        """The function of an operation on quantized types; None if the operation is no function of two elements."""
+        if not isinstance(op, OperandPairOp):
+            return None
+        lhs, rhs, result = (signed(uniform(value)) for value in (op.lhs, op.rhs, op.y))
+        return PairFunction(op, (lhs, rhs), result)
+
+    def as_dict(self) -> Mapping[str, Any]:
+        """The fields for JSON."""
+        return {
+            "name": self.op.name,
+            "inputs": [_stored_as(type) for type in self.operands],
+            "output": _stored_as(self.result),
+            "clamp": [self.result.storage_min, self.result.storage_max],
+        }
+
+    def largest_error(self, entries: Array) -> float:
+        """The largest error of a table's results, [256, 256], which start with those of the least integers."""
+        lhs, rhs = ((np.arange(-128, 128) - type.zero_point) * type.scale for type in self.operands)
+        bounds = self.result.storage_min, self.result.storage_max
+        with np.errstate(all="ignore"):
+            return _largest_error(entries, self.op.formula(Lanes(lhs[:, None]), Lanes(rhs)).array, self.result, bounds)
+
+
+def _stored_as(type: UniformType) -> Mapping[str, Any]:
+    return {"scale": type.scale, "zero_point": type.zero_point}
+
+
+def _largest_error(entries: Array, values: Array, result: UniformType, bounds: tuple[int, int]) -> float:
+    """The largest distance of entries from real values, in steps; what is no number is stored as the zero point."""
+    steps = values / result.scale + result.zero_point
+    steps = np.where(np.isnan(steps), result.zero_point, steps)
+    return float(np.abs(entries - np.clip(steps, *bounds)).max())
 
 
 def results_of(op: qint.LookupOp | qint.InterpolatedLookupOp) -> Array:
@@ -89,12 +137,21 @@ _STORAGE = np.roll(np.arange(-128, 128), 128)
 """The table between unsigned and signed bytes of one value: each byte plus 128, modulo 256."""
 
 
-def table_errors(op: Operation, function: TableFunction | None) -> Mapping[str, Any] | None:
-    """The fields of a table: its function and its largest error; None if an operation has no such table."""
-    if not isinstance(op, qint.LookupOp | qint.InterpolatedLookupOp):
-        return None
-    results = results_of(op)
-    fields: dict[str, Any] = {"entries": len(op.table.array), "function": None, "error": None}
+def table_errors(op: Operation, source: Operation | None) -> Mapping[str, Any] | None:
+    """The fields of a table: its function and its largest error; None if an operation has no such table.
+
+    Args:
+        op: The operation on integers.
+        source: The operation on quantized types that it was made from, if it is known.
+    """
+    match op:
+        case qint.PairLookupOp():
+            results, function = op.table.array.astype(np.int64), PairFunction.of(source)
+        case qint.LookupOp() | qint.InterpolatedLookupOp():
+            results, function = results_of(op), TableFunction.of(source)
+        case _:
+            return None
+    fields: dict[str, Any] = {"entries": op.table.array.size, "function": None, "error": None}
     if function is None and np.array_equal(results, _STORAGE):
         fields |= {"function": {"name": "qmlir.change_storage"}, "error": 0.0}
     elif function is not None:

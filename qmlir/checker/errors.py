@@ -1,0 +1,263 @@
+"""How far results may be from real results, for operations that round by themselves, in Python's own fractions.
+
+The bounds are those of docs/certificates.md. Exponentials are computed by Python's `decimal` to 25 digits.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from math import ceil, floor
+from typing import Any
+
+from qmlir.checker.functions import CONTEXT
+from qmlir.checker.intervals import Derived, interpolated, tap_counts
+from qmlir.checker.network import Network, Node
+from qmlir.checker.rounding import rounded_off
+
+Stated = Mapping[str, Any]
+
+RECIPROCAL = Fraction(7)
+"""The largest error of 1 / (1 + x) by three steps of Newton's method, in steps of 2^−31."""
+
+ROOT = Fraction(2710, 1 << 31)
+"""The largest relative error of an inverse root by five steps of Newton's method."""
+
+LEAST_ROOT = 1 << 27
+"""The least inverse root in 31 bits, before its power of two."""
+
+LOGARITHM = Fraction(4)
+"""The largest error of a logarithm, in steps of 2^−26."""
+
+ENOUGH = 1 << 17
+"""The reach of results from which on errors of quotients and norms are not stated."""
+
+
+class _Rounding:
+    """An operation, the ranges of its operands, and what a certificate states about it."""
+
+    def __init__(self, node: Node, found: Derived, network: Network, stated: Stated):
+        self.node, self.ranges, self.network, self.stated = node, found.operands, network, stated
+
+    def size(self, place: int, point: str) -> int:
+        """The largest distance of an operand from its zero point."""
+        zero = self.node.number(point)
+        return max(abs(end - zero) for end in self.ranges[place])
+
+    @property
+    def reach(self) -> int:
+        """The magnitude from which on results are clamped even after they are rounded."""
+        zero = self.node.number("zero_point")
+        return 1 + max(abs(self.node.properties[end] - zero) for end in ("min", "max"))
+
+    @property
+    def along(self) -> int:
+        """The number of elements along the axis."""
+        return self.network.values[self.node.operands[0]].shape[self.node.number("axis")]
+
+    def factors(self) -> list[Fraction] | None:
+        found = self.stated["factors"]
+        return None if found is None else [Fraction(factor) for factor in found]
+
+
+def _power(exponent: int) -> Fraction:
+    return Fraction(2) ** exponent
+
+
+def _mean(r: _Rounding) -> Fraction:
+    if r.node.number("count_include_pad"):
+        rows, columns = r.node.properties["window"]
+        counts = {rows * columns}
+    else:
+        across, down = tap_counts(r.network, r.node)
+        counts = {max(i * j, 1) for i in across for j in down}
+    return max((Fraction(count // 2, count) for count in counts), default=Fraction(0))
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Sums
+
+
+def _unlike(r: _Rounding, own: Sequence[Fraction]) -> Fraction:
+    """What two stored factors cost where they differ from the real ones."""
+    real = r.factors()
+    if real is None:
+        return Fraction(0)
+    sizes = r.size(0, "lhs_zero_point"), r.size(1, "rhs_zero_point")
+    cost = Fraction(0)
+    for place in range(2):
+        least, rest = min(own[place], real[place]), sizes[1 - place] * max(own[1 - place], real[1 - place])
+        size = min(sizes[place], floor((r.reach + rest) / least)) if least > 0 else sizes[place]
+        cost += size * abs(own[place] - real[place])
+    return cost
+
+
+def _add(r: _Rounding) -> Fraction:
+    scale = _power(-r.node.number("shift"))
+    return Fraction(1, 2) + _unlike(r, [abs(m) * scale for m in r.node.properties["multipliers"]])
+
+
+def _rescaled_add(r: _Rounding) -> Fraction:
+    ms, ss, left = r.node.properties["multipliers"], r.node.properties["shifts"], r.node.number("left")
+    factors = [m * _power(s - 31) for m, s in zip(ms, ss, strict=True)]
+    sizes = [r.size(0, "lhs_zero_point") << left, r.size(1, "rhs_zero_point") << left]
+    inner = [rounded_off(r.node.properties["operand_contract"], ms[i], ss[i], sizes[i]) for i in range(2)]
+    total = ceil(sum(size * factor + off for size, factor, off in zip(sizes, factors, inner, strict=False)))
+    if factors[2]:
+        total = min(total, ceil(r.reach / factors[2]))
+    outer = rounded_off(r.node.properties["contract"], ms[2], ss[2], total)
+    return outer + sum(inner) * factors[2] + _unlike(r, [f * factors[2] * _power(left) for f in factors[:2]])
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Quotients
+
+
+def _division(r: _Rounding) -> Fraction | None:
+    m, s, real = r.node.number("multiplier"), r.node.number("shift"), r.factors()
+    zero = r.node.number("lhs_zero_point")
+    if r.node.number("wraps"):
+        dividend = max((n - zero).bit_length() if n >= zero else (zero - n - 1).bit_length() for n in r.ranges[0])
+        least = 31 - dividend - s
+        most = 31 + r.size(1, "rhs_zero_point").bit_length() - 1 - s
+        if least < 0 or most > 31:
+            return Fraction(r.node.properties["max"] - r.node.properties["min"])
+    if r.reach > ENOUGH:
+        return None
+    if m == 0:
+        return Fraction(0) if real is None else min(Fraction(r.reach), r.size(0, "lhs_zero_point") * real[0])
+    off = Fraction(1, 2) + (1 + RECIPROCAL) * 4 * (r.reach + 1) / m
+    if real is None:
+        return off
+    stored = m * _power(s - 31)
+    if real[0] == 0:
+        return off + r.reach
+    return off + min(Fraction(r.reach), (r.reach + 1) * abs(stored - real[0]) / min(stored, real[0]))
+
+
+def _norm(r: _Rounding) -> Fraction | None:
+    if r.reach > ENOUGH:
+        return None
+    m, real = r.node.number("multiplier"), r.factors()
+    stored = m * _power(r.node.number("shift") - 31)
+    if r.node.properties["contract"] == "double":
+        off = Fraction(3, 4) + stored * ROOT
+    else:
+        off = Fraction(1, 2) + stored * ((1 + ROOT) * (1 + _power(30) / (LEAST_ROOT * m)) - 1)
+    return off if real is None else off + abs(stored - real[0])
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Exponentials
+
+
+def _entries_off(table: Sequence[int], scale: float, bits: int, last: int) -> Fraction:
+    """The largest error of e^(−d · scale) for d up to `last`, in steps of 2^−bits."""
+    with localcontext(CONTEXT):
+        step, one = Decimal(scale), Decimal(2) ** bits
+        return Fraction(max(abs((-d * step).exp() * one - table[d]) for d in range(last + 1)))
+
+
+def _reached(r: _Rounding) -> int:
+    low, high = r.ranges[0]
+    return high - low
+
+
+STEPS = {"exact": 30, "newton": 31, "interpolated": 15}
+"""The fraction bits of exponentials, by how a softmax divides."""
+
+
+def _softmax(r: _Rounding) -> Fraction | None:
+    if (real := r.stated["factors"]) is None:
+        return None
+    way, table, count = r.node.properties["division"], r.node.properties["table"].values, r.along
+    one, unit = table[0], Fraction(r.node.number("unit"), 1 << 12)
+    off = _entries_off(table, real[0], STEPS[way], _reached(r))
+    error = Fraction(1, 2) + abs(unit - Fraction(real[1])) + unit * off * max(1, count - 1) / one
+    if way == "newton":
+        least = (one + (1 << 11)) // (1 << 12)
+        sums = Fraction(count) / (2 * least)
+        down = 12 - (32 - least.bit_length()) + 31 - (int(unit).bit_length() - 1)
+        error += unit * (sums + (1 + sums) * RECIPROCAL * _power(-30)) + _power(-1 - max(down, 0))
+    elif way == "interpolated":
+        knots = r.node.properties["inverse"].values
+        lines = (abs(interpolated(knots, p - (1 << 15)) - Fraction(1 << 31, (1 << 16) + p)) for p in range(1 << 16))
+        error += 1 + 2 * max(lines)
+    return error
+
+
+def _log_softmax(r: _Rounding) -> Fraction | None:
+    if (real := r.stated["factors"]) is None:
+        return None
+    table, last, bits = r.node.properties["table"].values, _reached(r), r.node.number("fraction", 26)
+    part = r.along * _entries_off(table, real[0], 31 - r.node.number("integer_bits"), last) / table[0]
+    if part >= 1:
+        return None
+    given, scale = r.node.properties["differences"].values, Fraction(real[0])
+    away = max(abs(given[d] - max(-d * scale * (1 << bits), Fraction(-(1 << 31)))) for d in range(last + 1))
+    logarithm = (LOGARITHM + Fraction(1, 16)) * _power(bits - 26)
+    return away + part / (1 - part) * (1 << bits) + logarithm + (Fraction(1, 2) if bits < 26 else 0)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Weighted sums
+
+
+def _weights_off(r: _Rounding, bits: Sequence[int]) -> Fraction:
+    """What the rounding of weights costs sums of numbers in [−1, 1]."""
+    total = Fraction(0)
+    stored, real = r.node.properties["weights"], r.stated["weights"]
+    rows: list[list[tuple[list[Fraction], list[Fraction]]]] = []
+    for constant, b, given in zip(stored, bits, real, strict=True):
+        taps = constant.shape[1]
+        own = [[w * _power(-b) for w in constant.values[i : i + taps]] for i in range(0, len(constant.values), taps)]
+        rows.append([(mine, [Fraction(w) for w in theirs]) for mine, theirs in zip(own, given, strict=True)])
+    for place, axis in enumerate(rows):
+        cost = max((sum(abs(w - v) for w, v in zip(*pair, strict=True)) for pair in axis), default=Fraction(0))
+        for other, pairs in enumerate(rows):
+            if other != place:
+                way = 0 if other < place else 1
+                cost *= max((sum(abs(w) for w in pair[way]) for pair in pairs), default=Fraction(0))
+        total += cost
+    return total
+
+
+def _resize(r: _Rounding) -> Fraction | None:
+    if r.stated["weights"] is None:
+        return None
+    bits = r.stated["bits"]
+    return _weights_off(r, bits) * r.size(0, "zero_point") * (1 << sum(bits))
+
+
+def _interpolate(r: _Rounding) -> Fraction:
+    bits = r.node.properties["bits"]
+    once = Fraction(1, 2) if any(bits) else Fraction(0)
+    if r.stated["weights"] is None:
+        return once
+    point = r.stated["input_zero_point"]
+    return once + _weights_off(r, bits) * max(abs(end - point) for end in r.ranges[0])
+
+
+BOUNDS: Mapping[str, Callable[[_Rounding], Fraction | None]] = {
+    "qint.add": _add,
+    "qint.rescaled_add": _rescaled_add,
+    "qint.div": _division,
+    "qint.average_pool2d": _mean,
+    "qint.softmax": _softmax,
+    "qint.log_softmax": _log_softmax,
+    "qint.l2_normalization": _norm,
+    "qint.resize": _resize,
+    "qint.interpolate": _interpolate,
+}
+"""The operations that round by themselves; no other operation may have a bound of this kind."""
+
+
+def largest_rounding_error(node: Node, found: Derived, network: Network, stated: Stated) -> Fraction | None:
+    """The largest error of an operation that rounds by itself, in steps; None if the documentation states none.
+
+    Args:
+        node: The operation, whose kind is in `BOUNDS`.
+        found: What follows for it.
+        network: The network.
+        stated: What the certificate says about the real numbers that it stands for.
+    """
+    return BOUNDS[node.kind](_Rounding(node, found, network, stated))
