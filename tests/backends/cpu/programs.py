@@ -69,16 +69,51 @@ EMULATED: Mapping[str, str] = {
     "generic": "cortex-a53",
     "cortex-a53": "cortex-a53",
     "cortex-a76": "cortex-a76",
-    "cortex-m4": "cortex-m4",
-    "cortex-m7": "cortex-m7",
-    "cortex-m55": "cortex-m55",
+    "cortex-m4": "cortex-a7",
+    "cortex-m7": "cortex-a7",
     "generic-rv32": "rv32",
     "generic-rv64": "rv64,v=on,vext_spec=v1.0",
 }
 """qemu's processor for LLVM's."""
 
+LIBRARY = """
+define ptr @memset(ptr %to, i32 %value, i64 %size) nounwind noinline "no-builtins" {
+  %byte = trunc i32 %value to i8
+  br label %next
+next:
+  %i = phi i64 [ 0, %0 ], [ %j, %one ]
+  %more = icmp ult i64 %i, %size
+  br i1 %more, label %one, label %done
+one:
+  %p = getelementptr i8, ptr %to, i64 %i
+  store i8 %byte, ptr %p
+  %j = add i64 %i, 1
+  br label %next
+done:
+  ret ptr %to
+}
+define ptr @memcpy(ptr %to, ptr %from, i64 %size) nounwind noinline "no-builtins" {
+  br label %next
+next:
+  %i = phi i64 [ 0, %0 ], [ %j, %one ]
+  %more = icmp ult i64 %i, %size
+  br i1 %more, label %one, label %done
+one:
+  %p = getelementptr i8, ptr %from, i64 %i
+  %byte = load i8, ptr %p
+  %q = getelementptr i8, ptr %to, i64 %i
+  store i8 %byte, ptr %q
+  %j = add i64 %i, 1
+  br label %next
+done:
+  ret ptr %to
+}
+"""
+"""What code for Linux calls of the C library, and all that it may call where a network computes on integers."""
+
 PROGRAM = """
 target triple = "{triple}"
+{library}
 {globals}
 @inputs = internal global [{input_count} x ptr] [{inputs}]
 @outputs = internal global [{output_count} x ptr] [{outputs}]
@@ -142,7 +177,8 @@ NODE = """
 const fs = require("fs");
 const [path, weights, ...rest] = process.argv.slice(1);
 const [inputs, outputs] = rest.map((text) => text.split(",").filter(Boolean).map(Number));
-const {{ run, memory, ...place }} = new WebAssembly.Instance(new WebAssembly.Module(fs.readFileSync(path)), {{}}).exports;
+const code = new WebAssembly.Module(fs.readFileSync(path));
+const {{ run, memory, ...place }} = new WebAssembly.Instance(code, {{}}).exports;
 const data = fs.readFileSync(0), bytes = new Uint8Array(memory.buffer), results = [];
 let at = 0;
 const take = (name, size) => {{ bytes.set(data.subarray(at, at + size), place[name]()); at += size; }};
@@ -150,7 +186,10 @@ take("weights_at", Number(weights));
 while (at < data.length) {{
   inputs.forEach((size, i) => take(`input${{i}}_at`, size));
   run();
-  outputs.forEach((size, i) => results.push(Buffer.from(bytes.slice(place[`output${{i}}_at`](), place[`output${{i}}_at`]() + size))));
+  outputs.forEach((size, i) => {{
+    const start = place[`output${{i}}_at`]();
+    results.push(Buffer.from(bytes.slice(start, start + size)));
+  }});
 }}
 fs.writeSync(1, Buffer.concat(results));
 """.replace("{{", "{").replace("}}", "}")
@@ -213,6 +252,7 @@ def program_text(executable: Executable) -> str:
         each = f"call void @all({word} {file}, ptr @{{}}, {word} {{}}, {word} {what})"
         return "\n  ".join(each.format(name, sizes[name]) for name in names)
 
+    library = LIBRARY if machine.system.hosted else ""
     return PROGRAM.format(
         code="".join(f"\\{byte:02x}" for byte in code),
         code_bytes=len(code),
@@ -221,6 +261,7 @@ def program_text(executable: Executable) -> str:
         read_weights=moves(["weights"], 0, linux.read),
         read_inputs=moves(inputs, 0, linux.read),
         write_outputs=moves(outputs, 1, linux.write),
+        library=library,
         **texts,
     )
 
