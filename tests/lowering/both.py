@@ -102,7 +102,7 @@ def compiled(
     machine = machine or Machine.host()
     features = "" if portable else features_of(machine)
     PlanMemoryPass().apply(make_context(), lowered)
-    LoopsToLLVMPass(features).apply(make_context(), lowered)
+    LoopsToLLVMPass(features, machine.system.bits).apply(make_context(), lowered)
     if verify:
         lowered.verify()
     return build(lowered, signature, machine=machine)

@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import AnyFloat
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
+from qmlir.codegen.features import has_vectors
 from qmlir.codegen.kernel import SCRATCH_LIMIT, Array, Epilogue, Finished, FinishedKernel, MainLowering, TapArithmetic
 from qmlir.codegen.kernels.bands import Bands, PreparedBand, covering
 from qmlir.codegen.kernels.packing import FilledRun, Window
@@ -415,7 +416,7 @@ def lower_depthwise(state: MainLowering, op: Operation, task: DepthwiseTask, res
     """
     window, arithmetic = task.window, task.arithmetic
     outputs = task.outputs
-    lanes, strip = _choose_lanes(outputs), None
+    lanes, strip = _choose_lanes(outputs) if has_vectors(state.features) else None, None
     narrower = [n for n in LANES if lanes is not None and n < lanes]
     for lanes, limit in ((lanes, RING), *((n, SCRATCH_LIMIT) for n in (lanes, *narrower))):
         strip = _choose_strip(window, outputs, lanes or 1, arithmetic, limit)
