@@ -140,15 +140,15 @@ def kept(model: Any, options: Mapping[str, object], machine: Machine, make: Call
     """
     folder = place()
     path = Path(model) if isinstance(model, str | Path) else None
-    content = None if folder is None else _file_hash(path) if path is not None else _module_hash(model)
+    content = None if folder is None else _file_hash(path) if path is not None else module_hash(model)
     if folder is None or content is None:
         return make()
     facts: dict[str, object] = {
         "options": dict(options),
         "model": [content, "" if path is None else path.suffix],
         "machine": [machine.cpu, machine.features, machine.triple, sys.platform],
-        "sources": _sources_hash(),
-        "libraries": _versions(),
+        "sources": sources_hash(),
+        "libraries": library_versions(),
     }
     if path is None or path.suffix == ".mlir":  # other model files hold no operations of plugins
         facts["plugins"] = _dialects_of_plugins()
@@ -217,7 +217,7 @@ def _file_hash(path: Path) -> str | None:
         return None
 
 
-def _module_hash(module: Any) -> str | None:
+def module_hash(module: Any) -> str | None:
     """The hash of a module's text with all of its weights; None if the running program defines operations of it.
 
     What such an operation means may change under the same text, in a notebook for example.
@@ -231,7 +231,7 @@ def _module_hash(module: Any) -> str | None:
 
 
 @once
-def _sources_hash(root: Path = Path(__file__).parent) -> str:
+def sources_hash(root: Path = Path(__file__).parent) -> str:
     """The hash of a module, or of all files of a package that code depends on; by default of qmlir."""
     total = hashlib.sha256(root.read_bytes() if root.is_file() else b"")
     for folder, folders, names in os.walk(root):
@@ -255,12 +255,13 @@ def _dialects_of_plugins() -> dict[str, str | None]:
         if each.group == DIALECTS:
             spec = find_spec(each.package)
             place = None if spec is None else next(iter(spec.submodule_search_locations or ()), spec.origin)
-            found[each.called] = None if place is None else _sources_hash(Path(place))
+            found[each.called] = None if place is None else sources_hash(Path(place))
     return found
 
 
 @once
-def _versions() -> list[str]:
+def library_versions() -> list[str]:
+    """The versions of Python and of the libraries that results depend on."""
     from importlib.metadata import PackageNotFoundError, version
 
     found = [sys.version]

@@ -86,9 +86,9 @@ def test_whatever_the_code_depends_on_makes_another_entry(
     qmlir.compile(small.onnx, cpu=cached_baseline())
     (other := small / "other").mkdir()
     qmlir.compile(write_small(other, scores="points").onnx)
-    monkeypatch.setattr(cached, "_sources_hash", lambda: "other sources")
+    monkeypatch.setattr(cached, "sources_hash", lambda: "other sources")
     qmlir.compile(small.onnx)
-    monkeypatch.setattr(cached, "_versions", lambda: ["other libraries"])
+    monkeypatch.setattr(cached, "library_versions", lambda: ["other libraries"])
     qmlir.compile(small.onnx)
     for cpu in ("generic", "cortex-a53"):
         qmlir.compile(small.onnx, cpu=cpu, triple="aarch64-linux-gnu")

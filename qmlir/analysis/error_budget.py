@@ -112,7 +112,7 @@ def error_budgets(
         arrays = iter(executable.run(given))
         for name in made:
             stages = [exact[name], *(next(arrays) for _ in range(3))]
-            clipped, rounded = _stored(stages[-1], uniform(operations[name].results[0]))
+            clipped, rounded = stored_stages(stages[-1], uniform(operations[name].results[0]))
             stages += [clipped, rounded, alone[name]]
             _update(sums[name], stages)
     rows = [
@@ -130,7 +130,7 @@ def _update(distances: list[Distance], stages: list[Array]) -> None:
     distances[-1].update(exact, stages[-1])
 
 
-def _stored(y: Array, type: UniformType) -> tuple[Array, Array]:
+def stored_stages(y: Array, type: UniformType) -> tuple[Array, Array]:
     """Returns results within the range of their type, and these rounded to the type's steps, as floats."""
     scales, zero_points = type.parameters_along(y.ndim)
     ends = [(end - zero_points) * scales for end in (type.storage_min, type.storage_max)]
@@ -146,7 +146,7 @@ def _staged(function: func.FuncOp, known: Iterable[str]) -> tuple[ModuleOp, list
     Returns:
         The module, the names of the tensors that it takes, and the names of the tensors of which it returns the stages.
     """
-    stages = _Stages(set(known))
+    stages = Stages(set(known))
     results: dict[str, list[SSAValue]] = {}
     for op in function.body.block.ops:
         if not isinstance(op, TensorOp) or isinstance(op, ConstantOp | RequantizeOp):
@@ -162,7 +162,7 @@ def _staged(function: func.FuncOp, known: Iterable[str]) -> tuple[ModuleOp, list
     return ModuleOp([func.FuncOp("main", types, Region(stages.block))]), list(stages.inputs), list(results)
 
 
-class _Stages(Isolation):
+class Stages(Isolation):
     """The function of the stages while it is built."""
 
     def __init__(self, known: set[str]):

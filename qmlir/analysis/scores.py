@@ -168,7 +168,7 @@ class Scored:
         module = loaded(network)
         refuse_opaque(module, "the network")
         threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-        self._executable = compile(_with_logits(module) if has_labels else module, min(threads, MOST_THREADS))
+        self._executable = compile(with_logits(module) if has_labels else module, min(threads, MOST_THREADS))
         self._logits: list[Array] = []
         self._outputs: list[list[Array]] = []
         self._has_labels, self.count = has_labels, 0
@@ -255,7 +255,7 @@ def _no_classes(shapes: Iterable[str]) -> QmlirError:
 # Logits
 
 
-def _with_logits(module: ModuleOp) -> ModuleOp:
+def with_logits(module: ModuleOp) -> ModuleOp:
     """Copies a network so that it returns its logits, as floats, behind its own output.
 
     Raises:

@@ -330,7 +330,7 @@ class Comparison:
         alone_module, self._inputs, self.outputs = isolated(main_function(quantized), self.shared)
         self._floats, self._quants = run(float_module), run(quantized_module)
         self._alone = run(alone_module) if self.outputs else None
-        factors = _channel_factors(quantized).items()
+        factors = channel_factors(quantized).items()
         self._factors = {name: each for name, each in factors if name in self._float_names}
 
     def over(self, samples: Iterable[Array | Mapping[str, Array]]) -> Iterator[tuple[Tensors, Tensors, Tensors]]:
@@ -376,7 +376,7 @@ def _shapes(module: ModuleOp, names: list[str]) -> dict[str, tuple[int, ...]]:
     return {n: type.get_shape() for n, type in zip(names, results, strict=True) if isinstance(type, TensorType)}
 
 
-def _channel_factors(quantized: ModuleOp) -> dict[str, Array]:
+def channel_factors(quantized: ModuleOp) -> dict[str, Array]:
     """The factors by which equalization has multiplied the channels of tensors, by tensor name."""
     carriers = [op for op in quantized.walk() if isinstance(op.attributes.get(FACTORS), DenseArrayBase)]
     return {

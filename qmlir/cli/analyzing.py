@@ -50,6 +50,15 @@ def add_analyze_options(parser: ArgumentParser) -> None:
         help="split each operation's own error among its causes: weights, clipping and rounding of data and results, "
         "and arithmetic",
     )
+    parser.add_argument(
+        "--effect",
+        action="store_true",
+        help="measure how far the output moves when the weights or the result of one operation alone are quantized, "
+        "narrowed or widened; compare the sum with the network's error, and cheap scores with the effect",
+    )
+    parser.add_argument(
+        "--metric", metavar="MODULE:FUNCTION", help="with --effect: your own score of the outputs, as for quantize"
+    )
     parser.add_argument("--worst", type=count, help=f"show this many rows only (default: {SHOWN}; all with --verbose)")
     add_json_option(parser)
 
@@ -67,13 +76,17 @@ def run_analyze(arguments: argparse.Namespace) -> None:
     stored = stored_in(arguments.quantized, arguments.model)
     samples = samples_of(arguments, signature_of(main_function(module)), stored)
     shown = progress(samples, len(samples), "analyzing")
-    if arguments.channels and arguments.budget:
-        raise OptionError("--budget", "is another report than --channels", remedy="drop one of them")
-    show = _show_channels if arguments.channels else _show_budgets if arguments.budget else _show_tensors
+    reports = {"channels": _show_channels, "budget": _show_budgets, "effect": _show_effects}
+    asked = [name for name in reports if getattr(arguments, name)]
+    if len(asked) > 1:
+        raise OptionError(f"--{asked[1]}", f"is another report than --{asked[0]}", remedy="drop one of them")
+    if arguments.metric is not None and not arguments.effect:
+        raise OptionError("--metric", "is for effects on the output", remedy="give --effect, too")
+    show = reports[asked[0]] if asked else _show_tensors
     fields, what, meaning = show(arguments, module, load(arguments.quantized), shown)
     say(f"{what} over {counted(len(samples), 'sample')}; {meaning}")
     compared = {"model": str(arguments.model), "quantized": str(arguments.quantized), "samples": len(samples)}
-    kinds = {"tensors": None, "channels": None, "budgets": None}
+    kinds = {"tensors": None, "channels": None, "budgets": None, "effects": None}
     write_document(arguments, "analyze", compared | kinds | fields)
 
 
@@ -138,6 +151,40 @@ def _show_budgets(arguments: argparse.Namespace, module: "ModuleOp", quantized: 
         counted(len(rows), "operation"),
         "SQNR in dB that each cause alone leaves; – for less than floats round",
     )
+
+
+def _show_effects(arguments: argparse.Namespace, module: "ModuleOp", quantized: "ModuleOp", samples: "Samples") -> Said:
+    """Prints a row for the weights and for the result of each operation, with what other precisions would do."""
+    from qmlir.analysis.effects import decibels, effects
+    from qmlir.cli.scoring import metric_of
+
+    metric = None if arguments.metric is None else metric_of(arguments.metric)
+    found = effects(module, quantized, samples, metric=metric)
+    others: dict[tuple[str, str], list[str]] = {}
+    for row in found.changed:
+        if row.precision not in [r.precision for r in found.effects if (r.tensor, r.part) == (row.tensor, row.part)]:
+            others.setdefault((row.tensor, row.part), []).append(f"{_decibels(row.sqnr)} {row.precision}")
+    headings = ("tensor", "part", "precision", "output SQNR", "agree", "own SQNR", "in other precisions")
+    cells = [
+        (
+            row.tensor,
+            row.part,
+            row.precision,
+            _decibels(row.sqnr),
+            "–" if row.agreeing is None else f"{100 * row.agreeing:.1f} %",
+            _decibels(decibels(row.own)),
+            ", ".join(others.get((row.tensor, row.part), ())),
+        )
+        for row in found.effects
+    ]
+    _print_first(arguments, headings, cells, headings[3:6])
+    total = f"their sum predicts {_decibels(decibels(found.predicted))} dB at the output"
+    say(f"{total}, and the network has {_decibels(decibels(found.measured))} dB")
+    scores = {"own": "own error", "gained": "own error times gain", "informed": "own error times Fisher information"}
+    ranks = [f"{said} {found.correlations[name]:.2f}" for name, said in scores.items()]
+    say(f"rank correlation of cheap scores with the effect: {', '.join(ranks)}")
+    fields = {"sort": "effect", "effects": found.as_dict()}
+    return fields, counted(len(cells), "part"), "SQNR in dB that each part alone leaves at the output"
 
 
 WIDEST = 150

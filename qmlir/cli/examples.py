@@ -10,7 +10,12 @@ EXAMPLES: dict[str, str] = {
     "    --for onnxruntime -o int8.onnx",
     "ledger": "  qmlir ledger int8.mlir --json",
     "ledger diff": "  qmlir ledger diff int8.mlir ledger.json",
-    "analyze": "  qmlir analyze digits.onnx int8.mlir --data digits.npz:test_images \\\n    --samples 8 --worst 3",
+    "analyze": "  qmlir analyze digits.onnx int8.mlir --data digits.npz:test_images \\\n    --samples 8 --worst 3\n"
+    "  qmlir analyze digits.onnx int8.mlir --data digits.npz:test_images --effect",
+    "tune": "  qmlir tune digits.onnx --data digits.npz:calibration_images \\\n"
+    "    --floor agreement=int8-0.5 --most 8 -o tuned.yaml\n"
+    "  qmlir quantize digits.onnx --data digits.npz:calibration_images \\\n"
+    "    --policy tuned.yaml -o tuned.mlir",
     "compare": "  qmlir compare int8.mlir --data digits.npz:test_images --samples 8",
     "certify": "  qmlir certify int8.mlir -o certificate.json\n  qmlir certify --check certificate.json",
     "graph": "  qmlir graph int8.mlir -o int8.dot",

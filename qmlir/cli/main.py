@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.cli import analyzing, bench, certify, compare, device, forms, ledger, quantizing, scoring
+from qmlir.cli import analyzing, bench, certify, compare, device, forms, ledger, quantizing, scoring, tuning
 from qmlir.cli import report as reporting
 from qmlir.cli.data import add_data_options, add_sequence_option, samples_of, stored_in
 from qmlir.cli.documents import add_json_option, prints_document, signature_fields, with_targets, write_document
@@ -204,6 +204,10 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
 
     analyzing.add_analyze_options(
         command("analyze", analyzing.run_analyze, "compare the tensors of a float network and a quantized one on data")
+    )
+
+    tuning.add_tune_options(
+        command("tune", tuning.run_tune, "search the precision of each layer for a budget, or for a floor of accuracy")
     )
 
     compare.add_compare_options(

@@ -148,7 +148,7 @@ def add_quantize_options(parser: ArgumentParser) -> None:
     add("--partial-profile", action="store_true", help="accept a profile that lacks some of the tensors")
     add("--profile-by-name", action="store_true", help="accept tensors that were computed in another way then")
     with parser.section("how to quantize"):
-        _add_config_options(parser)
+        add_config_options(parser)
     help = "a .yaml file of rules for single operations, which may hold all other options, too: what --print-config "
     help += "prints; options of the command line win"
     add("--policy", type=Path, help=help)
@@ -181,7 +181,8 @@ def add_quantize_options(parser: ArgumentParser) -> None:
     add_json_option(parser)
 
 
-def _add_config_options(parser: ArgumentParser) -> None:
+def add_config_options(parser: ArgumentParser) -> None:
+    """Adds the quantizer's options, one for each field of `QuantConfig`."""
     add = parser.add_argument
     for option in config_options():
         flag, help = f"--{option.name}", f"{option.help} (default: {option.default})"

@@ -52,6 +52,9 @@ COMMANDS: dict[str, str] = {
     "analyze": "analyze {d}/small.onnx {d}/q.mlir --data {d}/data.npz",
     "analyze channels": "analyze {d}/small.onnx {d}/q.mlir --data {d}/data.npz --channels",
     "analyze causes": "analyze {d}/small.onnx {d}/q.mlir --data {d}/data.npz --budget",
+    "analyze effects": "analyze {d}/small.onnx {d}/q.mlir --data {d}/data.npz --effect",
+    "tune": "tune {d}/small.onnx --data {d}/data.npz --floor sqnr=int8-20 --most 6 --results {d}/results "
+    "--front {d}/f.csv -o {d}/t.yaml",
     "compare": "compare {d}/q.mlir --data {d}/data.npz",
     "compare two networks": "compare {d}/q.mlir {d}/n.mlir --data {d}/data.npz",
     "certify": "certify {d}/q.mlir -o {d}/certificate.json",

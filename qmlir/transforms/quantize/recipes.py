@@ -137,7 +137,9 @@ def source_of(value: SSAValue) -> SSAValue:
 #
 # * if the integer operations that make its operands have one format, the operation takes that format;
 # * if their formats differ, or if only floats reach the operation, it takes the format of the operations that read its
-#   result.
+#   result;
+# * if no integer operation reads its result, as at the end of a network, it takes the widest format that reaches it. So
+#   a concat of one 16-bit layer and others stays in 16 bits through the transposes and reshapes behind it.
 #
 # A tensor that no integer operation makes (an input of the network, a constant, the result of a float operation)
 # likewise has the format of the operations that read it, if they agree. So a 16-bit layer reads such a tensor in 16
@@ -176,6 +178,8 @@ class Recipes:
             self._follow_operands(op)
         for op in reversed(operations):
             self._follow_readers(op)
+        for op in operations:
+            self._follow_settled(op)
 
     def of(self, op: Operation) -> Recipe:
         """The recipe of an operation."""
@@ -231,16 +235,23 @@ class Recipes:
             made = [self.of_value(v).format for v in self._made_operands(op)]
             if made and (not wanted or any(self._reads_floats(u.operation) for u in result.uses)):
                 wanted = made
-            format = max(wanted, key=_bits) if wanted else self.default.format
-            self._operations[op] = self._of_one_scale(op, data_operands(op)[0], format)
             if not wanted:
                 return
+            format = max(wanted, key=_bits)
+            self._operations[op] = self._of_one_scale(op, data_operands(op)[0], format)
             self._floats[result] = [format]
         if self.why_float(op) is not None:
             return
         for value in data_operands(op):
             if value in self._floats and not is_weight(value, op):
                 self._floats[value].append(self._operations[op].format)
+
+    def _follow_settled(self, op: Operation) -> None:
+        """Settles the recipe of an operation that no integer operation reads: the widest format of its operands."""
+        if op not in self._operations:
+            operands = data_operands(op)
+            format = max((self.of_value(v).format for v in operands), key=_bits)
+            self._operations[op] = self._of_one_scale(op, operands[0], format)
 
     def _made_operands(self, op: Operation) -> list[SSAValue]:
         """The data operands of an operation whose format the operations that make them have settled."""

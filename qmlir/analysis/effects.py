@@ -1,0 +1,635 @@
+"""Measures how far the output of a network moves when one part of one operation alone is quantized.
+
+A part is the weights of an operation, its result, or an input of the network. The part's own error e is computed where
+the operation reads the float network's tensors:
+
+    weights   e = f(x, stored weights and bias) − f(x, w, b)
+    result    e = y, within the range of its type and rounded to the type's steps, − y
+    input     the same, for an input of the network
+
+The float network then runs with y + e in place of y, everything else exact. What its output moves by is the effect of
+this part alone. One compiled network, whose tensors all take an error as one more input, serves for all parts.
+
+Parts of different operations err almost independently, so their noise powers add up:
+
+    predicted noise = Σ noise of each part
+
+`ErrorBudget` of error_budget.py splits the error of one operation at its own result; the sum here splits the error of a
+network at its output. `measured_total` says how far the sum is from the error of the quantized network.
+
+The cheap scores guess an effect from less: the part's own error, the own error times the gain of its tensor (what white
+noise of that size moves the output by), and the own error times the tensor's Fisher information (what white noise does
+to the probabilities of the classes, by finite differences). `rank_correlation` says how well they order the parts.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from xdsl.dialects import func
+from xdsl.dialects.builtin import FunctionType, ModuleOp
+from xdsl.ir import Block, Operation, Region, SSAValue
+
+from qmlir.analysis.error_budget import Stages, stored_stages
+from qmlir.analysis.scores import Metric, agreeing, own_score, sqnr, with_logits
+from qmlir.analysis.tensors import channel_factors, tapped
+from qmlir.arguments import Network, samples_given
+from qmlir.compiler import Pipeline, compile, loaded, main_function
+from qmlir.dialects.nn import AddOp, ConstantOp, RequantizeOp
+from qmlir.dialects.nn.base import is_float, is_quantized
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.nn.quantizable import uniform
+from qmlir.dialects.quant.ops import QuantizeCastOp
+from qmlir.dialects.quant.rules import keeps_scale
+from qmlir.dialects.quant.types import UniformType
+from qmlir.display import Rows, Table
+from qmlir.errors import QmlirError
+from qmlir.frontends.opaque import refuse_opaque
+from qmlir.ir.interfaces import Array, TensorOp
+from qmlir.ir.rewriting import tensor_name
+from qmlir.ir.states import states_of
+from qmlir.numerics import Float64s, Int64s
+from qmlir.numerics.schemas import WeightPrecision, choose_weight_quantization, weight_range
+from qmlir.transforms.quantize.observers import without_observers
+
+MOST_SAMPLES = 32
+"""The most samples that effects are measured on; more are thinned out evenly."""
+
+SEED = 20261126
+"""The seed of the white noise that gains are measured with."""
+
+WEIGHTS, RESULT, INPUT = "weights", "result", "input"
+"""The parts of operations, and of networks, that are quantized one at a time."""
+
+Tensors = Mapping[str, Array]
+"""Tensors of the float network by name."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One thing that is quantized alone.
+
+    tensor     name of the result of its operation, or of the input
+    operation  kind of the operation, such as `nn.conv2d`; `input` for an input of the network
+    part       `weights`, `result` or `input`
+    precision  the type that stores it, such as `int8`
+    """
+
+    tensor: str
+    operation: str
+    part: str
+    precision: str
+
+
+@dataclass(frozen=True)
+class OutputEffect(Part):
+    """How far the output moves when a part alone is quantized.
+
+    noise      power of the change of the output over the power of the output, both without each sample's mean
+    agreeing   share of the samples whose largest output stays the same; None for networks without classes
+    metric     the user's own score of the outputs; None without one
+    own        own error of the tensor: power over that of the tensor
+    gained     own error times the gain of the tensor; None where gains were not measured
+    informed   own error times the tensor's Fisher information; None where gains were not measured
+    """
+
+    noise: float
+    agreeing: float | None
+    metric: float | None
+    own: float
+    gained: float | None = None
+    informed: float | None = None
+
+    @property
+    def sqnr(self) -> float:
+        """The effect as a signal-to-noise ratio in dB; infinite if the output does not move."""
+        return decibels(self.noise)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the row as plain data for JSON."""
+        return asdict(self) | {"sqnr": self.sqnr, "own_sqnr": decibels(self.own)}
+
+
+class OutputEffects(Rows[OutputEffect]):
+    """The effects of a network's parts: a list that shows itself as a table."""
+
+    def table(self) -> Table:
+        headings = ("tensor", "operation", "part", "precision", "output SQNR [dB]", "agreement", "own SQNR [dB]")
+        rows = [(r.tensor, r.operation, r.part, r.precision, r.sqnr, r.agreeing, decibels(r.own)) for r in self]
+        return Table(f"effects of {len(self)} parts on the output", headings, rows)
+
+
+def decibels(noise: float) -> float:
+    """Returns a relative noise power as a signal-to-noise ratio in dB."""
+    return math.inf if noise <= 0 else -10 * math.log10(noise)
+
+
+class Errors(Protocol):
+    """The own errors of some parts, computed from the tensors of the float network."""
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        """The parts, in the order of their errors."""
+        ...
+
+    def of(self, exact: Tensors) -> Sequence[Array]:
+        """Returns the error of each part's tensor, float64, in the shape of the tensor."""
+        ...
+
+
+class OutputMeasure:
+    """A float network that runs on samples with an error added to one of its tensors.
+
+    origin   the simplified float network
+    names    the tensors that take an error, in program order
+    truth    outputs of the float network, one row a sample: its logits, or all of its outputs
+    classes  whether the outputs are logits of classes
+    """
+
+    def __init__(
+        self,
+        module: Network,
+        samples: Iterable[Array | Mapping[str, Array]],
+        *,
+        metric: Metric | None = None,
+        labels: Int64s | None = None,
+        most: int = MOST_SAMPLES,
+    ):
+        """Compiles the float network.
+
+        Args:
+            module: The float network, or its path; it stays unchanged.
+            samples: Arrays for the only input, or dicts of arrays by input name.
+            metric: A user's own score, as for `score`.
+            labels: The classes of the samples that the metric reads.
+            most: The most samples to use.
+
+        Raises:
+            QmlirError: There is no sample, or the network has states or unknown operations.
+        """
+        given = list(samples_given(samples))
+        if not given:
+            raise QmlirError("effects on the output need at least one sample", got="none")
+        kept = np.unique(np.linspace(0, len(given) - 1, min(most, len(given))).round().astype(int)).tolist()
+        self.samples = [given[i] for i in kept]
+        self._metric, self._labels = metric, labels if labels is None else labels[kept]
+        self.origin = without_observers(Pipeline("simplify")(loaded(module)))
+        refuse_opaque(self.origin, "the network")
+        if states_of(main_function(self.origin)):
+            raise QmlirError("effects on the output need samples of their own", got="a network with states")
+        self.classes = has_classes(self.origin)
+        tapped_module, self._tensors = tapped(self.origin, main_function(self.origin))
+        self._exact = compile(tapped_module)
+        injected, self.names = _with_errors(with_logits(self.origin) if self.classes else self.origin)
+        self._injected = compile(injected)
+        specs = self._injected.signature.inputs[-len(self.names) :] if self.names else ()
+        self._zeros = [np.zeros(spec.shape, spec.dtype) for spec in specs]
+        self._outputs = len(main_function(self.origin).function_type.outputs.data)
+        self._own = [spec.name for spec in self._exact.signature.outputs[: self._outputs]]
+        self.truth = np.stack([self._row(self._run(sample, {})) for sample in self.samples])
+
+    def exact(self, sample: Array | Mapping[str, Array]) -> dict[str, Array]:
+        """Returns the tensors of the float network on a sample, by name."""
+        return dict(zip(self._tensors, self._exact.run(sample)[-len(self._tensors) :], strict=True))
+
+    def _run(self, sample: Array | Mapping[str, Array], errors: Tensors) -> list[Array]:
+        given = [errors.get(name, zero) for name, zero in zip(self.names, self._zeros, strict=True)]
+        inputs = self._exact.signature.arrays(sample)
+        return [np.array(a) for a in self._injected.run_in_order([*inputs, *given])]
+
+    def _row(self, outputs: Sequence[Array]) -> Array:
+        return outputs[-1].ravel() if self.classes else np.concatenate([o.ravel() for o in outputs])
+
+    def effects(self, errors: Errors, gains: "Mapping[str, Gain] | None" = None) -> OutputEffects:
+        """Returns the effect of each part whose tensor the network has.
+
+        Args:
+            errors: The own errors of the parts.
+            gains: The gains of tensors by name, for the cheap scores.
+        """
+        places = [i for i, part in enumerate(errors.parts) if part.tensor in self.names]
+        outputs: dict[int, list[list[Array]]] = {i: [] for i in places}
+        own = {i: [0.0, 0.0] for i in places}
+        for sample in self.samples:
+            exact = self.exact(sample)
+            for i, error in enumerate(errors.of(exact)):
+                if i in outputs:
+                    name = errors.parts[i].tensor
+                    outputs[i].append(self._run(sample, {name: error.astype(np.float32)}))
+                    own[i][0] += float((error.astype(np.float64) ** 2).sum())
+                    own[i][1] += float((exact[name].astype(np.float64) ** 2).sum())
+        return OutputEffects(self._effect(errors.parts[i], outputs[i], own[i], gains or {}) for i in places)
+
+    def _effect(
+        self, part: Part, outputs: list[list[Array]], own: Sequence[float], gains: "Mapping[str, Gain]"
+    ) -> OutputEffect:
+        found = np.stack([self._row(each) for each in outputs])
+        gain, power = gains.get(part.tensor), own[0] / own[1] if own[1] else 0.0
+        return OutputEffect(
+            **asdict(part),
+            noise=relative_noise(self.truth, found),
+            agreeing=agreeing(self.truth, found) / len(found) if self.classes else None,
+            metric=self._scored(outputs),
+            own=power,
+            gained=None if gain is None else power * gain.output,
+            informed=None if gain is None else power * gain.information,
+        )
+
+    def _scored(self, outputs: list[list[Array]]) -> float | None:
+        if self._metric is None:
+            return None
+        own = [each[: len(self._own)] for each in outputs]
+        return own_score(
+            self._metric, {n: np.stack([e[i] for e in own]) for i, n in enumerate(self._own)}, self._labels
+        )
+
+    def gains(self) -> dict[str, "Gain"]:
+        """Measures what white noise in each tensor does to the output: the same size relative to each tensor.
+
+        The noise is drawn with a fixed seed, so the gains are the same on each run.
+        """
+        rng, found = np.random.default_rng(SEED), dict[str, Gain]()
+        rows: dict[str, list[Array]] = {name: [] for name in self.names}
+        for sample in self.samples:
+            exact = self.exact(sample)
+            for name in self.names:
+                y = exact[name].astype(np.float64)
+                size = math.sqrt(float((y**2).mean()) * WHITE) if y.size else 0.0
+                error = (rng.standard_normal(y.shape) * size).astype(np.float32)
+                rows[name].append(self._row(self._run(sample, {name: error})))
+        for name, outputs in rows.items():
+            array = np.stack(outputs)
+            information = _divergence(self.truth, array) / WHITE if self.classes else 0.0
+            found[name] = Gain(relative_noise(self.truth, array) / WHITE, information)
+        return found
+
+
+WHITE = 1e-4
+"""The power of the noise that gains are measured with, over that of the tensor: 40 dB."""
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What white noise in a tensor does to the output, for noise of the tensor's own power.
+
+    output       relative noise power of the output
+    information  divergence of the classes' probabilities from the float network's, in nats: twice the tensor's Fisher
+                 information along the noise, by finite differences; 0 for networks without classes
+    """
+
+    output: float
+    information: float
+
+
+def has_classes(module: ModuleOp) -> bool:
+    """Whether a network has one output of classes, so that agreement and logits mean something."""
+    try:
+        with_logits(module)
+    except QmlirError:
+        return False
+    return True
+
+
+def relative_noise(truth: Array, found: Array) -> float:
+    """Returns the noise power of outputs over the power of the true outputs, without each sample's means."""
+    return float(10 ** (-sqnr(truth, found) / 10))
+
+
+def _divergence(truth: Array, found: Array) -> float:
+    """The mean divergence, in nats, of the softmax of outputs from that of the true outputs."""
+    p, q = (_log_softmax(array.astype(np.float64)) for array in (truth, found))
+    return float((np.exp(p) * (p - q)).sum(axis=1).mean())
+
+
+def _log_softmax(logits: Float64s) -> Float64s:
+    moved = logits - logits.max(axis=1, keepdims=True)
+    return moved - np.log(np.exp(moved).sum(axis=1, keepdims=True))
+
+
+def _with_errors(module: ModuleOp) -> tuple[ModuleOp, list[str]]:
+    """Copies a float network so that each named float tensor takes an error, which is one more input.
+
+    Returns:
+        The module, and the names of the tensors in the order of these inputs.
+    """
+    module = module.clone()
+    function = main_function(module)
+    block = function.body.block
+    makers = [o for o in block.ops if isinstance(o, TensorOp) and not isinstance(o, ConstantOp)]
+    named: dict[str, SSAValue] = {}
+    for value in (*block.args, *(r for op in makers for r in op.results)):
+        if (name := tensor_name(value)) and name not in named and is_float(value):
+            named[name] = value
+    for value in named.values():
+        error = block.insert_arg(value.type, len(block.args))
+        added = AddOp.create(operands=[value, error], result_types=[value.type])
+        if isinstance(value.owner, Operation):
+            block.insert_op_after(added, value.owner)
+        else:
+            first = block.first_op
+            assert first is not None
+            block.insert_op_before(added, first)
+        value.replace_uses_with_if(added.results[0], lambda use, added=added: use.operation is not added)
+    function.update_function_type()
+    function.arg_attrs = function.res_attrs = None
+    return module, list(named)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Own errors
+
+
+class StoredWeights:
+    """The errors of the weights that a quantized network stores, biases included."""
+
+    def __init__(self, quantized: ModuleOp, names: Iterable[str]):
+        """Builds a network of f(x, stored weights and bias) for each operation.
+
+        Args:
+            quantized: The network that `quantize` made; it stays unchanged.
+            names: The tensors of the float network.
+        """
+        self._factors, stages, results = channel_factors(quantized), Stages(set(names)), dict[str, SSAValue]()
+        self.parts: list[Part] = []
+        for op in _computing(quantized, set(names)):
+            name = tensor_name(op.results[0])
+            if isinstance(op, WeightedOp) and name not in results:
+                if (value := stages.on_floats(op, "exact")) is not None:
+                    results[name] = value
+                    self.parts.append(Part(name, op.name, WEIGHTS, precision_of(uniform(op.w))))
+        self._taken = list(stages.inputs)
+        self._network = compile(_module_of(stages.block, list(results.values()))) if results else None
+
+    def of(self, exact: Tensors) -> Sequence[Array]:
+        if self._network is None:
+            return []
+        scaled = _scaled(exact, self._factors)
+        found = self._network.run_in_order([np.ascontiguousarray(scaled[name]) for name in self._taken])
+        return [
+            _unscaled(y.astype(np.float64) - scaled[part.tensor], self._factors.get(part.tensor))
+            for y, part in zip(found, self.parts, strict=True)
+        ]
+
+
+class NearestWeights:
+    """The errors of weights that are rounded to the nearest step of some precision, one scale for each channel."""
+
+    def __init__(self, origin: ModuleOp, precision: WeightPrecision):
+        """Builds a network of f(x, rounded weights) for each operation of the float network with constant weights."""
+        copies, results = _FloatCopies(), list[SSAValue]()
+        self.parts: list[Part] = []
+        for op in main_function(origin).body.block.ops:
+            if not isinstance(op, WeightedOp) or not isinstance(op.w.owner, ConstantOp):
+                continue
+            name, operands = tensor_name(op.y), {v: copies.of(v) for v in op.operands}
+            read = {v: copy for v, copy in operands.items() if copy is not None}
+            if not name or len(read) < len(operands) or not is_float(op.y):
+                continue
+            rounded = ConstantOp(_nearest(op.w.owner.value.array, op.CHANNEL_AXIS, precision))
+            copy = op.clone({**read, op.w: rounded.y})
+            copies.block.add_ops([rounded, copy])
+            results.append(copy.results[0])
+            self.parts.append(Part(name, op.name, WEIGHTS, precision))
+        self._taken = list(copies.inputs)
+        self._network = compile(_module_of(copies.block, results)) if results else None
+
+    def of(self, exact: Tensors) -> Sequence[Array]:
+        if self._network is None:
+            return []
+        found = self._network.run_in_order([np.ascontiguousarray(exact[name]) for name in self._taken])
+        return [y.astype(np.float64) - exact[p.tensor] for y, p in zip(found, self.parts, strict=True)]
+
+
+class _FloatCopies:
+    """A function of operations that read the float network's tensors, while it is built."""
+
+    def __init__(self) -> None:
+        self.block = Block()
+        self.inputs: dict[str, SSAValue] = {}
+        self._copies: dict[SSAValue, SSAValue | None] = {}
+
+    def of(self, value: SSAValue) -> SSAValue | None:
+        """What a copied operation reads in place of `value`; None for an unnamed tensor that is not moved."""
+        if value not in self._copies:
+            self._copies[value] = self._new(value)
+        return self._copies[value]
+
+    def _new(self, value: SSAValue) -> SSAValue | None:
+        owner, name = value.owner, tensor_name(value)
+        if not isinstance(owner, ConstantOp) and name and is_float(value):
+            if name not in self.inputs:
+                self.inputs[name] = self.block.insert_arg(value.type, len(self.block.args))
+            return self.inputs[name]
+        if not isinstance(owner, ConstantOp | MovementOp):
+            return None
+        operands = {v: self.of(v) for v in owner.operands}
+        read = {v: copy for v, copy in operands.items() if copy is not None}
+        if len(read) < len(operands):
+            return None
+        copy = owner.clone(dict(read))
+        self.block.add_op(copy)
+        return copy.results[0]
+
+
+class StoredResults:
+    """The errors of the results and inputs that a quantized network stores; data movement adds none of its own."""
+
+    def __init__(self, quantized: ModuleOp, names: Iterable[str], *, halvings: int = 0):
+        """Notes the types of the results.
+
+        Args:
+            quantized: The network that `quantize` made; it stays unchanged.
+            names: The tensors of the float network.
+            halvings: How many bits more than stored to round to, in the same range.
+        """
+        self._factors, self._halvings = channel_factors(quantized), halvings
+        types: dict[str, tuple[str, str, UniformType]] = {}
+        for value in main_function(quantized).body.block.args:
+            casts = [u.operation for u in value.uses if isinstance(u.operation, QuantizeCastOp)]
+            if tensor_name(value) and casts:
+                types[tensor_name(value)] = ("input", INPUT, uniform(casts[0].result))
+        for op in _computing(quantized, set(names)):
+            if not keeps_scale(op):
+                types.setdefault(tensor_name(op.results[0]), (op.name, RESULT, uniform(op.results[0])))
+        types = {name: each for name, each in types.items() if not each[2].is_per_axis}
+        self._types = {name: type for name, (_, _, type) in types.items()}
+        self.parts = [Part(n, op, part, precision_of(t, halvings)) for n, (op, part, t) in types.items()]
+
+    def of(self, exact: Tensors) -> Sequence[Array]:
+        scaled = _scaled(exact, self._factors)
+        return [self._error(name, scaled[name], type) for name, type in self._types.items()]
+
+    def _error(self, name: str, y: Array, type: UniformType) -> Array:
+        scales, _ = type.parameters_along(y.ndim)
+        clipped, rounded = stored_stages(y, type)
+        if self._halvings:
+            step = scales / 2**self._halvings
+            rounded = np.rint(clipped.astype(np.float64) / step) * step
+        return _unscaled(rounded.astype(np.float64) - y, self._factors.get(name))
+
+
+def precision_of(type: UniformType, more: int = 0) -> str:
+    """The name of a type's storage, such as `int8`, with some bits more."""
+    return f"{'' if type.is_signed else 'u'}int{type.storage_width + more}"
+
+
+def _computing(quantized: ModuleOp, names: set[str]) -> Iterable[Operation]:
+    """The operations on quantized types whose results the float network has, each tensor once, in program order."""
+    seen: set[str] = set()
+    for op in main_function(quantized).body.block.ops:
+        if not isinstance(op, TensorOp) or isinstance(op, ConstantOp | RequantizeOp) or not op.results:
+            continue
+        name = tensor_name(op.results[0])
+        if name in names and name not in seen and all(map(is_quantized, op.results)):
+            seen.add(name)
+            yield op
+
+
+def _nearest(weights: Array, axis: int, precision: WeightPrecision) -> Array:
+    """Weights rounded to the nearest step of a precision, as float32."""
+    low, high = weight_range(precision, narrow=True)
+    scales = choose_weight_quantization(weights, axis, "symmetric", precision)
+    along = scales.reshape([-1 if i == axis % weights.ndim else 1 for i in range(weights.ndim)])
+    return (np.rint(weights / along).clip(low, high) * along).astype(np.float32)
+
+
+def _scaled(exact: Tensors, factors: Tensors) -> Tensors:
+    """Tensors of the float network as equalization has scaled them in the quantized network."""
+    return {**exact, **{n: (exact[n] * f).astype(np.float32) for n, f in factors.items() if n in exact}}
+
+
+def _unscaled(error: Array, factors: Array | None) -> Array:
+    return error if factors is None else error / factors
+
+
+def _module_of(block: Block, results: Sequence[SSAValue]) -> ModuleOp:
+    block.add_op(func.ReturnOp(*results))
+    types = FunctionType.from_lists([a.type for a in block.args], [r.type for r in results])
+    return ModuleOp([func.FuncOp("main", types, Region(block))])
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What users call
+
+
+@dataclass(frozen=True)
+class EffectReport:
+    """The effects of a quantized network's parts, and how well they and the cheap scores predict.
+
+    effects       the parts as the network stores them, the largest effect first
+    changed       the same parts with other precisions: weights narrowed and widened, results widened
+    predicted     noise at the output: the sum over the parts as stored
+    measured      noise at the output of the quantized network itself
+    correlations  cheap score → rank correlation with the effect over the parts as stored
+    """
+
+    effects: OutputEffects
+    changed: OutputEffects
+    predicted: float
+    measured: float
+    correlations: Mapping[str, float]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the report as plain data for JSON."""
+        return {
+            "effects": [row.as_dict() for row in self.effects],
+            "changed": [row.as_dict() for row in self.changed],
+            "predicted_sqnr": decibels(self.predicted),
+            "measured_sqnr": decibels(self.measured),
+            "rank_correlations": dict(self.correlations),
+        }
+
+
+NARROWED: tuple[WeightPrecision, ...] = ("int4", "int6")
+"""The precisions of weights that `effects` tries besides the stored one."""
+
+
+def effects(
+    module: Network,
+    quantized: Network,
+    samples: Iterable[Array | Mapping[str, Array]],
+    *,
+    metric: Metric | None = None,
+    labels: Int64s | None = None,
+) -> EffectReport:
+    """Measures how far the output moves when one part of one operation alone is quantized, narrowed or widened.
+
+    Args:
+        module: The float network, or its path; it stays unchanged.
+        quantized: The network that `quantize` made of it, or its path; it stays unchanged.
+        samples: Arrays for the only input, or dicts of arrays by input name; at most 32 are used.
+        metric: A user's own score, as for `score`.
+        labels: The class of each sample, which the metric reads.
+
+    Raises:
+        QmlirError: There is no sample, the networks have no tensor in common, or the network has states.
+
+    >>> import qmlir
+    >>> found = qmlir.effects("digits.onnx", qmlir.quantize("digits.onnx", data=samples), samples)
+    >>> found.correlations["gained"] > 0.5
+    True
+    """
+    network = loaded(quantized, simplified=False)
+    refuse_opaque(network, "the quantized network")
+    measure = OutputMeasure(module, samples, metric=metric, labels=labels)
+    gains = measure.gains()
+    stored: list[Errors] = [StoredWeights(network, measure.names), StoredResults(network, measure.names)]
+    if not any(each.parts for each in stored):
+        remedy = "give the network that was quantized, and the .mlir file that `quantize` wrote of it"
+        raise QmlirError("the networks must have quantized tensors of the same names", got="none", remedy=remedy)
+    rows = [row for errors in stored for row in measure.effects(errors, gains)]
+    others: list[Errors] = [NearestWeights(measure.origin, p) for p in (*NARROWED, "int16")]
+    others.append(StoredResults(network, measure.names, halvings=8))
+    changed = [row for errors in others for row in measure.effects(errors, gains)]
+    return EffectReport(
+        OutputEffects(sorted(rows, key=lambda row: -row.noise)),
+        OutputEffects(changed),
+        sum(row.noise for row in rows),
+        measured_total(measure, network),
+        rank_correlations(rows),
+    )
+
+
+def measured_total(measure: OutputMeasure, quantized: ModuleOp) -> float:
+    """Returns the noise at the output of a quantized network, on the samples of a measure."""
+    executable = compile(with_logits(quantized) if measure.classes else quantized)
+    rows: list[Array] = []
+    for sample in measure.samples:
+        outputs = executable.run(sample)
+        rows.append(outputs[-1].ravel() if measure.classes else np.concatenate([o.ravel() for o in outputs]))
+    return relative_noise(measure.truth, np.stack(rows))
+
+
+CHEAP_SCORES: Mapping[str, Callable[[OutputEffect], float | None]] = {
+    "own": lambda row: row.own,
+    "gained": lambda row: row.gained,
+    "informed": lambda row: row.informed,
+}
+"""The cheap scores by name."""
+
+
+def rank_correlations(rows: Sequence[OutputEffect]) -> dict[str, float]:
+    """Returns the rank correlation of each cheap score with the effect; NaN for fewer than three parts."""
+    found: dict[str, float] = {}
+    for name, score in CHEAP_SCORES.items():
+        pairs = [(value, row.noise) for row in rows if (value := score(row)) is not None]
+        found[name] = rank_correlation(*zip(*pairs, strict=True)) if pairs else math.nan
+    return found
+
+
+def rank_correlation(one: Sequence[float], other: Sequence[float]) -> float:
+    """Returns Spearman's rank correlation, with the mean rank for equal values; NaN for fewer than three pairs."""
+    if len(one) < 3:
+        return math.nan
+    a, b = (_ranks(np.asarray(values, np.float64)) for values in (one, other))
+    spread = float(a.std() * b.std())
+    return float(((a - a.mean()) * (b - b.mean())).mean() / spread) if spread else math.nan
+
+
+def _ranks(values: Float64s) -> Float64s:
+    less = (values[:, None] > values).sum(axis=1)
+    same = (values[:, None] == values).sum(axis=1)
+    return less + (same - 1) / 2

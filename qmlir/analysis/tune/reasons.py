@@ -1,0 +1,64 @@
+"""Writes a policy that a search found, with the reason of each of its rules as a comment."""
+
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from qmlir.analysis.effects import WEIGHTS, OutputEffect, decibels
+from qmlir.yaml_files import Dumper
+
+if TYPE_CHECKING:
+    from qmlir.analysis.tune import Point, Tuned
+
+
+def policy_text(tuned: "Tuned") -> str:
+    """Returns the policy of a search as YAML; comments say what was asked for, what is reached, and why each rule."""
+    lines = [
+        f"# qmlir tune, {tuned.limit}: {tuned.algorithm}.",
+        f"# chosen: {figures(tuned.chosen)}",
+        f"# int8:   {figures(tuned.reference)}",
+        *_flow({"default": tuned.chosen.trial.policy["default"]}),
+    ]
+    rules = tuned.chosen.trial.policy["rules"]
+    lines.append("rules:" if rules else "rules: []")
+    for rule in rules:
+        lines.append(f"  # {_reason(tuned, rule)}")
+        lines += [f"  - {line}" for line in _flow(rule)]
+    return "\n".join(lines) + "\n"
+
+
+def figures(point: "Point") -> str:
+    """The figures of a point in words."""
+    trial = point.trial
+    said = [f"{trial.bytes:,} bytes", f"{trial.sqnr:.2f} dB"]
+    said += [f"{each:.2f} % agree" for each in [trial.quality("agreement")] if each is not None]
+    said += [f"{each:.2f} % right" for each in [trial.quality("top1")] if each is not None]
+    said += [f"metric {trial.score:g}"] if trial.score is not None else []
+    return ", ".join([*said, *([f"cost {trial.other:g}"] if trial.other is not None else [])])
+
+
+def _flow(data: Any) -> list[str]:
+    text = yaml.dump(data, Dumper=Dumper, sort_keys=False, default_flow_style=True, width=10_000).strip()
+    return [text.removeprefix("{").removesuffix("}") if set(data) == {"default"} else text]
+
+
+def _reason(tuned: "Tuned", rule: dict[str, Any]) -> str:
+    """Why a rule is there: the effects on the output of the parts that it is about."""
+    own = [row for row in tuned.effects if row.tensor == rule["name"]]
+    said: list[str] = []
+    usual = tuned.chosen.trial.policy["default"].get("weight-precision")
+    weights = {row.precision: row for row in own if row.part == WEIGHTS}
+    if "weight-precision" in rule:
+        mine = rule["weight-precision"]
+        shown = [_effect(precision, weights[precision]) for precision in (mine, usual) if precision in weights]
+        said.append(f"weights alone leave {', '.join(shown)}" if shown else f"weights in {mine}")
+    if "precision" in rule:
+        data = {row.precision: row for row in own if row.part != WEIGHTS}
+        shown = [_effect(precision, row) for precision, row in data.items()]
+        said.append(f"its result alone leaves {', '.join(shown)}" if shown else "its readers have data of 16 bits")
+    return "; ".join(said)
+
+
+def _effect(precision: str, row: OutputEffect) -> str:
+    noise = decibels(row.noise)
+    return f"{noise:.1f} dB in {precision}" if noise < float("inf") else f"no error in {precision}"

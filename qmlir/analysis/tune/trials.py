@@ -1,0 +1,355 @@
+"""Trials: real quantizations by a policy, scored, with their costs, and kept on disk.
+
+A result on disk is one JSON file. Its name is a hash of all that the result depends on: the float network with its
+weights, the profile, the policy, the samples that quantize and those that score, the labels, the metric, the device,
+the figures asked for, and the sources of qmlir. So a search that was interrupted goes on where it stopped, and any
+number of searches can share a folder: a file appears whole, and always with the same content.
+"""
+
+import hashlib
+import inspect
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from qmlir import cached
+from qmlir.analysis.counts import decided, figures_of
+from qmlir.analysis.effects import (
+    NearestWeights,
+    OutputEffect,
+    OutputMeasure,
+    StoredResults,
+    StoredWeights,
+    has_classes,
+    relative_noise,
+)
+from qmlir.analysis.scores import Metric, agreeing, own_score, with_logits
+from qmlir.analysis.tune.assignment import Layer
+from qmlir.analysis.tune.layers import layers_of
+from qmlir.analysis.tune.limits import Budget
+from qmlir.compiler import compile, main_function, quantize
+from qmlir.files import write_whole
+from qmlir.ir.interfaces import Array
+from qmlir.numerics import Int64s
+from qmlir.policies.policy import Policy
+from qmlir.profiles.profile import Profile
+
+FOLDER = "tune"
+"""The folder of results within the folder of compiled networks."""
+
+FORMAT = 1
+"""The version of the files; part of their names."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A network quantized by a policy, and its figures.
+
+    policy     the policy as plain data
+    sqnr       of the logits, or of all outputs, in dB
+    agreeing   samples with float's first class; None without classes
+    right      samples with the right class; None without labels
+    score      the user's own score; None without one
+    samples    how many samples were scored
+    bytes      of all constants, each element with the bits of its type
+    macs_bits  sum of MACs times bits of weights times bits of data
+    floats     operations that stayed float
+    other      the cost of the budget if it is none of these: arena, cycles or ms
+    """
+
+    policy: Mapping[str, Any]
+    sqnr: float
+    agreeing: int | None
+    right: int | None
+    score: float | None
+    samples: int
+    bytes: int
+    macs_bits: int
+    floats: int
+    other: float | None = None
+
+    def cost(self, name: str) -> float:
+        """Returns a cost by its name in `limits.COSTS`."""
+        known = {"bytes": float(self.bytes), "macs-bits": float(self.macs_bits)}
+        return known[name] if name in known else (self.other if self.other is not None else float("inf"))
+
+    def quality(self, name: str) -> float | None:
+        """Returns a quality by its name in `limits.QUALITIES`; shares in percent."""
+        counts = {"agreement": self.agreeing, "top1": self.right}
+        if name in counts:
+            count = counts[name]
+            return None if count is None else 100 * count / self.samples
+        return self.sqnr if name == "sqnr" else self.score
+
+    def as_dict(self) -> dict[str, Any]:
+        """Returns the trial as plain data for JSON."""
+        return asdict(self)
+
+
+class Laboratory:
+    """Makes trials of one float network.
+
+    module     the float network
+    profile    the ranges of its tensors
+    made       quantizations that were made
+    read       trials that were read from disk
+    """
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        profile: Profile,
+        samples: Sequence[Any],
+        tests: Sequence[Any],
+        *,
+        labels: Int64s | None = None,
+        metric: Metric | None = None,
+        target: Any = None,
+        budget: Budget | None = None,
+        folder: Path | None = None,
+        options: Mapping[str, Any] | None = None,
+    ):
+        """Runs the float network on the samples to score on.
+
+        Args:
+            module: The float network; it stays unchanged.
+            profile: The ranges of its tensors.
+            samples: The samples to quantize on.
+            tests: The samples to score on.
+            labels: The class of each of `tests`.
+            metric: A user's own score.
+            target: A device to quantize for.
+            budget: The cost to measure, if it is more than bytes or products.
+            folder: Where results are kept; None for nowhere.
+            options: Options of `quantize` that all trials share.
+        """
+        self.module, self.profile, self._samples, self._tests = module, profile, list(samples), list(tests)
+        self._labels, self._metric, self._target, self._budget = labels, metric, target, budget
+        self._folder, self._options = folder, dict(options or {})
+        self.made = self.read = 0
+        self._known: dict[str, Any] = {}
+        self._measure: OutputMeasure | None = None
+        self._classes = has_classes(module)
+        if labels is not None and not self._classes:
+            with_logits(module)  # raises the error that says why
+        self._truth, _ = self._outputs(module)
+        self._facts = self._known_facts()
+
+    def trial(self, policy: Policy) -> Trial:
+        """Returns the trial of a policy, from disk if it is there.
+
+        Raises:
+            QmlirError: The network cannot be quantized so.
+        """
+        known = self._load("trial", policy)
+        if known is None:
+            known = self._make(policy, self._quantized(policy))
+        return Trial(**known)
+
+    def effects(self, policy: Policy) -> list[OutputEffect]:
+        """Returns the effects of the weights and results of a network quantized by a policy, from disk if there."""
+        known = self._load("effects", policy)
+        if known is None:
+            quantized = self._quantized(policy)
+            self._make(policy, quantized)
+            known = self._measure_effects(policy, quantized)
+        return [OutputEffect(**row) for row in known]
+
+    def layers(self, policy: Policy) -> list[Layer]:
+        """Returns the operations of a network quantized by a policy that a search can change, from disk if there."""
+        known = self._load("layers", policy)
+        if known is None:
+            quantized = self._quantized(policy)
+            self._make(policy, quantized)
+            self._measure_effects(policy, quantized)
+            known = self._store("layers", policy, [asdict(layer) for layer in layers_of(quantized)])
+        return [replace(Layer(**each), readers=tuple(each["readers"])) for each in known]
+
+    def effects_of_wide_weights(self) -> list[OutputEffect]:
+        """Returns the effects of weights of 16 bits, rounded to the nearest step, from disk if there."""
+        known = self._load("wide", Policy())
+        if known is None:
+            measure = self._effect_measure()
+            rows = measure.effects(NearestWeights(measure.origin, "int16"))
+            known = self._store("wide", Policy(), [asdict(row) for row in rows])
+        return [OutputEffect(**row) for row in known]
+
+    def _measure_effects(self, policy: Policy, quantized: ModuleOp) -> Any:
+        measure = self._effect_measure()
+        errors = [StoredWeights(quantized, measure.names), StoredResults(quantized, measure.names)]
+        rows = [row for each in errors for row in measure.effects(each)]
+        return self._store("effects", policy, [asdict(row) for row in rows])
+
+    def _effect_measure(self) -> OutputMeasure:
+        if self._measure is None:
+            self._measure = OutputMeasure(self.module, self._samples)
+        return self._measure
+
+    def _quantized(self, policy: Policy) -> ModuleOp:
+        self.made += 1
+        options = {name: value for name, value in self._options.items() if name not in policy.default}
+        return quantize(self.module, self.profile, data=self._samples, policy=policy, target=self._target, **options)
+
+    def _make(self, policy: Policy, quantized: ModuleOp) -> dict[str, Any]:
+        found, outputs = self._outputs(quantized)
+        right = None if self._labels is None else int((found.argmax(axis=1) == self._labels).sum())
+        entries = decided(quantized)
+        trial = Trial(
+            policy.as_dict(),
+            sqnr=float(-10 * np.log10(max(relative_noise(self._truth, found), 1e-30))),
+            agreeing=agreeing(self._truth, found) if self._classes else None,
+            right=right,
+            score=None if self._metric is None else own_score(self._metric, outputs, self._labels),
+            samples=len(found),
+            bytes=sum(int(each.figures["weight_bytes"]) for each in entries),
+            macs_bits=macs_bits(quantized),
+            floats=sum(each.entry.outcome == "float" for each in entries),
+            other=self._other(quantized),
+        )
+        return self._store("trial", policy, asdict(trial))
+
+    def _outputs(self, network: ModuleOp) -> tuple[Array, dict[str, Array]]:
+        """Returns logits, or all outputs, one row a sample; and the outputs by name if a metric reads them."""
+        executable = compile(with_logits(network) if self._classes else network)
+        names = [spec.name for spec in executable.signature.outputs]
+        rows: list[Array] = []
+        kept: list[list[Array]] = []
+        for sample in self._tests:
+            outputs = [np.array(each) for each in executable.run(sample)]
+            rows.append(outputs[-1].ravel() if self._classes else np.concatenate([o.ravel() for o in outputs]))
+            if self._metric is not None:
+                kept.append(outputs)
+        own = names[:-1] if self._classes else names
+        return np.stack(rows), {n: np.stack([each[i] for each in kept]) for i, n in enumerate(own) if kept}
+
+    def _other(self, quantized: ModuleOp) -> float | None:
+        """Returns the cost of the budget if it needs a compiler."""
+        match self._budget:
+            case Budget(cost="arena"):
+                return float(compile(quantized).sizes.arena)
+            case Budget(cost="cycles", device=device):
+                from qmlir.devices import load_device
+
+                return float(compile(quantized, target=load_device(device)).predicted_cycles)
+            case Budget(cost="ms"):
+                from qmlir.analysis.timing import measure
+
+                return 1000 * float(measure(quantized, self._tests[:8], seconds=SECONDS)["latency"]["min"])
+            case _:
+                return None
+
+    # -- on disk -----------------------------------------------------------------------------------------------
+
+    def _known_facts(self) -> dict[str, Any]:
+        """What all results depend on."""
+        device = ""
+        if self._target is not None:
+            from qmlir.devices import text_of
+
+            device = text_of(self._target)
+        return {
+            "format": FORMAT,
+            "network": cached.module_hash(self.module),
+            "profile": _profile_hash(self.profile),
+            "samples": _samples_hash(self._samples),
+            "tests": _samples_hash(self._tests),
+            "labels": None if self._labels is None else _hash_of(self._labels.tobytes()),
+            "metric": None if self._metric is None else _source_of(self._metric),
+            "target": device,
+            "budget": None if self._budget is None else [self._budget.cost, self._budget.device],
+            "options": self._options,
+            "sources": cached.sources_hash(),
+            "libraries": cached.library_versions(),
+        }
+
+    def _name(self, what: str, policy: Policy) -> str:
+        facts = {**self._facts, "what": what, "policy": policy.as_dict()}
+        return _hash_of(json.dumps(facts, sort_keys=True, default=str).encode())
+
+    def _path(self, name: str) -> Path | None:
+        keeps = self._folder is not None and self._facts["network"] is not None
+        return self._folder / f"{name}.json" if keeps and self._folder is not None else None
+
+    def _load(self, what: str, policy: Policy) -> Any:
+        name = self._name(what, policy)
+        if name not in self._known and (path := self._path(name)) is not None and path.is_file():
+            try:
+                self._known[name] = json.loads(path.read_text(encoding="utf-8"))
+            except (OSError, ValueError):
+                return None  # a damaged file is made anew
+            self.read += what == "trial"
+        return self._known.get(name)
+
+    def _store(self, what: str, policy: Policy, data: Any) -> Any:
+        name = self._name(what, policy)
+        text = json.dumps(data, indent=1, sort_keys=True) + "\n"
+        if (path := self._path(name)) is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, text)
+        self._known[name] = json.loads(text)
+        return self._known[name]
+
+
+SECONDS = 0.5
+"""How long a call is measured for a budget of milliseconds."""
+
+
+def macs_bits(quantized: ModuleOp) -> int:
+    """Returns the sum over a quantized network's contractions of MACs times bits of weights times bits of data."""
+    total = 0
+    for op in main_function(quantized).body.block.ops:
+        figures = figures_of(op) if op.operands and op.results else None
+        if figures is not None and figures.macs:
+            one, other = ([_bits(t.type) for t in figures.operands] + [32, 32])[:2]
+            total += figures.macs * one * other
+    return total
+
+
+def _bits(stored: str) -> int:
+    """The bits of a stored type by its name, such as i8 or f32."""
+    digits = "".join(c for c in stored if c.isdigit())
+    return int(digits) if digits else 32
+
+
+def kept_in(folder: str | Path | None) -> Path | None:
+    """Returns the folder of results: the one given, or that beside the compiled networks; None to keep nothing."""
+    if folder is not None:
+        return Path(folder)
+    place = cached.place()
+    return None if place is None else place / FOLDER
+
+
+def _hash_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _profile_hash(profile: Profile) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        profile.save(path := Path(folder) / "profile.yaml")
+        return _hash_of(path.read_bytes())
+
+
+def _samples_hash(samples: Sequence[Any]) -> str:
+    total = hashlib.sha256()
+    for sample in samples:
+        named: Mapping[str, Any] = cast(Any, sample) if isinstance(sample, Mapping) else {"": sample}
+        for name in sorted(named):
+            array: Array = np.ascontiguousarray(named[name])
+            total.update(f"{name} {array.dtype.str} {array.shape}".encode())
+            total.update(array.tobytes())
+    return total.hexdigest()
+
+
+def _source_of(metric: Metric) -> str:
+    """The name and the source of a function; other functions that it calls are not part of it."""
+    name = f"{getattr(metric, '__module__', '')}:{getattr(metric, '__qualname__', repr(metric))}"
+    try:
+        return f"{name}\n{inspect.getsource(metric)}"
+    except (OSError, TypeError):
+        return name
