@@ -515,6 +515,27 @@ def _over_root(d: _Deriver, node: Node, most: int, least: int, reach: Fraction) 
     return Derived(_limits(d, node).channels, summed.sums)
 
 
+def _local_response(d: _Deriver, node: Node) -> Derived:
+    low, high = _less(d.operand(node, 0), node.number("input_zero_point"))
+    width, fraction, bias = node.number("bits"), Fraction(2) ** node.number("fraction"), node.number("bias")
+    count = min(node.number("before") + node.number("after") + 1, d.value(node.operands[0]).shape[-1])
+    total = count * max(low**2, high**2)
+    _fit(63, _one((0, total)))
+    base = _one((0, floor(total * fraction) + bias))
+    summed = _summed(base, base, width + 1)
+    knots, factors, shifts = (node.properties[key].values for key in ("knots", "multipliers", "shifts"))
+    segments = len(knots) - 1
+    if bias < 0 or segments < 1 or segments & segments - 1 or segments.bit_length() > width:
+        raise OverflowsError(f"a bias of {bias} or {segments} segments of a sum of {width} bits")
+    if not len(factors) == len(shifts) == width or not 1 <= min(shifts) <= max(shifts) <= 62:
+        raise OverflowsError(f"{len(factors)} factors and {len(shifts)} shifts for {width} bits")
+    if min(*knots, *factors) < 0 or max(knots) > 1 << 30 or max(factors) >> 31:
+        raise OverflowsError("knots beyond 2^30 or factors beyond 31 bits")
+    half = 1 << max(shifts) - 1
+    _fit(64, _one(((low << 30) + min(low, 0), (high << 30) + half)))
+    return Derived(_limits(d, node).channels, summed.sums)
+
+
 Rule = Callable[[_Deriver, Node], Derived]
 
 RULES: Mapping[str, Rule] = {
@@ -554,5 +575,6 @@ RULES: Mapping[str, Rule] = {
     "qint.l2_normalization": _l2,
     "qint.layer_norm": _layer_norm,
     "qint.rms_norm": _rms_norm,
+    "qint.local_response_normalization": _local_response,
 }
 """The rule of each operation that computes on integers; no other operation may have results of integers."""

@@ -431,6 +431,25 @@ def rms_norm(op: qint.RMSNormOp, x: Array) -> Result:
     return result
 
 
+def local_response_normalization(op: qint.LocalResponseNormalizationOp, x: Array) -> Result:
+    bits, bias, scale = op.bits.value.data, op.bias.value.data, Fraction(2) ** op.fraction.value.data
+    knots, multipliers, shifts = ([int(each) for each in t.array] for t in (op.knots, op.multipliers, op.shifts))
+    segments, result = len(knots) - 1, dict[Index, int]()
+    for *pixel, c in indexes(x.shape):
+        first, end = max(0, c - op.before.value.data), min(c + op.after.value.data + 1, x.shape[-1])
+        d = {k: at(x, *pixel, k) - op.input_zero_point.value.data for k in range(first, end)}
+        w = max(math.floor(sum(each * each for each in d.values()) * scale) + bias, 1)
+        zeros = bits - w.bit_length()
+        above = Fraction(w << zeros, 1 << bits - 1) - 1  # m − 1
+        knot = math.floor(above * segments)
+        places = 1 << min(bits - segments.bit_length(), 20)  # between two knots
+        inside = math.floor((above * segments - knot) * places)
+        line = knots[knot] + half_up(Fraction((knots[knot + 1] - knots[knot]) * inside, places))
+        factor = high(line, multipliers[zeros])
+        result[*pixel, c] = clamped(half_up(Fraction(d[c] * factor, 1 << shifts[zeros])), op)
+    return result
+
+
 def blocks(shape: Sequence[int], first: int, end: int) -> Iterator[list[Index]]:
     """The indexes of the elements that are normalized together: they differ in the dimensions from `first` to `end`."""
     for outer in indexes([1 if first <= d < end else size for d, size in enumerate(shape)]):
@@ -631,6 +650,7 @@ ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     qint.L2NormalizationOp: l2_normalization,
     qint.LayerNormOp: layer_norm,
     qint.RMSNormOp: rms_norm,
+    qint.LocalResponseNormalizationOp: local_response_normalization,
     qint.MaxPool2DOp: max_pool2d,
     qint.AveragePool2DOp: average_pool2d,
     qint.GlobalSumPoolOp: global_sum_pool,

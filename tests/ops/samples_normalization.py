@@ -76,6 +76,25 @@ def over_root(
     return numbers | ({} if zero_point is None else {"input_zero_point": int32(zero_point)})
 
 
+def power(
+    before: int, after: int, bits: int, fraction: int, bias: int, beta: float, segments: int, zero_point: int = 0
+) -> Properties:
+    """The tables of qint.local_response_normalization, for a base in steps of 2^(1 − bits)."""
+    knots = (1 + np.arange(segments + 1) / segments) ** -beta
+    gains = beta * np.arange(bits)
+    return {
+        "knots": weights(np.rint(knots / knots.max() * 2.0**30), np.int32),
+        "multipliers": weights(np.minimum(np.rint(2.0 ** (30 + gains % 1)), (1 << 31) - 1), np.int32),
+        "shifts": weights(np.clip(29 - np.floor(gains), 2, 62), np.int32),
+        "before": IntegerAttr(before, i64),
+        "after": IntegerAttr(after, i64),
+        "bits": int32(bits),
+        "fraction": int32(fraction),
+        "bias": IntegerAttr(bias, i64),
+        "input_zero_point": int32(zero_point),
+    }
+
+
 HALF = 1 << 30
 
 QINT_SAMPLES = (
@@ -141,6 +160,27 @@ QINT_SAMPLES = (
     Sample(qint.LayerNormOp, "columns", (i(16, 2, 9, 3),), over_root(1, 2, HALF, 31, 24, 5) | narrow(8), i8),
     Sample(qint.LayerNormOp, "steep", (i(8, 3, 5),), over_root(1, 2, HALF, 22, -2, 1 << 61) | narrow(8), i8),
     Sample(qint.LayerNormOp, "single elements", (i(8, 6, 1),), over_root(1, 2, HALF, 26, 40, 3) | narrow(8, -7), i8),
+    Sample(
+        qint.LocalResponseNormalizationOp,
+        "of bytes",
+        (i(8, 2, 3, 9),),
+        power(2, 2, 31, 10, 1 << 29, 0.75, 32, 3) | narrow(8, 5),
+        i8,
+    ),
+    Sample(
+        qint.LocalResponseNormalizationOp,
+        "even, of i16",
+        (i(16, 4, 7),),
+        power(1, 2, 62, 27, 0, 0.5, 512) | narrow(16),
+        i16,
+    ),
+    Sample(
+        qint.LocalResponseNormalizationOp,
+        "wider than there are channels, growing",
+        (i(8, 5, 3),),
+        power(4, 4, 31, -3, 12345, -1.5, 64) | narrow(16),
+        i16,
+    ),
     Sample(qint.RMSNormOp, "rows", (i(8, 5, 37),), over_root(1, 2, HALF, 30, 40, 4711, 3) | narrow(8, 5), i8),
     Sample(
         qint.RMSNormOp,

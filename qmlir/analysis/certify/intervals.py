@@ -465,6 +465,14 @@ def _over_root(op: RootNormalizationOp, squares: int) -> Proof:
     return Proof(Interval.of(op.lower.value.data, op.upper.value.data), radicand, radicand, 63)
 
 
+def _local_response(op: qint.LocalResponseNormalizationOp, read: Read) -> Proof:
+    data, count = read(op.x).moved(-op.input_zero_point.value.data), min(sum(op.neighbours()) + 1, shape_of(op.x)[-1])
+    squares, fraction = count * max(data.low**2, data.high**2), op.fraction.value.data
+    base = (squares << fraction if fraction >= 0 else squares >> -fraction) + op.bias.value.data
+    sums, bits = Interval.of(0, base), op.bits.value.data + 1
+    return Proof(Interval.of(op.lower.value.data, op.upper.value.data), sums, sums, bits)
+
+
 RULES: Registry[Callable[[Any, Read], Proof]] = Registry({
     StorageCastOp: _scast,
     QuantizeCastOp: _quantized,
@@ -503,5 +511,6 @@ RULES: Registry[Callable[[Any, Read], Proof]] = Registry({
     qint.L2NormalizationOp: _l2,
     qint.LayerNormOp: _layer_norm,
     qint.RMSNormOp: _rms_norm,
+    qint.LocalResponseNormalizationOp: _local_response,
 })  # fmt: skip
 """The rule of each operation: the nearest class that has one holds."""

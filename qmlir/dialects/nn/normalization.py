@@ -24,6 +24,7 @@ from qmlir.ir.samples import Axes, kept_axis
 from qmlir.numerics.elementary.exponential import exp_by_four, log, power
 from qmlir.numerics.elementary.gemmlowp import LOGARITHM_BITS, half_away, inverse_root, product
 from qmlir.numerics.elementary.lanes import I32, I64, Lanes, N
+from qmlir.numerics.power_quotients import PowerQuotient
 from qmlir.numerics.root_quotients import RootQuotient
 
 
@@ -312,7 +313,7 @@ class LocalResponseNormalizationOp(UnaryTensorOp, NNOp):
     """
 
     name = "nn.local_response_normalization"
-    WHY_FLOAT: ClassVar[str] = "its power and its division have no integer form on this target"
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = NARROW
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
 
     size = prop_def(IntegerAttr.constr(i64))
@@ -337,6 +338,22 @@ class LocalResponseNormalizationOp(UnaryTensorOp, NNOp):
         """The numbers of channels before and after its own that the sum of a channel includes."""
         size = self.size.value.data
         return (size - 1) // 2, size // 2
+
+    def quotient(self) -> PowerQuotient:
+        """The division by a power that the integer form computes, in stored integers."""
+        data, result = uniform(self.x), uniform(self.y)
+        count, scale = min(self.size.value.data, shape_of(self.x)[-1]), Fraction(data.scale)
+        return PowerQuotient(
+            most=count * largest_difference(data) ** 2,
+            unit=Fraction(self.alpha.value.data) / self.size.value.data * scale**2,
+            bias=Fraction(self.bias.value.data),
+            beta=self.beta.value.data,
+            factor=data.scale / result.scale,
+            accuracy=int(computed_storage(result.storage)[1:]),
+        )
+
+    def check_integer_form(self) -> None:
+        self.quotient().check()
 
     def formula(self) -> "LocalResponse":
         """The function from an element and its sum of squares to the result."""

@@ -20,6 +20,7 @@ from qmlir.dialects.qint.elementwise import (
     PairLookupOp,
     RescaledAddOp,
 )
+from qmlir.dialects.qint.local_response import LocalResponseNormalizationOp
 from qmlir.dialects.qint.normalization import L2NormalizationOp, LogSoftmaxOp, SoftmaxOp
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, InterpolateOp, MaxPool2DOp, ResizeOp
 from qmlir.dialects.qint.requantize import RequantizeOp
@@ -53,5 +54,6 @@ QINT = Dialect(
         L2NormalizationOp,
         LayerNormOp,
         RMSNormOp,
+        LocalResponseNormalizationOp,
     ],
 )

@@ -67,6 +67,7 @@ from qmlir.lowering.nn_to_qint.movement import (
 )
 from qmlir.lowering.nn_to_qint.normalization import (
     lower_layer_norm,
+    lower_local_response,
     lower_log_softmax,
     lower_lp_normalization,
     lower_rms_norm,
@@ -258,6 +259,7 @@ LOWERINGS: Registry[Lowering] = Registry({
     nn.LpNormalizationOp: lower_lp_normalization,
     nn.LayerNormOp: lower_layer_norm,
     nn.RMSNormOp: lower_rms_norm,
+    nn.LocalResponseNormalizationOp: lower_local_response,
 })  # fmt: skip
 """The integer forms of the operations of nn."""
 

@@ -197,6 +197,27 @@ def _over_root(
     return [kind.make(operands, properties, element=uniform(op.y).storage_type)]
 
 
+def lower_local_response(
+    op: nn.LocalResponseNormalizationOp, operands: Sequence[SSAValue], rounding: Rounding
+) -> list[Operation]:
+    """Lowers y = z_y + (x − z_x) · s_x / s_y · (bias + alpha / size · s_x² · Σ (x − z_x)²)^−beta."""
+    quotient, (before, after) = op.quotient(), op.neighbours()
+    multipliers, shifts = quotient.multipliers()
+    properties = {
+        "knots": WeightsAttr(quotient.knots()),
+        "multipliers": WeightsAttr(multipliers),
+        "shifts": WeightsAttr(shifts),
+        "before": IntegerAttr(before, i64),
+        "after": IntegerAttr(after, i64),
+        "bits": int32(quotient.bits),
+        "fraction": int32(quotient.fraction),
+        "bias": IntegerAttr(quotient.rounded_bias, i64),
+        "input_zero_point": int32(uniform(op.x).zero_point),
+        **narrowing(op),
+    }
+    return [qint.LocalResponseNormalizationOp.make(operands, properties, element=uniform(op.y).storage_type)]
+
+
 DEPTH = 10.0
 """Exponentials are interpolated for arguments in [−DEPTH, 0]; below −DEPTH they are exp(−DEPTH)."""
 

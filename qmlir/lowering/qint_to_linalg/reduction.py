@@ -1,5 +1,7 @@
 """Export of reductions, pools, normalizations and weighted sums of neighbours."""
 
+from math import prod
+
 import numpy as np
 from xdsl.dialects.builtin import Signedness, f32, i32, i64
 from xdsl.ir import SSAValue
@@ -7,6 +9,7 @@ from xdsl.ir import SSAValue
 from qmlir.codegen.value import INDEX, Value
 from qmlir.codegen.way_out import Array, check_comparable
 from qmlir.dialects.nn.reduction import ExtremeOp, ReduceMaxOp, ReduceMinOp
+from qmlir.dialects.qint.local_response import LocalResponseNormalizationOp
 from qmlir.dialects.qint.normalization import AlongAxisOp, L2NormalizationOp, LogSoftmaxOp, SoftmaxOp
 from qmlir.dialects.qint.pooling import (
     AveragePool2DOp,
@@ -137,6 +140,30 @@ def _along_axis(code: TensorCode, op: AlongAxisOp, x: SSAValue) -> SSAValue:
     return code.reshape(code.generic([*read, *((total, row) for total in sums)], into, 3, element), y.get_shape())
 
 
+def _local_response(code: TensorCode, op: LocalResponseNormalizationOp, x: SSAValue) -> SSAValue:
+    """Writes the squares, with zeros around the channels; their sums over windows; and a formula on each element."""
+    *pixels, channels = shape_of(op.x)
+    shape, formula, (before, after) = (prod(pixels), channels), op.formula(), op.neighbours()
+    tables = [reader(code.constant(table)) for table in op.tables()]
+    p, c, k = loops(3)
+    rows = code.reshape(x, shape)
+
+    def square(x: Value, _: Value) -> Value:
+        return formula.square(x)
+
+    def add(square: Value, _: Value, total: Value) -> Value:
+        return total + square
+
+    def element(x: Value, total: Value, _: Value) -> Value:
+        return formula(x, total, *tables)
+
+    squares = code.generic([(rows, [p, c])], (code.empty(shape, i64), [p, c]), 2, square)
+    around, window = code.padded(squares, [0, before], [0, after], 0), code.empty((before + after + 1,), i64)
+    sums = code.generic([(around, [p, c + k]), (window, [k])], (code.filled(0, shape, i64), [p, c]), 3, add)
+    into = (code.empty(shape, element_of(op.y)), [p, c])
+    return code.reshape(code.generic([(rows, [p, c]), (sums, [p, c])], into, 2, element), shape_of(op.y))
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # Export of integer interpolation: a weighted sum over neighbours (taps) along one axis after another, in i32.
 
@@ -204,6 +231,7 @@ RULES = {
     L2NormalizationOp: _along_axis,
     LayerNormOp: _along_axis,
     RMSNormOp: _along_axis,
+    LocalResponseNormalizationOp: _local_response,
     ResizeOp: _resize,
     InterpolateOp: _interpolate,
 }

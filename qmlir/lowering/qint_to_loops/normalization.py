@@ -10,6 +10,7 @@ where they fit, in i32, and products with a row's factor in i64.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects.builtin import i32, i64
 
@@ -17,8 +18,10 @@ from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.kernel import Kernel, MainLowering, Rules
 from qmlir.codegen.kernels.elementwise import Entries
 from qmlir.codegen.value import Value
+from qmlir.dialects.qint.local_response import LocalResponse, LocalResponseNormalizationOp
 from qmlir.dialects.qint.normalization import AlongAxisOp, AxisFormula, L2NormalizationOp, LogSoftmaxOp, SoftmaxOp
 from qmlir.dialects.qint.root_normalization import LayerNormOp, RMSNormOp
+from qmlir.ir.interfaces import shape_of
 from qmlir.ir.types import dtype_of
 
 BYTES_OF_MAXIMUM = 64
@@ -172,7 +175,48 @@ def _along_axis(state: MainLowering, op: AlongAxisOp) -> None:
     state.replace(result, y)
 
 
+@dataclass(frozen=True)
+class Responses(Kernel):
+    """y[p, c] from x[p, c] and the squares of the channels around c, one element at a time. Buffers: x, tables, y.
+
+    shape        [pixels, channels]
+    neighbours   how many channels before and after c are summed
+    formula      the integer arithmetic
+    """
+
+    shape: tuple[int, int]
+    neighbours: tuple[int, int]
+    formula: LocalResponse
+
+    @property
+    def symbol(self) -> str:
+        return "qint_local_response_normalization"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, *tables, y = buffers
+        readers = [Entries(table) for table in tables]
+        channels, (before, after) = self.shape[1], self.neighbours
+        with code.loop(begin, end, name="pixel") as p, code.loop(0, channels, name="channel") as c:
+
+            def add(k: Value, sums: list[Value]) -> Sequence[Value]:
+                return [sums[0] + self.formula.square(x.load(p, k))]
+
+            first, last = (c - before).maximum(0), (c + (after + 1)).minimum(channels)
+            (total,) = code.fold(first, last, [code.zeros(i64, None)], add)
+            y.store(self.formula(x.load(p, c), total, *readers), p, c)
+
+
+def _local_response(state: MainLowering, op: LocalResponseNormalizationOp) -> None:
+    *pixels, channels = shape_of(op.x)
+    shape, y = (prod(pixels), channels), state.allocate_result(op.y)
+    tables = [state.constant(table) for table in op.tables()]
+    kernel = Responses(shape, op.neighbours(), op.formula())
+    state.call(kernel, [state.view(state.buffer(op.x), shape), *tables, state.view(y, shape)], shape[0])
+    state.replace(op.y, y)
+
+
 RULES: Rules = {
+    LocalResponseNormalizationOp: _local_response,
     SoftmaxOp: _along_axis,
     LogSoftmaxOp: _along_axis,
     L2NormalizationOp: _along_axis,

@@ -35,6 +35,7 @@ INEXPRESSIBLE: Mapping[type[Operation], str] = {
     qint.L2NormalizationOp: "divides by a root in 64 bits, and tosa has no integers so wide",
     qint.LayerNormOp: "divides by a root in 64 bits, and tosa has no integers so wide",
     qint.RMSNormOp: "divides by a root in 64 bits, and tosa has no integers so wide",
+    qint.LocalResponseNormalizationOp: "takes a power of a sum of 64 bits, and tosa has no integers so wide",
     qint.SoftmaxOp: "divides by a sum of 64 bits, and tosa divides integers of 32 only",
     qint.LogSoftmaxOp: "takes the logarithm of a sum of 64 bits, and tosa has no integers so wide",
 }
@@ -46,6 +47,7 @@ OTHER_REMEDIES: Mapping[type[Operation], str] = {
     qint.L2NormalizationOp: "lower it with --qint-to-linalg",
     qint.LayerNormOp: "lower it with --qint-to-linalg",
     qint.RMSNormOp: "lower it with --qint-to-linalg",
+    qint.LocalResponseNormalizationOp: "lower it with --qint-to-linalg",
     qint.SoftmaxOp: "lower it with --qint-to-linalg, or leave the softmax to what reads the scores",
     qint.LogSoftmaxOp: "lower it with --qint-to-linalg, or leave it to what reads the scores",
 }

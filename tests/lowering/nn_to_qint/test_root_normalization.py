@@ -5,8 +5,8 @@ element are equal, by one step or by all that the type holds; scales and epsilon
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from contextlib import suppress
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import islice
 from math import floor, isqrt, sqrt

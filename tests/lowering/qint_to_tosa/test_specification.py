@@ -44,6 +44,7 @@ def test_each_qint_operation_is_tried() -> None:
         qint.DivOp,
         qint.LogSoftmaxOp,
         *ROOTS,
+        qint.LocalResponseNormalizationOp,
         qint.InterpolateOp,
         qint.BlockedFullyConnectedOp,
     }

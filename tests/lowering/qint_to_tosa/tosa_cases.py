@@ -60,6 +60,7 @@ REFUSED = {
     **{str(s): "takes the logarithm of a sum of 64 bits" for s in ALL if s.op is qint.LogSoftmaxOp},
     **{str(s): "multiplies by a reciprocal in 64 bits" for s in ALL if s.op is qint.DivOp},
     **{str(s): "divides by a root in 64 bits" for s in ALL if s.op in ROOTS},
+    **{str(s): "takes a power of a sum of 64 bits" for s in ALL if s.op is qint.LocalResponseNormalizationOp},
     **{str(s): "in a way that is not written in tosa" for s in ALL if s.op is qint.InterpolateOp},
     "qint.float_add-same_shape": "no fused multiply-add",
     "qint.float_add-broadcast,_from_unsigned": "no fused multiply-add",
