@@ -69,7 +69,7 @@ conformance: $(READY) ## every test case of ONNX and of others, with a table; al
 	  tests/lowering/qint_to_loops tests/lowering/tosa_to_nn tests/backends/cpu/test_guard_pages.py \
 	  tests/backends/cpu/test_aarch64.py tests/test_random_graphs.py tests/numerics/elementary tests/backends/onnx/test_random.py \
 	  tests/backends/tflite/test_random.py tests/frontends/tflite/test_rounding.py \
-	  tests/transforms/npu/test_bands.py tests/checker tests/interop
+	  tests/transforms/npu/test_bands.py tests/checker tests/proofs tests/interop
 
 fuzz: $(READY) ## N (1000) random networks from SEED (0), for SECONDS at most, on JOBS; what is found goes to OUT
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz --n $(or $(N),1000) --seed $(or $(SEED),0) \

@@ -8,7 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any, cast
 
-from qmlir.checker.code import CASTS, float_functions
+from qmlir.checker.code import read_code
 from qmlir.checker.errors import BOUNDS, largest_rounding_error
 from qmlir.checker.functions import STORAGE, changes_storage, largest_error
 from qmlir.checker.intervals import Derived, UnprovenError, derive, interpolated, limit_slack, spread
@@ -122,13 +122,13 @@ def _stale(files: list[dict[str, str]], first: Path) -> Iterator[str]:
 
 def _wrong_code(stated: Mapping[str, Any], path: Path) -> Iterator[str]:
     """What a certificate states wrongly about an object file."""
-    found, instructions = float_functions(path)
-    for function in sorted(found):
-        if not function.startswith(CASTS):
-            yield f"function {function} computes on floats"
-    if {each["function"] for each in stated["floats"]} != found:
+    found = read_code(path)
+    yield from found.wrong()
+    if {each["function"] for each in stated["floats"]} != found.floats:
         yield "another list of functions on floats"
-    if stated["instructions"] != instructions:
+    if {each["function"]: each["kernels"] for each in stated["casts"]} != found.casts:
+        yield "another list of calls of casts"
+    if stated["instructions"] != found.instructions:
         yield "another number of instructions"
 
 

@@ -14,7 +14,7 @@ from xdsl.ir import Operation
 
 from qmlir.analysis.certify.errors import rounded
 from qmlir.analysis.certify.intervals import Interval, Proof, prove
-from qmlir.analysis.certify.machine_code import disassembled, in_assembly, in_llvm_ir, scan
+from qmlir.analysis.certify.machine_code import in_assembly, in_llvm_ir, scan, scan_object
 from qmlir.analysis.certify.rounding import in_steps, largest_error
 from qmlir.analysis.certify.tables import table_errors
 from qmlir.compiler import FOLD_CASTS, TO_INTEGERS, Pipeline, context_of, to_machine_code
@@ -73,10 +73,9 @@ def certificate_of_object(path: Path) -> dict[str, Any]:
 
     Raises:
         FileError: There is no disassembler, or the file is no object file that it reads.
-        NodeError: Another function computes on floats.
+        NodeError: Another function computes on floats, or a cast may stand between the network's integers.
     """
-    code = scan(*disassembled(path))
-    code.require_integers()
+    code = scan_object(path)
     certificate = {"format": FORMAT, "qmlir": version("qmlir"), "verdict": INTEGER_ONLY, "about": "object"}
     return {**certificate, "artefact": file_hashes([path]), "code": [code.as_dict()]}
 

@@ -5,20 +5,23 @@ compilers copy and shuffle integers by instructions that are named after floats 
 counts by what it computes. An instruction that adds, multiplies, compares, rounds or converts floats counts; a copy, a
 shuffle, a broadcast or a bitwise operation does not. Those that are named after floats are listed apart, as moves.
 
-A function that computes on floats must be a kernel of a cast at the entry or the exit, which its name tells.
+A function that computes on floats must be a kernel of a cast, which its name tells. A cast between the network's layers
+has a kernel of the same kind. In an object file the order of calls tells these apart: if no kernel that quantizes is
+called behind one that dequantizes, then the floats of the first kind come from the network's inputs, as no other
+function makes floats, and those of the second kind leave through its outputs, as nothing reads them any more.
 """
 
 import re
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from qmlir.errors import FileError, NodeError
-from qmlir.transforms.verify_integer_only import BETWEEN, place_of_kernel
+from qmlir.transforms.verify_integer_only import BETWEEN, ENTRY, EXIT, place_of_kernel
 
 Instructions = Mapping[str, Counter[str]]
 """Function → how often it uses each instruction."""
@@ -33,6 +36,7 @@ class FloatCode:
     instructions  the number of instructions
     floats        function → instructions that compute on floats, and how often it uses each
     moves         instructions that are named after floats and only move bits, likewise, over all functions
+    casts         of an object file: function → the kernels of casts that it refers to, in order
     """
 
     form: str
@@ -40,9 +44,11 @@ class FloatCode:
     instructions: int = 0
     floats: dict[str, dict[str, int]] = field(default_factory=dict[str, dict[str, int]])
     moves: dict[str, int] = field(default_factory=dict[str, int])
+    casts: dict[str, list[str]] | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """The fields for JSON."""
+        casts = None if self.casts is None else [{"function": f, "kernels": k} for f, k in self.casts.items()]
         return {
             "form": self.form,
             "functions": self.functions,
@@ -52,6 +58,7 @@ class FloatCode:
                 for name, used in self.floats.items()
             ],
             "moves": self.moves,
+            **({} if casts is None else {"casts": casts}),
         }
 
     def require_integers(self) -> None:
@@ -65,6 +72,32 @@ class FloatCode:
                 need = "must compute on integers by integer instructions"
                 listed = ", ".join(f"{instruction} ({times}×)" for instruction, times in used.items())
                 raise NodeError(self.form, name, need, got=listed)
+
+
+def scan_object(path: Path) -> FloatCode:
+    """Classifies the instructions of an object file, and requires the order of its casts.
+
+    Raises:
+        FileError: There is no disassembler, or the file is no object file that it reads.
+        NodeError: A function computes on floats, or integers may be quantized from floats that are no inputs.
+    """
+    code = disassembled(path)
+    found = scan(code.architecture, code.instructions)
+    found.require_integers()
+    found.casts = code.casts
+    remedy = "certify the network, which tells where floats come from"
+    for number, (function, kernels) in enumerate(code.casts.items()):
+        if number or function in code.loops:
+            need = "must call the casts of inputs and outputs once, from one function"
+            got = f"{kernels[0]} in a loop" if function in code.loops else f"{kernels[0]} from a second function"
+            raise NodeError(found.form, function, need, got=got, remedy=remedy)
+        places = [place_of_kernel(kernel) for kernel in kernels]
+        if EXIT in places and ENTRY in places[places.index(EXIT) :]:
+            first = places.index(EXIT)
+            late = kernels[places.index(ENTRY, first)]
+            need = "must quantize all inputs before it dequantizes an output"
+            raise NodeError(found.form, function, need, got=f"{late} behind {kernels[first]}", remedy=remedy)
+    return found
 
 
 def scan(form: str, used: Instructions) -> FloatCode:
@@ -187,38 +220,82 @@ def _without_prefix(words: list[str]) -> str:
     return next((w for w in words if w not in _PREFIXES), words[0])
 
 
-def disassembled(path: Path) -> tuple[str, dict[str, Counter[str]]]:
-    """The architecture of an object file, and the instructions of each of its functions.
+class Disassembled(NamedTuple):
+    """An object file.
+
+    architecture  `x86_64` or `aarch64`
+    instructions  the instructions of each function
+    casts         function that is no kernel of a cast → the kernels of casts that it refers to, in order
+    loops         functions that jump back
+    """
+
+    architecture: str
+    instructions: dict[str, Counter[str]]
+    casts: dict[str, list[str]]
+    loops: set[str]
+
+
+TOOLS = ("llvm-objdump", "objdump", "aarch64-linux-gnu-objdump", "x86_64-linux-gnu-objdump")
+"""Disassemblers; those of binutils mostly read files for one architecture only."""
+
+
+def disassembled(path: Path) -> Disassembled:
+    """Disassembles an object file.
 
     Raises:
         FileError: There is no disassembler, the file is no object file, or it is for another architecture.
     """
-    tool = next(filter(None, map(shutil.which, ("llvm-objdump", "objdump"))), None)
-    if tool is None:
+    tools = list(filter(None, map(shutil.which, TOOLS)))
+    if not tools:
         need, remedy = "needs a disassembler to be certified", "install binutils or LLVM"
         raise FileError(path, need, got="neither llvm-objdump nor objdump", remedy=remedy)
-    command = [tool, "-d", "--no-show-raw-insn", str(path)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    architecture = next((a for pattern, a in _ARCHITECTURES if re.search(pattern, ran.stdout)), None)
-    if ran.returncode or architecture is None:
-        got = ran.stderr.strip().splitlines()[-1:] or ["another file"]
-        raise FileError(path, "must be an object file for x86-64 or AArch64", got=got[0])
-    found, current = dict[str, Counter[str]](), Counter[str]()
-    for name, words in _listed(ran.stdout):
-        if name is not None:
-            current = found.setdefault(name, Counter())
-        else:
-            current[_without_prefix(words)] += 1
-    return architecture, found
+    got = "another file"
+    for tool in tools:
+        command = [tool, "-d", "-r", "--no-show-raw-insn", str(path)]
+        ran = subprocess.run(command, capture_output=True, text=True, check=False)
+        architecture = next((a for pattern, a in _ARCHITECTURES if re.search(pattern, ran.stdout)), None)
+        if not ran.returncode and architecture is not None:
+            return _read(architecture, ran.stdout.splitlines())
+        got = (ran.stderr.strip().splitlines() or [got])[-1]
+    raise FileError(path, "must be an object file for x86-64 or AArch64", got=got)
 
 
 _ARCHITECTURES = ((r"file format elf64-x86-64", "x86_64"), (r"file format elf64-(little)?aarch64", "aarch64"))
 
+_FUNCTION = re.compile(r"^([0-9a-f]+) <(.+)>:")
+_AT = re.compile(r"^\s+([0-9a-f]+):\s+([a-z].*)")
+_NAMED = re.compile(r"<([^<>+]+)(?:\+0x([0-9a-f]+))?>")
+_RELOCATED = re.compile(r"R_[A-Z0-9_]+\s+(\.text\S*?|[^\s+-]+)(?:[+-]0x([0-9a-f]+))?\s*$")
+_JUMP = re.compile(r"j\w+|b(\.\w+)?|[ct]bn?z")
 
-def _listed(text: str) -> Iterator[tuple[str | None, list[str]]]:
-    """The lines of a disassembly: names of functions, and the words of instructions."""
-    for line in text.splitlines():
-        if label := re.match(r"^[0-9a-f]+ <(.+)>:", line):
-            yield label[1], []
-        elif code := re.match(r"^\s+[0-9a-f]+:\s+([a-z].*)", line):
-            yield None, code[1].split()
+
+def _read(architecture: str, lines: Sequence[str]) -> Disassembled:
+    starts = {int(label[1], 16): label[2] for line in lines if (label := _FUNCTION.match(line))}
+    found = Disassembled(architecture, {name: Counter() for name in starts.values()}, {}, set())
+    function, start = "", 0
+
+    def refer(name: str) -> None:
+        if place_of_kernel(name) != BETWEEN and place_of_kernel(function) == BETWEEN:
+            found.casts.setdefault(function, []).append(name)
+
+    for line in lines:
+        if label := _FUNCTION.match(line):
+            start, function = int(label[1], 16), label[2]
+        elif code := _AT.match(line):
+            words = code[2].split()
+            mnemonic = _without_prefix(words)
+            found.instructions.setdefault(function, Counter())[mnemonic] += 1
+            for name, offset in _NAMED.findall(line):
+                refer(name)
+                if (
+                    name == function
+                    and _JUMP.fullmatch(mnemonic)
+                    and int(offset or "0", 16) <= int(code[1], 16) - start
+                ):
+                    found.loops.add(function)
+        elif relocation := _RELOCATED.search(line):
+            name, offset = relocation[1], int(relocation[2] or "0", 16)
+            if name.startswith(".text"):  # a place in the section instead of a symbol
+                name = starts.get(max((s for s in starts if s <= offset), default=0), name)
+            refer(name)
+    return found

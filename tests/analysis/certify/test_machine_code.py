@@ -1,19 +1,13 @@
-"""Which instructions compute on floats, in LLVM IR, in assembly text and in object files."""
+"""Which instructions compute on floats, in LLVM IR and in assembly text."""
 
-import json
-import shutil
 from collections import Counter
-from pathlib import Path
-
 import pytest
 
 import qmlir
-from qmlir.analysis.certify import certificate_of_object
-from qmlir.analysis.certify.machine_code import RULES, disassembled, in_assembly, in_llvm_ir, scan
+from qmlir.analysis.certify.machine_code import RULES, in_assembly, in_llvm_ir, scan
 from qmlir.backends.cpu import Executable
-from qmlir.checker import CheckError, check_certificate
-from qmlir.errors import FileError, NodeError
-from tests.checker.networks import quantized, text
+from qmlir.errors import NodeError
+from tests.checker.networks import quantized
 
 FLOATS = {
     "x86_64": "addss vaddps vfmadd231pd mulsd vdivsd sqrtss ucomiss vcmpltps vmaxps vrndscalepd cvtsi2ss vcvttps2dq "
@@ -83,43 +77,3 @@ def test_code_of_a_network(small_network: Executable) -> None:
     """No kernel between the casts uses floats: not those of tables, sums, requantizations or a softmax."""
     listed = small_network.assembly()
     scan(small_network.machine.architecture, in_assembly(listed)).require_integers()
-
-
-needs_disassembler = pytest.mark.skipif(
-    not (shutil.which("objdump") or shutil.which("llvm-objdump")), reason="needs objdump or llvm-objdump"
-)
-
-
-@needs_disassembler
-def test_objects(small_network: Executable, tmp_path: Path) -> None:
-    path = tmp_path / "net.o"
-    path.write_bytes(small_network.object)
-    architecture, used = disassembled(path)
-    assert architecture in ("x86_64", "aarch64")
-    assert {"quant_qcast_0", "qint_softmax_0"} <= used.keys()
-    certificate = certificate_of_object(path)
-    (code,) = certificate["code"]
-    assert {each["place"] for each in code["floats"]} <= {"entry", "exit"}
-    stated = tmp_path / "c.json"
-    stated.write_text(json.dumps(certificate))
-    check_certificate(stated)
-    code["floats"].pop()
-    stated.write_text(json.dumps(certificate))
-    with pytest.raises(CheckError, match="another list of functions on floats"):
-        check_certificate(stated)
-
-
-@needs_disassembler
-def test_an_object_with_floats_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "float.mlir").write_text(text())
-    path = tmp_path / "float.o"
-    path.write_bytes(qmlir.compile(tmp_path / "float.mlir").object)
-    with pytest.raises(NodeError, match="must compute on integers"):
-        certificate_of_object(path)
-
-
-@needs_disassembler
-def test_what_is_no_object(tmp_path: Path) -> None:
-    (tmp_path / "x.o").write_bytes(b"no object")
-    with pytest.raises(FileError, match="must be an object file"):
-        certificate_of_object(tmp_path / "x.o")
