@@ -42,6 +42,9 @@ from qmlir.numerics import Int64s
 from qmlir.numerics.contracts import CONTRACTS, NUMBERED
 from qmlir.numerics.fixed_point import NumericsError
 
+INTEGER_SCALES = "quantize for a device that shifts: --set quant.scale=mult-shift --set quant.round=half-up"
+"""The remedy where a device changes scales in floats."""
+
 Called = Mapping[str, Sequence[Interval | int | None]]
 """Name of a host routine → for each output its interval, the label of its floats, or None if its bytes are unknown."""
 
@@ -218,8 +221,8 @@ class _At:
         name = NUMBERED[self.context.contract]
         if CONTRACTS[name].in_floats:
             need = "must change scales by integer instructions"
-            remedy = "quantize for a device that shifts: --set quant.scale=mult-shift --set quant.round=half-up"
-            raise NodeError(*self.where, need, got=f"contract {name}, which rounds in float32", remedy=remedy)
+            got = f"contract {name}, which rounds in float32"
+            raise NodeError(*self.where, need, got=got, remedy=INTEGER_SCALES)
         self.rounding = name
         return name
 
