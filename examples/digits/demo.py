@@ -1,4 +1,4 @@
-"""The main job on real digits: profile, quantize, compile and run, with what each step decided and reached.
+"""The main job on real digits: profile, quantize, compile, run and certify, with what each step decided and reached.
 
     python examples/digits/demo.py [--schema symmetric]
 
@@ -16,6 +16,7 @@ from rich.table import Table
 
 import qmlir
 from qmlir.analysis.counts import decided
+from qmlir.cli import main as command_line
 from qmlir.cli.ledger import print_decisions
 from qmlir.numerics.schemas import Schema
 
@@ -70,6 +71,12 @@ def main() -> None:
     report.save(REPORT)
     console.print("A page with the graph, the error of each layer and its distributions; open it in a browser:")
     console.print(str(REPORT), soft_wrap=True)
+
+    console.rule("integers only, with a proof")
+    qmlir.save(quantized, REPORT.with_suffix(".mlir"))
+    certificate = str(REPORT.with_suffix(".json"))
+    command_line.main(["certify", str(REPORT.with_suffix(".mlir")), "-o", certificate])
+    command_line.main(["certify", "--check", certificate])
 
 
 def _run(network: Any, images: Any) -> tuple[list[Any], float]:

@@ -9,12 +9,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from qmlir.checker.code import read_code
+from qmlir.checker.commands import Followed, follow
 from qmlir.checker.errors import BOUNDS, largest_rounding_error
 from qmlir.checker.functions import STORAGE, changes_storage, largest_error
-from qmlir.checker.intervals import Derived, UnprovenError, derive, interpolated, limit_slack, spread
-from qmlir.checker.network import Network, Node, read_network
+from qmlir.checker.intervals import Derived, Sums, UnprovenError, derive, interpolated, limit_slack, spread
+from qmlir.checker.memory import ENTERING, LEAVING, UNKNOWN, Range
+from qmlir.checker.network import Network, Node, read_network, read_routines
+from qmlir.checker.program import Program, read_program
 from qmlir.checker.rounding import rounded_off
 from qmlir.errors import FileError, QmlirError
+from qmlir.isa.commands import Host
 
 FORMAT = "qmlir-certificate-1"
 
@@ -97,8 +101,14 @@ def _wrong(certificate: Mapping[str, Any], path: Path, artefact: Path | None) ->
     yield from _stale(files, first)
     if certificate["about"] == "object":
         yield from _wrong_code(certificate["code"][0], first)
-        return
-    network = read_network(first)
+    elif certificate["about"] == "program":
+        yield from _wrong_program(certificate, first)
+    else:
+        yield from _wrong_network(certificate, read_network(first))
+
+
+def _wrong_network(certificate: Mapping[str, Any], network: Network) -> Iterator[str]:
+    """What a certificate states wrongly about a function on integers."""
     yield from _wrong_floats(certificate, network)
     yield from _wrong_constants(certificate["weights"], network)
     try:
@@ -141,6 +151,101 @@ def _wrong_constants(stated: list[Mapping[str, Any]], network: Network) -> Itera
         constant = own[each["index"]]
         if each["sha256"] != constant.sha256 or each["shape"] != list(constant.shape):
             yield f'another hash of the constant "{each["tensor"]}"'
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Programs of devices: their commands, and the routines that the host runs
+
+
+def _wrong_program(certificate: Mapping[str, Any], path: Path) -> Iterator[str]:
+    """What a certificate states wrongly about a device's program."""
+    program = read_program(path)
+    yield from _wrong_segments(certificate, program)
+    networks = read_routines(path.with_suffix(".host.mlir")) if program.routines else {}
+    called: dict[str, list[Range | int]] = {}
+    stated = {each["routine"]: each for each in certificate["routines"]}
+    if list(stated) != [routine.name for routine in program.routines]:
+        yield "another list of routines"
+        return
+    for number, routine in enumerate(program.routines):
+        if (network := networks.get(routine.name)) is None:
+            yield f"no routine {routine.name}"
+            return
+        fields = stated[routine.name]
+        wrong = list(_wrong_network(fields, network))
+        calls = [n for n, c in enumerate(program.commands) if isinstance(c, Host) and c.routine == number]
+        wrong += ["other commands that call it"] if fields["commands"] != calls else []
+        wrong += ["other types"] if fields["types"] != _types(network) else []
+        if wrong:
+            yield from (f"routine {routine.name}: {each}" for each in wrong)
+            return
+        called[routine.name] = _returned(network)
+    try:
+        followed = follow(program, called)
+    except UnprovenError as error:
+        yield str(error)
+        return
+    yield from _wrong_commands(certificate["commands"], followed)
+
+
+def _wrong_segments(certificate: Mapping[str, Any], program: Program) -> Iterator[str]:
+    """What a certificate states wrongly about the device and the constants."""
+    if certificate["device"] != program.device["name"]:
+        yield "another device"
+    own = [
+        (program.device[f"memory.{area.memory}.id"], area.start, area.size, hashlib.sha256(data).hexdigest())
+        for area, data in program.constants
+    ]
+    given = [(e["memory"], e["address"], e["bytes"], e["sha256"]) for e in certificate["constants"]]
+    if given != own:
+        yield "another hash of a constant"
+
+
+def _wrong_commands(stated: list[Mapping[str, Any]], followed: Mapping[int, Followed]) -> Iterator[str]:
+    if [each["index"] for each in stated] != list(followed):
+        yield "another list of commands"
+        return
+    for each in stated:
+        found = followed[each["index"]]
+        own = {
+            "kind": ("command", found.command),
+            "layer": ("layer", found.layer),
+            "range": ("range", list(found.range)),
+            "interval of sums": ("accumulators", _sums(found.sums)),
+            "requantization": (
+                "requantization",
+                None if found.contract is None else {"contract": found.contract, "slack": found.slack},
+            ),
+        }
+        for field, (key, value) in own.items():
+            if each.get(key) != value:
+                yield f'another {field} of command {each["index"]}, {found.command} "{found.layer}"'
+
+
+def _types(network: Network) -> list[str]:
+    """The types of the elements that a function's operations read and write, without those of constants."""
+    constants = {n for node in network.nodes if node.kind == "nn.constant" for n in node.results}
+    used = {n for node in network.nodes for n in (*node.operands, *node.results)} - constants
+    return sorted({network.values[n].element for n in used})
+
+
+def _returned(network: Network) -> list[Range | int]:
+    """What a function returns: the intervals of integers, and whether floats are those of its arguments."""
+    derived, makers = derive(network), {n: node for node in network.nodes for n in node.results}
+
+    def moved(number: int) -> bool:
+        if number in network.arguments:
+            return True
+        return number in makers and makers[number].kind in MOVING and all(map(moved, makers[number].operands))
+
+    def result(number: int) -> Range | int:
+        value = network.values[number]
+        if value.float:
+            return ENTERING if moved(number) else LEAVING
+        known = number in makers and value.bits > 1 and value.signed
+        return derived[makers[number].index].range if known else UNKNOWN
+
+    return [result(number) for node in network.nodes if node.kind == "func.return" for number in node.operands]
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -203,15 +308,15 @@ def _fields(each: Mapping[str, Any], node: Node, found: Derived, network: Networ
     return {
         "kind": lambda: each["operation"] == node.kind,
         "range": lambda: each["range"] == list(found.range),
-        "interval of sums": lambda: each.get("accumulators") == _sums(found),
+        "interval of sums": lambda: each.get("accumulators") == _sums(found.sums),
         "requantization": lambda: _requantization_holds(each.get("requantization"), node, found),
         "rounding": lambda: _rounding_holds(each.get("rounding"), node, found, network),
         "table": lambda: _table_holds(each.get("table"), node),
     }
 
 
-def _sums(found: Derived) -> Mapping[str, Any] | None:
-    if (sums := found.sums) is None:
+def _sums(sums: Sums | None) -> Mapping[str, Any] | None:
+    if sums is None:
         return None
     return {"lowest": sums.whole[0], "highest": sums.whole[1], "bits": sums.bits, "slack": sums.slack}
 
@@ -272,6 +377,16 @@ def counts_of(certificate: Mapping[str, Any]) -> dict[str, int]:
     """How much a certificate states, as `check_certificate` returns it."""
     if certificate["about"] == "object":
         return {}
+    if certificate["about"] == "program":
+        commands: list[Mapping[str, Any]] = certificate["commands"]
+        return {
+            "commands": len(commands),
+            "calls": sum(len(each["commands"]) for each in certificate["routines"]),
+            "operations": sum(len(each["operations"]) for each in certificate["routines"]),
+            "sums": sum("accumulators" in each for each in commands),
+            "requantizations": sum("requantization" in each for each in commands),
+            "constants": len(certificate["constants"]),
+        }
     operations: list[Mapping[str, Any]] = certificate["operations"]
     tables = [each["table"]["function"] for each in operations if "table" in each]
     return {

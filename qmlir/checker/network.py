@@ -94,6 +94,18 @@ def read_network(path: Path) -> Network:
     return _Reader().read(functions, others)
 
 
+def read_routines(path: Path) -> dict[str, Network]:
+    """Reads the functions that a host runs for a device, by name.
+
+    Raises:
+        QmlirError: The file is no MLIR text, or does not verify.
+    """
+    module = read_mlir(path)
+    verify(module)
+    functions = [op for op in module.body.block.ops if isinstance(op, FuncOp) and op.body.blocks]
+    return {op.sym_name.data: _Reader().read([op], []) for op in functions}
+
+
 class _Reader:
     """Numbers the values of a function."""
 

@@ -1,15 +1,18 @@
 """`qmlir certify`: proves that a network computes on integers only, and checks such proofs."""
 
 import argparse
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from qmlir.cli.device import PROGRAM_SUFFIX
 from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, file_of
 from qmlir.cli.models import add_loading_options, load_simplified
 from qmlir.cli.terminal import say, table_of, terminal
+from qmlir.display import counted
 from qmlir.errors import OptionError
 
 if TYPE_CHECKING:
@@ -25,8 +28,9 @@ def add_certify_options(parser: ArgumentParser) -> None:
         "model",
         type=Path,
         nargs="?",
-        help="a quantized network, as an .mlir file or in a format that qmlir reads, or an object file (.o); with "
-        "--check, the network of integers or the object, by default the one that the certificate names",
+        help="a quantized network, as an .mlir file or in a format that qmlir reads, a device's program (.npu), or an "
+        "object file (.o); with --check, the network of integers, the program or the object, by default the one that "
+        "the certificate names",
     )
     parser.add_argument("-o", "--output", type=file_of(".json"), help="the certificate to write, a .json file")
     parser.add_argument(
@@ -59,7 +63,13 @@ def run_certify(arguments: argparse.Namespace) -> None:
 
 
 def _certify(arguments: argparse.Namespace) -> None:
-    from qmlir.analysis.certify import certificate_of, certificate_of_object, code_of, file_hashes
+    from qmlir.analysis.certify import (
+        certificate_of,
+        certificate_of_object,
+        certificate_of_program,
+        code_of,
+        file_hashes,
+    )
     from qmlir.checker import counts_of
     from qmlir.files import write_whole
 
@@ -68,6 +78,12 @@ def _certify(arguments: argparse.Namespace) -> None:
         certificate = certificate_of_object(model)
         write_whole(arguments.output, _text(certificate))
         _report(arguments, certificate, {})
+        return
+    if model.suffix == PROGRAM_SUFFIX:
+        certificate = certificate_of_program(model)
+        write_whole(arguments.output, _text(certificate))
+        _show_program(certificate)
+        _report(arguments, certificate, {**counts_of(certificate), "slack": _least_slack(certificate["commands"])})
         return
     module = load_simplified(arguments)
     integers, certificate = certificate_of(module)
@@ -82,7 +98,7 @@ def _certify(arguments: argparse.Namespace) -> None:
 
 def _report(arguments: argparse.Namespace, certificate: Mapping[str, Any], counts: Mapping[str, Any]) -> None:
     """Prints what a certificate proves, and writes it as a document."""
-    for code in certificate["code"]:
+    for code in certificate.get("code", ()):
         say(_code_sentence(code))
     say(f"{arguments.output}: {certificate['verdict']}" + (f": {_sentence(counts)}" if counts else ""))
     fields = {"model": str(arguments.model), "certificate": str(arguments.output), "verdict": certificate["verdict"]}
@@ -132,7 +148,6 @@ def _check(arguments: argparse.Namespace) -> None:
 def _bounds(certificate: Mapping[str, Any]) -> dict[str, Any]:
     """The least slack of all sums in bits, and the largest errors in steps of results of 8 or 16 bits."""
     operations: list[Mapping[str, Any]] = certificate["operations"]
-    slacks = [each["accumulators"]["slack"] for each in operations if "accumulators" in each]
     errors = {
         f"{kind}_error": max(
             (
@@ -144,7 +159,12 @@ def _bounds(certificate: Mapping[str, Any]) -> dict[str, Any]:
         )
         for kind in ("requantization", "rounding", "table")
     }
-    return {"slack": min(slacks, default=None), **errors}
+    return {"slack": _least_slack(operations), **errors}
+
+
+def _least_slack(entries: Sequence[Mapping[str, Any]]) -> int | None:
+    """The least slack of all sums in bits."""
+    return min((each["accumulators"]["slack"] for each in entries if "accumulators" in each), default=None)
 
 
 def _code_sentence(code: Mapping[str, Any]) -> str:
@@ -157,6 +177,9 @@ def _code_sentence(code: Mapping[str, Any]) -> str:
 def _sentence(counts: Mapping[str, Any]) -> str:
     """The figures as one line."""
     parts = [f"{counts['operations']} operations"]
+    if "commands" in counts:
+        called = counted(counts["calls"], "call")
+        parts = [f"{counts['commands']} commands", f"{called} of the host with {counts['operations']} operations"]
     for name, bound, unit in (
         ("sums", "slack", "bits of slack at least"),
         ("requantizations", "requantization_error", "steps off at most"),
@@ -165,8 +188,8 @@ def _sentence(counts: Mapping[str, Any]) -> str:
     ):
         figure = counts.get(bound)
         shown = "" if figure is None else f" ({figure:.6g} {unit})"
-        parts += [f"{counts[name]} {name}{shown}"] if counts[name] else []
-    unknown = counts["tables_without_function"]
+        parts += [f"{counts[name]} {name}{shown}"] if counts.get(name) else []
+    unknown = counts.get("tables_without_function")
     return ", ".join(parts) + (f"; {unknown} tables hold no known function" if unknown else "")
 
 
@@ -183,3 +206,35 @@ def _show(certificate: Mapping[str, Any]) -> None:
     for place in ("entry", "exit"):
         for each in certificate[place]:
             say(f'float at the {place}: {each["operation"]} "{each["node"]}"')
+
+
+def _show_program(certificate: Mapping[str, Any]) -> None:
+    """Prints the sums of each layer of a program, as a table, and what the host computes."""
+    found: dict[tuple[str, str, int], list[Mapping[str, Any]]] = {}
+    for each in certificate["commands"]:
+        if (sums := each.get("accumulators")) is not None:
+            found.setdefault((each["layer"], each["command"], sums["bits"]), []).append(sums)
+    rows = [
+        (
+            layer, f"{len(sums)} {command}", str(bits), str(min(min(each["lowest"]) for each in sums)),
+            str(max(max(each["highest"]) for each in sums)), str(min(each["slack"] for each in sums)),
+        )
+        for (layer, command, bits), sums in found.items()
+    ]  # fmt: skip
+    headings = ("layer", "sums of", "bits", "lowest", "highest", "slack")
+    if rows:
+        terminal().print(table_of(headings, rows, headings[2:], names=("layer",), whole=("sums of",)))
+    for routine in certificate["routines"]:
+        say(_call_sentence(routine))
+
+
+def _call_sentence(routine: Mapping[str, Any]) -> str:
+    """What a routine of the host computes, and on which types, as a line."""
+    operations = [each for each in routine["operations"] if each["operation"] not in ("quant.qcast", "quant.scast")]
+    kinds = Counter(each["operation"] for each in operations)
+    types = sorted({kind for each in operations for kind in each["types"] if not kind.startswith("!")})
+    parts = [f"{', '.join(kinds)} on {', '.join(types)}"] if operations else []
+    parts += [f"{each['operation']} of {each['path'][0]} at the entry" for each in routine["entry"]]
+    parts += [f'{each["operation"]} "{each["node"]}" at the exit' for each in routine["exit"]]
+    at = ", ".join(map(str, routine["commands"]))
+    return f"command {at}, host call {routine['routine']}: {'; '.join(parts) or 'moves integers'}"

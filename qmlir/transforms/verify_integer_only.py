@@ -70,6 +70,11 @@ class FloatOperation:
     reason: str
     path: tuple[str, ...]
 
+    @property
+    def floats(self) -> str:
+        """What it computes on, as text."""
+        return " and ".join(self.types) or "float instructions"
+
     def as_dict(self) -> dict[str, object]:
         """The fields for JSON."""
         return {
@@ -79,6 +84,12 @@ class FloatOperation:
             "reason": self.reason,
             "path": list(self.path),
         }
+
+
+def first_of(found: Sequence[FloatOperation]) -> tuple[FloatOperation, str]:
+    """The first of some float operations, of casts only if there is no other; and how many more there are, as text."""
+    first = next((each for each in found if each.operation not in CAST_OPERATIONS), found[0])
+    return first, f", and {len(found) - 1} more" if len(found) > 1 else ""
 
 
 class VerifyIntegerOnlyPass(ModulePass):
@@ -98,14 +109,12 @@ def refuse(found: Sequence[FloatOperation]) -> None:
     """
     if not found:
         return
-    first = next((each for each in found if each.operation not in CAST_OPERATIONS), found[0])
-    others = f", and {len(found) - 1} more" if len(found) > 1 else ""
-    floats = " and ".join(first.types) or "float instructions"
+    first, others = first_of(found)
     raise NodeError(
         first.operation,
         first.node,
         "must compute on integers by integer instructions",
-        got=f"{floats} ({first.reason}), by way of {' → '.join(first.path)}{others}",
+        got=f"{first.floats} ({first.reason}), by way of {' → '.join(first.path)}{others}",
         remedy="quantize it, or choose other numerics if a runtime's rounding asks for floats",
     )
 

@@ -4,9 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+from jsonschema import Draft202012Validator
 
+from qmlir.cli.documents import schema
 from qmlir.cli.main import main
 from tests.cli.small import Small, is_one_paragraph, run, write_small
+
+VALIDATOR = Draft202012Validator(schema())
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +91,33 @@ def test_options_that_do_not_fit(small: Small, capsys: pytest.CaptureFixture[str
 def test_what_is_no_certificate(content: str, small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "c.json").write_bytes(content.encode(errors="surrogateescape"))
     assert "must be a certificate" in error_of(capsys, "--check", tmp_path / "c.json")
+
+
+def test_programs(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    program, certificate = small / "p.npu", small / "p.json"
+    assert run("quantize", small.onnx, "--data", small.data, "--target", "nmp", "-o", program) == 0
+    capsys.readouterr()
+    assert run("certify", program, "-o", certificate) == 0
+    said = capsys.readouterr().out
+    assert "conv1+relu1" in said
+    assert 'quant.qcast of input "image" at the entry' in said
+    assert '" at the exit' in said
+    assert "p.json: integer-only: " in said
+    assert "2 calls of the host with " in said
+    assert run("certify", "--check", certificate) == 0
+    assert "p.json: holds: " in capsys.readouterr().out
+    for arguments in ((program, "-o", certificate), ("--check", certificate)):
+        assert run("certify", *arguments, "--json") == 0
+        document = json.loads(capsys.readouterr().out)
+        VALIDATOR.validate(document)
+        assert document["calls"] == 2
+    (small / "p.host.mlir").rename(small / "moved.mlir")
+    assert "p.host.mlir" in error_of(capsys, program, "-o", certificate)
+    assert "p.host.mlir" in error_of(capsys, "--check", certificate)
+    (small / "moved.mlir").rename(small / "p.host.mlir")
+    program.write_bytes(program.read_bytes()[:-1])
+    for arguments in ((program, "-o", certificate), ("--check", certificate)):
+        assert "p.npu" in error_of(capsys, *arguments)
 
 
 def test_quiet(small: Small, capsys: pytest.CaptureFixture[str]) -> None:

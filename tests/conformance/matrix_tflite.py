@@ -4,19 +4,17 @@ What each operator becomes is seen by importing the small files of the tests; ho
 what `deviations.yaml` says, which the conformance tests hold to what happens.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
 import tflite
 
 from qmlir.dialects import nn
-from qmlir.dialects.target import Target
 from qmlir.frontends.tflite import load_tflite
 from qmlir.frontends.tflite.converters import STABLEHLO, reason_against
 from qmlir.frontends.tflite.walk import CONVERTERS
-from qmlir.ir.interfaces import TensorOp
 from tests.conformance import deviations
+from tests.conformance.integer_forms import MEANING, IntegerForms
 from tests.conformance.operators_tflite import ORACLES, subjects
 from tests.frontends.tflite.cases import FORMATS
 from tests.frontends.tflite.test_detection import OPTIONS, chosen, post_process
@@ -28,7 +26,7 @@ HEADER = """
 
 * **float32** … **int16**: the ways of storing numbers in which tests compare the operator with LiteRT; int16 is that of
   activations, beside int8 weights; *plain*: integers or truth values that stand for themselves.
-* **integer CPU**: the storage types that the CPU computes in integers; *float*: it is computed in f32 between casts.
+* **integer CPU**: {integers}.
 * **{numerics}**: by how many steps
   at most results differ from those of LiteRT's kernels of that name, the default's from what LiteRT runs by default;
   *=*: nowhere (floats: within 1e-5 of the largest; default: by one step at most); *refused*: qmlir says why it cannot.
@@ -138,11 +136,12 @@ def _operations(data: bytes) -> set[str]:
     return names - {nn.ConstantOp.name}
 
 
-def tflite_matrix(classes: Mapping[str, type[TensorOp]], target: Target) -> str:
+def tflite_matrix(forms: IntegerForms) -> str:
     """The tables, with their headings."""
     known = tested()
-    lines = [_line(kind, known.get(kind, Tested()), classes, target) for kind in CONVERTERS.operators()]
+    lines = [_line(kind, known.get(kind, Tested()), forms) for kind in CONVERTERS.operators()]
     head = HEADER.format(
+        integers=MEANING,
         numerics="**, **".join(ORACLES),
         formats=" | ".join(FORMATS),
         numerics_columns=" | ".join(ORACLES),
@@ -152,15 +151,13 @@ def tflite_matrix(classes: Mapping[str, type[TensorOp]], target: Target) -> str:
     return head + "".join(lines) + UNCONVERTED + missing
 
 
-def _line(kind: str, entry: Tested, classes: Mapping[str, type[TensorOp]], target: Target) -> str:
+def _line(kind: str, entry: Tested, forms: IntegerForms) -> str:
     shown = _becomes(kind, entry)
     becomes = entry.becomes - LAYOUT or entry.becomes
     marks = ["yes" if f in entry.formats else "—" for f in FORMATS]
     plain = ", ".join(sorted(entry.formats - set(FORMATS))) or "—"
-    storages = [set(target.integer.get(n, ())) for n in becomes if n in classes]
-    integer = ", ".join(sorted(set.intersection(*storages))) if storages and not entry.island else ""
     compared = [_steps(entry, numerics) for numerics in ORACLES]
-    computed = integer or ("float" if storages else "—")
+    computed = forms.cell(becomes, island=entry.island)
     return f"| {' | '.join((kind, *marks, plain, computed, *compared, shown))} |\n"
 
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass, field
 
 from qmlir.compiler import Pipeline
 from qmlir.dialects import nn
-from qmlir.dialects.target import Target
 from qmlir.ir.context import make_context
-from qmlir.ir.interfaces import TensorOp
 from qmlir.ir.source import parse_text
+from tests.conformance.integer_forms import MEANING, IntegerForms
 from tests.lowering.tosa_to_nn.tosa_samples import SAMPLES, TosaSample, split
 
 HEADER = """
@@ -25,8 +24,7 @@ Arm's reference model where that is installed.
 * **types**: the element types of the tests; i48 is held in 64 bits.
 * **floats become**, **integers become**: operations of `nn`, and of `qint` where they say so. Convolutions and matrix
   products of i8 with a `rescale` behind them become quantized layers of `nn` where that changes no bit.
-* **integer CPU**: the storage types of a quantized network in which the CPU computes what floats become; *float*: it is
-  computed in f32 between casts.
+* **integer CPU**: of what floats become, {integers}.
 
 | operator | in 0.80 | types | floats become | integer CPU | integers become |
 |---|---|---|---|---|---|
@@ -60,7 +58,7 @@ class Row:
     integers: set[str] = field(default_factory=set[str])
 
 
-def tosa_matrix(classes: Mapping[str, type[TensorOp]], target: Target) -> str:
+def tosa_matrix(forms: IntegerForms) -> str:
     """The tables, with their headings."""
     rows: dict[str, Row] = {}
     for sample in SAMPLES:
@@ -71,8 +69,8 @@ def tosa_matrix(classes: Mapping[str, type[TensorOp]], target: Target) -> str:
             row.integers |= _operations(sample)
         elif element == "f32":
             row.floats |= _operations(sample)
-    lines = [_line(name, row, classes, target) for name, row in sorted(rows.items())]
-    return HEADER + "".join(lines) + UNREAD
+    lines = [_line(name, row, forms) for name, row in sorted(rows.items())]
+    return HEADER.format(integers=MEANING) + "".join(lines) + UNREAD
 
 
 def _element(sample: TosaSample) -> str:
@@ -87,10 +85,8 @@ def _operations(sample: TosaSample) -> set[str]:
     return names - {nn.ConstantOp.name}
 
 
-def _line(name: str, row: Row, classes: Mapping[str, type[TensorOp]], target: Target) -> str:
-    storages = [set(target.integer.get(n, ())) for n in row.floats - LAYOUT or row.floats if n in classes]
-    integer = ", ".join(sorted(set.intersection(*storages))) if storages else ""
-    computed = integer or ("float" if storages else "—")
+def _line(name: str, row: Row, forms: IntegerForms) -> str:
+    computed = forms.cell(row.floats - LAYOUT or row.floats)
     types = ", ".join(sorted(row.types, key=lambda t: (t not in FLOATS, len(t), t)))
     cells = (name, NAMES_IN_0_80.get(name, ""), types, _listed(row.floats), computed, _listed(row.integers))
     return f"| {' | '.join(cells)} |\n".replace("|  |", "| |")

@@ -58,12 +58,8 @@ def certificate_of(module: ModuleOp) -> tuple[ModuleOp, dict[str, Any]]:
         "about": "network",
         "entry": _floats(floats, ENTRY),
         "exit": _floats(floats, EXIT),
-        "weights": _weights(function),
-        "operations": [
-            _operation(index, op, proofs[op], sources.get(op))
-            for index, op in enumerate(function.body.block.ops)
-            if op in proofs and not isinstance(op, nn.ConstantOp)
-        ],
+        "weights": constants_of(function),
+        "operations": operations_of(function, proofs, sources),
     }
     return integers, certificate
 
@@ -125,7 +121,25 @@ def _floats(floats: Sequence[FloatOperation], place: str) -> list[dict[str, obje
     return [each.as_dict() for each in floats if each.place == place]
 
 
-def _weights(function: func.FuncOp) -> list[dict[str, Any]]:
+def operations_of(
+    function: func.FuncOp, proofs: Mapping[Operation, Proof], sources: Mapping[Operation, Operation]
+) -> list[dict[str, Any]]:
+    """The fields of each operation that is proved, with its place in the function.
+
+    Args:
+        function: A function on the qint level.
+        proofs: What is proved about its operations.
+        sources: For operations of the function those on quantized types that they were made from, as far as known.
+    """
+    return [
+        _operation(index, op, proofs[op], sources.get(op))
+        for index, op in enumerate(function.body.block.ops)
+        if op in proofs and not isinstance(op, nn.ConstantOp)
+    ]
+
+
+def constants_of(function: func.FuncOp) -> list[dict[str, Any]]:
+    """The constants of a function, each with its place, its shape and its hash."""
     return [
         {
             "index": index,
@@ -151,7 +165,7 @@ def _operation(index: int, op: Operation, proof: Proof, source: Operation | None
     if proof.result is not None:
         fields["range"] = [proof.result.low, proof.result.high]
     if proof.accumulators is not None and proof.partial is not None:
-        fields["accumulators"] = _bounds(proof.accumulators) | {"bits": proof.bits, "slack": proof.slack}
+        fields["accumulators"] = bounds(proof.accumulators) | {"bits": proof.bits, "slack": proof.slack}
     if proof.requantized is not None and isinstance(op, qint.RequantizeOp):
         factors = _factors(op, source)
         error = largest_error(op, proof.requantized, factors)
@@ -176,7 +190,8 @@ def _node(op: Operation) -> str:
     return node_name(readers[0] if node_name(op) == op.name and len(readers) == 1 and readers[0].results else op)
 
 
-def _bounds(interval: Interval) -> dict[str, Any]:
+def bounds(interval: Interval) -> dict[str, Any]:
+    """The ends of an interval, for each channel."""
     return {"lowest": interval.lowest.tolist(), "highest": interval.highest.tolist()}
 
 

@@ -43,23 +43,47 @@ class Requantized:
 def requantized(op: qint.RequantizeOp, lowest: npt.NDArray[Any], highest: npt.NDArray[Any]) -> Requantized:
     """Returns what is proved about a requantization of accumulators, [1] or one interval for each channel.
 
+    Raises:
+        NodeError: An accumulator may be beyond the contract's limit.
+    """
+    factors = op.multiplier.get_values(), op.shift.get_values()
+    return rounded((op.name, node_name(op)), op.contract.data, factors, (lowest, highest), op.summand())
+
+
+def rounded(
+    where: tuple[str, str],
+    name: str,
+    factors: tuple[Sequence[int], Sequence[int]],
+    ends: tuple[npt.NDArray[Any], npt.NDArray[Any]],
+    constant: float = 0.0,
+) -> Requantized:
+    """Returns what is proved about the rounding of accumulators by a contract.
+
     Within its contract's limit, no step of a requantization leaves 64 bits (numerics/contracts.py).
+
+    Args:
+        where: The operation and its node, for the error.
+        name: The contract.
+        factors: Multipliers and shifts, one or one for each channel.
+        ends: The least and the greatest accumulator, [1] or one of each for each channel.
+        constant: What a contract with `sums` adds.
 
     Raises:
         NodeError: An accumulator may be beyond the contract's limit.
     """
-    name, multipliers, shifts = op.contract.data, op.multiplier.get_values(), op.shift.get_values()
-    limit, count = CONTRACTS[name].limit, max(len(lowest), len(multipliers))
-    lows, highs, ms, ss = (spread(v, count) for v in (lowest.tolist(), highest.tolist(), multipliers, shifts))
+    limit, count = CONTRACTS[name].limit, max(*map(len, ends), *map(len, factors))
+    lows, highs, ms, ss = (spread(v, count) for v in (*(end.tolist() for end in ends), *factors))
     for channel, (low, high) in enumerate(zip(lows, highs, strict=True)):
         if low < -limit or high > limit:
-            where = f" in channel {channel}" if count > 1 else ""
+            at = f" in channel {channel}" if count > 1 else ""
             need = f"must have accumulators that contract {name} takes, within ±{limit}"
             remedy = "choose a contract for 64-bit accumulators, or a lower precision"
-            raise NodeError(op.name, node_name(op), need, got=f"{low} to {high}{where}", remedy=remedy)
+            raise NodeError(*where, need, got=f"{low} to {high}{at}", remedy=remedy)
     slack = limit.bit_length() - max(map(abs, (*lows, *highs))).bit_length()
-    ends = [np.array(v, np.int64) for v in (lows, highs)]
-    found = [fixed_point.requantize(e, np.array(ms), np.array(ss), name, constant=op.summand()) for e in ends]
+    found = [
+        fixed_point.requantize(np.array(v, np.int64), np.array(ms), np.array(ss), name, constant=constant)
+        for v in (lows, highs)
+    ]
     return Requantized(int(found[0].min()), int(found[1].max()), slack, tuple(lows), tuple(highs))
 
 

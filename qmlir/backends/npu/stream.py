@@ -12,8 +12,10 @@ from struct import Struct
 from typing import Any, Self, TypeVar, cast
 
 import numpy as np
+from pydantic import ValidationError
 
 from qmlir.devices import Device
+from qmlir.devices.reading import problems
 from qmlir.devices.waits import Tokens, descriptors, tokens
 from qmlir.errors import FileError, near_misses
 from qmlir.files import replacing
@@ -313,6 +315,40 @@ def flat(device: Device) -> dict[str, object]:
 
     walk(device.model_dump(mode="json", by_alias=True, exclude={"description"}), "")
     return found
+
+
+def unflattened(keys: Mapping[str, object]) -> Device:
+    """The device whose keys `flat` returned, for who has a program and no device file.
+
+    Raises:
+        StreamError: The keys describe no device.
+    """
+    data: dict[str, Any] = {}
+    for key, value in keys.items():
+        *outer, last = key.split(".")
+        table = data
+        for word in outer:
+            inner = table.setdefault(word, {})
+            table = cast(dict[str, Any], inner)
+            if not isinstance(inner, dict):
+                raise StreamError("its text must describe a device", got=f"{key} beside a value of {word}")
+        table[last] = value
+    try:
+        device = Device.model_validate(_lists(data))
+    except ValidationError as error:
+        raise StreamError("its text must describe a device", got=problems(error, data)) from None
+    # A table without keys of its own, such as `ops.move`, leaves no key in a program.
+    if any(keys.get(key) != value for key, value in flat(device).items()) or not keys.keys() <= flat(device).keys():
+        raise StreamError("its text must describe a device", got="keys that no device has, or too few")
+    return device
+
+
+def _lists(data: Any) -> Any:
+    """The tables whose keys are numbers as lists, at every depth."""
+    if not isinstance(data, dict):
+        return data
+    table = {key: _lists(value) for key, value in cast(dict[str, Any], data).items()}
+    return list(table.values()) if table and all(map(str.isdecimal, table)) else table
 
 
 # ---------------------------------------------------------------------------------------------------------------
