@@ -62,8 +62,16 @@ EXPECTED = {
         40.0,
     ),
     "alexnet": Expected(
-        {"conv2d": 5, "max_pool2d": 3, "fully_connected": 3, "softmax": 1, "transpose": 1, "reshape": 1},
-        {"local_response_normalization": 2},
+        {
+            "conv2d": 5,
+            "local_response_normalization": 2,
+            "max_pool2d": 3,
+            "fully_connected": 3,
+            "softmax": 1,
+            "transpose": 1,
+            "reshape": 1,
+        },
+        {},
         40.0,
     ),
 }

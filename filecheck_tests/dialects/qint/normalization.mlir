@@ -28,6 +28,13 @@ func.func @root_normalizations(%x: tensor<2x3x4xi8>, %y: tensor<2x3x4xi16>) {
   func.return
 }
 
+// CHECK-LABEL: func.func @local_response_normalization
+func.func @local_response_normalization(%x: tensor<2x3xi8>) {
+  // CHECK: qint.local_response_normalization %x, <tensor<17xi32>, {{.*}}>, <tensor<31xi32>, {{.*}}>, <tensor<31xi32>, {{.*}}> {before = 1 : i64, after = 2 : i64, bits = 31 : i32, fraction = 0 : i32, bias = 5 : i64, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8> -> tensor<2x3xi8>
+  %0 = qint.local_response_normalization %x, <tensor<17xi32>, "0x00000020000000220000002400000026000000280000002a0000002c0000002e00000030000000320000003400000036000000380000003a0000003c0000003e00000040">, <tensor<31xi32>, "0x00000040000000400000004000000040000000400000004000000040000000400000004000000040000000400000004000000040000000400000004000000040000000400000004000000040000000400000004000000040000000400000004000000040000000400000004000000040000000400000004000000040">, <tensor<31xi32>, "0x1d0000001e0000001f000000200000002100000022000000230000002400000025000000260000002700000028000000290000002a0000002b0000002c0000002d0000002e0000002f000000300000003100000032000000330000003400000035000000360000003700000038000000390000003a0000003b000000"> {before = 1 : i64, after = 2 : i64, bits = 31 : i32, fraction = 0 : i32, bias = 5 : i64, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8> -> tensor<2x3xi8>
+  func.return
+}
+
 // CHECK-LABEL: func.func @l2_normalization
 func.func @l2_normalization(%x: tensor<2x3xi8>) {
   // CHECK: qint.l2_normalization %x {axis = 1 : i64, multiplier = 1073741824 : i32, shift = 8 : i32, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<2x3xi8> -> tensor<2x3xi8>

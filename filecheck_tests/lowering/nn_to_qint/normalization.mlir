@@ -160,3 +160,20 @@ func.func @roots_in_floats(%x: tensor<65538x!w>, %y: tensor<8x!w>, %z: tensor<8x
   %2 = nn.rms_norm %z {axis = 0 : i64, epsilon = 1.0e+17 : f32} : tensor<8x!u> -> tensor<8x!s>
   func.return %0, %1, %2 : tensor<65538x!s>, tensor<8x!t>, tensor<8x!s>
 }
+
+// -----
+
+// A window's sum of squares is raised to a power by a table over its leading bits.
+!a = !quant.uniform<i8:f32, 0.25:3>
+!w = !quant.uniform<i16:f32, 0.001>
+
+// CHECK-LABEL: func.func @responses
+// CHECK: qint.local_response_normalization %{{.*}}, <tensor<33xi32>, {{.*}}>, <tensor<31xi32>, {{.*}}>, <tensor<31xi32>, {{.*}}> {before = 2 : i64, after = 2 : i64, bits = 31 : i32, fraction = 14 : i32, bias = 13107200 : i64, input_zero_point = 3 : i32, zero_point = 3 : i32, min = -128 : i32, max = 127 : i32} : tensor<2x9xi8> -> tensor<2x9xi8>
+// CHECK: qint.local_response_normalization %{{.*}}, <tensor<513xi32>, {{.*}}>, <tensor<31xi32>, {{.*}}>, <tensor<31xi32>, {{.*}}> {before = 1 : i64, after = 2 : i64, bits = 31 : i32, fraction = -5 : i32, bias = 1250000032 : i64, min = -32768 : i32, max = 32767 : i32} : tensor<2x9xi16> -> tensor<2x9xi16>
+// CHECK: nn.local_response_normalization {{.*}}#qmlir.decision<float, "target", "its base may be 0 or negative, and its power has no integer form then">
+func.func @responses(%x: tensor<2x9x!a>, %y: tensor<2x9x!w>) -> (tensor<2x9x!a>, tensor<2x9x!w>, tensor<2x9x!w>) {
+  %0 = nn.local_response_normalization %x {size = 5 : i64, alpha = 0.1 : f32, beta = 0.75 : f32, bias = 1.0 : f32} : tensor<2x9x!a> -> tensor<2x9x!a>
+  %1 = nn.local_response_normalization %y {size = 4 : i64, alpha = 1.0e-4 : f32, beta = 0.75 : f32, bias = 1.0 : f32} : tensor<2x9x!w> -> tensor<2x9x!w>
+  %2 = nn.local_response_normalization %y {size = 4 : i64, alpha = -1.0 : f32, beta = 0.75 : f32, bias = 1.0 : f32} : tensor<2x9x!w> -> tensor<2x9x!w>
+  func.return %0, %1, %2 : tensor<2x9x!a>, tensor<2x9x!w>, tensor<2x9x!w>
+}

@@ -77,3 +77,17 @@ func.func @main(%x: tensor<2x40xi16>) -> (tensor<2x40xi16>, tensor<2x40xi16>) {
   %1 = qint.rms_norm %x {axis = 0 : i64, end = 1 : i64, multiplier = 1073741824 : i32, shift = 20 : i32, fraction = 20 : i32, epsilon = 7 : i64, min = -128 : i32, max = 127 : i32} : tensor<2x40xi16> -> tensor<2x40xi16>
   func.return %0, %1 : tensor<2x40xi16>, tensor<2x40xi16>
 }
+
+// -----
+
+// The squares of a window are summed for each element; tables are read at the sum's leading bits.
+// CHECK: func.call @qint_local_response_normalization
+// CHECK-LABEL: func.func private @qint_local_response_normalization
+// CHECK: scf.for
+// CHECK: arith.muli %{{.*}}, %{{.*}} : i64
+// CHECK: memref.load {{.*}} : memref<17xi32>
+// CHECK: memref.load {{.*}} : memref<31xi32>
+func.func @main(%x: tensor<2x3xi8>) -> tensor<2x3xi8> {
+  %0 = qint.local_response_normalization %x, <tensor<17xi32>, "0x00000020000000220000002400000026000000280000002a0000002c0000002e00000030000000320000003400000036000000380000003a0000003c0000003e00000040">, <tensor<31xi32>, "0x00000040000000400000004000000040000000400000004000000040000000400000004000000040000000400000004000000040000000400000004000000040000000400000004000000040000000400000004000000040000000400000004000000040000000400000004000000040000000400000004000000040">, <tensor<31xi32>, "0x1d0000001e0000001f000000200000002100000022000000230000002400000025000000260000002700000028000000290000002a0000002b0000002c0000002d0000002e0000002f000000300000003100000032000000330000003400000035000000360000003700000038000000390000003a0000003b000000"> {before = 1 : i64, after = 1 : i64, bits = 31 : i32, fraction = 0 : i32, bias = 5 : i64, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8> -> tensor<2x3xi8>
+  func.return %0 : tensor<2x3xi8>
+}
