@@ -33,7 +33,7 @@ def half_up(x: Term, y: Term, bits: int) -> Truth:
 def half_away(x: Term, y: Term, bits: int) -> Truth:
     """y is the nearest integer, and of two that are as near the one of the greater magnitude."""
     above, fits = _above(x, y, bits)
-    outward = z3.If(x >= 0, above, -above)
+    outward: Term = z3.If(x >= 0, above, -above)
     return z3.And(fits, 2 * outward <= 1 << bits, 2 * outward > -(1 << bits))
 
 

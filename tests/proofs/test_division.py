@@ -48,7 +48,8 @@ def _estimate(margin: float) -> tuple[z3.Solver, Any]:
     m = 2^30, the limit of r takes off 1 exactly. For an e below 0, t = m.
     """
     solver = z3.SolverFor("QF_NRA")
-    k, r, m, t, q = z3.Reals("k r m t q")
+    numbers: Any = z3.Reals("k r m t q")
+    k, r, m, t, q = numbers
     x = q * t / 2**20
     solver.add(m >= 2**30, m < 2**31, t >= m, t < m + 1, q >= 0, q < 2**20)
     solver.add(k >= 0, k <= x, k > x - 1, r >= 0, r * m <= 2**61, (r + 1) * m >= 2**61)
@@ -73,19 +74,18 @@ def _selected(proof: Proof, formula: Any) -> tuple[Any, Any]:
     """The result for an estimate k · r, and the quotient that it should be.
 
     The two products are unknown: E = k · r, and T = (quotient or one more) · d. With D the product of quotient and d,
-    n − D lies in [0, d), and T is D or D + d.
+    n − D lies in [0, d), and T is D or D + d: one more than the whole part of an estimate below n / d by less than 2^−7
+    is the quotient or one more.
     """
     d, n, q = proof.unknown("d", (1 << 10, (1 << 62) - 1)), proof.unknown("n", (0, (1 << 62))), z3.BitVec("q", 64)
     k, r = proof.unknown("r", (0, (1 << 31) - 1)), proof.unknown("s", (20, 51))
     y = formula(n, d, k, r)
-    estimate, taken = proof.products
+    _, taken = proof.products
     above, own = taken.lhs, z3.BitVec("D", 64)
-    assert estimate.lhs is not None
     proof.assumed += [q >= 0, q < 1 << 20, own >= 0, own <= n.term, n.term - own < d.term]
     proof.assumed += [z3.UGE(n.term, own), z3.LShR(n.term, r.term) < 1 << 31]
-    proof.assumed += [
-        z3.Or(z3.And(above == q, taken.value == own), z3.And(above == q + 1, taken.value == own + d.term))
-    ]
+    exact, more = z3.And(above == q, taken.value == own), z3.And(above == q + 1, taken.value == own + d.term)
+    proof.assumed.append(z3.Or(exact, more))
     return y.term, q
 
 
