@@ -61,7 +61,8 @@ def test_a_part_alone_is_what_a_network_with_this_part_alone_is(small: Small) ->
     rows = {row.tensor: row for row in measure.effects(NearestWeights(measure.origin, "int8"))}
     assert set(rows) == {"active", "scores"}
     rng = np.random.default_rng(1)  # that of write_small
-    rng.standard_normal((4, 2, 3, 3)), rng.standard_normal(4)
+    rng.standard_normal((4, 2, 3, 3))
+    rng.standard_normal(4)
     dense = (rng.standard_normal((3, 64)) / 8).astype(np.float32)
     scale = np.abs(dense).max(axis=1, keepdims=True) / 127
     error = np.rint(dense / scale).clip(-127, 127) * scale - dense

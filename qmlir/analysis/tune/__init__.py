@@ -8,10 +8,10 @@ The search makes real quantizations, at most `MOST` of them, in four steps:
    and gives the effect of every part on the output (analysis/effects.py).
 3. A predicted front: sums of effects over all assignments, or over those that greedy changes reach (front.py).
 4. Verification and repair. Under a floor of SQNR: bisection along the predicted front for the cheapest network that
-   meets it; under another floor: places along the front from the cheapest on, since counts of samples do not rise
-   evenly. Then fewer bits for single layers of what was found. Within a budget of bytes or of MACs times bits: the
-   assignments of the least predicted noise that fit, then exchanges of bits between two layers of the best. Within any
-   other budget, which only the compiled network knows: bisection.
+   meets it; under another floor: sizes from the least on, since counts of samples do not rise evenly with the SQNR.
+   Then fewer bits for single layers of what was found. Within a budget of bytes or of MACs times bits: the assignments
+   of the least predicted noise that fit, then exchanges of bits between two layers of the best. Within any other
+   budget, which only the compiled network knows: bisection.
 
 Where there are no more assignments of bits to weights than quantizations left, all of them are made instead of steps 3
 and 4, and the result is the best there is.
@@ -409,31 +409,32 @@ class _Search:
         """Quantizes the predicted assignments that decide, and repairs the best; returns how, in words."""
         how = "all assignments" if model.complete else "greedy changes by effect over cost"
         if isinstance(self.limit, Budget) and self.cost in ("bytes", "macs-bits"):
-            for each in model.within(settings, self._bound, max(self.left // 2, 1)):
+            for each in model.within(settings, self._bound, max(self.left - PATIENCE, 1)):
                 self._predicted(each)
             self._repair(model)
             return f"{how} predict the best within the budget, which were verified and repaired"
         front = model.front(settings)
         if isinstance(self.limit, Floor) and self.limit.quality != "sqnr":
-            self._scan(model, front)
+            self._scan(model, settings)
         else:
             self._bisect(front)
         self._repair(model)
         return f"{how} predict a front of {counted(len(front), 'network')}, which was verified and repaired"
 
-    def _scan(self, model: Model, front: Sequence[Predicted]) -> None:
-        """Tries places along the front from the cheapest on, up to the cheapest network known to meet the floor.
+    def _scan(self, model: Model, settings: Mapping[str, Any]) -> None:
+        """Tries sizes from the least on, each with the least predicted noise, up to a network that meets the floor.
 
         Counts of samples do not rise evenly with the SQNR, so bisection could miss the cheapest.
         """
         best = self._best()
-        most = math.inf if best is None else best.trial.bytes
-        below = sorted((p for p in front if model.bytes(p.assignment) < most), key=lambda p: model.bytes(p.assignment))
-        count = min(max(self.left - PATIENCE, 1), len(below))
+        least = model.bytes(model.cheapest(settings))
+        most = max(model.bytes(model.cheapest(settings, highest=True)) if best is None else best.trial.bytes - 1, least)
+        count = max(self.left - PATIENCE, 1)
         for i in range(count):
-            point = self._predicted(below[i * (len(below) - 1) // max(count - 1, 1)])
-            if point is not None and self._meets(point.trial):
-                return
+            for each in model.within(settings, least + (most - least) * i / count, 1):
+                point = self._predicted(each)
+                if point is not None and self._meets(point.trial):
+                    return
 
     def _bisect(self, front: Sequence[Predicted]) -> None:
         """Bisects along the predicted front for the end of what meets the limit."""
