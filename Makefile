@@ -17,7 +17,7 @@ export PYTHONHASHSEED := 0
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo certify test check lint docs models models-sample accuracy npu conformance fuzz files tables bench clean
+.PHONY: help demo certify test check lint docs models models-sample accuracy tune npu conformance fuzz files tables bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,10 @@ models-sample: $(READY) ## a few seeded samples of each of these networks, in mi
 
 accuracy: $(READY) ## what each option of the quantizer costs on them: write ACCURACY.md anew, and docs/accuracy.md's table
 	$(BIN)/python -W ignore -m tests.models.accuracy -j $(JOBS)
+
+tune: $(READY) ## the fewest bytes of weights near int8's accuracy on these networks, and what the searches cost
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.models.tuning
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.models.tuning --exhaustive
 
 npu: $(READY) ## networks on the devices that come with qmlir, simulated: what differs, cycles, utilization
 	$(BIN)/python -m tests.models.accelerators

@@ -21,9 +21,11 @@ from qmlir.ir.garbage import collected_rarely
 if TYPE_CHECKING:
     __version__: str
     from qmlir.analysis.differences import compare
+    from qmlir.analysis.effects import effects
     from qmlir.analysis.error_budget import error_budgets
     from qmlir.analysis.scores import score
     from qmlir.analysis.tensors import analyze
+    from qmlir.analysis.tune import tune
     from qmlir.cached import compile
     from qmlir.compiler import (
         Pipeline,
@@ -60,6 +62,7 @@ __all__ = [
     "compare",
     "compile",
     "decisions",
+    "effects",
     "error_budgets",
     "export",
     "load",
@@ -78,6 +81,7 @@ __all__ = [
     "score",
     "summary",
     "to_integers",
+    "tune",
 ]
 
 _HOMES = {
@@ -93,6 +97,8 @@ _HOMES = {
     "register_calibration": "qmlir.numerics.calibration",
     "register_rounding": "qmlir.numerics.roundings",
     "summary": "qmlir.notebooks",
+    "effects": "qmlir.analysis.effects",
+    "tune": "qmlir.analysis.tune",
     "error_budgets": "qmlir.analysis.error_budget",
     "quantize": "qmlir.configured",
     "register_op": "qmlir.ir.own_operators",

@@ -48,6 +48,12 @@ def add_tune_options(parser: ArgumentParser) -> None:
         add_target_option(parser, "quantize for a device")
     parser.add_argument("--most", type=count, help="the most quantizations (default: 20)")
     parser.add_argument(
+        "--levels",
+        type=_levels,
+        metavar="BITS,…",
+        help="bits of weights below 8 to try (default: 4,5,6); 8 and 16 are tried always",
+    )
+    parser.add_argument(
         "--results",
         type=Path,
         metavar="FOLDER",
@@ -58,9 +64,16 @@ def add_tune_options(parser: ArgumentParser) -> None:
     add_json_option(parser)
 
 
+def _levels(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(word) for word in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be numbers such as 4,6, got {text}") from None
+
+
 def run_tune(arguments: argparse.Namespace) -> None:
     """Searches a policy, prints the front, and writes the policy with its reasons."""
-    from qmlir.analysis.tune import MOST, tune
+    from qmlir.analysis.tune import LEVELS, MOST, tune
     from qmlir.compiler import main_function
     from qmlir.ir.signature import signature_of
 
@@ -84,6 +97,7 @@ def run_tune(arguments: argparse.Namespace) -> None:
         target=arguments.target,
         results=arguments.results,
         most=arguments.most or MOST,
+        levels=arguments.levels or LEVELS,
         **options,
     )
     say(trial.said)
@@ -122,7 +136,7 @@ def csv_of(found: "Tuned") -> str:
     """Returns all points of a search as CSV, in the order in which they were made."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("network", found.cost, *QUALITIES, "predicted_sqnr", "bytes", "macs_bits", "front", "chosen"))
+    writer.writerow(("network", "cost", *QUALITIES, "predicted_sqnr", "bytes", "macs_bits", "front", "chosen"))
     front = {id(point) for point in found.front}
 
     def cells(point: "Point") -> list[object]:

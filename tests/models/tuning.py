@@ -1,9 +1,13 @@
 """`make tune`: the fewest bytes of weights at 0.5 points of agreement below int8, and what the search costs.
 
-python -m tests.models.tuning [NETWORK …]      the table of the networks
-python -m tests.models.tuning --exhaustive     searches beside all assignments, on two small networks
+    python -m tests.models.tuning [NETWORK …]                 the table of the networks
+    python -m tests.models.tuning --exhaustive [NETWORK …]    searches beside all assignments, on small networks
+
+`--samples N` quantizes on the first N samples only; networks are scored on all samples in any case. What was measured
+is kept in build/tune, where a search that was interrupted goes on.
 """
 
+import argparse
 import sys
 import time
 import warnings
@@ -17,7 +21,7 @@ import qmlir
 from qmlir.analysis.tune import Tuned, tune
 from qmlir.analysis.tune.assignment import Assignment
 from qmlir.analysis.tune.layers import layers_of
-from qmlir.analysis.tune.trials import Laboratory, kept_in
+from qmlir.analysis.tune.trials import Laboratory
 from qmlir.errors import QmlirWarning
 from tests.conftest import ROOT
 from tests.models.accuracy import shared_file as shared
@@ -28,7 +32,15 @@ FLOOR = "agreement=int8-0.5"
 SHARES = (55, 60, 70, 80)
 """Percent of int8's bytes that searches are compared at with all assignments."""
 
-LEVELS = (4, 5, 6, 8)
+LEVELS = {"mnist-8": (4, 5, 6), "digits": (4,)}
+"""Bits of weights below 8 that all assignments are made of, and that searches beside them try."""
+
+RESULTS = ROOT / "build" / "tune"
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def network(name: str) -> tuple[Any, list[Any], list[Any]]:
@@ -59,49 +71,60 @@ def row(name: str, found: Tuned, seconds: float, one: float) -> str:
     )
 
 
-def table(names: Sequence[str]) -> None:
+def table(names: Sequence[str], most: int | None) -> None:
     """Prints a row for each network."""
-    print("           int8: dB agreement    bytes | chosen: dB agr.    bytes       | ≤ 60 % | networks, made, s, s/one")
+    say("           int8: dB agreement    bytes | chosen: dB agr.    bytes       | ≤ 60 % | networks, made, s, s/one")
     for name in names:
         module, samples, tests = network(name)
+        samples = samples[:most]
         start = time.perf_counter()
         profile = qmlir.profile(module, samples)
         begun = time.perf_counter()
         qmlir.quantize(module, profile, data=samples)
         one = time.perf_counter() - begun
-        found = tune(module, samples, floor=FLOOR, tests=tests, profile=profile)
-        print(row(name, found, time.perf_counter() - start - one, one), flush=True)
+        found = tune(module, samples, floor=FLOOR, tests=tests, profile=profile, results=RESULTS)
+        say(row(name, found, time.perf_counter() - start - one, one))
+        say(found.text())
 
 
-def exhaustive(names: Sequence[str], levels: Sequence[int]) -> None:
+def exhaustive(names: Sequence[str], most: int | None) -> None:
     """Prints the best of all assignments of bits to weights at some shares of int8's bytes, and what a search finds."""
     for name in names:
         module, samples, tests = network(name)
+        samples, levels = samples[:most], LEVELS[name]
         profile = qmlir.profile(module, samples)
-        laboratory = Laboratory(module, profile, samples, tests, folder=kept_in(None), options={"precision": "int8"})
+        laboratory = Laboratory(module, profile, samples, tests, folder=RESULTS, options={"precision": "int8"})
         layers = layers_of(qmlir.quantize(module, profile, data=samples))
         weighted = [layer.tensor for layer in layers if layer.weights]
         trials = [
-            laboratory.trial(Assignment(tuple(zip(weighted, bits, strict=True))).policy())
-            for bits in product(levels, repeat=len(weighted))
+            laboratory.trial(
+                Assignment(tuple(zip(weighted, bits, strict=True)), settings={"precision": "int8"}).policy()
+            )
+            for bits in product((*levels, 8), repeat=len(weighted))
         ]
         whole = max(trial.bytes for trial in trials)
         for share in SHARES:
-            best = max(trial.sqnr for trial in trials if trial.bytes <= share / 100 * whole)
-            found = tune(
-                module, samples, budget=f"bytes={share}%", tests=tests, profile=profile, precision="int8"
-            ).chosen.trial  # fmt: skip
-            print(
-                f"{name:8} {len(weighted)} layers, {len(trials)} assignments, bytes ≤ {share} %: "
-                f"best {best:.2f} dB, search {found.sqnr:.2f} dB ({found.sqnr - best:+.2f})",
-                flush=True,
-            )
+            fits = [trial.sqnr for trial in trials if trial.bytes <= share / 100 * whole]
+            limits: dict[str, Any] = {"budget": f"bytes={share}%", "precision": "int8", "levels": levels}
+            found = tune(module, samples, tests=tests, profile=profile, results=RESULTS, **limits)
+            best, reached = max(fits, default=float("nan")), found.chosen.trial.sqnr
+            count = f"{len(weighted)} layers, {len(trials)} assignments"
+            say(f"{name:8} {count}, bytes ≤ {share} %: best {best:.2f} dB, search {reached:.2f} dB")
+
+
+def main() -> None:
+    """Reads the command line."""
+    warnings.simplefilter("ignore", QmlirWarning)
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--samples", type=int)
+    parser.add_argument("--exhaustive", action="store_true")
+    parser.add_argument("networks", nargs="*")
+    given = parser.parse_args()
+    if given.exhaustive:
+        exhaustive(given.networks or list(LEVELS), given.samples)
+    else:
+        table(given.networks or TUNED, given.samples)
 
 
 if __name__ == "__main__":
-    warnings.simplefilter("ignore", QmlirWarning)
-    given = sys.argv[1:]
-    if given[:1] == ["--exhaustive"]:
-        exhaustive(given[1:] or ["mnist-8", "digits"], LEVELS)
-    else:
-        table(given or TUNED)
+    main()

@@ -7,8 +7,9 @@ The search makes real quantizations, at most `MOST` of them, in four steps:
 2. Uniform networks with weights of fewer bits (`LEVELS`), and one with data of 16 bits. Each is a point of the front,
    and gives the effect of every part on the output (analysis/effects.py).
 3. A predicted front: sums of effects over all assignments, or over those that greedy changes reach (front.py).
-4. Verification and repair. Under a floor: bisection along the predicted front for the cheapest network that meets it,
-   then fewer bits for single layers of what was found. Within a budget of bytes or of MACs times bits: the assignments
+4. Verification and repair. Under a floor of SQNR: bisection along the predicted front for the cheapest network that
+   meets it; under another floor: sizes from the least on, since counts of samples do not rise evenly with the SQNR.
+   Then fewer bits for single layers of what was found. Within a budget of bytes or of MACs times bits: the assignments
    of the least predicted noise that fit, then exchanges of bits between two layers of the best. Within any other
    budget, which only the compiled network knows: bisection.
 
@@ -24,7 +25,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy.typing as npt
 
@@ -55,7 +56,7 @@ MOST = 20
 """The most quantizations of a search."""
 
 LEVELS = (4, 5, 6)
-"""Bits of weights below 8 that are tried; 8 and 16 are tried always."""
+"""Bits of weights below 8 that are tried by default; 8 and 16 are tried always."""
 
 SETTINGS: tuple[Mapping[str, Any], ...] = (
     {"schema": "symmetric"},
@@ -190,6 +191,7 @@ def tune(
     target: "Accelerator | None" = None,
     results: str | Path | None = None,
     most: int = MOST,
+    levels: Sequence[int] = LEVELS,
     **options: Unpack[QuantOptions],
 ) -> Tuned:
     """Searches the policy that costs least above a floor, or reaches most within a budget.
@@ -208,6 +210,7 @@ def tune(
         target: The device to quantize for, its name, or the path of its file.
         results: The folder in which trials are kept; by default within the cache of compiled networks, if there is one.
         most: The most quantizations.
+        levels: Bits of weights below 8 to try; 8 and 16 are tried always.
         **options: Options of `quantize` that all trials share; the search leaves them as they are.
 
     Raises:
@@ -235,6 +238,7 @@ def tune(
     allowed = integer_given("most", most)
     if allowed < 1:
         raise OptionError("most", "must be a positive number", got=str(allowed))
+    narrow = _levels_given(levels)
     fixed = options_given("tune", options, QuantConfig().options())
     ranges = learn(network, given) if profile is None else profile_given(profile)[0]
     laboratory = Laboratory(
@@ -249,7 +253,15 @@ def tune(
         folder=kept_in(results),
         options=fixed,
     )
-    return _Search(laboratory, limit, allowed, fixed).run()
+    return _Search(laboratory, limit, allowed, fixed, narrow).run()
+
+
+def _levels_given(levels: object) -> list[int]:
+    """Returns bits of weights in rising order; raises `OptionError` unless they are from 2 to 7."""
+    given: list[Any] = list(cast("Sequence[Any]", levels)) if isinstance(levels, list | tuple) else [levels]
+    if any(not isinstance(bits, int) or isinstance(bits, bool) or not 2 <= bits <= 7 for bits in given):
+        raise OptionError("levels", "must be bits of weights, each from 2 to 7", got=repr(given))
+    return sorted(set(given))
 
 
 @dataclass
@@ -260,6 +272,7 @@ class _Search:
     limit: Budget | Floor
     most: int
     fixed: Mapping[str, Any]
+    narrow: Sequence[int]
     points: dict[str, Point] = field(default_factory=dict[str, Point])
     effects: list[OutputEffect] = field(default_factory=list[OutputEffect])
     spent: int = 0
@@ -284,7 +297,7 @@ class _Search:
         assert reference is not None
         self._bound = self._limit_of(reference)
         settings = self._settings(layers)
-        levels = [*LEVELS, 8]
+        levels = [*self.narrow, NARROW_BITS]
         weighted = [layer.tensor for layer in layers if layer.weights]
         if len(levels) ** len(weighted) <= self.left:
             for bits in product(levels, repeat=len(weighted)):
@@ -329,7 +342,7 @@ class _Search:
         best = next(iter(self.points.values())).trial.sqnr + BETTER
         chosen: dict[str, Any] = {}
         for settings in SETTINGS:
-            if self.fixed.keys() & settings.keys() or self.left <= len(LEVELS) + 2:
+            if self.fixed.keys() & settings.keys() or self.left <= len(self.narrow) + 2:
                 continue
             said = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in settings.items())
             point = self._try(Assignment.uniform(layers, 8, self._default(settings)), f"int8, {said}")
@@ -342,7 +355,7 @@ class _Search:
         weights: dict[str, dict[int, float]] = {}
         results: dict[str, dict[int, float]] = {}
         levels: list[int] = []
-        for bits in (8, *LEVELS):
+        for bits in (NARROW_BITS, *self.narrow):
             rows = self._uniform(Assignment.uniform(layers, bits, settings), f"int{bits} weights, int8 data")
             levels += [bits] if rows else []
             for row in rows:
@@ -396,14 +409,32 @@ class _Search:
         """Quantizes the predicted assignments that decide, and repairs the best; returns how, in words."""
         how = "all assignments" if model.complete else "greedy changes by effect over cost"
         if isinstance(self.limit, Budget) and self.cost in ("bytes", "macs-bits"):
-            for each in model.within(settings, self._bound, max(self.left // 2, 1)):
+            for each in model.within(settings, self._bound, max(self.left - PATIENCE, 1)):
                 self._predicted(each)
             self._repair(model)
             return f"{how} predict the best within the budget, which were verified and repaired"
         front = model.front(settings)
-        self._bisect(front)
+        if isinstance(self.limit, Floor) and self.limit.quality != "sqnr":
+            self._scan(model, settings)
+        else:
+            self._bisect(front)
         self._repair(model)
         return f"{how} predict a front of {counted(len(front), 'network')}, which was verified and repaired"
+
+    def _scan(self, model: Model, settings: Mapping[str, Any]) -> None:
+        """Tries sizes from the least on, each with the least predicted noise, up to a network that meets the floor.
+
+        Counts of samples do not rise evenly with the SQNR, so bisection could miss the cheapest.
+        """
+        best = self._best()
+        least = model.bytes(model.cheapest(settings))
+        most = max(model.bytes(model.cheapest(settings, highest=True)) if best is None else best.trial.bytes - 1, least)
+        count = max(self.left - PATIENCE, 1)
+        for i in range(count):
+            for each in model.within(settings, least + (most - least) * i / count, 1):
+                point = self._predicted(each)
+                if point is not None and self._meets(point.trial):
+                    return
 
     def _bisect(self, front: Sequence[Predicted]) -> None:
         """Bisects along the predicted front for the end of what meets the limit."""

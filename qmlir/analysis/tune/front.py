@@ -4,7 +4,7 @@ The noise is the sum of the effects of all parts (analysis/effects.py): of each 
 of each result in 8 bits or in 16. A result counts with 16 bits only if its operation and all of its readers have 16-bit
 data, since a reader in 8 bits rounds it again.
 
-The cost that the search compares is a share of the int8 network's: the cost that was asked for, and a tenth of MACs
+The cost that the search compares is a share of the int8 network's: the cost that was asked for, and a 50th of MACs
 times bits, so that data of 16 bits, which cost no bytes of weights, are not free.
 
 If there are at most `MOST_COMBINATIONS` assignments of bits to weights, all are predicted. Otherwise, the search begins
@@ -23,7 +23,7 @@ from qmlir.policies.quant_config import Settings
 MOST_COMBINATIONS = 20_000
 """The most assignments of bits to weights that are predicted one by one."""
 
-SECOND = 0.1
+SECOND = 0.02
 """The share of MACs times bits in the cost that the search compares."""
 
 NARROW_BITS, WIDE_BITS = 8, 16
@@ -117,9 +117,13 @@ class Model:
         first = self.bytes(assignment) / self._whole["bytes"] if self._cost == "bytes" else second
         return Predicted(assignment, self.noise(assignment), first + SECOND * second)
 
+    def cheapest(self, settings: Settings, *, highest: bool = False) -> Assignment:
+        """Returns the assignment with the fewest bits for all weights, or with the most."""
+        return Assignment.uniform(self.layers, self.levels[-1 if highest else 0], settings)
+
     def front(self, settings: Settings) -> list[Predicted]:
         """Lists the assignments that none is better than in both noise and cost, the cheapest first."""
-        start = Assignment.uniform(self.layers, self.levels[0], settings)
+        start = self.cheapest(settings)
         found = [self.predicted(start)]
         if self.complete:
             found = undominated(self._combined(settings))

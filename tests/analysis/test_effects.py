@@ -1,0 +1,129 @@
+"""What each part of a network, quantized alone, does to the output."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import qmlir
+from qmlir.analysis.effects import (
+    NearestWeights,
+    OutputMeasure,
+    Part,
+    StoredResults,
+    StoredWeights,
+    decibels,
+    effects,
+    rank_correlation,
+    relative_noise,
+)
+from qmlir.errors import QmlirError
+from tests.cli.small import Small, write_small
+
+
+def samples_of(small: Small) -> list[Any]:
+    return [sample[None] for sample in small.samples]
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Small:
+    return write_small(tmp_path_factory.mktemp("effects"))
+
+
+class Given:
+    """An error of one tensor, the same on all samples."""
+
+    def __init__(self, tensor: str, error: Any):
+        self.parts = [Part(tensor, "nn.conv2d", "result", "int8")]
+        self.error = error
+
+    def of(self, exact: Any) -> list[Any]:
+        return [np.broadcast_to(self.error, exact[self.parts[0].tensor].shape).astype(np.float64)]
+
+
+def test_an_error_moves_the_output_as_the_network_does(small: Small) -> None:
+    """The last layer is linear: an error of its result is the output's; an offset of all classes is none."""
+    measure = OutputMeasure(small.onnx, samples_of(small))
+    error = np.array([[0.1, -0.2, 0.0]])
+    (found,) = measure.effects(Given("scores", error))
+    assert found.noise == pytest.approx(relative_noise(measure.truth, measure.truth + error), rel=1e-5)
+    (offset,) = measure.effects(Given("scores", np.full((1, 3), 0.5)))
+    assert offset.sqnr > 100
+    (none,) = measure.effects(Given("active", 0.0))
+    assert (none.noise, none.agreeing) == (0.0, 1.0)
+    assert none.sqnr == math.inf
+
+
+def test_a_part_alone_is_what_a_network_with_this_part_alone_is(small: Small) -> None:
+    """Weights of one layer rounded, everything else in floats, is a network that can be made by hand."""
+    measure = OutputMeasure(small.onnx, samples_of(small))
+    rows = {row.tensor: row for row in measure.effects(NearestWeights(measure.origin, "int8"))}
+    assert set(rows) == {"active", "scores"}
+    rng = np.random.default_rng(1)  # that of write_small
+    rng.standard_normal((4, 2, 3, 3))
+    rng.standard_normal(4)
+    dense = (rng.standard_normal((3, 64)) / 8).astype(np.float32)
+    scale = np.abs(dense).max(axis=1, keepdims=True) / 127
+    error = np.rint(dense / scale).clip(-127, 127) * scale - dense
+    bias = rng.standard_normal(3).astype(np.float32)
+    pooled = [measure.exact(sample)["pooled"] for sample in measure.samples]  # channels last
+    flat = np.stack([p.transpose(0, 3, 1, 2).reshape(-1) for p in pooled])
+    np.testing.assert_allclose(flat @ dense.T + bias, measure.truth, atol=1e-4)
+    by_hand = relative_noise(measure.truth, measure.truth + flat @ error.T)
+    assert rows["scores"].sqnr == pytest.approx(decibels(by_hand), abs=0.05)
+
+
+def test_the_sum_predicts_the_error_of_the_network(small: Small) -> None:
+    quantized = qmlir.quantize(small.onnx, data=samples_of(small), rounding="nearest", calibration="minmax")
+    report = effects(small.onnx, quantized, samples_of(small))
+    assert {(r.tensor, r.part) for r in report.effects} == {
+        ("image", "input"), ("active", "weights"), ("active", "result"), ("scores", "weights"), ("scores", "result"),
+    }  # fmt: skip
+    assert report.predicted == pytest.approx(sum(row.noise for row in report.effects))
+    assert decibels(report.predicted) == pytest.approx(decibels(report.measured), abs=3.0)
+    assert [row.noise for row in report.effects] == sorted((row.noise for row in report.effects), reverse=True)
+    assert report.correlations.keys() == {"own", "gained", "informed"}
+    assert all(-1 <= value <= 1 for value in report.correlations.values())
+
+
+def test_more_bits_move_the_output_less(small: Small) -> None:
+    quantized = qmlir.quantize(small.onnx, data=samples_of(small), weight_precision="int4")
+    measure = OutputMeasure(small.onnx, samples_of(small))
+    (four, *_) = measure.effects(StoredWeights(quantized, measure.names))
+    (sixteen, *_) = measure.effects(NearestWeights(measure.origin, "int16"))
+    assert (four.tensor, four.precision, sixteen.precision) == ("active", "int4", "int16")
+    assert sixteen.sqnr > four.sqnr + 50
+    results, wide = (measure.effects(StoredResults(quantized, measure.names, halvings=n)) for n in (0, 8))
+    assert all(fine.noise < coarse.noise / 1000 for coarse, fine in zip(results, wide, strict=True) if coarse.noise)
+
+
+def test_a_metric_of_ones_own_reads_the_outputs(small: Small) -> None:
+    def largest(outputs: Any, labels: Any) -> float:
+        return float(np.abs(outputs).max())
+
+    measure = OutputMeasure(small.onnx, samples_of(small), metric=largest)
+    (row,) = measure.effects(Given("scores", np.array([[1000.0, 0.0, 0.0]])))
+    assert row.metric is not None
+    assert row.metric > 900
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ([1, 2, 3, 4], [10, 20, 30, 40], 1.0),
+        ([1, 2, 3, 4], [4, 3, 2, 1], -1.0),
+        ([1, 1, 2], [1, 2, 3], math.sqrt(3) / 2),
+        ([1, 2], [1, 2], math.nan),
+        ([1, 1, 1], [1, 2, 3], math.nan),
+    ],
+)
+def test_rank_correlations(one: list[float], other: list[float], expected: float) -> None:
+    assert rank_correlation(one, other) == pytest.approx(expected, nan_ok=True)
+
+
+def test_what_cannot_be_measured_is_refused(small: Small) -> None:
+    with pytest.raises(QmlirError, match="at least one sample"):
+        OutputMeasure(small.onnx, [])
+    with pytest.raises(QmlirError, match="quantized tensors of the same names, got none"):
+        effects(small.onnx, qmlir.load(small.onnx), samples_of(small))
