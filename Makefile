@@ -17,7 +17,8 @@ export PYTHONHASHSEED := 0
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo certify test check lint docs models models-sample accuracy tune npu conformance fuzz files tables bench clean
+.PHONY: help demo certify everywhere test check lint docs models models-sample accuracy tune npu conformance fuzz files \
+        tables bench clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -68,10 +69,14 @@ tune: $(READY) ## the fewest bytes of weights near int8's accuracy on these netw
 npu: $(READY) ## networks on the devices that come with qmlir, simulated: what differs, cycles, utilization
 	$(BIN)/python -m tests.models.accelerators
 
+everywhere: $(READY) ## five networks on each processor that code is for, in emulators: bytes, sizes, instructions
+	$(BIN)/python -W ignore -m tests.models.everywhere
+
 conformance: $(READY) ## every test case of ONNX and of others, with a table; all random layers, guarded runs, streams of devices
 	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest -q tests/conformance tests/backends/npu tests/lowering/qint_to_npu \
 	  tests/lowering/qint_to_loops tests/lowering/tosa_to_nn tests/backends/cpu/test_guard_pages.py \
-	  tests/backends/cpu/test_aarch64.py tests/test_random_graphs.py tests/numerics/elementary tests/backends/onnx/test_random.py \
+	  tests/backends/cpu/test_aarch64.py tests/backends/cpu/test_elsewhere.py tests/test_random_graphs.py \
+	  tests/numerics/elementary tests/backends/onnx/test_random.py \
 	  tests/backends/tflite/test_random.py tests/frontends/tflite/test_rounding.py \
 	  tests/transforms/npu/test_bands.py tests/checker tests/proofs tests/interop
 

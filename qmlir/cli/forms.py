@@ -141,12 +141,14 @@ def _write_code(
     executable: "Executable", arguments: argparse.Namespace, emit: str
 ) -> tuple[list[Path], dict[str, int]]:
     """Writes machine code, and prints its sizes; returns the files and the sizes for a document."""
+    from qmlir.backends.cpu import described
     from qmlir.cli.bundle import write_bundle
 
     files = write_bundle(executable, arguments.output, emit)
     _say_written(files)
     sizes = executable.sizes
     say(f"{sizes.code} bytes of code, {sizes.weights} of weights, {sizes.arena} of scratch memory for each call")
+    say(f"for {described(executable.machine)}")
     threads = arguments.threads or 1
     return files, {"weights": sizes.weights, "arena": sizes.arena, "code": sizes.code, "threads": threads}
 

@@ -457,11 +457,15 @@ def test_code_for_another_architecture(small: Small, quantized: Path, capsys: py
     assert run("compile", quantized, *triple, "--cpu", "cortex-a76", "--emit", "asm", "-o", small / "net.s") == 0
     assert "sdot" in (small / "net.s").read_text()
     capsys.readouterr()
+    assert run("compile", quantized, "--cpu", "cortex-m4", "-o", small / "m4.o") == 0
+    assert "for thumbv7em-none-eabi, processors like cortex-m4 with " in capsys.readouterr().out
+    assert (small / "m4.o").read_bytes()[4:20:14] == b"\1\50"  # 32 bits, Arm
+    assert '#define M4_TRIPLE "thumbv7em-none-eabi"' in (small / "m4.h").read_text()
     for command in (("run", quantized, "--data", small.data), ("bench", quantized, "--runs", 1)):
         assert run(*command, *triple) == 1
         assert "error: code for generic: runs on aarch64-unknown-linux-gnu only" in capsys.readouterr().err
     for options, message in (
-        (("--triple", "vax-dec-ultrix"), "triple: must be x86_64-unknown-linux-gnu or aarch64-"),
+        (("--triple", "vax-dec-ultrix"), "triple: must be x86_64-unknown-linux-gnu, aarch64-"),
         ((*triple, "--cpu", "znver3"), "got znver3"),
         ((*triple, "--target", "vta"), "--triple: must not be given with --target"),
     ):

@@ -1,4 +1,9 @@
 // RUN: qmlir-opt --qint-to-loops --weights=elide %s | filecheck %s
+// RUN: qmlir-opt --qint-to-loops="features=+thumb2,+dsp" --weights=elide %s | filecheck --check-prefix=SMALL %s
+// RUN: qmlir-opt --qint-to-loops="features=+thumb2,+mve" --weights=elide %s | filecheck --check-prefix=SMALL %s
+
+// Not on microcontrollers: the transformed weights are eight times as large.
+// SMALL-NOT: winograd
 
 // A 3x3 convolution of stride 1 over enough pixels: one kernel transforms 6x6 inputs to 36 planes, another multiplies
 // plane by plane, transforms back and requantizes. Weights are transformed here: those of the first plane are 4 · 4 · w.

@@ -11,7 +11,7 @@ calls.py     calls of operators of the program
 from typing import TYPE_CHECKING, cast
 
 from qmlir.backends.cpu.jit import Executable
-from qmlir.backends.cpu.machine import Machine, beyond_baseline, enabled, host_features
+from qmlir.backends.cpu.machine import Machine, beyond_baseline, described, enabled, host_features
 from qmlir.errors import PipelineError
 from qmlir.ir.signature import Signature
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from qmlir.ir.upstream.dense import Dense
 
-__all__ = ["Executable", "Machine", "beyond_baseline", "build", "enabled", "host_features"]
+__all__ = ["Executable", "Machine", "beyond_baseline", "build", "described", "enabled", "host_features"]
 
 
 def build(

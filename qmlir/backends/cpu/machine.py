@@ -291,6 +291,13 @@ def beyond_baseline(machine: Machine) -> list[str]:
     return sorted(enabled(machine) - enabled(baseline(machine.triple)))
 
 
+def described(machine: Machine) -> str:
+    """Where code for a machine runs: `x86_64-unknown-linux-gnu like znver3, with avx, avx2, …`."""
+    needed = beyond_baseline(machine)
+    features = f" with {', '.join(needed)}" if needed else ""
+    return f"{machine.triple or host_triple()}, processors like {machine.cpu or 'the most generic one'}{features}"
+
+
 def missing_here(machine: Machine) -> list[str]:
     """The features that code for a machine may use and the processor of this machine lacks."""
     return sorted(enabled(machine) - enabled(Machine.host()))

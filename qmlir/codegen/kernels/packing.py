@@ -315,7 +315,7 @@ def choose_lanes(outputs: int, most: int = 16) -> int:
     Blocks of up to `most` are chosen where few of their channels lie beyond the outputs.
     """
     if most < 4:
-        return min(most, outputs)
+        return most
     wide = outputs % most == 0 or outputs > 6 * most
     return next((lanes for lanes in (4, 8, 16) if outputs <= lanes), most if wide else 16)
 

@@ -26,7 +26,7 @@ from qmlir.backends.cpu.emit import symbol
 from qmlir.backends.cpu.machine import compile_object, host_triple
 from qmlir.numerics import Array
 
-SECONDS = 600
+SECONDS = 1800
 """The longest that a program may run."""
 
 

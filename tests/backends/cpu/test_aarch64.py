@@ -214,7 +214,7 @@ def program(cases: Sequence[Case], machine: Machine) -> Executable:
     named = [text.replace("@@", f"@{name}") for text, name in kernels.items()]
     text = "\n".join([main, *calls, "func.return\n}", *named])
     signature = Signature(tuple(specs("x", operands)), tuple(specs("y", results)))
-    return build(lowered(text, features_of(machine)), signature, machine=machine)
+    return build(lowered(text, features_of(machine), machine.system.bits), signature, machine=machine)
 
 
 @pytest.mark.parametrize("cpu", PROCESSORS)

@@ -13,6 +13,7 @@ from qmlir.backends.cpu.machine import (
     baseline,
     beyond_baseline,
     compile_assembly,
+    described,
     enabled,
     host_cpu,
     host_features,
@@ -279,6 +280,42 @@ def test_triples_and_their_names_that_are_refused(
 ) -> None:
     with pytest.raises(OptionError, match=message):
         Machine.of(cpu, features, triple)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "triple", "has", "lacks"),
+    [
+        ("cortex-m4", "thumbv7em-none-eabi", "thumb2 dsp hwdiv vfp4d16sp", "mve neon fp64"),
+        ("cortex-m7", "thumbv7em-none-eabi", "thumb2 dsp hwdiv fp64", "mve"),
+        ("cortex-m55", "thumbv8.1m.main-none-eabi", "thumb2 dsp mve lob", "neon"),
+        ("rv32imc", "riscv32-unknown-elf", "m c", "a f v"),
+        ("rv64gc", "riscv64-unknown-linux-gnu", "m a f d c", "v"),
+        ("rv64gcv", "riscv64-unknown-linux-gnu", "m a f d c v", "zba"),
+        ("wasm32", "wasm32-unknown-unknown", "simd128", "relaxed-simd atomics"),
+    ],
+)
+def test_processors_that_imply_a_system(cpu: str, triple: str, has: str, lacks: str) -> None:
+    machine = Machine.of(cpu)
+    assert machine.triple == triple
+    assert machine == Machine.of(cpu, None, triple)
+    assert machine.target_machine().triple == triple
+    on = enabled(machine)
+    assert on >= set(has.split())
+    assert not on & set(lacks.split())
+    assert machine.system.bits == (64 if "64" in triple else 32)
+    assert described(machine).startswith(f"{triple}, processors like ")
+
+
+def test_features_and_systems_of_such_processors() -> None:
+    assert "vfp4d16sp" not in enabled(Machine.of("cortex-m4", "-vfp4d16sp"))
+    assert Machine.of("cortex-m7", None, "thumbv7em-none-eabihf").triple == "thumbv7em-none-eabihf"
+    assert {"zba", "v"} <= enabled(Machine.of("rv64gcv", "+zba"))
+    with pytest.raises(OptionError, match=r"cpu: must be a processor that LLVM knows of riscv32-.*, got wasm32"):
+        Machine.of("wasm32", None, "riscv32-unknown-elf")
+    with pytest.raises(OptionError, match=r"cpu: must be .*, got cortex-m5; did you mean .*cortex-m"):
+        Machine.of("cortex-m5")
+    with pytest.raises(OptionError, match=r"features: must leave on what .*, got -m"):
+        Machine.of("rv32imc", "-m")
 
 
 def test_code_for_another_system_does_not_run_here() -> None:

@@ -27,13 +27,13 @@ def parsed(source: str) -> ModuleOp:
     return module
 
 
-def lowered(source: str, features: str = "") -> ModuleOp:
-    """A planned module in the llvm dialect."""
+def lowered(source: str, features: str = "", bits: int = 64) -> ModuleOp:
+    """A planned module in the llvm dialect, for processors with addresses of `bits`."""
     module = parsed(source)
     context = make_context()
     PlanMemoryPass().apply(context, module)
     module.verify()
-    LoopsToLLVMPass(features=features).apply(context, module)
+    LoopsToLLVMPass(features, bits).apply(context, module)
     module.verify()
     return module
 
