@@ -20,6 +20,7 @@ QUANTIZE = (
     "require-ranges",
     "gather-casts",  # of a network as imported
     "separate-slices",
+    "widen-residuals",
     "keep-integers",  # this and the next three on samples
     "equalize-channels",
     "search-inputs",

@@ -94,6 +94,7 @@ PASSES: dict[str, str] = {
     "insert-observers": "qmlir.transforms.quantize.observers:InsertObserversPass",
     "apply-profile": "qmlir.transforms.quantize.apply_profile:ApplyProfilePass",
     "apply-policy": "qmlir.transforms.quantize.apply_policy:ApplyPolicyPass",
+    "widen-residuals": "qmlir.transforms.quantize.widen_residuals:WidenResidualsPass",
     "separate-slices": "qmlir.transforms.quantize.separate_slices:SeparateSlicesPass",
     "keep-integers": "qmlir.transforms.quantize.search_inputs:KeepIntegersPass",
     "equalize-channels": "qmlir.transforms.quantize.equalize_channels:EqualizeChannelsPass",
