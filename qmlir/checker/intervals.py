@@ -6,8 +6,9 @@ docs/certificates.md, which says for each operation what its interval is; nothin
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import chain
-from math import prod
+from math import floor, prod
 
 from qmlir.checker.network import Constant, Network, Node, Value
 from qmlir.checker.rounding import CONTRACTS, LIMITS, OverflowsError
@@ -465,6 +466,42 @@ def _l2(d: _Deriver, node: Node) -> Derived:
     return Derived(_limits(d, node).channels, _summed(total, total, 32).sums)
 
 
+def _layer_norm(d: _Deriver, node: Node) -> Derived:
+    (low, high), count = d.operand(node, 0), _normalized(d, node)
+    largest = max(-low, high)
+    _fit(64, _one((0, count * largest << 31)))  # the sum of a row times a factor of 31 bits
+    return _over_root(d, node, (count * largest) ** 2, max(count - 1, 1), Fraction(max(count - 1, 1), count**2))
+
+
+def _rms_norm(d: _Deriver, node: Node) -> Derived:
+    low, high = _less(d.operand(node, 0), node.number("input_zero_point"))
+    return _over_root(d, node, _normalized(d, node) * max(low**2, high**2), 1, Fraction(1))
+
+
+def _normalized(d: _Deriver, node: Node) -> int:
+    """The number of elements that are normalized together."""
+    return prod(d.value(node.operands[0]).shape[node.number("axis") : node.number("end")])
+
+
+def _over_root(d: _Deriver, node: Node, most: int, least: int, reach: Fraction) -> Derived:
+    """Of d · M / √(D · 2^fraction + epsilon), D either 0 or from `least` to `most`, and d² at most D · reach.
+
+    The root of a number of 2b + 2 bits, or of one bit less, has b + 1 bits; so many bits are behind the point of its
+    inverse, beside the 31 of the inverse itself.
+    """
+    multiplier, shift, epsilon = (node.number(key) for key in ("multiplier", "shift", "epsilon"))
+    fraction = Fraction(2) ** node.number("fraction")
+    radicand = _one((0, floor(most * fraction) + epsilon))
+    if multiplier >> 31 or min(multiplier, epsilon) < 0:
+        raise OverflowsError(f"a multiplier of {multiplier} or an epsilon of {epsilon}")
+    summed = _summed(radicand, radicand, 63)
+    bits = max(floor(least * fraction) + epsilon, 1).bit_length()
+    factor = multiplier * Fraction(2) ** (shift - 31)
+    if (bits + 1) // 2 - 1 + 31 - shift < 1 or factor**2 * reach >= fraction * (1 << 60):
+        raise OverflowsError(f"quotients that {factor} multiplies do not fit 32 bits")
+    return Derived(_limits(d, node).channels, summed.sums)
+
+
 Rule = Callable[[_Deriver, Node], Derived]
 
 RULES: Mapping[str, Rule] = {
@@ -501,5 +538,7 @@ RULES: Mapping[str, Rule] = {
     "qint.pair_lookup": _pairs,
     **dict.fromkeys(("qint.softmax", "qint.log_softmax"), _exponentials),
     "qint.l2_normalization": _l2,
+    "qint.layer_norm": _layer_norm,
+    "qint.rms_norm": _rms_norm,
 }
 """The rule of each operation that computes on integers; no other operation may have results of integers."""

@@ -27,7 +27,7 @@ func.func @main(%x: tensor<1x4xf32> {qmlir.name = #qmlir.name<tensors ["x"]>}) -
   calib.observe %0 {name = "same", range = [-1.0, 1.0]} : tensor<1x4xf32>
   %2 = nn.relu %0 {qmlir.name = #qmlir.name<tensors ["r"]>} : tensor<1x4xf32> -> tensor<1x4xf32>
   calib.observe %2 {name = "r", range = [0.0, 1.0]} : tensor<1x4xf32>
-  %4 = nn.rms_norm %2 {axis = 1 : i64, epsilon = 0.0 : f32, qmlir.name = #qmlir.name<tensors ["p"]>} : tensor<1x4xf32> -> tensor<1x4xf32>
+  %4 = nn.cumulative_sum %2 {axis = 1 : i64, qmlir.name = #qmlir.name<tensors ["p"]>} : tensor<1x4xf32> -> tensor<1x4xf32>
   func.return %4 : tensor<1x4xf32>
 }
 """  # noqa: E501
@@ -48,7 +48,7 @@ def test_the_error_of_each_operation_and_of_all_before_it() -> None:
     assert rows["same"].isolated_sqnr < 20  # it reads the input in those steps
     assert rows["r"].isolated_sqnr is not None
     assert rows["r"].isolated_sqnr > 35 > 20 > rows["r"].cumulative_sqnr  # what it inherits is not its own
-    assert rows["p"].operation == "nn.rms_norm"
+    assert rows["p"].operation == "nn.cumulative_sum"
     assert rows["p"].isolated_sqnr is None  # no operation on integers makes it
 
 

@@ -84,7 +84,7 @@ def ways(number: int) -> Sequence[Way]:
 
 CASES = [(name, way) for number, name in enumerate(MODELS) for way in ways(number)]
 
-FLOATS = {"nn.layer_norm", "nn.where"}
+FLOATS = {"nn.where"}
 """Operations that may stay float, each with its reason: the ledger says that the target has no integer form."""
 
 

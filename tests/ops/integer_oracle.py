@@ -407,6 +407,55 @@ def fixed_inverse_root(x: int) -> tuple[int, int]:
     return (y, b) if b >= 0 else (y << -b, 0)
 
 
+def layer_norm(op: qint.LayerNormOp, x: Array) -> Result:
+    result: Result = {}
+    for block in blocks(x.shape, op.axis.value.data, op.end.value.data):
+        row = [at(x, *place) for place in block]
+        n, total = len(row), sum(row)
+        squares = n * sum(each * each for each in row) - total * total
+        factor, bits = root_factor(op, squares, max(n - 1, 1))
+        mean = total * factor
+        offset = abs(mean) // n * (-1 if mean < 0 else 1)
+        for place, each in zip(block, row, strict=True):
+            result[place] = clamped(half_up(Fraction(each * factor - offset, 1 << bits)), op)
+    return result
+
+
+def rms_norm(op: qint.RMSNormOp, x: Array) -> Result:
+    result: Result = {}
+    for block in blocks(x.shape, op.axis.value.data, op.end.value.data):
+        row = [at(x, *place) - op.input_zero_point.value.data for place in block]
+        factor, bits = root_factor(op, sum(each * each for each in row), 1)
+        for place, each in zip(block, row, strict=True):
+            result[place] = clamped(half_up(Fraction(each * factor, 1 << bits)), op)
+    return result
+
+
+def blocks(shape: Sequence[int], first: int, end: int) -> Iterator[list[Index]]:
+    """The indexes of the elements that are normalized together: they differ in the dimensions from `first` to `end`."""
+    for outer in indexes([1 if first <= d < end else size for d, size in enumerate(shape)]):
+        yield [outer[:first] + inner + outer[end:] for inner in indexes(shape[first:end])]
+
+
+def root_factor(op: qint.LayerNormOp | qint.RMSNormOp, squares: int, least: int) -> tuple[int, int]:
+    """(f, b): M / √W in steps of 2^−b, W computed from a sum of squares, or from the least if that is less."""
+    scale, epsilon = Fraction(2) ** op.fraction.value.data, op.epsilon.value.data
+    radicand = max(*(math.floor(each * scale) + epsilon for each in (squares, least)), 1)
+    root, bits = newton_root(radicand)
+    factor, bits = high(root, op.multiplier.value.data), bits + 31 - op.shift.value.data
+    return (factor, bits) if bits <= 32 else (half_up(Fraction(factor, 1 << min(bits - 32, 62))), 32)
+
+
+def newton_root(x: int) -> tuple[int, int]:
+    """(r, b) with 1/√x = r · 2^(−31 − b): four steps of Newton's method, from the line 1.0664 − 0.1523 · t."""
+    pairs = 31 - (x.bit_length() + 1) // 2
+    t = (x << 2 * pairs) // (1 << 30)
+    r = 2290047081 - t * 327149583 // (1 << 30)
+    for _ in range(4):
+        r = half_up(Fraction(r * ((3 * 2**61 - t * (r * r // 2**31)) // 2**31), 1 << 31))
+    return min(r, INT32_MAX), 30 - pairs
+
+
 def pair_lookup(op: qint.PairLookupOp, lhs: Array, rhs: Array) -> Result:
     return {
         index: at(op.table.array, broadcast(lhs, index) + 128, broadcast(rhs, index) + 128)
@@ -580,6 +629,8 @@ ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     qint.SoftmaxOp: softmax,
     qint.LogSoftmaxOp: log_softmax,
     qint.L2NormalizationOp: l2_normalization,
+    qint.LayerNormOp: layer_norm,
+    qint.RMSNormOp: rms_norm,
     qint.MaxPool2DOp: max_pool2d,
     qint.AveragePool2DOp: average_pool2d,
     qint.GlobalSumPoolOp: global_sum_pool,

@@ -61,6 +61,21 @@ def root(multiplier: int, shift: int, contract: str, left: int = 0, zero_point: 
     }
 
 
+def over_root(
+    first: int, end: int, multiplier: int, shift: int, fraction: int, epsilon: int, zero_point: int | None = None
+) -> Properties:
+    """The numbers of qint.layer_norm, and with a zero point of qint.rms_norm, over some dimensions."""
+    numbers: Properties = {
+        "axis": IntegerAttr(first, i64),
+        "end": IntegerAttr(end, i64),
+        "multiplier": int32(multiplier),
+        "shift": int32(shift),
+        "fraction": int32(fraction),
+        "epsilon": IntegerAttr(epsilon, i64),
+    }
+    return numbers | ({} if zero_point is None else {"input_zero_point": int32(zero_point)})
+
+
 HALF = 1 << 30
 
 QINT_SAMPLES = (
@@ -98,6 +113,49 @@ QINT_SAMPLES = (
         "of zeros",
         (Operand((3, 4), i8, 5, 5),),
         axis(1) | root(HALF, 8, "single", zero_point=5) | narrow(8),
+        i8,
+    ),
+    Sample(qint.LayerNormOp, "rows", (i(8, 5, 37),), over_root(1, 2, 1518500250, 27, 34, 999) | narrow(8, 5), i8),
+    Sample(qint.LayerNormOp, "long rows", (i(8, 2, 5000),), over_root(1, 2, HALF, 28, 20, 12345) | narrow(16), i16),
+    Sample(
+        qint.LayerNormOp,
+        "two dimensions to i16",
+        (i(8, 3, 4, 5),),
+        over_root(1, 3, 2000000000, 37, 38, 0) | narrow(16, -3),
+        i16,
+    ),
+    Sample(
+        qint.LayerNormOp,
+        "of equal elements",
+        (Operand((3, 24), i8, 7, 7),),
+        over_root(1, 2, HALF, 26, 36, 0) | narrow(8, 3),
+        i8,
+    ),
+    Sample(
+        qint.LayerNormOp,
+        "almost equal elements of i16",
+        (Operand((4, 300), i16, -20001, -20000),),
+        over_root(1, 2, HALF, 30, 14, 77) | narrow(16),
+        i16,
+    ),
+    Sample(qint.LayerNormOp, "columns", (i(16, 2, 9, 3),), over_root(1, 2, HALF, 31, 24, 5) | narrow(8), i8),
+    Sample(qint.LayerNormOp, "steep", (i(8, 3, 5),), over_root(1, 2, HALF, 22, -2, 1 << 61) | narrow(8), i8),
+    Sample(qint.LayerNormOp, "single elements", (i(8, 6, 1),), over_root(1, 2, HALF, 26, 40, 3) | narrow(8, -7), i8),
+    Sample(qint.RMSNormOp, "rows", (i(8, 5, 37),), over_root(1, 2, HALF, 30, 40, 4711, 3) | narrow(8, 5), i8),
+    Sample(
+        qint.RMSNormOp,
+        "far from zero",
+        (Operand((3, 70), i16, -32768, 32767),),
+        over_root(1, 2, 1234567890, 28, 22, 1, -30000) | narrow(16),
+        i16,
+    ),
+    Sample(qint.RMSNormOp, "all", (i(16, 2, 3, 50),), over_root(0, 3, HALF, 27, 22, 0, 0) | narrow(16), i16),
+    Sample(qint.RMSNormOp, "columns", (i(16, 2, 9, 3),), over_root(1, 2, HALF, 26, 26, 0, 0) | narrow(16), i16),
+    Sample(
+        qint.RMSNormOp,
+        "of zeros",
+        (Operand((3, 40), i8, 5, 5),),
+        over_root(1, 2, HALF, 26, 40, 0, 5) | narrow(8, 9),
         i8,
     ),
 )

@@ -19,6 +19,15 @@ func.func @log_softmax(%x: tensor<2x3xi8>) {
   func.return
 }
 
+// CHECK-LABEL: func.func @root_normalizations
+func.func @root_normalizations(%x: tensor<2x3x4xi8>, %y: tensor<2x3x4xi16>) {
+  // CHECK: qint.layer_norm %x {axis = 1 : i64, end = 3 : i64, multiplier = 1073741824 : i32, shift = 27 : i32, fraction = 36 : i32, epsilon = 7 : i64, zero_point = 5 : i32, min = -128 : i32, max = 127 : i32} : tensor<2x3x4xi8> -> tensor<2x3x4xi8>
+  %0 = qint.layer_norm %x {axis = 1 : i64, end = 3 : i64, multiplier = 1073741824 : i32, shift = 27 : i32, fraction = 36 : i32, epsilon = 7 : i64, zero_point = 5 : i32, min = -128 : i32, max = 127 : i32} : tensor<2x3x4xi8> -> tensor<2x3x4xi8>
+  // CHECK: qint.rms_norm %y {axis = 1 : i64, end = 2 : i64, multiplier = 1073741824 : i32, shift = 20 : i32, fraction = 27 : i32, epsilon = 0 : i64, input_zero_point = 3 : i32, min = -128 : i32, max = 127 : i32} : tensor<2x3x4xi16> -> tensor<2x3x4xi8>
+  %1 = qint.rms_norm %y {axis = 1 : i64, end = 2 : i64, multiplier = 1073741824 : i32, shift = 20 : i32, fraction = 27 : i32, epsilon = 0 : i64, input_zero_point = 3 : i32, min = -128 : i32, max = 127 : i32} : tensor<2x3x4xi16> -> tensor<2x3x4xi8>
+  func.return
+}
+
 // CHECK-LABEL: func.func @l2_normalization
 func.func @l2_normalization(%x: tensor<2x3xi8>) {
   // CHECK: qint.l2_normalization %x {axis = 1 : i64, multiplier = 1073741824 : i32, shift = 8 : i32, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<2x3xi8> -> tensor<2x3xi8>

@@ -231,3 +231,67 @@ func.func @s4_unit(%x: tensor<2x3xi8>) {
   %0 = qint.softmax %x, <tensor<256xi32>, "0xffffff7fcdcccc3c5c8fc239643bdf36d3de20347ba08531dbbe0b2fea8eb12cf87a752a9f015628bdb45126813867247a429522c198da201e11361f4390a61d0c092b1ccb7bc21a9bf56b19b98f2618f06ef116fec2cb150bc6b41424bcab13bcf2af1232c0c0116383dd1038a30510428e380f58ba750e3aa4bc0d37cf0c0ddbc4650c9d14c70b9553300b341ca10afe0d190a4bcd970907031d097a5ca8080d8b39081a44d007b2406c07763d0d0763fab206ab3a5d0689c40b061c61be0541dc740571042f059eaaec0416a2ad0462c071042add38041bd20204cd7acf03a9b49e03d45e7003165a4403c8881a03becef2023411cd02bf36a90235278702a6cb6602440e48025ada2a023c1c0f0239c1f40190b7db0162eec301aa55ad012ede970179798301cc1970011cb25d0101364c01b4993b0104d22b0151d41c0180960e01fa0e0101a134f400ccfee7004265dc003160d1002fe8c6002df6bc007783b300b189aa00cf02a20011e999000437920077e78a007df583006a5c7d00cb177700682371003c7b6b00791b660080006100e0265c00558b5700c42a53003a024f00ea0e4b002b4e470076bd4300635a4000ab223d0022143a00ba2c37007e6a340091cb3100304e2f00aef02c0072b12a00f98e2800d3872600a29a24001ac62200ff08210026621f0070d01d00d1521c0047e81a00dd8f1900ab481800d61117008bea150004d2140084c7130057ca1200d3d9110055f51000441c10000d4e0f00268a0e000bd00d003d1f0d0047770c00b7d70b0021400b001fb00a0051270a005aa50900e229090097b40800294508004ddb0700bc7607003317070070bc0600386606004e1406007ec60500917c0500573605009ff304003eb4040007780400d43e04007c080400dcd40300d1a303003a750300f7480300eb1e0300f9f6020006d10200f9ac0200b98a0200306a0200474b0200ea2d02000512020084f7010057de01006dc60100b4af01001e9a01009d85010022720100a05f01000b4e0100573d0100792d0100671e0100151001007a0201008ef5000046e900009ddd000088d2000001c8000001be000081b400007bab0000e8a20000c29a000006930000ac8b0000b08400000d7e0000c0770000c3710000136c0000ac66000089610000a95c000007580000a0530000724f0000794b0000b34700001d440000b5400000793d0000663a00007b370000b534000012320000912f0000302d0000ee2a0000c8280000be260000ce240000f7220000382100008e1f0000fb1d00007b1c00000e1b0000b41900006b1800003217000009160000ef140000e3130000e5120000f31100000d11000033100000640f00009f0e0000e40d0000320d0000890c0000e80b0000500b0000bf0a0000360a0000b309000037090000c1080000"> {axis = 1 : i64, unit = 2147483648 : i64, division = "exact", zero_point = -128 : i32, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8> -> tensor<2x3xi8>
   func.return
 }
+
+// -----
+
+func.func @s2_end(%x: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.rms_norm' needs dimensions of [2, 3] with elements, got [1, 3)}}
+  %0 = qint.rms_norm %x {axis = 1 : i64, end = 3 : i64, multiplier = 1073741824 : i32, shift = 20 : i32, fraction = 27 : i32, epsilon = 0 : i64, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8> -> tensor<2x3xi8>
+  func.return
+}
+
+// -----
+
+func.func @s10(%x: tensor<2x3xi32>) {
+  // expected-error@+1 {{'qint.layer_norm' needs integers of 8 or 16 bits, got i32 and i8}}
+  %0 = qint.layer_norm %x {axis = 1 : i64, end = 2 : i64, multiplier = 1073741824 : i32, shift = 20 : i32, fraction = 27 : i32, epsilon = 0 : i64, min = -128 : i32, max = 127 : i32} : tensor<2x3xi32> -> tensor<2x3xi8>
+  func.return
+}
+
+// -----
+
+func.func @s11_multiplier(%x: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.layer_norm' needs a multiplier in [2^30, 2^31), a shift and fraction bits in [-62, 62] and an epsilon that is not negative, got 3, 20, 27 and 0}}
+  %0 = qint.layer_norm %x {axis = 1 : i64, end = 2 : i64, multiplier = 3 : i32, shift = 20 : i32, fraction = 27 : i32, epsilon = 0 : i64, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8> -> tensor<2x3xi8>
+  func.return
+}
+
+// -----
+
+func.func @s11_epsilon(%x: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.rms_norm' needs a multiplier in [2^30, 2^31), a shift and fraction bits in [-62, 62] and an epsilon that is not negative, got 1073741824, 20, 27 and -1}}
+  %0 = qint.rms_norm %x {axis = 1 : i64, end = 2 : i64, multiplier = 1073741824 : i32, shift = 20 : i32, fraction = 27 : i32, epsilon = -1 : i64, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8> -> tensor<2x3xi8>
+  func.return
+}
+
+// -----
+
+func.func @s12(%x: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.layer_norm' takes the root of up to 5188146770730811392, beyond 62 bits}}
+  %0 = qint.layer_norm %x {axis = 1 : i64, end = 2 : i64, multiplier = 1073741824 : i32, shift = 20 : i32, fraction = 45 : i32, epsilon = 0 : i64, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8> -> tensor<2x3xi8>
+  func.return
+}
+
+// -----
+
+func.func @s12_epsilon(%x: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.rms_norm' takes the root of up to 4611692615497154560, beyond 62 bits}}
+  %0 = qint.rms_norm %x {axis = 1 : i64, end = 2 : i64, multiplier = 1073741824 : i32, shift = 20 : i32, fraction = 27 : i32, epsilon = 4611686018427387904 : i64, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8> -> tensor<2x3xi8>
+  func.return
+}
+
+// -----
+
+func.func @s13_behind(%x: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.rms_norm' multiplies by 1073741824 · 2^(41 - 31), which is too large}}
+  %0 = qint.rms_norm %x {axis = 1 : i64, end = 2 : i64, multiplier = 1073741824 : i32, shift = 41 : i32, fraction = 27 : i32, epsilon = 0 : i64, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8> -> tensor<2x3xi8>
+  func.return
+}
+
+// -----
+
+func.func @s13_reach(%x: tensor<2x3xi8>) {
+  // expected-error@+1 {{'qint.rms_norm' multiplies by 1073741824 · 2^(46 - 31), which is too large}}
+  %0 = qint.rms_norm %x {axis = 1 : i64, end = 2 : i64, multiplier = 1073741824 : i32, shift = 46 : i32, fraction = 27 : i32, epsilon = 4000000000000000000 : i64, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8> -> tensor<2x3xi8>
+  func.return
+}

@@ -30,13 +30,13 @@ func.func @boundary(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4x!a>, tensor<4
 // CHECK: %[[R:.*]] = qint.requantize
 // CHECK-NEXT: %[[S:.*]] = quant.scast %[[R]]
 // CHECK-NEXT: %[[F:.*]] = quant.dcast %[[S]]
-// CHECK-NEXT: %[[M:.*]] = nn.rms_norm %[[F]] {{.*}}#qmlir.decision<float, "target", "its root and its division have no integer form on this target">{{.*}} : tensor<1x4xf32> -> tensor<1x4xf32>
+// CHECK-NEXT: %[[M:.*]] = nn.lp_normalization %[[F]] {{.*}}#qmlir.decision<float, "target", "its division by a sum of magnitudes has no integer form on this target">{{.*}} : tensor<1x4xf32> -> tensor<1x4xf32>
 // CHECK-NEXT: %[[Q:.*]] = quant.qcast %[[M]]
 // CHECK-NEXT: %[[I:.*]] = quant.scast %[[Q]]
 // CHECK-NEXT: nn.reshape %[[I]]
 func.func @island(%x: tensor<1x4x!a>) -> tensor<4x!s> {
   %0 = nn.relu %x : tensor<1x4x!a> -> tensor<1x4x!a>
-  %1 = nn.rms_norm %0 {axis = 1 : i64, epsilon = 0.0 : f32, qmlir.name = #qmlir.name<nodes ["prob"]>} : tensor<1x4x!a> -> tensor<1x4x!s>
+  %1 = nn.lp_normalization %0 {axis = 1 : i64, p = 1 : i64, qmlir.name = #qmlir.name<nodes ["prob"]>} : tensor<1x4x!a> -> tensor<1x4x!s>
   %2 = nn.reshape %1 {shape = array<i64: 4>} : tensor<1x4x!s> -> tensor<4x!s>
   func.return %2 : tensor<4x!s>
 }

@@ -99,7 +99,8 @@ func.func @reference(%x: tensor<2x3x!a>, %y: tensor<2x3x!b>) -> (tensor<2x3x!l>,
 
 // -----
 
-// Islands: sums of magnitudes, too many squares, 16 bits. A logarithm that goes far down has fewer bits behind its point.
+// Roots of more than 31 bits, and of 16 bits, are those of a root-mean-square normalization. Sums of magnitudes are an
+// island. A logarithm that goes far down has fewer bits behind its point.
 !a = !quant.uniform<i8:f32, 0.05:3>
 !h = !quant.uniform<i16:f32, 0.05>
 !l = !quant.uniform<i8:f32, 0.5>
@@ -108,12 +109,54 @@ func.func @reference(%x: tensor<2x3x!a>, %y: tensor<2x3x!b>) -> (tensor<2x3x!l>,
 // CHECK-LABEL: func.func @more_islands
 // CHECK: qint.log_softmax {{.*}}integer_bits = 1 : i32, fraction = 25 : i32
 // CHECK: nn.lp_normalization %{{.*}}#qmlir.decision<float, "target", "its division by a sum of magnitudes has no integer form on this target">
-// CHECK: nn.lp_normalization %{{.*}}#qmlir.decision<float, "accumulator", "the sum of squares along its axis can reach 2574150000, more than a 32-bit accumulator holds">
-// CHECK: nn.lp_normalization %{{.*}}#qmlir.decision<float, "precision",
+// CHECK: qint.rms_norm %{{.*}} {axis = 1 : i64, end = 2 : i64, multiplier = 1073741824 : i32, shift = 23 : i32, fraction = 30 : i32, epsilon = 0 : i64, input_zero_point = 3 : i32, min = -128 : i32, max = 127 : i32} : tensor<2x150000xi8> -> tensor<2x150000xi8>
+// CHECK: qint.rms_norm %{{.*}} {axis = 1 : i64, end = 2 : i64, multiplier = 1073741824 : i32, shift = 23 : i32, fraction = 30 : i32, epsilon = 0 : i64, min = -128 : i32, max = 127 : i32} : tensor<2x3xi16> -> tensor<2x3xi8>
 func.func @more_islands(%x: tensor<2x150000x!a>, %y: tensor<2x3x!h>) -> (tensor<2x150000x!l>, tensor<2x150000x!u>, tensor<2x150000x!u>, tensor<2x3x!u>) {
   %0 = nn.log_softmax %x {axis = 1 : i64} : tensor<2x150000x!a> -> tensor<2x150000x!l>
   %1 = nn.lp_normalization %x {axis = 1 : i64, p = 1 : i64} : tensor<2x150000x!a> -> tensor<2x150000x!u>
   %2 = nn.lp_normalization %x {axis = 1 : i64, p = 2 : i64} : tensor<2x150000x!a> -> tensor<2x150000x!u>
   %3 = nn.lp_normalization %y {axis = 1 : i64, p = 2 : i64} : tensor<2x3x!h> -> tensor<2x3x!u>
   func.return %0, %1, %2, %3 : tensor<2x150000x!l>, tensor<2x150000x!u>, tensor<2x150000x!u>, tensor<2x3x!u>
+}
+
+// -----
+
+// Deviations from a mean need no zero point. epsilon is counted in squares of the data's scale, and the sum under the
+// root has as many bits behind its point as 62 bits leave.
+!a = !quant.uniform<i8:f32, 0.0625:3>
+!b = !quant.uniform<u8:f32, 0.0625:128>
+!w = !quant.uniform<i16:f32, 0.001>
+!n = !quant.uniform<i8:f32, 0.03125:-5>
+
+// CHECK-LABEL: func.func @deviations
+// CHECK: qint.layer_norm %{{.*}} {axis = 1 : i64, end = 3 : i64, multiplier = 1610612736 : i32, shift = 29 : i32, fraction = 38 : i32, epsilon = 405323956224 : i64, zero_point = -5 : i32, min = -128 : i32, max = 127 : i32} : tensor<2x4x6xi8> -> tensor<2x4x6xi8>
+// CHECK: qint.rms_norm %{{.*}} {axis = 2 : i64, end = 3 : i64, multiplier = 1816186908 : i32, shift = 34 : i32, fraction = 45 : i32, epsilon = 540431941632 : i64, input_zero_point = 3 : i32, min = -32768 : i32, max = 32767 : i32} : tensor<2x4x6xi8> -> tensor<2x4x6xi16>
+// CHECK: qint.rms_norm %{{.*}} {axis = 2 : i64, end = 3 : i64, multiplier = 1859775393 : i32, shift = 29 : i32, fraction = 45 : i32, epsilon = 0 : i64, zero_point = -5 : i32
+// CHECK: qint.layer_norm %{{.*}}fraction = 26 : i32{{.*}} : tensor<2x4x6xi16> -> tensor<2x4x6xi8>
+func.func @deviations(%x: tensor<2x4x6x!a>, %y: tensor<2x4x6x!b>, %z: tensor<2x4x6x!w>) -> (tensor<2x4x6x!n>, tensor<2x4x6x!w>, tensor<2x4x6x!n>, tensor<2x4x6x!n>) {
+  %0 = nn.layer_norm %x {axis = 1 : i64, epsilon = 1.0e-5 : f32} : tensor<2x4x6x!a> -> tensor<2x4x6x!n>
+  %1 = nn.rms_norm %x {axis = 2 : i64, epsilon = 1.0e-5 : f32} : tensor<2x4x6x!a> -> tensor<2x4x6x!w>
+  %2 = nn.rms_norm %y {axis = 2 : i64, epsilon = 0.0 : f32} : tensor<2x4x6x!b> -> tensor<2x4x6x!n>
+  %3 = nn.layer_norm %z {axis = 2 : i64, epsilon = 1.0e-5 : f32} : tensor<2x4x6x!w> -> tensor<2x4x6x!n>
+  func.return %0, %1, %2, %3 : tensor<2x4x6x!n>, tensor<2x4x6x!w>, tensor<2x4x6x!n>, tensor<2x4x6x!n>
+}
+
+// -----
+
+// Islands: sums of squares of 65538 elements of 16 bits, a result's scale that no element needs, an epsilon beyond all
+// sums.
+!w = !quant.uniform<i16:f32, 0.001>
+!s = !quant.uniform<i8:f32, 0.03125>
+!t = !quant.uniform<i16:f32, 1.0e-10>
+!u = !quant.uniform<i8:f32, 1.0e-12>
+
+// CHECK-LABEL: func.func @roots_in_floats
+// CHECK: nn.layer_norm {{.*}}#qmlir.decision<float, "accumulator", "its sums of squares reach 4.61e+18 and its epsilon {{.*}} in their steps, which 62 bits do not hold exactly enough">
+// CHECK: nn.layer_norm {{.*}}#qmlir.decision<float, "factor", "its result's scale 1e-10 is too small for the quotients that it can have">
+// CHECK: nn.rms_norm {{.*}}#qmlir.decision<float, "accumulator", "its sums of squares reach 1.31e+05 and its epsilon 8e+41 in their steps, which 62 bits do not hold exactly enough">
+func.func @roots_in_floats(%x: tensor<65538x!w>, %y: tensor<8x!w>, %z: tensor<8x!u>) -> (tensor<65538x!s>, tensor<8x!t>, tensor<8x!s>) {
+  %0 = nn.layer_norm %x {axis = 0 : i64, epsilon = 1.0e-5 : f32} : tensor<65538x!w> -> tensor<65538x!s>
+  %1 = nn.layer_norm %y {axis = 0 : i64, epsilon = 0.0 : f32} : tensor<8x!w> -> tensor<8x!t>
+  %2 = nn.rms_norm %z {axis = 0 : i64, epsilon = 1.0e+17 : f32} : tensor<8x!u> -> tensor<8x!s>
+  func.return %0, %1, %2 : tensor<65538x!s>, tensor<8x!t>, tensor<8x!s>
 }

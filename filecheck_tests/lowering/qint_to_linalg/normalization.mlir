@@ -31,3 +31,15 @@ func.func @l2_normalization(%x: tensor<2x3xi8>) -> tensor<2x3xi8> {
   %0 = qint.l2_normalization %x {axis = 1 : i64, multiplier = 1073741824 : i32, shift = 8 : i32, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<2x3xi8> -> tensor<2x3xi8>
   func.return %0 : tensor<2x3xi8>
 }
+
+// Squares and elements are summed, one loop nest each, and so are the quotients.
+// CHECK-LABEL: func.func @layer_norm
+// CHECK: linalg.generic {{.*}}"reduction"
+// CHECK: arith.muli
+// CHECK: linalg.generic {{.*}}"reduction"
+// CHECK: linalg.generic
+// CHECK: arith.divsi
+func.func @layer_norm(%x: tensor<2x3xi8>) -> tensor<2x3xi8> {
+  %0 = qint.layer_norm %x {axis = 1 : i64, end = 2 : i64, multiplier = 1073741824 : i32, shift = 20 : i32, fraction = 27 : i32, epsilon = 0 : i64, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8> -> tensor<2x3xi8>
+  func.return %0 : tensor<2x3xi8>
+}

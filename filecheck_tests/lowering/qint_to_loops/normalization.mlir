@@ -49,3 +49,31 @@ func.func @main(%x: tensor<2x3xi8>) -> tensor<2x3xi8> {
   %0 = qint.l2_normalization %x {axis = 1 : i64, multiplier = 1073741824 : i32, shift = 8 : i32, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<2x3xi8> -> tensor<2x3xi8>
   func.return %0 : tensor<2x3xi8>
 }
+
+// -----
+
+// Rows of bytes: squares and elements are summed in vectors of i32, elements multiplied in i64 by the factor of the row.
+// CHECK: func.call @qint_layer_norm
+// CHECK-LABEL: func.func private @qint_layer_norm
+// CHECK: vector.load {{.*}} : memref<2x40x1xi8>, vector<16xi8>
+// CHECK: arith.muli %{{.*}}, %{{.*}} : vector<16xi32>
+// CHECK: arith.divsi %{{.*}}, %{{.*}} : i64
+// CHECK: arith.muli %{{.*}}, %{{.*}} : vector<16xi64>
+func.func @main(%x: tensor<2x40xi8>) -> tensor<2x40xi8> {
+  %0 = qint.layer_norm %x {axis = 1 : i64, end = 2 : i64, multiplier = 1073741824 : i32, shift = 27 : i32, fraction = 36 : i32, epsilon = 7 : i64, min = -128 : i32, max = 127 : i32} : tensor<2x40xi8> -> tensor<2x40xi8>
+  func.return %0 : tensor<2x40xi8>
+}
+
+// -----
+
+// Squares of 16 bits are summed in i64; columns go one element at a time.
+// CHECK-LABEL: func.func private @qint_rms_norm_0
+// CHECK: arith.muli %{{.*}}, %{{.*}} : vector<8xi32>
+// CHECK: arith.addi %{{.*}}, %{{.*}} : vector<8xi64>
+// CHECK-LABEL: func.func private @qint_rms_norm_1
+// CHECK-NOT: vector<
+func.func @main(%x: tensor<2x40xi16>) -> (tensor<2x40xi16>, tensor<2x40xi16>) {
+  %0 = qint.rms_norm %x {axis = 1 : i64, end = 2 : i64, multiplier = 1073741824 : i32, shift = 20 : i32, fraction = 20 : i32, epsilon = 7 : i64, min = -128 : i32, max = 127 : i32} : tensor<2x40xi16> -> tensor<2x40xi16>
+  %1 = qint.rms_norm %x {axis = 0 : i64, end = 1 : i64, multiplier = 1073741824 : i32, shift = 20 : i32, fraction = 20 : i32, epsilon = 7 : i64, min = -128 : i32, max = 127 : i32} : tensor<2x40xi16> -> tensor<2x40xi16>
+  func.return %0, %1 : tensor<2x40xi16>, tensor<2x40xi16>
+}

@@ -303,3 +303,11 @@ func.func @main(%x: tensor<4xi16>) -> tensor<4xi16> {
   %0 = qint.div %x, %x {multiplier = 1073741824 : i32, shift = 3 : i32, min = -32768 : i32, max = 32767 : i32} : tensor<4xi16>, tensor<4xi16> -> tensor<4xi16>
   func.return %0 : tensor<4xi16>
 }
+
+// -----
+
+func.func @layer_norm(%x: tensor<2x3xi8>) -> tensor<2x3xi8> {
+  // expected-error @+1 {{qint.layer_norm "qint.layer_norm": divides by a root in 64 bits, and tosa has no integers so wide}}
+  %0 = qint.layer_norm %x {axis = 1 : i64, end = 2 : i64, multiplier = 1073741824 : i32, shift = 20 : i32, fraction = 27 : i32, epsilon = 0 : i64, min = -128 : i32, max = 127 : i32} : tensor<2x3xi8> -> tensor<2x3xi8>
+  func.return %0 : tensor<2x3xi8>
+}

@@ -119,13 +119,13 @@ func.func @no_casts(%x: tensor<4xf32>, %q: tensor<4x!a>) -> (tensor<4xf32>, tens
 
 // What the target lacks stays between its casts: an operation, a storage type.
 // CHECK-LABEL: func.func @target_lacks
-// CHECK: nn.rms_norm %{{.*}}#qmlir.decision<float, "target", "its root and its division have no integer form on this target">{{.*}} : tensor<1x4xf32>
+// CHECK: nn.cumulative_sum %{{.*}}#qmlir.decision<float, "target", "its sums have no integer form on this target">{{.*}} : tensor<1x4xf32>
 // CHECK-NEXT: quant.qcast
 // CHECK: nn.relu %{{.*}}#qmlir.decision<float, "precision", "target cpu computes it on i8, i16, not on i32">{{.*}} : tensor<1x4xf32>
 // CHECK-NEXT: quant.qcast
 func.func @target_lacks(%x: tensor<1x4x!a>, %y: tensor<1x4x!u>) -> (tensor<1x4x!s>, tensor<1x4x!u>) {
   %0 = quant.dcast %x : tensor<1x4x!a> to tensor<1x4xf32>
-  %1 = nn.rms_norm %0 {axis = 1 : i64, epsilon = 0.0 : f32} : tensor<1x4xf32> -> tensor<1x4xf32>
+  %1 = nn.cumulative_sum %0 {axis = 1 : i64} : tensor<1x4xf32> -> tensor<1x4xf32>
   %2 = quant.qcast %1 : tensor<1x4xf32> to tensor<1x4x!s>
   %3 = quant.dcast %y : tensor<1x4x!u> to tensor<1x4xf32>
   %4 = nn.relu %3 : tensor<1x4xf32> -> tensor<1x4xf32>
@@ -160,12 +160,12 @@ func.func @too_far_apart(%x: tensor<4x!b>) -> tensor<4x!a> {
 // Quantized already: recorded, not changed. Integers and what is not ours: left alone.
 // CHECK-LABEL: func.func @already
 // CHECK: nn.relu %x {qmlir.decision = #qmlir.decision<quantized, "integer", "i8 activations">}
-// CHECK: nn.rms_norm %{{.*}}#qmlir.decision<float, "target",
+// CHECK: nn.lp_normalization %{{.*}}#qmlir.decision<float, "target",
 // CHECK: nn.reshape %i {shape = array<i64: 2, 2>}
 // CHECK: qmlir.opaque "onnx.Erf"(%f) {{.*}}#qmlir.decision<float, "unknown", "onnx.Erf is not known to qmlir: no such operator">
 func.func @already(%x: tensor<4x!a>, %i: tensor<4xi32>, %f: tensor<4xf32>) -> (tensor<4x!a>, tensor<2x2xi32>, tensor<4xf32>) {
   %0 = nn.relu %x : tensor<4x!a> -> tensor<4x!a>
-  %1 = nn.rms_norm %0 {axis = 0 : i64, epsilon = 0.0 : f32} : tensor<4x!a> -> tensor<4x!a>
+  %1 = nn.lp_normalization %0 {axis = 0 : i64, p = 1 : i64} : tensor<4x!a> -> tensor<4x!a>
   %2 = nn.reshape %i {shape = array<i64: 2, 2>} : tensor<4xi32> -> tensor<2x2xi32>
   %3 = qmlir.opaque "onnx.Erf" (%f) {reason = "no such operator", source = {}} : (tensor<4xf32>) -> tensor<4xf32>
   func.return %1, %2, %3 : tensor<4x!a>, tensor<2x2xi32>, tensor<4xf32>

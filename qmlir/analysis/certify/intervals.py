@@ -27,6 +27,7 @@ from qmlir.dialects.qint.contraction import WeightedOp
 from qmlir.dialects.qint.elementwise import CentredOp
 from qmlir.dialects.qint.normalization import AlongAxisOp
 from qmlir.dialects.qint.requantize import NarrowingOp, Requantization
+from qmlir.dialects.qint.root_normalization import RootNormalizationOp
 from qmlir.dialects.quant.ops import QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import NodeError
@@ -438,6 +439,24 @@ def _l2(op: qint.L2NormalizationOp, read: Read) -> Proof:
     return Proof(Interval.of(op.lower.value.data, op.upper.value.data), total, total, 32)
 
 
+def _layer_norm(op: qint.LayerNormOp, read: Read) -> Proof:
+    data, count = read(op.x), op.split()[1]
+    return _over_root(op, count**2 * max(data.low**2, data.high**2))
+
+
+def _rms_norm(op: qint.RMSNormOp, read: Read) -> Proof:
+    data = read(op.x).moved(-op.input_zero_point.value.data)
+    return _over_root(op, op.split()[1] * max(data.low**2, data.high**2))
+
+
+def _over_root(op: RootNormalizationOp, squares: int) -> Proof:
+    """Of a division by a root: its sums are the radicands, for which their root leaves 62 bits and the sign."""
+    fraction, epsilon = op.fraction.value.data, op.epsilon.value.data
+    radicand = Interval.of(0, (squares << fraction if fraction >= 0 else squares >> -fraction) + epsilon)
+    _require_width(op, radicand, 63)
+    return Proof(Interval.of(op.lower.value.data, op.upper.value.data), radicand, radicand, 63)
+
+
 RULES: Registry[Callable[[Any, Read], Proof]] = Registry({
     StorageCastOp: _scast,
     QuantizeCastOp: _quantized,
@@ -471,5 +490,7 @@ RULES: Registry[Callable[[Any, Read], Proof]] = Registry({
     qint.SoftmaxOp: _softmax,
     qint.LogSoftmaxOp: _log_softmax,
     qint.L2NormalizationOp: _l2,
+    qint.LayerNormOp: _layer_norm,
+    qint.RMSNormOp: _rms_norm,
 })  # fmt: skip
 """The rule of each operation: the nearest class that has one holds."""

@@ -3,7 +3,8 @@
 import abc
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil, log2
+from fractions import Fraction
+from math import ceil, log2, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,14 +15,16 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import AxisOp, Elements, NNOp
 from qmlir.dialects.nn.elementwise import OperandPairOp
-from qmlir.dialects.nn.quantizable import BYTES, NARROW, Scales, Sums, uniform, widest
+from qmlir.dialects.nn.quantizable import NARROW, Scales, computed_storage, uniform
 from qmlir.dialects.quant.rules import FixedScale, FreeScale
+from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, element_of, shape_of
 from qmlir.ir.samples import Axes, kept_axis
 from qmlir.numerics.elementary.exponential import exp_by_four, log, power
 from qmlir.numerics.elementary.gemmlowp import LOGARITHM_BITS, half_away, inverse_root, product
 from qmlir.numerics.elementary.lanes import I32, I64, Lanes, N
+from qmlir.numerics.root_quotients import RootQuotient
 
 
 def check_share(op: "SoftmaxOp | LpNormalizationOp", least: int) -> None:
@@ -33,6 +36,18 @@ def check_share(op: "SoftmaxOp | LpNormalizationOp", least: int) -> None:
     scale = uniform(op.y).scale
     if not 2.0**least <= scale <= 1:
         raise UnsupportedError(f"its result's scale {scale:g} is not between 2^{least} and 1", code="factor")
+
+
+def half_range(element: UniformType) -> int:
+    """Half the number of integers of the type in which a storage type is computed: 2^7 or 2^15."""
+    return 1 << int(computed_storage(element.storage)[1:]) - 1
+
+
+def largest_difference(element: UniformType) -> int:
+    """The largest |q − zero point| over the integers of the type in which a storage type is computed."""
+    half = half_range(element)
+    point = element.zero_point - (half if element.storage_max >= half else 0)
+    return max(half + point, half - 1 - point)
 
 
 class ExponentialsOp(AxisOp, abc.ABC):
@@ -126,11 +141,21 @@ class NormalizationOp(AxisOp, abc.ABC):
 
     ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
 
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = NARROW
+
     traits = traits_def(FreeScale())
 
     @abc.abstractmethod
     def normalized(self, x: Array) -> Array:
         """The f64 result for an f64 array [before, along, behind]."""
+
+    @abc.abstractmethod
+    def quotient(self) -> RootQuotient:
+        """The division by a root that the integer form computes."""
+
+    def check_integer_form(self) -> None:
+        scale = uniform(self.y).scale
+        self.quotient().check(f"its result's scale {scale:g}")
 
     def infer_shapes(self) -> Sequence[Shape]:
         shape, axis = shape_of(self.x), self.axis.value.data
@@ -156,8 +181,6 @@ class OverTrailingOp(NormalizationOp, abc.ABC):
     (C2) epsilon is not negative
     """
 
-    WHY_FLOAT: ClassVar[str] = "its root and its division have no integer form on this target"
-
     epsilon = prop_def(FloatAttr[AnyFloat])
 
     def split(self) -> tuple[int, int, int]:
@@ -171,6 +194,10 @@ class OverTrailingOp(NormalizationOp, abc.ABC):
         if not self.epsilon.value.data >= 0:  # C2
             raise VerifyException(f"'{self.name}' needs an epsilon that is not negative, got {self.epsilon.value.data}")
         return super().infer_shapes()
+
+    def epsilon_in_steps(self) -> Fraction:
+        """epsilon in squares of the data's scale."""
+        return Fraction(self.epsilon.value.data) / Fraction(uniform(self.x).scale) ** 2
 
 
 @irdl_op_definition
@@ -190,6 +217,17 @@ class LayerNormOp(OverTrailingOp):
         variance = in_order(centred * centred) / x.shape[1]
         return centred / np.sqrt(variance + self.epsilon.value.data)
 
+    def quotient(self) -> RootQuotient:
+        """d = x − m, D = n · Σx² − (Σx)² = n² · v, M = n / s_y; no zero point of x plays a part."""
+        count = self.split()[1]
+        return RootQuotient(
+            most=(count * half_range(uniform(self.x))) ** 2,
+            least=max(count - 1, 1),  # where one element is a step off the others
+            epsilon=count**2 * self.epsilon_in_steps(),
+            factor=count / uniform(self.y).scale,
+            reach=sqrt(max(count - 1, 1)) / count,  # that of one element against all others
+        )
+
 
 @irdl_op_definition
 class RMSNormOp(OverTrailingOp):
@@ -204,6 +242,17 @@ class RMSNormOp(OverTrailingOp):
     def normalized(self, x: Array) -> Array:
         return x / np.sqrt(in_order(x * x) / x.shape[1] + self.epsilon.value.data)
 
+    def quotient(self) -> RootQuotient:
+        """d = x, D = Σx² = n · mean(x²), M = √n / s_y."""
+        count = self.split()[1]
+        return RootQuotient(
+            most=count * largest_difference(uniform(self.x)) ** 2,
+            least=1,
+            epsilon=count * self.epsilon_in_steps(),
+            factor=sqrt(count) / uniform(self.y).scale,
+            reach=1.0,
+        )
+
 
 @irdl_op_definition
 class LpNormalizationOp(NormalizationOp):
@@ -216,7 +265,6 @@ class LpNormalizationOp(NormalizationOp):
     """
 
     name = "nn.lp_normalization"
-    INTEGER_FORM: ClassVar[tuple[str, ...]] = BYTES
 
     p = prop_def(IntegerAttr.constr(i64))
 
@@ -233,10 +281,12 @@ class LpNormalizationOp(NormalizationOp):
         if self.p.value.data != 2:
             raise UnsupportedError("its division by a sum of magnitudes has no integer form on this target")
         check_share(self, -16)
+        super().check_integer_form()
 
-    def sums(self) -> Sums:
-        bound = self.split()[1] * widest(uniform(self.x)) ** 2
-        return Sums.up_to(bound, "the sum of squares along its axis")
+    def quotient(self) -> RootQuotient:
+        """d = x, D = Σx², M = 1 / s_y."""
+        most = self.split()[1] * largest_difference(uniform(self.x)) ** 2
+        return RootQuotient(most, least=1, epsilon=Fraction(0), factor=1 / uniform(self.y).scale, reach=1.0)
 
 
 @dataclass(frozen=True)

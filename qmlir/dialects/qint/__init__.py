@@ -23,6 +23,7 @@ from qmlir.dialects.qint.elementwise import (
 from qmlir.dialects.qint.normalization import L2NormalizationOp, LogSoftmaxOp, SoftmaxOp
 from qmlir.dialects.qint.pooling import AveragePool2DOp, GlobalSumPoolOp, InterpolateOp, MaxPool2DOp, ResizeOp
 from qmlir.dialects.qint.requantize import RequantizeOp
+from qmlir.dialects.qint.root_normalization import LayerNormOp, RMSNormOp
 
 QINT = Dialect(
     "qint",
@@ -50,5 +51,7 @@ QINT = Dialect(
         SoftmaxOp,
         LogSoftmaxOp,
         L2NormalizationOp,
+        LayerNormOp,
+        RMSNormOp,
     ],
 )

@@ -4,6 +4,7 @@ import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, StringAttr, TensorType, i32, i64
@@ -36,7 +37,7 @@ SUM_BITS = 12
 
 
 class AxisFormula(abc.ABC):
-    """The arithmetic along an axis: a sum of terms, numbers computed once from the sum, and each element from these.
+    """The arithmetic along an axis: sums of terms, numbers computed once from the sums, and each element from these.
 
     Readers map an integer index to the entry of a table. All methods take and return i64, except `element`, which
     returns the result's type. Formulas are frozen dataclasses: operations with equal formulas share a kernel.
@@ -44,7 +45,15 @@ class AxisFormula(abc.ABC):
     zero_point   subtracted from the elements; None if the elements are subtracted from the maximum along the axis
     """
 
+    SUMS: ClassVar[int] = 1
+    """The number of sums."""
+
     zero_point: int | None
+
+    @property
+    def largest(self) -> int | None:
+        """The largest magnitude of a difference if `terms` and `element` take vectors of differences, in i32."""
+        return None
 
     @property
     def reuses_entries(self) -> bool:
@@ -56,12 +65,12 @@ class AxisFormula(abc.ABC):
         return most.to(I64) - x.to(I64) if self.zero_point is None else x.to(I64) - self.zero_point
 
     @abc.abstractmethod
-    def term(self, d: N, *tables: Callable[[N], N]) -> N:
-        """What a difference contributes to the sum."""
+    def terms(self, d: N, *tables: Callable[[N], N]) -> tuple[N, ...]:
+        """What a difference contributes to each sum."""
 
     @abc.abstractmethod
-    def shared(self, total: N, *tables: Callable[[N], N]) -> tuple[N, ...]:
-        """The numbers that `element` needs from the sum."""
+    def shared(self, totals: Sequence[N], *tables: Callable[[N], N]) -> tuple[N, ...]:
+        """The numbers that `element` needs from the sums."""
 
     @abc.abstractmethod
     def element(self, d: N, shared: Sequence[N], *tables: Callable[[N], N]) -> N:
@@ -105,8 +114,8 @@ class AlongAxisOp(QIntOp, abc.ABC):
 
         formula, tables, x = self.formula(), [reader(table) for table in self.tables()], inputs[0].reshape(self.split())
         d = formula.difference(Lanes(x), Lanes(x.max(axis=1, keepdims=True)))
-        total = formula.term(d, *tables).array.sum(axis=1, keepdims=True)
-        y = formula.element(d, formula.shared(Lanes(total), *tables), *tables)
+        totals = [Lanes(term.array.sum(axis=1, keepdims=True, dtype=np.int64)) for term in formula.terms(d, *tables)]
+        y = formula.element(d, formula.shared(totals, *tables), *tables)
         return (y.array.reshape(inputs[0].shape),)
 
 
@@ -151,11 +160,12 @@ class Softmax(AxisFormula):
     def reuses_entries(self) -> bool:
         return self.division == "exact"
 
-    def term(self, d: N, *tables: Callable[[N], N]) -> N:
+    def terms(self, d: N, *tables: Callable[[N], N]) -> tuple[N, ...]:
         e = tables[0](d).to(I64)
-        return newton_term(e) if self.division == "newton" else e
+        return (newton_term(e) if self.division == "newton" else e,)
 
-    def shared(self, total: N, *tables: Callable[[N], N]) -> tuple[N, ...]:
+    def shared(self, totals: Sequence[N], *tables: Callable[[N], N]) -> tuple[N, ...]:
+        (total,) = totals
         if self.division == "exact":
             return total << FRACTION, *reciprocal(total << FRACTION + 1)
         if self.division == "newton":
@@ -250,10 +260,11 @@ class LogSoftmax(AxisFormula):
     fraction: int
     zero_point: int | None = None
 
-    def term(self, d: N, *tables: Callable[[N], N]) -> N:
-        return tables[0](d).to(I64)
+    def terms(self, d: N, *tables: Callable[[N], N]) -> tuple[N, ...]:
+        return (tables[0](d).to(I64),)
 
-    def shared(self, total: N, *tables: Callable[[N], N]) -> tuple[N, ...]:
+    def shared(self, totals: Sequence[N], *tables: Callable[[N], N]) -> tuple[N, ...]:
+        (total,) = totals
         beyond = total >> 31
         extra = beyond.equals(0).choose(0, 32 - leading_zeros(beyond))
         exact = logarithm(total >> extra, extra + self.integer_bits)
@@ -329,11 +340,11 @@ class L2Normalization(AxisFormula):
     narrow: Narrow
     zero_point: int | None
 
-    def term(self, d: N, *tables: Callable[[N], N]) -> N:
-        return d * d
+    def terms(self, d: N, *tables: Callable[[N], N]) -> tuple[N, ...]:
+        return (d * d,)
 
-    def shared(self, total: N, *tables: Callable[[N], N]) -> tuple[N, ...]:
-        root, bits = inverse_root(total.maximum(1))
+    def shared(self, totals: Sequence[N], *tables: Callable[[N], N]) -> tuple[N, ...]:
+        root, bits = inverse_root(totals[0].maximum(1))
         if self.contract == "double":
             return root, bits - (self.shift - 1)
         return product(root, self.multiplier), bits + (31 - self.shift)

@@ -61,7 +61,13 @@ from qmlir.lowering.nn_to_qint.movement import (
     lower_reduction,
     lower_resize,
 )
-from qmlir.lowering.nn_to_qint.normalization import lower_log_softmax, lower_lp_normalization, lower_softmax
+from qmlir.lowering.nn_to_qint.normalization import (
+    lower_layer_norm,
+    lower_log_softmax,
+    lower_lp_normalization,
+    lower_rms_norm,
+    lower_softmax,
+)
 from qmlir.lowering.nn_to_qint.scales import contract_of
 from qmlir.numerics import fixed_point
 from qmlir.policies.ledger import decide
@@ -240,6 +246,8 @@ LOWERINGS: Registry[Lowering] = Registry({
     nn.SoftmaxOp: lower_softmax,
     nn.LogSoftmaxOp: lower_log_softmax,
     nn.LpNormalizationOp: lower_lp_normalization,
+    nn.LayerNormOp: lower_layer_norm,
+    nn.RMSNormOp: lower_rms_norm,
 })  # fmt: skip
 """The integer forms of the operations of nn."""
 

@@ -145,9 +145,12 @@ def lower_lp_normalization(
     """Lowers y = z_y + (x − z_x) / √Σ (x − z_x)² / s_y.
 
     For signed data, TFLite rounds twice. For data that the source model stores unsigned, TFLite shifts left first, so
-    that the first rounding loses nothing.
+    that the first rounding loses nothing. Data of 16 bits, and rows whose sum of squares does not fit 31 bits, take the
+    form of a root-mean-square normalization.
     """
     data, result = uniform(op.x), uniform(op.y)
+    if data.storage_width != 8 or op.quotient().most >= 1 << 31:
+        return _over_root(op, qint.RMSNormOp, operands, op.axis.value.data + 1)
     multiplier, shift = fixed_point.quantize_multiplier(1 / result.scale)
     twice = rounding.contract == "double" and _is_power_of_two(1 / result.scale)
     properties = {
@@ -160,6 +163,38 @@ def lower_lp_normalization(
         **narrowing(op),
     }
     return [qint.L2NormalizationOp.make(operands, properties, element=result.storage_type)]
+
+
+def lower_layer_norm(op: nn.LayerNormOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+    """Lowers y = z_y + (x − Σx / n) · n / √(n · Σx² − (Σx)² + n²·ε / s_x²) / s_y."""
+    return _over_root(op, qint.LayerNormOp, operands, len(shape_of(op.x)))
+
+
+def lower_rms_norm(op: nn.RMSNormOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+    """Lowers y = z_y + (x − z_x) · √n / √(Σ (x − z_x)² + n·ε / s_x²) / s_y."""
+    return _over_root(op, qint.RMSNormOp, operands, len(shape_of(op.x)))
+
+
+def _over_root(
+    op: nn.LayerNormOp | nn.RMSNormOp | nn.LpNormalizationOp,
+    kind: type[qint.LayerNormOp | qint.RMSNormOp],
+    operands: Sequence[SSAValue],
+    end: int,
+) -> list[Operation]:
+    """Returns a normalization over the dimensions from the operation's axis to `end`."""
+    quotient = op.quotient()
+    multiplier, shift = quotient.multiplier()
+    properties = {
+        "axis": op.axis,
+        "end": IntegerAttr(end, i64),
+        "multiplier": int32(multiplier),
+        "shift": int32(shift),
+        "fraction": int32(quotient.fraction),
+        "epsilon": IntegerAttr(quotient.rounded_epsilon, i64),
+        **({"input_zero_point": int32(uniform(op.x).zero_point)} if kind is qint.RMSNormOp else {}),
+        **narrowing(op),
+    }
+    return [kind.make(operands, properties, element=uniform(op.y).storage_type)]
 
 
 DEPTH = 10.0

@@ -19,6 +19,7 @@ from qmlir.dialects.qint.pooling import (
     weighted,
 )
 from qmlir.dialects.qint.requantize import centred, width_of
+from qmlir.dialects.qint.root_normalization import LayerNormOp, RMSNormOp
 from qmlir.ir.interfaces import element_of, shape_of, tensor_type
 from qmlir.ir.types import is_integer
 from qmlir.lowering.qint_to_linalg.contraction import padded_image, tap
@@ -119,17 +120,21 @@ def _along_axis(code: TensorCode, op: AlongAxisOp, x: SSAValue) -> SSAValue:
         least = code.filled(-(1 << width_of(op.x) - 1), rows, element_of(op.x))
         read.append((code.generic(read, (least, row), 3, greater), row))
 
-    def add(x: Value, *others: Value) -> Value:
-        return others[-1] + formula.term(formula.difference(x, others[0]), *tables)
+    def adding(index: int) -> Formula:
+        def add(x: Value, *others: Value) -> Value:
+            return others[-1] + formula.terms(formula.difference(x, others[0]), *tables)[index].to(i64)
+
+        return add
 
     def element(x: Value, *others: Value) -> Value:
-        *most, total, _ = others
-        return formula.element(formula.difference(x, (most or [x])[0]), formula.shared(total, *tables), *tables)
+        numbers = len(others) - formula.SUMS - 1
+        d, totals = formula.difference(x, (others if numbers else [x])[0]), others[numbers:-1]
+        return formula.element(d, formula.shared(totals, *tables), *tables)
 
-    total = code.generic(read, (code.filled(0, rows, i64), row), 3, add)
+    sums = [code.generic(read, (code.filled(0, rows, i64), row), 3, adding(i)) for i in range(formula.SUMS)]
     y = tensor_type(op.results[0])
     into = (code.empty(shape, y.element_type), everywhere)
-    return code.reshape(code.generic([*read, (total, row)], into, 3, element), y.get_shape())
+    return code.reshape(code.generic([*read, *((total, row) for total in sums)], into, 3, element), y.get_shape())
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -197,6 +202,8 @@ RULES = {
     SoftmaxOp: _along_axis,
     LogSoftmaxOp: _along_axis,
     L2NormalizationOp: _along_axis,
+    LayerNormOp: _along_axis,
+    RMSNormOp: _along_axis,
     ResizeOp: _resize,
     InterpolateOp: _interpolate,
 }

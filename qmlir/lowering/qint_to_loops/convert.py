@@ -10,9 +10,9 @@ from qmlir.codegen.features import parse_features
 from qmlir.codegen.kernel import Rule, lower_tensor_ops
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
-from qmlir.lowering.qint_to_loops import contraction, elementwise, reduction
+from qmlir.lowering.qint_to_loops import contraction, elementwise, normalization, reduction
 
-RULES: Registry[Rule] = Registry(contraction.RULES, elementwise.RULES, reduction.RULES)
+RULES: Registry[Rule] = Registry(contraction.RULES, elementwise.RULES, reduction.RULES, normalization.RULES)
 
 
 @dataclass(frozen=True)

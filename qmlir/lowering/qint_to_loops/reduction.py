@@ -1,4 +1,4 @@
-"""Kernels of pools, normalizations and weighted sums of neighbours."""
+"""Kernels of pools and weighted sums of neighbours."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -10,11 +10,10 @@ from xdsl.ir import Attribute
 
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.kernel import Epilogue, Kernel, MainLowering, Rules
-from qmlir.codegen.kernels.elementwise import Entries, lower_resize, merged_around
+from qmlir.codegen.kernels.elementwise import lower_resize, merged_around
 from qmlir.codegen.kernels.packing import Window, window_of
 from qmlir.codegen.kernels.windows import Reduction, lower_global_pool, lower_pool
 from qmlir.codegen.value import INDEX, Value
-from qmlir.dialects.qint.normalization import AlongAxisOp, AxisFormula, L2NormalizationOp, LogSoftmaxOp, SoftmaxOp
 from qmlir.dialects.qint.pooling import (
     IN_FLOATS,
     AveragePool2DOp,
@@ -28,7 +27,7 @@ from qmlir.dialects.qint.pooling import (
     weighted,
 )
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.types import dtype_of, is_integer
+from qmlir.ir.types import is_integer
 from qmlir.lowering.qint_to_loops.contraction import ending
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -138,98 +137,6 @@ def _global_sum_pool(state: MainLowering, op: GlobalSumPoolOp) -> None:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Lowering of softmax, log-softmax and L2 normalization, in i64. Along the last axis, the maximum is taken in vectors;
-# and if a formula's elements depend only on table entries that the sum has read, these are kept, and the elements
-# computed in vectors from them. All else goes one element at a time.
-
-BYTES_OF_MAXIMUM = 64
-"""Bytes of the vectors whose maximum is taken lane by lane."""
-
-QUOTIENTS = 8
-"""Elements that are computed together, in i64."""
-
-MOST_KEPT = 4096
-"""The most entries that are kept, 16 KB: half of a first-level cache."""
-
-
-@dataclass(frozen=True)
-class AlongAxis(Kernel):
-    """y[o, a, i] from x[o, a, i] and a sum over x[o, :, i]. Buffers: x, the formula's tables, y.
-
-    name      the kernel's symbol
-    shape     x's sizes before, along and behind the axis
-    formula   the integer arithmetic
-    """
-
-    name: str
-    shape: tuple[int, int, int]
-    formula: AxisFormula
-
-    @property
-    def symbol(self) -> str:
-        return self.name
-
-    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
-        x, *tables, y = buffers
-        length, formula, readers = self.shape[1], self.formula, [Entries(table) for table in tables]
-        keeps = formula.reuses_entries and self.shape[2] == 1 and length <= MOST_KEPT
-        kept = code.scratch((length,), tables[0].element, "entries") if keeps else None
-        with code.loop(begin, end, name="row") as o, code.loop(0, self.shape[2], name="column") as i:
-            most = self._maximum(code, x, o, i) if formula.zero_point is None else code.constant(0, i64)
-
-            def difference(a: Value) -> Value:
-                return formula.difference(x.load(o, a, i), most)
-
-            def add(a: Value, sums: list[Value]) -> Sequence[Value]:
-                def read(place: Value) -> Value:
-                    entry = readers[0](place)
-                    if kept is not None:
-                        kept.store(entry, a)
-                    return entry
-
-                return [sums[0] + formula.term(difference(a), *([read, *readers[1:]] if readers else []))]
-
-            (total,) = code.fold(0, length, [code.zeros(i64, None)], add)
-            shared = formula.shared(total, *readers)
-
-            def finish(a: Value, lanes: int | None) -> None:
-                if kept is None:
-                    y.store(formula.element(difference(a), shared, *readers), o, a, i)
-                    return
-                entry = kept.load(a, lanes=lanes)
-                y.store(formula.element(entry, shared, lambda _: entry, *readers[1:]), o, a, i)
-
-            code.spans(0, length, finish, () if kept is None else (QUOTIENTS,))
-
-    def _maximum(self, code: Code, x: Buffer, o: Value, i: Value) -> Value:
-        """The maximum along the axis, in i64."""
-        length, lanes = self.shape[1], BYTES_OF_MAXIMUM // dtype_of(x.element).itemsize
-        whole = length - length % lanes if self.shape[2] == 1 else 0
-        most = x.load(o, 0, i)
-        if whole:
-
-            def greater(step: Value, m: list[Value]) -> Sequence[Value]:
-                return [m[0].maximum(x.load(o, step * lanes, i, lanes=lanes))]
-
-            (found,) = code.fold(1, whole // lanes, [x.load(o, 0, i, lanes=lanes)], greater)
-            while lanes > 1:
-                lanes //= 2
-                found = found.lanes_from(0, lanes).maximum(found.lanes_from(lanes, lanes))
-            most = found.lane(0)
-        (most,) = code.fold(whole, length, [most], lambda a, m: [m[0].maximum(x.load(o, a, i))])
-        return most.to(i64)
-
-
-def _along_axis(state: MainLowering, op: AlongAxisOp) -> None:
-    shape, (result,) = op.split(), op.results
-    y = state.allocate_result(result)
-    tables = [state.constant(table) for table in op.tables()]
-    kernel = AlongAxis(op.name.replace(".", "_"), shape, op.formula())
-    state.call(kernel, [state.view(state.buffer(op.x), shape), *tables, state.view(y, shape)], shape[0])
-    state.replace(result, y)
-
-
-# ---------------------------------------------------------------------------------------------------------------
 # Lowering of integer interpolation.
 
 
@@ -315,9 +222,6 @@ RULES: Rules = {
     MaxPool2DOp: _max_pool,
     AveragePool2DOp: _average_pool,
     GlobalSumPoolOp: _global_sum_pool,
-    SoftmaxOp: _along_axis,
-    LogSoftmaxOp: _along_axis,
-    L2NormalizationOp: _along_axis,
     ResizeOp: _resize,
     InterpolateOp: _interpolate,
 }

@@ -33,6 +33,8 @@ INEXPRESSIBLE: Mapping[type[Operation], str] = {
     qint.InterpolateOp: "rounds a mean {rounding}, in a way that is not written in tosa",
     qint.DivOp: "multiplies by a reciprocal in 64 bits, and tosa has no integers so wide",
     qint.L2NormalizationOp: "divides by a root in 64 bits, and tosa has no integers so wide",
+    qint.LayerNormOp: "divides by a root in 64 bits, and tosa has no integers so wide",
+    qint.RMSNormOp: "divides by a root in 64 bits, and tosa has no integers so wide",
     qint.SoftmaxOp: "divides by a sum of 64 bits, and tosa divides integers of 32 only",
     qint.LogSoftmaxOp: "takes the logarithm of a sum of 64 bits, and tosa has no integers so wide",
 }
@@ -42,6 +44,8 @@ ROUNDING_REMEDY = "load the model with numerics=default, or lower it with --qint
 OTHER_REMEDIES: Mapping[type[Operation], str] = {
     qint.DivOp: "lower it with --qint-to-linalg",
     qint.L2NormalizationOp: "lower it with --qint-to-linalg",
+    qint.LayerNormOp: "lower it with --qint-to-linalg",
+    qint.RMSNormOp: "lower it with --qint-to-linalg",
     qint.SoftmaxOp: "lower it with --qint-to-linalg, or leave the softmax to what reads the scores",
     qint.LogSoftmaxOp: "lower it with --qint-to-linalg, or leave it to what reads the scores",
 }

@@ -17,7 +17,7 @@ from qmlir.ir.interfaces import Array
 from tests.graphs import SCHEMAS, Graph, quantized
 from tests.interop.cases import ALL, Case, sample_case
 from tests.lowering.qint_to_tosa import specification
-from tests.lowering.qint_to_tosa.tosa_cases import MORE, REFUSED, tosa_cases
+from tests.lowering.qint_to_tosa.tosa_cases import MORE, REFUSED, ROOTS, tosa_cases
 from tests.ops.samples import HALF, MOST, Sample, i, narrow, scaled, summed, zeros
 from tests.transforms.quantize.calibrated import parsed
 
@@ -43,7 +43,7 @@ def test_each_qint_operation_is_tried() -> None:
         qint.SoftmaxOp,
         qint.DivOp,
         qint.LogSoftmaxOp,
-        qint.L2NormalizationOp,
+        *ROOTS,
         qint.InterpolateOp,
         qint.BlockedFullyConnectedOp,
     }

@@ -37,6 +37,9 @@ FLOAT = "only integers, data movement and casts"
 OWN = [StringAttr(contract) for contract in ("single", "shift", "double")]
 """The contracts that `tosa.rescale` follows."""
 
+ROOTS = (qint.L2NormalizationOp, qint.LayerNormOp, qint.RMSNormOp)
+"""Operations that divide by the root of a sum."""
+
 REFUSED = {
     **{str(s): FLOAT for s in ALL if s.op.name.startswith("nn.") and not stays(s)},
     **{str(s): "needs indices of i32" for s in ALL if issubclass(s.op, IndexedOp) and s.operands[-1].element == i64},
@@ -56,7 +59,7 @@ REFUSED = {
     **{str(s): "divides by a sum of 64 bits" for s in ALL if s.op is qint.SoftmaxOp},
     **{str(s): "takes the logarithm of a sum of 64 bits" for s in ALL if s.op is qint.LogSoftmaxOp},
     **{str(s): "multiplies by a reciprocal in 64 bits" for s in ALL if s.op is qint.DivOp},
-    **{str(s): "divides by a root in 64 bits" for s in ALL if s.op is qint.L2NormalizationOp},
+    **{str(s): "divides by a root in 64 bits" for s in ALL if s.op in ROOTS},
     **{str(s): "in a way that is not written in tosa" for s in ALL if s.op is qint.InterpolateOp},
     "qint.float_add-same_shape": "no fused multiply-add",
     "qint.float_add-broadcast,_from_unsigned": "no fused multiply-add",

@@ -1,0 +1,181 @@
+"""Kernels of normalizations: sums along an axis, numbers computed once from the sums, and results of each element.
+
+Softmax, log-softmax and L2 normalization are computed in i64. Along the last axis, the maximum is taken in vectors; and
+if a formula's elements depend only on table entries that the sum has read, these are kept, and the elements computed in
+vectors from them. All else goes one element at a time.
+
+Layer and root-mean-square normalization of rows are computed in vectors throughout: differences, and their squares
+where they fit, in i32, and products with a row's factor in i64.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import i32, i64
+
+from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.kernel import Kernel, MainLowering, Rules
+from qmlir.codegen.kernels.elementwise import Entries
+from qmlir.codegen.value import Value
+from qmlir.dialects.qint.normalization import AlongAxisOp, AxisFormula, L2NormalizationOp, LogSoftmaxOp, SoftmaxOp
+from qmlir.dialects.qint.root_normalization import LayerNormOp, RMSNormOp
+from qmlir.ir.types import dtype_of
+
+BYTES_OF_MAXIMUM = 64
+"""Bytes of the vectors whose maximum is taken lane by lane."""
+
+QUOTIENTS = 8
+"""Elements that are computed together, in i64."""
+
+MOST_KEPT = 4096
+"""The most entries that are kept, 16 KB: half of a first-level cache."""
+
+
+@dataclass(frozen=True)
+class AlongAxis(Kernel):
+    """y[o, a, i] from x[o, a, i] and sums over x[o, :, i]. Buffers: x, the formula's tables, y.
+
+    name      the kernel's symbol
+    shape     x's sizes before, along and behind the axis
+    formula   the integer arithmetic
+    """
+
+    name: str
+    shape: tuple[int, int, int]
+    formula: AxisFormula
+
+    @property
+    def symbol(self) -> str:
+        return self.name
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, *tables, y = buffers
+        length, formula, readers = self.shape[1], self.formula, [Entries(table) for table in tables]
+        keeps = formula.reuses_entries and self.shape[2] == 1 and length <= MOST_KEPT
+        kept = code.scratch((length,), tables[0].element, "entries") if keeps else None
+        with code.loop(begin, end, name="row") as o, code.loop(0, self.shape[2], name="column") as i:
+            most = self._maximum(code, x, o, i) if formula.zero_point is None else code.constant(0, i64)
+
+            def difference(a: Value) -> Value:
+                return formula.difference(x.load(o, a, i), most)
+
+            def add(a: Value, sums: list[Value]) -> Sequence[Value]:
+                def read(place: Value) -> Value:
+                    entry = readers[0](place)
+                    if kept is not None:
+                        kept.store(entry, a)
+                    return entry
+
+                terms = formula.terms(difference(a), *([read, *readers[1:]] if readers else []))
+                return [total + term.to(i64) for total, term in zip(sums, terms, strict=True)]
+
+            totals = code.fold(0, length, [code.zeros(i64, None)] * formula.SUMS, add)
+            shared = formula.shared(totals, *readers)
+
+            def finish(a: Value, lanes: int | None) -> None:
+                if kept is None:
+                    y.store(formula.element(difference(a), shared, *readers), o, a, i)
+                    return
+                entry = kept.load(a, lanes=lanes)
+                y.store(formula.element(entry, shared, lambda _: entry, *readers[1:]), o, a, i)
+
+            code.spans(0, length, finish, () if kept is None else (QUOTIENTS,))
+
+    def _maximum(self, code: Code, x: Buffer, o: Value, i: Value) -> Value:
+        """The maximum along the axis, in i64."""
+        length, lanes = self.shape[1], BYTES_OF_MAXIMUM // dtype_of(x.element).itemsize
+        whole = length - length % lanes if self.shape[2] == 1 else 0
+        most = x.load(o, 0, i)
+        if whole:
+
+            def greater(step: Value, m: list[Value]) -> Sequence[Value]:
+                return [m[0].maximum(x.load(o, step * lanes, i, lanes=lanes))]
+
+            (found,) = code.fold(1, whole // lanes, [x.load(o, 0, i, lanes=lanes)], greater)
+            while lanes > 1:
+                lanes //= 2
+                found = found.lanes_from(0, lanes).maximum(found.lanes_from(lanes, lanes))
+            most = found.lane(0)
+        (most,) = code.fold(whole, length, [most], lambda a, m: [m[0].maximum(x.load(o, a, i))])
+        return most.to(i64)
+
+
+Differences = Callable[[Value, int | None], Value]
+"""(the first index, the number of lanes, None for a scalar) → differences of elements of a row."""
+
+LEAST_STEPS = 64
+"""Terms are summed in i32 if a lane holds at least so many."""
+
+
+@dataclass(frozen=True)
+class OfRows(AlongAxis):
+    """The kernel of a formula that takes vectors, along the last axis; sums are in i32 as far as these hold them."""
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, y = buffers
+        formula, zero = self.formula, code.constant(0, i64)
+        with code.loop(begin, end, name="row") as o:
+
+            def differences(a: Value, lanes: int | None) -> Value:
+                return formula.difference(x.load(o, a, 0, lanes=lanes), zero)
+
+            shared = formula.shared(self._totals(code, differences))
+
+            def finish(a: Value, lanes: int | None) -> None:
+                y.store(formula.element(differences(a, lanes), shared), o, a, 0)
+
+            code.spans(0, self.shape[1], finish, (2 * QUOTIENTS, QUOTIENTS))
+
+    def _totals(self, code: Code, differences: Differences) -> list[Value]:
+        """The sums of a row, in i64."""
+        length, formula = self.shape[1], self.formula
+        assert formula.largest is not None
+        held = ((1 << 31) - 1) // max(formula.largest**2, 1)
+        element, lanes = (i32, 2 * QUOTIENTS) if held >= LEAST_STEPS else (i64, QUOTIENTS)
+        steps = length // lanes
+        block = min(steps, held) if element == i32 else steps
+
+        def plus(sums: Sequence[Value], terms: Sequence[Value]) -> list[Value]:
+            return [total + term.to(total.element) for total, term in zip(sums, terms, strict=True)]
+
+        def add_block(first: Value, count: int, totals: Sequence[Value]) -> list[Value]:
+            def add(step: Value, sums: list[Value]) -> Sequence[Value]:
+                return plus(sums, formula.terms(differences((first + step) * lanes, lanes)))
+
+            found = code.fold(0, count, [code.zeros(element, lanes)] * formula.SUMS, add)
+            return plus(totals, [_across(each.to(i64)) for each in found])
+
+        totals = [code.zeros(i64, None)] * formula.SUMS
+        if block:
+            totals = code.fold(0, steps // block, totals, lambda b, sums: add_block(b * block, block, sums))
+        if block and steps % block:
+            totals = add_block(code.index(steps - steps % block), steps % block, totals)
+        return code.fold(steps * lanes, length, totals, lambda a, sums: plus(sums, formula.terms(differences(a, None))))
+
+
+def _across(vector: Value) -> Value:
+    """The sum of a vector's lanes."""
+    lanes = vector.lanes or 1
+    while lanes > 1:
+        lanes //= 2
+        vector = vector.lanes_from(0, lanes) + vector.lanes_from(lanes, lanes)
+    return vector.lane(0)
+
+
+def _along_axis(state: MainLowering, op: AlongAxisOp) -> None:
+    shape, formula, (result,) = op.split(), op.formula(), op.results
+    y = state.allocate_result(result)
+    tables = [state.constant(table) for table in op.tables()]
+    kind = AlongAxis if formula.largest is None or shape[2] != 1 else OfRows
+    kernel = kind(op.name.replace(".", "_"), shape, formula)
+    state.call(kernel, [state.view(state.buffer(op.x), shape), *tables, state.view(y, shape)], shape[0])
+    state.replace(result, y)
+
+
+RULES: Rules = {
+    SoftmaxOp: _along_axis,
+    LogSoftmaxOp: _along_axis,
+    L2NormalizationOp: _along_axis,
+    LayerNormOp: _along_axis,
+    RMSNormOp: _along_axis,
+}
