@@ -31,6 +31,7 @@ QUANTIZE = (
     "quantize-bias",
     "quantize-states",
     "narrow-floats",
+    "quantize-integers",
     "cancel-casts",
     "honour-policy",
     "fail-on-float",  # where asked for

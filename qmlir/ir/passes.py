@@ -106,6 +106,7 @@ PASSES: dict[str, str] = {
     "correct-bias": "qmlir.transforms.quantize.correct_bias:CorrectBiasPass",
     "quantize-ops": "qmlir.transforms.quantize.quantize_ops:QuantizeOpsPass",
     "quantize-bias": "qmlir.transforms.quantize.quantize_bias:QuantizeBiasPass",
+    "quantize-integers": "qmlir.transforms.quantize.quantize_integers:QuantizeIntegersPass",
     "narrow-floats": "qmlir.transforms.quantize.narrow_floats:NarrowFloatsPass",
     "quantize-states": "qmlir.transforms.quantize.quantize_states:QuantizeStatesPass",
     "cancel-casts": "qmlir.transforms.quantize.cancel_casts:CancelCastsPass",
