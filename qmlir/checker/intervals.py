@@ -183,6 +183,11 @@ def _argument(d: _Deriver, node: Node) -> Derived:
     return Derived(_one((0, max(0, d.value(node.operands[0]).shape[node.number("axis")] - 1))))
 
 
+def _place(d: _Deriver, node: Node) -> Derived:
+    """Of a place in an image; −1 where a window lies beside it."""
+    return Derived(_one((-1, max(0, prod(d.value(node.operands[0]).shape[1:3]) - 1))))
+
+
 def _extremum(of: Callable[[int, int], int]) -> "Rule":
     def rule(d: _Deriver, node: Node) -> Derived:
         (a, b), (p, q) = d.operand(node, 0), d.operand(node, 1)
@@ -527,8 +532,9 @@ RULES: Mapping[str, Rule] = {
     "nn.where": _moved(slice(1, None)),
     "nn.maximum": _extremum(max),
     "nn.minimum": _extremum(min),
-    **dict.fromkeys(("nn.equal", "nn.less", "nn.less_equal", "nn.and", "nn.or", "nn.xor"), _boolean),
-    **dict.fromkeys(("nn.arg_max", "nn.arg_min"), _argument),
+    **dict.fromkeys(("nn.equal", "nn.less", "nn.less_equal", "nn.and", "nn.or", "nn.xor", "nn.not"), _boolean),
+    **dict.fromkeys(("nn.arg_max", "nn.arg_min", "nn.top_k"), _argument),
+    "nn.max_pool2d_indices": _place,
     **dict.fromkeys(("qint.conv2d", "qint.depthwise_conv2d", "qint.fully_connected"), _weighted),
     "qint.saturating_fully_connected": _saturating,
     "qint.blocked_fully_connected": _blocked,

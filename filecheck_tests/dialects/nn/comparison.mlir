@@ -4,7 +4,7 @@
 // RUN: qmlir-opt --mlir-print-op-generic %s | qmlir-opt | filecheck %s
 
 // CHECK-LABEL: func.func @ops
-func.func @ops(%a0: tensor<2x3x4xf32>, %a1: tensor<3x4xf32>, %a2: tensor<5x7xf64>, %a3: tensor<7xf64>, %a4: tensor<9xf32>, %a5: tensor<3x1xi1>, %a6: tensor<2x1x4xf32>, %a7: tensor<4xf32>, %a8: tensor<2x1x4xi64>, %a9: tensor<4xi64>) {
+func.func @ops(%a0: tensor<2x3x4xf32>, %a1: tensor<3x4xf32>, %a2: tensor<5x7xf64>, %a3: tensor<7xf64>, %a4: tensor<9xf32>, %a5: tensor<3x1xi1>, %a6: tensor<2x1x4xf32>, %a7: tensor<4xf32>, %a8: tensor<2x1x4xi64>, %a9: tensor<4xi64>, %q: tensor<4x!quant.uniform<i8:f32, 0.5>>, %r: tensor<4x!quant.uniform<i8:f32, 0.25:3>>, %c: tensor<4xi1>) {
   // CHECK: nn.equal %a0, %a1 : tensor<2x3x4xf32>, tensor<3x4xf32> -> tensor<2x3x4xi1>
   %0 = nn.equal %a0, %a1 : tensor<2x3x4xf32>, tensor<3x4xf32> -> tensor<2x3x4xi1>
   // CHECK: nn.equal %a2, %a3 : tensor<5x7xf64>, tensor<7xf64> -> tensor<5x7xi1>
@@ -25,5 +25,11 @@ func.func @ops(%a0: tensor<2x3x4xf32>, %a1: tensor<3x4xf32>, %a2: tensor<5x7xf64
   %8 = nn.where %a5, %a6, %a7 : tensor<3x1xi1>, tensor<2x1x4xf32>, tensor<4xf32> -> tensor<2x3x4xf32>
   // CHECK: nn.where %a5, %a8, %a9 : tensor<3x1xi1>, tensor<2x1x4xi64>, tensor<4xi64> -> tensor<2x3x4xi64>
   %9 = nn.where %a5, %a8, %a9 : tensor<3x1xi1>, tensor<2x1x4xi64>, tensor<4xi64> -> tensor<2x3x4xi64>
+  // CHECK: nn.equal %q, %r : {{.*}} -> tensor<4xi1>
+  %10 = nn.equal %q, %r : tensor<4x!quant.uniform<i8:f32, 0.5>>, tensor<4x!quant.uniform<i8:f32, 0.25:3>> -> tensor<4xi1>
+  // CHECK: nn.is_nan %q : {{.*}} -> tensor<4xi1>
+  %11 = nn.is_nan %q : tensor<4x!quant.uniform<i8:f32, 0.5>> -> tensor<4xi1>
+  // CHECK: nn.where %c, %q, %q : {{.*}} -> tensor<4x!quant.uniform<i8:f32, 5.000000e-01>>
+  %12 = nn.where %c, %q, %q : tensor<4xi1>, tensor<4x!quant.uniform<i8:f32, 0.5>>, tensor<4x!quant.uniform<i8:f32, 0.5>> -> tensor<4x!quant.uniform<i8:f32, 0.5>>
   func.return
 }

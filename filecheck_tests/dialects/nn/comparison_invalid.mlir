@@ -3,16 +3,32 @@
 // RUN: qmlir-opt --split-input-file --verify-diagnostics %s
 
 func.func @n1(%x: tensor<3xf32>, %y: tensor<3xf64>) {
-  // expected-error@+1 {{'nn.less' needs operands that are all f32, all f64, all iN or all uiN, got f32, f64}}
+  // expected-error@+1 {{'nn.less' needs operands that are all f32, all f64, all iN, all uiN or all quantized, got f32, f64}}
   %0 = nn.less %x, %y : tensor<3xf32>, tensor<3xf64> -> tensor<3xi1>
   func.return
 }
 
 // -----
 
-func.func @n1_quantized(%x: tensor<3x!quant.uniform<i8:f32, 0.5>>) {
-  // expected-error@+1 {{'nn.is_nan' needs operands that are all f32 or all f64, got !quant.uniform<i8:f32, 5.000000e-01>}}
-  %0 = nn.is_nan %x : tensor<3x!quant.uniform<i8:f32, 0.5>> -> tensor<3xi1>
+func.func @n1_integers(%x: tensor<3xi8>) {
+  // expected-error@+1 {{'nn.is_nan' needs operands that are all f32, all f64 or all quantized, got i8}}
+  %0 = nn.is_nan %x : tensor<3xi8> -> tensor<3xi1>
+  func.return
+}
+
+// -----
+
+func.func @quantized_result(%x: tensor<3x!quant.uniform<i8:f32, 0.5>>) {
+  // expected-error@+1 {{'nn.less' result #0 must be tensor<3xi1> as its operands imply, got tensor<3x!quant.uniform<i8:f32, 5.000000e-01>>}}
+  %0 = nn.less %x, %x : tensor<3x!quant.uniform<i8:f32, 0.5>>, tensor<3x!quant.uniform<i8:f32, 0.5>> -> tensor<3x!quant.uniform<i8:f32, 0.5>>
+  func.return
+}
+
+// -----
+
+func.func @two_types(%c: tensor<3xi1>, %x: tensor<3x!quant.uniform<i8:f32, 0.5>>, %y: tensor<3x!quant.uniform<i8:f32, 0.25>>) {
+  // expected-error@+1 {{'nn.where' needs one quantized type for all operands and results, got !quant.uniform<i8:f32, 5.000000e-01> and !quant.uniform<i8:f32, 2.500000e-01>; put an nn.requantize before the operand that differs}}
+  %0 = nn.where %c, %x, %y : tensor<3xi1>, tensor<3x!quant.uniform<i8:f32, 0.5>>, tensor<3x!quant.uniform<i8:f32, 0.25>> -> tensor<3x!quant.uniform<i8:f32, 0.5>>
   func.return
 }
 

@@ -83,8 +83,8 @@ func.func @c1_global_empty(%x: tensor<1x0x6x3xf32>) {
 
 // -----
 
-func.func @n1_places_of_quantized(%x: tensor<1x4x4x1x!quant.uniform<i8:f32, 0.5>>) {
-  // expected-error@+1 {{'nn.max_pool2d_indices' needs operands that are all f32, all f64, all iN or all uiN, got !quant.uniform<i8:f32, 5.000000e-01>}}
-  %0 = nn.max_pool2d_indices %x {window = array<i64: 2, 2>} : tensor<1x4x4x1x!quant.uniform<i8:f32, 0.5>> -> tensor<1x3x3x1xi64>
+func.func @n1_places_of_truth(%x: tensor<1x4x4x1xi1>) {
+  // expected-error@+1 {{'nn.max_pool2d_indices' needs operands that are all f32, all f64, all iN, all uiN or all quantized, got i1}}
+  %0 = nn.max_pool2d_indices %x {window = array<i64: 2, 2>} : tensor<1x4x4x1xi1> -> tensor<1x3x3x1xi64>
   func.return
 }

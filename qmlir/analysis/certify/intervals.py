@@ -227,8 +227,13 @@ def _boolean(op: Operation, read: Read) -> Proof:
     return Proof(whole_type(op.results[0]))
 
 
-def _argument(op: ArgumentOp, read: Read) -> Proof:
+def _argument(op: ArgumentOp | nn.TopKOp, read: Read) -> Proof:
     return Proof(Interval.of(0, max(0, shape_of(op.operands[0])[op.axis.value.data] - 1)))
+
+
+def _place(op: nn.MaxPoolIndices2DOp, read: Read) -> Proof:
+    """Of a place in an image; −1 where a window lies beside it."""
+    return Proof(Interval.of(-1, max(0, prod(shape_of(op.x)[1:3]) - 1)))
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -477,7 +482,10 @@ RULES: Registry[Callable[[Any, Read], Proof]] = Registry({
     nn.MinimumOp: _extremum,
     ComparisonOp: _boolean,
     BitwiseOp: _boolean,
+    nn.NotOp: _boolean,
     ArgumentOp: _argument,
+    nn.TopKOp: _argument,
+    nn.MaxPoolIndices2DOp: _place,
     WeightedOp: _weighted,
     qint.SaturatingFullyConnectedOp: _saturating,
     qint.BlockedFullyConnectedOp: _blocked,

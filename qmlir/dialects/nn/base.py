@@ -164,7 +164,7 @@ class NNOp(QuantizableOp, abc.ABC):
     """An operation of a network.
 
     (N1) its data operands all have one plain type, or are all quantized; the kind of each is in `ELEMENTS`
-    (N2) its results have the type that `result_element` returns, and are quantized if its data operands are
+    (N2) its results have the type that `result_element` returns; data results are quantized if its data operands are
     """
 
     ELEMENTS: ClassVar[Elements] = Elements.F32 | Elements.QUANTIZED
@@ -173,6 +173,12 @@ class NNOp(QuantizableOp, abc.ABC):
     TAKES_HALVES: ClassVar[bool] = True
     """Whether an operation that accepts f32 also accepts halves."""
 
+    YIELDS: ClassVar[Attribute | None] = None
+    """The element type of results that are truth values or indices, whatever the data; None if the results are data."""
+
+    def data_results(self) -> Sequence[SSAValue]:
+        return self.results if self.YIELDS is None else ()
+
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         if not hasattr(cls.evaluate, "__wrapped__"):
@@ -180,7 +186,7 @@ class NNOp(QuantizableOp, abc.ABC):
 
     def result_element(self, data: Attribute) -> Attribute:
         """The element type of the results when the data operands have the plain type `data`."""
-        return data
+        return data if self.YIELDS is None else self.YIELDS
 
     def infer_elements(self) -> Sequence[Attribute | None]:
         elements = [element_of(o) for o in self.data_operands()]
@@ -191,14 +197,14 @@ class NNOp(QuantizableOp, abc.ABC):
         if halves or not alike or not all(k and k in self.ELEMENTS for k in kinds):  # N1
             got = ", ".join(str(element_of(o)) for o in (self.operands if halves else self.data_operands()))
             raise ElementsError(f"'{self.name}' needs operands that are {self.ELEMENTS}, got {got}")
-        if not isinstance(first, UniformType):
+        if not isinstance(first, UniformType) or self.YIELDS is not None:
             return [self.result_element(first)] * len(self.results)
         keeps = self.has_trait(SameScale, value_if_unregistered=False)
         return [first if keeps else None] * len(self.results)
 
     def verify_(self) -> None:
         super().verify_()
-        for result in self.results:
+        for result in self.data_results():
             if is_quantized(result) != is_quantized(self.data_operands()[0]):  # N2
                 raise VerifyException(
                     f"'{self.name}' must yield quantized values from quantized operands and f32 from f32, "

@@ -14,8 +14,8 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import Clamped, Elements, NNOp, is_unsigned
-from qmlir.dialects.nn.quantizable import BYTES, NARROW, Scales, Sums, is_exact, uniform, widest
-from qmlir.dialects.quant.rules import FreeScale
+from qmlir.dialects.nn.quantizable import ALL_STORAGES, BYTES, NARROW, Scales, Sums, is_exact, uniform, widest
+from qmlir.dialects.quant.rules import FreeScale, SameScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import (
@@ -377,18 +377,18 @@ class PReluOp(ArithmeticOp):
 # Comparisons, tests for NaN and infinity, and the selection between two tensors by a condition.
 
 
-YIELDS_TRUTH = "it yields truth values, and its operands are read as they are"
-
-
 class ComparisonOp(OperandPairOp, abc.ABC):
-    """A comparison of two elements, as i1; false if either is NaN."""
+    """A comparison of two elements, as i1; false if either is NaN.
 
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+    The integer form compares stored integers of one quantized type directly. Integers of two types are compared by
+    tables, which hold the place of each dequantized number in the order of the numbers of both types.
+    """
 
-    WHY_FLOAT: ClassVar[str] = YIELDS_TRUTH
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
 
-    def result_element(self, data: Attribute) -> Attribute:
-        return i1
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = NARROW
+
+    YIELDS: ClassVar[Attribute | None] = i1
 
 
 @irdl_op_definition
@@ -397,7 +397,7 @@ class EqualOp(ComparisonOp):
 
     name = "nn.equal"
 
-    ELEMENTS: ClassVar[Elements] = Elements.PLAIN
+    ELEMENTS: ClassVar[Elements] = Elements.PLAIN | Elements.QUANTIZED
 
     def formula(self, *operands: N) -> N:
         return operands[0].equals(operands[1])
@@ -424,14 +424,13 @@ class LessEqualOp(ComparisonOp):
 
 
 class PredicateOp(UnaryOp, abc.ABC):
-    """Whether a float has a property, as i1."""
+    """Whether a float has a property that no finite number has, as i1; false for all stored integers."""
 
-    ELEMENTS: ClassVar[Elements] = Elements.FLOATS
+    ELEMENTS: ClassVar[Elements] = Elements.FLOATS | Elements.QUANTIZED
 
-    WHY_FLOAT: ClassVar[str] = YIELDS_TRUTH
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = ALL_STORAGES
 
-    def result_element(self, data: Attribute) -> Attribute:
-        return i1
+    YIELDS: ClassVar[Attribute | None] = i1
 
 
 @irdl_op_definition
@@ -470,7 +469,7 @@ class IsInfOp(PredicateOp):
 
 @irdl_op_definition
 class WhereOp(PointwiseOp):
-    """y = lhs where the condition holds, else rhs.
+    """y = lhs where the condition holds, else rhs; the integer form chooses between stored integers of one type.
 
     (C2) the condition is i1
     """
@@ -481,9 +480,11 @@ class WhereOp(PointwiseOp):
     rhs = operand_def(TensorType)
     y = result_def(TensorType)
 
-    ELEMENTS: ClassVar[Elements] = Elements.PLAIN
+    ELEMENTS: ClassVar[Elements] = Elements.PLAIN | Elements.QUANTIZED
 
-    WHY_FLOAT: ClassVar[str] = "a choice between two scales has no integer form on this target"
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = ALL_STORAGES
+
+    traits = traits_def(SameScale())
 
     assembly_format = (
         "$condition `,` $lhs `,` $rhs attr-dict `:` type($condition) `,` type($lhs) `,` type($rhs) `->` type($y)"

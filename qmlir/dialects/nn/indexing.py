@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import AxisOp, Elements, NNOp
 from qmlir.dialects.nn.movement import MovementOp
+from qmlir.dialects.nn.quantizable import ALL_STORAGES
 from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of
 from qmlir.ir.samples import Axes, MixesSamples, kept_axis
 
@@ -249,21 +250,20 @@ class TopKOp(AxisOp):
     """
 
     name = "nn.top_k"
-    WHY_FLOAT: ClassVar[str] = "its results are indices, and its operand is read as it is"
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = ALL_STORAGES
+
+    YIELDS: ClassVar[Attribute | None] = i64
 
     k = prop_def(IntegerAttr.constr(i64))
     largest = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
 
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
 
     def infer_shapes(self) -> Sequence[Shape]:
         x, axis, k = shape_of(self.x), self.axis.value.data, self.k.value.data
         if not 0 <= axis < len(x) or not 0 <= k <= x[axis]:  # C1
             raise VerifyException(f"'{self.name}' cannot take {k} elements along axis {axis} of {list(x)}")
         return [(*x[:axis], k, *x[axis + 1 :])]
-
-    def result_element(self, data: Attribute) -> Attribute:
-        return i64
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         axis, keys = self.axis.value.data, order_keys(inputs[0])

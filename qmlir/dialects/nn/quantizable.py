@@ -110,6 +110,10 @@ class QuantizableOp(TensorOp, abc.ABC):
         """The operands that carry the network's data: all operands except a bias, a condition or indices."""
         return self.operands
 
+    def data_results(self) -> Sequence[SSAValue]:
+        """The results that carry the network's data: all results except truth values and indices."""
+        return self.results
+
     def is_weight(self, value: SSAValue) -> bool:
         """Whether the operation reads `value` as its weights, which may have a scale for each output channel."""
         return False
@@ -214,10 +218,15 @@ def data_operands(op: Operation) -> Sequence[SSAValue]:
     return op.data_operands() if isinstance(op, QuantizableOp) else ()
 
 
+def data_results(op: Operation) -> Sequence[SSAValue]:
+    """The results whose types a quantized operation needs: all but truth values and indices."""
+    return op.data_results() if isinstance(op, QuantizableOp) else op.results
+
+
 def data_values(op: Operation) -> Sequence[SSAValue]:
-    """The data operands, including weights, and the results; empty if there are no data operands."""
+    """The data operands, including weights, and the data results; empty if there are no data operands."""
     operands = data_operands(op)
-    return (*operands, *op.results) if operands else ()
+    return (*operands, *data_results(op)) if operands else ()
 
 
 def activations(op: Operation) -> Sequence[SSAValue]:

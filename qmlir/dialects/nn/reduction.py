@@ -13,7 +13,7 @@ from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import AxisOp, Elements, NNOp, is_quantized
-from qmlir.dialects.nn.quantizable import BYTES, NARROW, Scales, Sums, uniform, widest
+from qmlir.dialects.nn.quantizable import ALL_STORAGES, NARROW, Scales, Sums, uniform, widest
 from qmlir.dialects.quant.rules import FreeScale, SameScale
 from qmlir.dialects.windows import WITHIN_IMAGES, WindowOp, pair
 from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, element_of, shape_of
@@ -157,7 +157,7 @@ class ExtremeOp(ReductionOp, abc.ABC):
 
     ELEMENTS: ClassVar[Elements] = Elements.PLAIN | Elements.QUANTIZED
 
-    INTEGER_FORM: ClassVar[tuple[str, ...]] = BYTES
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = ALL_STORAGES
 
     traits = traits_def(SameScale())
 
@@ -201,9 +201,6 @@ class ReduceMinOp(ExtremeOp):
         return self.limits()[1]
 
 
-YIELDS_PLACES = "its results are places, and its operand is read as it is"
-
-
 class ArgumentOp(AxisOp, abc.ABC):
     """The i64 index along `axis` of the first (with `last`, the last) extreme element; NaN is the most extreme value.
 
@@ -213,14 +210,13 @@ class ArgumentOp(AxisOp, abc.ABC):
     (C2) the axis is not empty
     """
 
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
 
-    WHY_FLOAT: ClassVar[str] = YIELDS_PLACES
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = ALL_STORAGES
+
+    YIELDS: ClassVar[Attribute | None] = i64
 
     last = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-
-    def result_element(self, data: Attribute) -> Attribute:
-        return i64
 
     def infer_shapes(self) -> Sequence[Shape]:
         shape, axis = shape_of(self.x), self.axis.value.data
@@ -383,11 +379,11 @@ class MaxPoolIndices2DOp(WindowPoolOp):
     """
 
     name = "nn.max_pool2d_indices"
-    WHY_FLOAT: ClassVar[str] = YIELDS_PLACES
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
 
-    def result_element(self, data: Attribute) -> Attribute:
-        return i64
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = NARROW
+
+    YIELDS: ClassVar[Attribute | None] = i64
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs

@@ -26,11 +26,11 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn import ConstantOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.nn.elementwise import ComparisonOp, ExtremumOp, FunctionOp, SumOp, UnaryOp
+from qmlir.dialects.nn.elementwise import ComparisonOp, ExtremumOp, FunctionOp, PredicateOp, SumOp, UnaryOp
 from qmlir.dialects.nn.functions import LinearOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import activations, data_operands, uniform
-from qmlir.dialects.nn.reduction import ExtremeOp, ReduceToSumOp
+from qmlir.dialects.nn.reduction import ArgumentOp, ExtremeOp, ReduceToSumOp
 from qmlir.dialects.qmlir import DECISION, MIXED, UNSIGNED, UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
@@ -44,13 +44,16 @@ from qmlir.ir.signature import defined_functions
 from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.contraction import lower_blocked, lower_matmul, lower_weighted
 from qmlir.lowering.nn_to_qint.elementwise import (
-    lower_choice,
+    compare_as_litert,
     lower_comparison,
     lower_div,
+    lower_extremum,
     lower_mul,
     lower_pair,
+    lower_predicate,
     lower_prelu,
     lower_sum,
+    lower_where,
 )
 from qmlir.lowering.nn_to_qint.functions import lower_by_table, lower_linear, lower_on_floats
 from qmlir.lowering.nn_to_qint.movement import (
@@ -60,6 +63,7 @@ from qmlir.lowering.nn_to_qint.movement import (
     lower_movement,
     lower_reduction,
     lower_resize,
+    lower_search,
 )
 from qmlir.lowering.nn_to_qint.normalization import (
     lower_layer_norm,
@@ -235,12 +239,18 @@ LOWERINGS: Registry[Lowering] = Registry({
     nn.DivOp: lower_div,
     nn.PReluOp: lower_prelu,
     nn.SquaredDifferenceOp: lower_pair,
-    ExtremumOp: lower_choice,
+    ExtremumOp: lower_extremum,
+    ComparisonOp: lower_comparison,
+    PredicateOp: lower_predicate,
+    nn.WhereOp: lower_where,
     nn.MaxPool2DOp: lower_max_pool,
     nn.AveragePool2DOp: lower_average_pool,
     nn.GlobalAveragePoolOp: lower_global_average_pool,
     ReduceToSumOp: lower_reduction,
     ExtremeOp: lower_movement,
+    ArgumentOp: lower_search,
+    nn.TopKOp: lower_search,
+    nn.MaxPoolIndices2DOp: lower_search,
     MovementOp: lower_movement,
     nn.ResizeOp: lower_resize,
     nn.SoftmaxOp: lower_softmax,
@@ -323,9 +333,7 @@ class _Converter:
 
     def _compare(self, op: ComparisonOp, sources: Sequence[SSAValue]) -> None:
         """Lowers a comparison of dequantized tensors that the followed runtime makes on the stored integers."""
-        new = lower_comparison(op, [uniform(s) for s in sources], [self._integers(s, op) for s in sources])
-        self._finish(op, new)
-        op.results[0].replace_all_uses_with(new[-1].results[0])
+        self._finish(op, compare_as_litert(op, list(map(uniform, sources)), [self._integers(s, op) for s in sources]))
 
     def _finish(self, op: Operation, new: list[Operation]) -> None:
         """Inserts the integer form of `op`; its last operation takes over the names and the decision of `op`."""
@@ -334,7 +342,10 @@ class _Converter:
         for made in new:
             made.location = op.location
         Rewriter.insert_op(new, InsertPoint.before(op))
-        self.integers[op.results[0]] = new[-1].results[0]
+        if is_quantized(op.results[0]):
+            self.integers[op.results[0]] = new[-1].results[0]
+        else:
+            op.results[0].replace_all_uses_with(new[-1].results[0])
 
     def _integers(self, value: SSAValue, reader: Operation) -> SSAValue:
         """The stored integers of a quantized value; inserts a storage cast if the value comes from outside."""
@@ -365,18 +376,21 @@ class _Converter:
 
     def _keep_float(self, op: Operation, why: UnsupportedError) -> None:
         """Replaces an operation by its nominal meaning: dequantize → the operation on f32 → quantize."""
-        others = isinstance(op, MovementOp | nn.BlockedFullyConnectedOp)  # such as indices, which stay as they are
-        real = data_operands(op) if others else op.operands
+        real = op.operands if isinstance(op, WeightedOp) else data_operands(op)  # others, such as indices, stay
         operands = [self._float(o, op) if o in real else o for o in op.operands]
         result = op.results[0]
         on_floats = op.create(
             operands=operands,
-            result_types=[TensorType(f32, shape_of(result))],
+            result_types=[TensorType(f32, shape_of(result)) if is_quantized(result) else result.type],
             properties=dict(op.properties),
             attributes=_kept(op),
         )
         on_floats.location = op.location
         decide(on_floats, "float", why.code, why.need)
+        if not is_quantized(result):
+            Rewriter.insert_op(on_floats, InsertPoint.before(op))
+            result.replace_all_uses_with(on_floats.results[0])
+            return
         back = QuantizeCastOp(on_floats.results[0], result.type)
         Rewriter.insert_op([on_floats, back], InsertPoint.before(op))
         self._integers_of_island(result, back)

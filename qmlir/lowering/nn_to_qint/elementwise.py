@@ -8,13 +8,13 @@ from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, StringAttr, i64
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
-from qmlir.dialects.nn.elementwise import ComparisonOp, OperandPairOp
+from qmlir.dialects.nn.elementwise import ComparisonOp, OperandPairOp, PredicateOp
 from qmlir.dialects.nn.quantizable import uniform, widest
 from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.interfaces import Array
+from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.weights import WeightsAttr
-from qmlir.lowering.nn_to_qint.functions import pair_table
+from qmlir.lowering.nn_to_qint.functions import dequantized, pair_table
 from qmlir.lowering.nn_to_qint.scales import narrowing, operand_zero_points, requantize
 from qmlir.numerics import fixed_point
 from qmlir.policies.runtime_kernels import displaced, left_shift
@@ -121,7 +121,9 @@ def _float_add(op: nn.AddOp, operands: Sequence[SSAValue]) -> qint.FloatAddOp:
     )
 
 
-def lower_choice(op: nn.MaximumOp | nn.MinimumOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+def lower_extremum(
+    op: nn.MaximumOp | nn.MinimumOp, operands: Sequence[SSAValue], rounding: Rounding
+) -> list[Operation]:
     """Lowers maximum and minimum to the same operation on integers of one scale, else to a table of all int8 pairs."""
     return [type(op).make(operands)] if op.chooses_integers() else lower_pair(op, operands, rounding)
 
@@ -170,6 +172,48 @@ def lower_mul(op: nn.MulOp, operands: Sequence[SSAValue], rounding: Rounding) ->
 
 
 # ---------------------------------------------------------------------------------------------------------------
+# Lowering of comparisons, tests and choices, which are exact.
+
+
+def lower_where(op: nn.WhereOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+    """Lowers a choice between two tensors of one type to the choice between their stored integers."""
+    return [nn.WhereOp.make(operands)]
+
+
+def lower_predicate(op: PredicateOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+    """Lowers a test for NaN or infinity to false: a stored integer stands for a finite number."""
+    return [nn.ConstantOp(np.zeros(shape_of(op.x), np.bool_))]
+
+
+def lower_comparison(op: ComparisonOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+    """Lowers a comparison to the same comparison of stored integers of one type, else of their places in the order."""
+    left, right = (uniform(v) for v in (op.lhs, op.rhs))
+    if left == right:
+        return [type(op).make(operands)]
+    return compare_entries(op, operands, places_in_order(left, right))
+
+
+def compare_entries(op: ComparisonOp, operands: Sequence[SSAValue], tables: tuple[Array, Array]) -> list[Operation]:
+    """The comparison of the entries that two tables have for the stored integers."""
+    lookups = [qint.LookupOp.make([x], {"table": WeightsAttr(t)}) for x, t in zip(operands, tables, strict=True)]
+    return [*lookups, type(op).make([each.y for each in lookups])]
+
+
+def places_in_order(left: UniformType, right: UniformType) -> tuple[Array, Array]:
+    """The place of each integer of two signed storages among the dequantized numbers of both types.
+
+    Integers of the two types have one place if they stand for one float32 number.
+
+    Returns:
+        A table for each type, int32 [2^width].
+    """
+    numbers = [dequantized(left), dequantized(right)]
+    _, places = np.unique(np.concatenate(numbers), return_inverse=True)
+    first, second = np.split(places.astype(np.int32), [len(numbers[0])])
+    return first, second
+
+
+# ---------------------------------------------------------------------------------------------------------------
 # Comparisons of quantized tensors as LiteRT's kernels make them: on real values in steps of 1/256.
 #
 # Each kernel shifts the zero-point-subtracted integers left by 8 bits, multiplies them by their scale and rounds them
@@ -183,7 +227,7 @@ STEP_BITS = 8
 """Fractional bits of the numbers that are compared."""
 
 
-def lower_comparison(op: ComparisonOp, types: Sequence[UniformType], operands: Sequence[SSAValue]) -> list[Operation]:
+def compare_as_litert(op: ComparisonOp, types: Sequence[UniformType], operands: Sequence[SSAValue]) -> list[Operation]:
     """Lowers a comparison to a comparison of table entries, or of the stored integers where the result is the same.
 
     Args:
@@ -196,10 +240,7 @@ def lower_comparison(op: ComparisonOp, types: Sequence[UniformType], operands: S
     left, right = (compared_numbers(t) for t in types)
     if np.array_equal(left, right) and (np.diff(left) > 0).all():
         return [type(op).make(operands)]
-    lookups = [
-        qint.LookupOp.make([x], {"table": WeightsAttr(table)}) for x, table in zip(operands, (left, right), strict=True)
-    ]
-    return [*lookups, type(op).make([each.y for each in lookups])]
+    return compare_entries(op, operands, (left, right))
 
 
 def compared_numbers(type: UniformType) -> Array:

@@ -54,7 +54,7 @@ def between_casts(op: UnaryOp, quantization: str) -> Array:
         op: The operation.
         quantization: How its result is quantized, a name in `fixed_point.QUANTIZATIONS`.
     """
-    result, real = uniform(op.y), _real32(uniform(op.x))
+    result, real = uniform(op.y), dequantized(uniform(op.x))
     with np.errstate(all="ignore"):
         value = real if isinstance(op, nn.RequantizeOp) else op.formula(Lanes(real)).array
     return fixed_point.quantize(
@@ -98,7 +98,7 @@ def linear_table(op: UnaryOp) -> Array:
     """The table of relu, clamp or requantize, computed in float32."""
     data, result = uniform(op.x), uniform(op.y)
     return fixed_point.quantize_in_float32(
-        _real32(data), result.scale, result.zero_point, *limits(op), result.numpy_dtype
+        dequantized(data), result.scale, result.zero_point, *limits(op), result.numpy_dtype
     )
 
 
@@ -117,8 +117,8 @@ def _elements(data: UniformType) -> Array:
     return np.arange(-half, half)
 
 
-def _real32(data: UniformType) -> Array:
-    """The dequantized value of every integer of a storage type; float32."""
+def dequantized(data: UniformType) -> Array:
+    """The number that each integer of a signed storage type stands for, in ascending order of the integers; float32."""
     return fixed_point.dequantize(_elements(data), data.scale, data.zero_point)
 
 
@@ -160,7 +160,7 @@ def pair_table(op: OperandPairOp, rounding: Rounding) -> Array:
 
 def _float32(op: FunctionOp, rounding: Rounding) -> Array:
     result = uniform(op.y)
-    value = op.scalar(_real32(uniform(op.x)).astype(np.float64)).astype(np.float32)
+    value = op.scalar(dequantized(uniform(op.x)).astype(np.float64)).astype(np.float32)
     limits = _bounds(result)
     return fixed_point.quantize_in_float32(value, result.scale, result.zero_point, *limits, result.numpy_dtype)
 
@@ -189,7 +189,7 @@ def _float32_shifted(op: FunctionOp, rounding: Rounding) -> Array:
 
 def _float32_truncated(op: FunctionOp, rounding: Rounding) -> Array:
     result = uniform(op.y)
-    values = _nearest(op, _real32(uniform(op.x))) / np.float32(result.scale)
+    values = _nearest(op, dequantized(uniform(op.x))) / np.float32(result.scale)
     truncated = np.trunc(np.nan_to_num(values.astype(np.float64))) + result.zero_point
     return _saturated(truncated, result)
 

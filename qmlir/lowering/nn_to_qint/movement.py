@@ -11,7 +11,7 @@ from qmlir.dialects import nn, qint
 from qmlir.dialects.interpolation import PLACE_BITS, Places, Table, recognized
 from qmlir.dialects.nn.movement import FillingOp, MovementOp
 from qmlir.dialects.nn.quantizable import uniform
-from qmlir.dialects.nn.reduction import ExtremeOp
+from qmlir.dialects.nn.reduction import ArgumentOp, ExtremeOp
 from qmlir.dialects.nn.resize import INTERPOLATION_BITS
 from qmlir.dialects.qint.requantize import int32, int32s
 from qmlir.dialects.windows import ints
@@ -33,6 +33,13 @@ def lower_movement(op: MovementOp | ExtremeOp, operands: Sequence[SSAValue], rou
     if isinstance(op, FillingOp) and (real := op.real_value()) is not None:
         properties["value"] = IntegerAttr(stored(real.value.data, element), element.storage_type)
     return [type(op).make([operands] if isinstance(op, nn.ConcatOp) else operands, properties)]
+
+
+def lower_search(
+    op: ArgumentOp | nn.TopKOp | nn.MaxPoolIndices2DOp, operands: Sequence[SSAValue], rounding: Rounding
+) -> list[Operation]:
+    """Lowers a search for extreme elements: stored integers have the order of the real numbers, and their ties."""
+    return [type(op).make(operands, dict(op.properties))]
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -359,4 +359,4 @@ class _Chooser:
 
 def _reads_as_data(op: Operation, index: int, able: set[Operation]) -> bool:
     """Whether an operation will be integer and reads its operand `index` as an activation."""
-    return op in able and index < len(data_operands(op)) and not is_weight(op.operands[index], op)
+    return op in able and op.operands[index] in data_operands(op) and not is_weight(op.operands[index], op)

@@ -1,10 +1,11 @@
 """Finds the masks of attention, and gives masked scores the range that softmax needs.
 
-A mask leaves some scores out of a softmax. Exporters write it as a sum or a choice with a number far below all scores:
-−∞, the least float32, −10⁹ or −10⁴.
+A mask leaves some scores out of a softmax, or out of a search for the greatest. Exporters write it as a sum or a choice
+with a number far below all scores: −∞, the least float32, −10⁹ or −10⁴.
 
     softmax(scores + mask)             where the mask is a constant, or is chosen or multiplied from one at run time
     softmax(where(keep, scores, −∞))
+    arg_max(where(keep, scores, −∞))   likewise reduce_max and top_k
 
 A range that holds such a number would leave no integers for the scores. So neither the mask nor the masked scores are
 observed; their ranges follow from the range [lo, hi] of the scores:
@@ -14,7 +15,7 @@ observed; their ranges follow from the range [lo, hi] of the scores:
 
 Quantizing saturates a number below: a masked score becomes the least integer, D or more below every other score. D is
 such that L masked scores together weigh less than half a step of the softmax against the least score of a row of
-length L: L · e^−D = step / 2.
+length L: L · e^−D = step / 2. A search only needs numbers below all scores: D is a small share of the scores' range.
 
 A mask that is computed at run time multiplies a number far below by 0 where scores are kept, (1 − keep) · −3.4e38. The
 number's own range ends where one step of the other factor already saturates the product:
@@ -25,12 +26,23 @@ number's own range ends where one step of the other factor already saturates the
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeGuard
 
 import numpy as np
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
-from qmlir.dialects.calib import Observation
-from qmlir.dialects.nn import AddOp, ConstantOp, MinimumOp, MulOp, SoftmaxOp, WhereOp
+from qmlir.dialects.calib import Bounds, Observation
+from qmlir.dialects.nn import (
+    AddOp,
+    ArgMaxOp,
+    ConstantOp,
+    MinimumOp,
+    MulOp,
+    ReduceMaxOp,
+    SoftmaxOp,
+    TopKOp,
+    WhereOp,
+)
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import data_operands
@@ -45,18 +57,21 @@ FAR_BELOW = -1e4
 NEAR = -1e3
 """The least of a mask's other numbers, such as the biases of positions that are added with it."""
 
+BELOW = 2.0**-6
+"""D of a search, as a share of the range of its scores: more than a step of 8 bits."""
+
 STEPS = {"int16": 2.0**-15}
 """The step of a softmax's result by precision; 2^-8 at 8 bits."""
 
 
 @dataclass
 class Masked:
-    """Scores that are masked for a softmax.
+    """Scores that are masked for a softmax or a search.
 
     y       the masked scores
     scores  the scores, before the mask
     mask    the values that hold numbers far below the scores, the mask that is added first
-    length  the elements of a row of the softmax
+    length  the elements of a row of the softmax; 0 for a search
     """
 
     y: SSAValue
@@ -71,10 +86,21 @@ class Masked:
             if isinstance(op, MulOp):
                 yield (op.lhs, op.rhs) if _is_far_below(op.lhs) else (op.rhs, op.lhs)
 
+    def distance(self, bounds: Bounds, recipe: Recipe) -> float:
+        """D: how far below the scores' range `bounds` the masked scores lie."""
+        if not self.length:
+            return (bounds[1] - bounds[0]) * BELOW
+        return math.log(2 * self.length / STEPS.get(recipe.integers, 2.0**-8))
+
 
 def masked_scores(block: Block) -> list[Masked]:
-    """The masked scores of each softmax in a block, in its order."""
-    return [m for op in block.ops if isinstance(op, SoftmaxOp) and is_float(op.x) for m in _masked(op)]
+    """The masked scores of each softmax and of each search in a block, in its order."""
+    return [m for op in block.ops if isinstance(op, SoftmaxOp) or _searches(op) for m in _masked(op)]
+
+
+def _searches(op: Operation) -> TypeGuard[ArgMaxOp | ReduceMaxOp | TopKOp]:
+    """Whether an operation searches for the greatest elements."""
+    return isinstance(op, ArgMaxOp | ReduceMaxOp) or (isinstance(op, TopKOp) and bool(op.largest))
 
 
 def unobserved(block: Block) -> set[SSAValue]:
@@ -98,8 +124,7 @@ def ranges_of_masked(
             continue
         recipe = recipe_of(masked.y)
         lo, hi = expected(masked.scores, seen, recipe).bounds
-        step = STEPS.get(recipe.integers, 2.0**-8)
-        below = math.log(2 * masked.length / step)
+        below = masked.distance((lo, hi), recipe)
         found[masked.y] = Observation((lo - below, hi))
         for value in masked.mask:
             least = found[value].bounds[0] if value in found else 0.0  # several layers may read one mask
@@ -132,9 +157,14 @@ def _seen(value: SSAValue, observed: Mapping[SSAValue, Observation]) -> Observat
     return observed.get(value)
 
 
-def _masked(op: SoftmaxOp) -> Iterator[Masked]:
-    """What masks the operand of a softmax: the sums and choices that it results from, the innermost first."""
-    length = shape_of(op.x)[op.axis.value.data]
+def _masked(op: SoftmaxOp | ArgMaxOp | ReduceMaxOp | TopKOp) -> Iterator[Masked]:
+    """What masks the operand of a softmax or a search: the sums and choices that it results from, the innermost first.
+
+    Only searches may read numbers that are masked for a search.
+    """
+    length = shape_of(op.x)[op.axis.value.data] if isinstance(op, SoftmaxOp) else 0
+    if not is_float(op.x) or not (length or all(_searches(u.operation) for u in op.x.uses)):
+        return
     outer: list[Masked] = []
     value = op.x
     while True:
@@ -166,7 +196,7 @@ def _by_choice(value: SSAValue, length: int) -> Masked | None:
         return None
     for scores, mask in ((where.lhs, where.rhs), (where.rhs, where.lhs)):
         if _is_far_below(mask) and not _masks(scores, []):
-            return Masked(value, scores, length)
+            return Masked(value, scores, length, [mask])
     return None
 
 

@@ -11,7 +11,7 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn import ClampOp
 from qmlir.dialects.nn.elementwise import FunctionOp, UnaryOp
 from qmlir.dialects.nn.movement import MovementOp
-from qmlir.dialects.nn.quantizable import data_operands, uniform
+from qmlir.dialects.nn.quantizable import data_operands, data_results, uniform
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.names import ON_FLOATS
@@ -28,6 +28,7 @@ from qmlir.transforms.nn.fuse_activation import activation_bounds, bound_propert
 # bits:
 #
 #     data movement, maxima         the same elements
+#     choices and comparisons       the same elements, truth values or indices
 #     an elementwise function       a table of the island's result for each stored integer
 #
 # The frontend marks the casts that are operators (`ON_FLOATS`). Casts that the quantizer inserts have no mark, so a
@@ -78,10 +79,11 @@ def module_of(op: Operation) -> ModuleOp:
 
 
 def moves_numbers(op: Operation) -> bool:
-    """Whether an operation on quantized types moves or chooses the same elements as it does on floats."""
+    """Whether an operation on quantized types moves, chooses or compares the same elements as it does on floats."""
     if isinstance(op, nn.MaximumOp | nn.MinimumOp):
         return op.chooses_integers()
-    return isinstance(op, MovementOp | nn.MaxPool2DOp | nn.ReduceMaxOp | nn.ReduceMinOp)
+    moves = isinstance(op, MovementOp | nn.MaxPool2DOp | nn.ReduceMaxOp | nn.ReduceMinOp | nn.WhereOp)
+    return moves or not data_results(op)
 
 
 def has_table(op: Operation) -> bool:

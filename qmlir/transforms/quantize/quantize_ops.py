@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import AnyFloat, Float32Type, ModuleOp, StringAttr, TensorType, UnitAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -23,6 +23,7 @@ from qmlir.dialects.nn.quantizable import (
     QuantizableOp,
     computed_storage,
     data_operands,
+    data_results,
     data_values,
     storage_name,
     uniform,
@@ -118,8 +119,10 @@ def _decide_as_signed(block: Block) -> None:
 
 
 def _record_quantized(op: Operation, *, signed: bool = False) -> None:
-    storage, runtime = storage_name(uniform(op.results[0]).storage), followed_runtime(op)
-    if isinstance(op, MovementOp):
+    storage, runtime = storage_name(uniform(data_values(op)[-1]).storage), followed_runtime(op)
+    if not data_results(op):
+        decide(op, "quantized", "compared", f"compares {storage} values")
+    elif isinstance(op, MovementOp):
         decide(op, "quantized", "moved", f"moves {storage} values")
     else:
         data = uniform(data_operands(op)[0]).storage
@@ -229,12 +232,12 @@ class _Folding:
         sources = [_quantized_source(argument_of(op, v)) for v in data_operands(op)]
         result = _wanted_result(op, sources)
         known = [s for s in sources if s is not None]
-        if result is None or len(known) < len(sources):
+        if (result is None and data_results(op)) or len(known) < len(sources):
             # What choose-scales has recorded is more exact than what the casts show.
             if (decision := decision_of(op)) is None or decision.outcome.data != "float":
                 decide(op, "float", *self._why_without_casts(op, sources, result))
             return
-        if not _is_read_as(op.results[0], result) and not _keeps_numbers(op, known):
+        if result is not None and not _is_read_as(op.results[0], result) and not _keeps_numbers(op, known):
             decide(op, "float", *SHARED)
             return
         new = _quantized_form(op, known, result)
@@ -261,7 +264,7 @@ class _Folding:
         if (refusal := self.target.refusal(op, storage)) is not None:
             return refusal
         lacking = [v for v, s in zip(data_operands(op), sources, strict=True) if s is None]
-        return no_range(map(called, lacking + ([op.results[0]] if result is None else [])))
+        return no_range(map(called, [*lacking, *(data_results(op) if result is None else ())]))
 
     def _read_float_constants(self, op: Operation, sources: Sequence[SSAValue | None]) -> None:
         """Makes an operation that stays float read its constants unrounded."""
@@ -272,6 +275,10 @@ class _Folding:
     def _commit(self, op: Operation, new: Sequence[Operation]) -> None:
         """Replaces `op` by its quantized form; float readers read the result through a dequantize cast."""
         quantized = new[-1]
+        if not data_results(op):
+            replace(PatternRewriter(op), op, new)
+            _record_quantized(quantized)
+            return
         back = DequantizeCastOp(quantized.results[0], op.results[0].type)
         if computes_on_floats(op, self.folded):
             back.attributes[ON_FLOATS] = UnitAttr()
@@ -339,7 +346,12 @@ def _quantized_source(value: SSAValue) -> SSAValue | None:
 
 
 def _wanted_result(op: Operation, sources: Sequence[SSAValue | None]) -> UniformType | None:
-    """The quantized type that readers ask for; if they ask for no type, the operand's where only numbers are moved."""
+    """The quantized type that readers ask for; if they ask for no type, the operand's where only numbers are moved.
+
+    None also if the results are not data but truth values or indices.
+    """
+    if not data_results(op):
+        return None
     for use in op.results[0].uses:
         if isinstance(use.operation, QuantizeCastOp):
             return uniform(use.operation.result)
@@ -363,10 +375,15 @@ def _is_read_as(value: SSAValue, type: UniformType) -> bool:
     return all(isinstance(r, QuantizeCastOp) and r.quantized_type == type for r in readers)
 
 
-def _quantized_form(op: Operation, sources: Sequence[SSAValue], result: UniformType) -> list[Operation]:
-    """The requantizations that bring the operands to one scale, then the operation on them; not in the graph yet."""
+def _quantized_form(op: Operation, sources: Sequence[SSAValue], result: UniformType | None) -> list[Operation]:
+    """The requantizations that bring the operands to one scale, then the operation on them; not in the graph yet.
+
+    `result` is the type of the result; None if the result is not data.
+    """
     new: list[Operation] = []
     types = {uniform(s) for s in sources}
+    if result is None:
+        return [_on(op, sources, op.results[0].type)]
     if isinstance(op, MaximumOp | MinimumOp) and len(types) == 1:
         (result,) = types  # the greater integer is the greater number; a change of scale can follow
     elif keeps_scale(op):
@@ -377,13 +394,18 @@ def _quantized_form(op: Operation, sources: Sequence[SSAValue], result: UniformT
         changes = [None if uniform(s) == result else RequantizeOp.make([s], element=result) for s in sources]
         new += [c for c in changes if c is not None]
         sources = [s if c is None else c.y for s, c in zip(sources, changes, strict=True)]
-    form = op.create(
-        operands=[*sources, *op.operands[len(sources) :]],
-        result_types=[TensorType(result, shape_of(op.results[0]))],
+    return [*new, _on(op, sources, TensorType(result, shape_of(op.results[0])))]
+
+
+def _on(op: Operation, sources: Sequence[SSAValue], result: Attribute) -> Operation:
+    """The operation on other data operands, with a result of the given type."""
+    data = dict(zip(data_operands(op), sources, strict=True))
+    return op.create(
+        operands=[data.get(operand, operand) for operand in op.operands],
+        result_types=[result],
         properties=dict(op.properties),
         attributes=dict(op.attributes),
     )
-    return [*new, form]
 
 
 def _erase_unused(module: ModuleOp) -> None:

@@ -11,7 +11,7 @@ from qmlir.dialects.nn import CastOp, ConstantOp, DivOp
 from qmlir.dialects.nn.base import NNOp, is_float, is_half
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import MovementOp
-from qmlir.dialects.nn.quantizable import computed_storage, data_operands, data_values, is_weight
+from qmlir.dialects.nn.quantizable import computed_storage, data_operands, data_results, data_values, is_weight
 from qmlir.dialects.qmlir import BLOCK
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
@@ -132,8 +132,8 @@ def source_of(value: SSAValue) -> SSAValue:
 # precision together are its format.
 #
 # An operation that computes has the recipe that its own `qmlir.policy` attribute gives it, and its result has the same
-# recipe. An operation that keeps the scale of its operands (a reshape, a concat, a pool) takes the format of a layer
-# beside it, unless its own policy names a schema or a precision:
+# recipe. An operation that keeps the scale of its operands (a reshape, a concat, a pool), or that yields no data but
+# truth values or indices, takes the format of a layer beside it, unless its own policy names a schema or a precision:
 #
 # * if the integer operations that make its operands have one format, the operation takes that format;
 # * if their formats differ, or if only floats reach the operation, it takes the format of the operations that read its
@@ -212,7 +212,7 @@ class Recipes:
     def _follow_operands(self, op: Operation) -> None:
         """Settles the recipe of an operation by its operands, or leaves it to the readers of its result."""
         halved = self._own(op).half is not None and computes_in_halves(op)
-        if halved or not keeps_scale(op) or names_format(op):
+        if halved or names_format(op) or not (keeps_scale(op) or _only_compares(op)):
             self._operations[op] = self._own(op)
             if self.why_float(op) is not None:
                 self._leave_to_readers(op.results)
@@ -273,6 +273,11 @@ class Recipes:
         if argument_of(value) is not None and recipe.calibration == "auto" and not searched:
             recipe = recipe.with_settings({"calibration": "minmax"})  # inputs such as pictures use all of their range
         return recipe_of(self._observers[value], recipe) if value in self._observers else recipe
+
+
+def _only_compares(op: Operation) -> bool:
+    """Whether an operation reads data but yields none: truth values or indices."""
+    return bool(data_operands(op)) and not data_results(op)
 
 
 def names_format(carrier: Operation) -> bool:

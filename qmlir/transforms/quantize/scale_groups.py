@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.dialects.calib import Bounds, Observation, ObserveOp
-from qmlir.dialects.nn import ConstantOp, ReshapeOp, TransposeOp
+from qmlir.dialects.nn import ConstantOp, ReshapeOp, TransposeOp, WhereOp
 from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import FillingOp
@@ -138,6 +138,10 @@ def _stretched(seen: Observation, held: Histogram, factor: float) -> Observation
 #
 # A state (ir/states.py) and its next value are one tensor at two times: they form a group wherever both have a range.
 #
+# A choice leaves constants out of its group, and reads them through the type of its result: several layers may choose
+# elements of one constant, such as the −∞ of a mask. The group holds their range nevertheless, except that of a mask,
+# which saturates.
+#
 # A concatenation leaves an operand out of its group if other operations read the operand too, moved or not, and the
 # group's type would cost it more than a bit. They read the operand through its own type, the concatenation through the
 # type of its result. All tensors are tied if the policy or a cast decides about one, or if parameters are Glow's.
@@ -247,7 +251,7 @@ class ScaleGroups:
                 continue
             self._ranged.update(op.results)
             format = self._recipe(op.results[0]).format
-            if left_out := self._much_narrower(op):
+            if left_out := self._much_narrower(op) | _chosen_constants(op):
                 self._left_out[op] = left_out
             alike = [v for v in data_values(op) if self._recipe(v).format == format and v not in left_out]
             contradictory = self._contradict(alike)
@@ -270,8 +274,10 @@ class ScaleGroups:
     def _follow(self, op: Operation) -> None:
         """Widens the group of an operation's result for the values of operands that are not tied to it."""
         result = self._groups[self.root(op.results[0])]
-        for root in dict.fromkeys(map(self.root, data_operands(op))):
-            result.take_in(self._groups[root])
+        for value in dict.fromkeys(data_operands(op)):
+            # What masks has a range that is said (masks.py), and saturates here.
+            if not (isinstance(value.owner, ConstantOp) and value in self._observed):
+                result.take_in(self._groups[self.root(value)])
 
     def _join(self, one: SSAValue, other: SSAValue) -> None:
         if self.root(one) is not self.root(other):
@@ -333,7 +339,7 @@ class ScaleGroups:
 
     def _range_is_given(self, value: SSAValue) -> bool:
         """Whether a value's range is known without the ranges of the operands that it is computed from."""
-        known = isinstance(value.owner, ConstantOp) or self._is_observed(value)
+        known = _is_finite(value.owner) or self._is_observed(value)
         return known or self._imposed(value) is not None or fixed_scale_of(value) is not None
 
     def _enter(self, value: SSAValue) -> None:
@@ -475,6 +481,16 @@ def _together(seen: Sequence[Observation]) -> tuple[Bounds, Histogram | None]:
     bounds = min(s.bounds[0] for s in seen), max(s.bounds[1] for s in seen)
     histograms = [s.histogram for s in seen if s.histogram is not None]
     return bounds, Histogram.together(histograms) if len(histograms) == len(seen) else None
+
+
+def _is_finite(op: Operation | Block) -> bool:
+    """Whether an operation is a constant of finite numbers."""
+    return isinstance(op, ConstantOp) and bool(np.isfinite(op.value.array).all())
+
+
+def _chosen_constants(op: Operation) -> set[SSAValue]:
+    """The constants that an operation chooses elements of; operations elsewhere may read them too, in another type."""
+    return {v for v in (op.lhs, op.rhs) if isinstance(v.owner, ConstantOp)} if isinstance(op, WhereOp) else set()
 
 
 def _maker(value: SSAValue) -> str:

@@ -1,0 +1,108 @@
+"""Choices, comparisons and searches between quantized layers: integers on the CPU, exact, and certified."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import qmlir
+from qmlir.checker import check_certificate
+from qmlir.compiler import main_function
+from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.interfaces import element_of
+from qmlir.numerics import fixed_point
+from tests.checker.networks import certified
+
+Array = npt.NDArray[Any]
+PRECISIONS = ("int8", "uint8", "int16")
+RNG = np.random.default_rng(5)
+SAMPLES = [RNG.normal(0, 1.5, (4, 6)).astype(np.float32) for _ in range(12)]
+
+LAYER = """
+  %c = nn.constant <tensor<f32>, [0.3]> : tensor<f32>
+  %w = nn.constant <tensor<6x6xf32>, [WEIGHTS]> : tensor<6x6xf32>
+  %y = nn.fully_connected %x, %w : tensor<4x6xf32>, tensor<6x6xf32> -> tensor<4x6xf32>"""
+
+CASES = {
+    "less": ("%z = nn.less %y, %c : tensor<4x6xf32>, tensor<f32> -> tensor<4x6xi1>", "4x6xi1"),
+    "less_equal": ("%z = nn.less_equal %x, %y : tensor<4x6xf32>, tensor<4x6xf32> -> tensor<4x6xi1>", "4x6xi1"),
+    "equal": (
+        """%r = nn.reduce_max %y {axes = array<i64: 1>} : tensor<4x6xf32> -> tensor<4x1xf32>
+  %z = nn.equal %r, %y : tensor<4x1xf32>, tensor<4x6xf32> -> tensor<4x6xi1>""",
+        "4x6xi1",
+    ),
+    "is_nan": ("%z = nn.is_nan %y : tensor<4x6xf32> -> tensor<4x6xi1>", "4x6xi1"),
+    "is_inf": ("%z = nn.is_inf %y : tensor<4x6xf32> -> tensor<4x6xi1>", "4x6xi1"),
+    "arg_max": ("%z = nn.arg_max %y {axis = 1 : i64} : tensor<4x6xf32> -> tensor<4x1xi64>", "4x1xi64"),
+    "arg_min": ("%z = nn.arg_min %y {axis = 0 : i64, last = true} : tensor<4x6xf32> -> tensor<1x6xi64>", "1x6xi64"),
+    "top_k": ("%z = nn.top_k %y {axis = 1 : i64, k = 3 : i64} : tensor<4x6xf32> -> tensor<4x3xi64>", "4x3xi64"),
+    "where": (
+        """%m = nn.less %y, %c : tensor<4x6xf32>, tensor<f32> -> tensor<4x6xi1>
+  %z = nn.where %m, %x, %y : tensor<4x6xi1>, tensor<4x6xf32>, tensor<4x6xf32> -> tensor<4x6xf32>""",
+        "4x6xf32",
+    ),
+    "indices": (
+        """%i = nn.reshape %y {shape = array<i64: 1, 4, 6, 1>} : tensor<4x6xf32> -> tensor<1x4x6x1xf32>
+  %z = nn.max_pool2d_indices %i {window = array<i64: 2, 3>} : tensor<1x4x6x1xf32> -> tensor<1x3x4x1xi64>""",
+        "1x3x4x1xi64",
+    ),
+}
+
+
+def network(lines: str, result: str, folder: Path) -> ModuleOp:
+    weights = ", ".join(f"{w:.4f}" for w in np.random.default_rng(1).normal(size=36))
+    head = LAYER.replace("WEIGHTS", weights)
+    text = f"func.func @main(%x: tensor<4x6xf32>) -> tensor<{result}> {{{head}\n  {lines}\n"
+    (folder / "net.mlir").write_text(text + f"  func.return %z : tensor<{result}>\n}}\n")
+    return qmlir.load(folder / "net.mlir")
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("case", CASES)
+def test_integers_between_layers(case: str, precision: Any, tmp_path: Path) -> None:
+    module = network(*CASES[case], tmp_path)
+    quantized = qmlir.quantize(module, data=SAMPLES, precision=precision)
+    assert [e.operation for e in qmlir.decisions(quantized) if e.outcome != "quantized"] == []
+    reference, compiled, exact = qmlir.reference(quantized), qmlir.compile(quantized), qmlir.reference(module)
+    alike = []
+    for x in SAMPLES:
+        found = reference(x)
+        assert np.array_equal(compiled(x), found)
+        alike.append(np.abs(found.astype(np.float64) - exact(x)) < (0.1 if found.dtype == np.float32 else 0.5))
+    assert np.mean(alike) > 0.9
+    certificate = certified(quantized, tmp_path)
+    assert certificate.certificate["verdict"] == "integer-only"
+    assert check_certificate(tmp_path / "certificate.json")["operations"] > 3
+
+
+def test_every_pair_of_two_types_is_compared_as_its_numbers(tmp_path: Path) -> None:
+    """Scales with a common multiple: many integers of one type stand for a number of the other."""
+    text = """
+!a = !quant.uniform<i8:f32, 0.375:-7>
+!b = !quant.uniform<u8:f32, 0.25:100>
+!t = tensor<256x256xi1>
+func.func @main(%a: tensor<256x1x!a>, %b: tensor<256x!b>) -> (!t, !t, !t) {
+  %0 = nn.equal %a, %b : tensor<256x1x!a>, tensor<256x!b> -> tensor<256x256xi1>
+  %1 = nn.less %a, %b : tensor<256x1x!a>, tensor<256x!b> -> tensor<256x256xi1>
+  %2 = nn.less_equal %a, %b : tensor<256x1x!a>, tensor<256x!b> -> tensor<256x256xi1>
+  func.return %0, %1, %2 : !t, !t, !t
+}
+"""
+    (tmp_path / "net.mlir").write_text(text)
+    module = qmlir.load(tmp_path / "net.mlir")
+    function = main_function(module)
+    a, b = np.arange(-128, 128, dtype=np.int8)[:, None], np.arange(256).astype(np.uint8)
+    types = [element_of(v) for v in function.body.block.args]
+    real = [
+        fixed_point.dequantize(q, t.scale, t.zero_point)
+        for q, t in zip((a, b), types, strict=True)
+        if isinstance(t, UniformType)
+    ]
+    expected = [real[0] == real[1], real[0] < real[1], real[0] <= real[1]]
+    assert expected[0].sum() > 50
+    for runner in (qmlir.reference(module), qmlir.compile(module)):
+        for found, truth in zip(runner.run({"input0": a, "input1": b}), expected, strict=True):
+            np.testing.assert_array_equal(found, truth)
