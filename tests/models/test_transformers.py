@@ -78,6 +78,5 @@ def test_accuracy(network: ModuleOp, integers: ModuleOp, name: str) -> None:
     found = sqnr(expected, logits(integers, name))
     rules = [{"kind": f"{kind}_norm", "keep-float": True} for kind in ("rms" if name == "decoder" else "layer",)]
     beside = sqnr(expected, logits(quantized(network, name, policy={"rules": rules}), name))
-    print(f"{name}: {found:.2f} dB, {beside:.2f} dB with float normalizations")
     assert found >= LEAST[name]
     assert found >= beside - NORM_COST

@@ -474,8 +474,10 @@ class GainedChannels:
             _note(op, 1 / factors)
         for op in self.gains:
             place = 0 if isinstance(op.lhs.owner, ConstantOp) else 1
-            array = np.broadcast_to(_constant(op.operands[place]), (*[1] * (len(shape_of(op.y)) - 1), len(factors)))
-            _set(op, place, _along(array, 1 / factors, array.ndim - 1))
+            constant = _constant(op.operands[place])
+            assert constant is not None
+            wide: Array = np.broadcast_to(constant.reshape(-1), (len(factors),))
+            _set(op, place, _along(wide, 1 / factors, 0))
         return self
 
     def _through_product(self, factors: Array) -> "GainedChannels":

@@ -243,11 +243,13 @@ def _trace(op: Operation, stream: Stream) -> None:
             made = value.owner
             if isinstance(made, WeightedOp | MatMulOp):
                 stream.entering[value] = None
-            elif isinstance(made, MovementOp | OverTrailingOp | AddOp) or _shifts(made):
+            elif isinstance(made, MovementOp | OverTrailingOp | AddOp):
+                waiting.append(made)
+            elif isinstance(made, Operation) and _shifts(made):
                 waiting.append(made)
 
 
-def _shifts(op: object) -> bool:
+def _shifts(op: Operation) -> bool:
     """Whether an operation adds a constant to a tensor, or multiplies or divides it by a constant."""
     if isinstance(op, DivOp):
         return isinstance(op.rhs.owner, ConstantOp)
