@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -138,7 +138,9 @@ def _widen(carrier: Operation, recipe: Recipe, op: Operation, target: Target, wh
         return
     held = carrier.attributes.get(POLICY)
     wide = policy_attribute({"precision": "int16", "schema": schema})
-    carrier.attributes[POLICY] = type(wide)({**(held.data if isinstance(held, type(wide)) else {}), **wide.data})
+    carrier.attributes[POLICY] = DictionaryAttr(
+        {**(held.data if isinstance(held, DictionaryAttr) else {}), **wide.data}
+    )
     op.attributes[RESIDUAL] = StringAttr(why)
 
 
