@@ -20,6 +20,7 @@ QUANTIZE = (
     "require-ranges",
     "gather-casts",  # of a network as imported
     "separate-slices",
+    "widen-residuals",
     "keep-integers",  # this and the next three on samples
     "equalize-channels",
     "search-inputs",
@@ -30,6 +31,7 @@ QUANTIZE = (
     "quantize-bias",
     "quantize-states",
     "narrow-floats",
+    "quantize-integers",
     "cancel-casts",
     "honour-policy",
     "fail-on-float",  # where asked for

@@ -169,6 +169,15 @@ def _moved(data: slice) -> "Rule":
     return rule
 
 
+def _converted(d: _Deriver, node: Node) -> Derived:
+    """Of integers that keep their low bits: themselves where these bits hold them as signed numbers."""
+    given, result = d.value(node.operands[0]), d.value(node.results[0])
+    low, high = d.operand(node, 0)
+    least, most = _whole(result)
+    signed = not given.element.startswith("u") and not result.element.startswith("u")
+    return Derived(_one((low, high) if signed and least <= low and high <= most else (least, most)))
+
+
 def _boolean(d: _Deriver, node: Node) -> Derived:
     return Derived(_one(_whole(d.value(node.results[0]))))
 
@@ -548,6 +557,7 @@ RULES: Mapping[str, Rule] = {
     ),
     **dict.fromkeys(("nn.gather", "nn.gather_nd", "nn.scatter_nd"), _moved(slice(None, -1))),
     **dict.fromkeys(("nn.reduce_max", "nn.reduce_min"), _moved(slice(None))),
+    "nn.cast": _converted,
     "nn.where": _moved(slice(1, None)),
     "nn.maximum": _extremum(max),
     "nn.minimum": _extremum(min),

@@ -53,6 +53,9 @@ The scale of a channel is widened if its bias would not fit the accumulator, or 
 requantization factor.
 """
 
+RESIDUAL = "qmlir.residual"
+"""The attribute key of the reason why an operation of a residual stream was widened to 16 bits."""
+
 BLOCK = "qmlir.block"
 """The attribute key of the block size of a float constant that the source model stores as block-quantized integers."""
 

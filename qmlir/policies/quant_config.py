@@ -40,6 +40,8 @@ Rounding: TypeAlias = Annotated[Literal["auto", "nearest"], Extensible(ROUNDINGS
 
 WeightRange: TypeAlias = Literal["auto", "narrow", "full"]
 
+Residuals: TypeAlias = Literal["same", "int16", "auto"]
+
 Format: TypeAlias = tuple[Schema, Precision]
 
 WEIGHT_SETTINGS = ("weight_precision", "per_channel", "bias", "rounding", "weight_range")
@@ -66,6 +68,9 @@ class QuantConfig:
     bias: BiasPrecision = option("auto", "storage of biases, by the data's; of 8 and 16 bits with a scale of their own")
     rounding: Rounding = option("auto", "how weights are rounded; auto: together, on data where there are some")
     weight_range: WeightRange = option("auto", "integers of weights; full: all; narrow, the default: all but the least")
+    residuals: Residuals = option(
+        "same", "storage of residual streams; auto: 16 bits where 8 are too coarse for them; same: as other activations"
+    )
     glow_exact: bool = option(False, "Glow's parameters bit for bit; calibrations are minmax and kl")
 
     def recipe(self) -> "Recipe":
@@ -88,6 +93,7 @@ class QuantOptions(TypedDict, total=False):
     bias: str | None
     rounding: str | None
     weight_range: str | None
+    residuals: str | None
     glow_exact: bool | None
 
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 import numpy.typing as npt
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerAttr, IntegerType
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, Signedness
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.analysis.certify.rounding import Requantized, requantized
@@ -202,6 +202,14 @@ def _moved(op: MovementOp, read: Read) -> Proof:
         is_integer, value = isinstance(op.value, IntegerAttr), int(op.value.value.data)
         found = found.join(Interval.of(value, value) if is_integer else whole_type(op.y))
     return Proof(found)
+
+
+def _converted(op: nn.CastOp, read: Read) -> Proof:
+    """Of integers that keep their low bits: themselves where these bits hold them as signed numbers."""
+    found, whole = read(op.x).whole(), whole_type(op.y)
+    types = element_of(op.x), element_of(op.y)
+    signed = all(isinstance(e, IntegerType) and e.signedness.data != Signedness.UNSIGNED for e in types)
+    return Proof(found if signed and whole.low <= found.low and found.high <= whole.high else whole)
 
 
 def _same(op: Operation, read: Read) -> Proof:
@@ -479,6 +487,7 @@ RULES: Registry[Callable[[Any, Read], Proof]] = Registry({
     nn.ConstantOp: _constant,
     MovementOp: _moved,
     ExtremeOp: _same,
+    nn.CastOp: _converted,
     nn.WhereOp: _chosen,
     nn.MaximumOp: _extremum,
     nn.MinimumOp: _extremum,

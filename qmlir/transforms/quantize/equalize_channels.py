@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, TensorType, f32, f64
+from xdsl.dialects.builtin import DenseArrayBase, StringAttr, TensorType, f32, f64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -22,17 +22,21 @@ from qmlir.dialects.nn import (
     FullyConnectedOp,
     GlobalAveragePoolOp,
     MaxPool2DOp,
+    MulOp,
     ReluOp,
     ReshapeOp,
     TransposeOp,
 )
 from qmlir.dialects.nn.base import Clamped, bound, is_float
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.qmlir import RESIDUAL
 from qmlir.dialects.quant.ops import DequantizeCastOp
+from qmlir.dialects.target import Target
 from qmlir.ir.interfaces import Array, shape_of
-from qmlir.numerics.schemas import weight_bits
+from qmlir.ir.rewriting import tensor_name
+from qmlir.numerics.schemas import Schema, weight_bits
 from qmlir.policies.legality import target_of
-from qmlir.policies.quant_config import POLICY, QuantConfig
+from qmlir.policies.quant_config import POLICY, QuantConfig, policy_attribute
 from qmlir.profiles.profile import TensorProfile, require_finite
 from qmlir.transforms.quantize.recipes import Recipes
 from qmlir.transforms.quantize.scale_groups import leaves_room
@@ -262,7 +266,7 @@ def _along(array: Array | None, factors: Array, axis: int) -> Array:
     return np.ascontiguousarray((array * factors.reshape(shape)).astype(np.float32))
 
 
-def _set(op: WeightedOp, index: int, array: Array) -> None:
+def _set(op: Operation, index: int, array: Array) -> None:
     """Gives an operation a new constant as operand `index`; erases the old constant if nothing else reads it."""
     old = op.operands[index]
     attributes = dict(old.owner.attributes) if isinstance(old.owner, ConstantOp) else {}
@@ -277,7 +281,7 @@ def _set(op: WeightedOp, index: int, array: Array) -> None:
 
 
 def observe_anew(
-    block: Block, pairs: Sequence[ChannelPair | ContractionSum], inputs: Sequence[Sequence[Array]]
+    block: Block, pairs: "Sequence[ChannelPair | ContractionSum | GainedChannels]", inputs: Sequence[Sequence[Array]]
 ) -> None:
     """Observes the tensors within pairs or sums anew: writes ranges, histograms and average ranges on their observers.
 
@@ -362,13 +366,18 @@ class EqualizeChannelsPass(QuantConfig, SampledPass):
     %0 = nn.conv2d %x, %w0a, %b0a {min = 0.0 : f32} : …
     %1 = nn.conv2d %0, %w1a : …
     ```
+
+    In the same way the gains and shifts of normalizations are divided, and the weights of the fully connected layers
+    that read them multiplied.
     """
 
     name = "equalize-channels"
 
     def adjust(self, function: func.FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> None:
         if self.per_channel and not self.glow_exact:
-            equalize_channels(function, samples, Recipes(function.body.block, self.recipe(), target_of(ctx)))
+            recipes = Recipes(function.body.block, self.recipe(), target_of(ctx))
+            equalize_channels(function, samples, recipes)
+            equalize_gains(function, samples, recipes, target_of(ctx))
 
 
 def equalize_channels(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes) -> int:
@@ -413,3 +422,143 @@ def _factors(highest: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore"):
         factors = np.where(highest > 0, (top / highest.astype(np.float64)) ** SHARE, 1.0)
     return np.minimum(factors, LARGEST_FACTOR)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Brings the channels that fully connected layers read nearer to one magnitude, where no layer writes them.
+#
+# A normalization's result is multiplied by a gain and shifted for each channel, and in transformers a few of these
+# channels are an order of magnitude larger than the others. Gain and shift can be divided by a factor, and the layers'
+# weights multiplied, as in SmoothQuant:
+#
+#     s[c] = √(r[c] / w[c]),   w[c] the largest weight of channel c
+#
+# If a residual stream of 16 bits is read by other operations too, layers read it through a product with 1/s, which
+# takes the place of the requantization to 8 bits.
+
+
+@dataclass(frozen=True)
+class GainedChannels:
+    """A tensor whose channels, along its last axis, fully connected layers read.
+
+    y         the tensor
+    gains     the products and sums with constants that compute it and whose constants can be divided; empty otherwise
+    between   the reshapes before the layers
+    readers   the layers
+    schema    the schema of the tensor
+    """
+
+    y: SSAValue
+    gains: tuple[MulOp | AddOp, ...]
+    between: tuple[Operation, ...]
+    readers: tuple[FullyConnectedOp, ...]
+    schema: Schema
+
+    @property
+    def tensors(self) -> tuple[SSAValue, ...]:
+        """The tensors that change."""
+        return *(o.y for o in self.gains), *(o.results[0] for o in self.between)
+
+    def factors(self, highest: Array) -> Array:
+        """The factor s of each channel, from the largest magnitudes of the channels, with a mean logarithm of 0."""
+        weights = [np.abs(w).max(axis=0) for r in self.readers if (w := _constant(r.w)) is not None]
+        weight = np.max(weights, axis=0).astype(np.float64)
+        known = (highest > 0) & (weight > 0)
+        factors = np.sqrt(np.where(known, highest, 1.0) / np.where(known, weight, 1.0))
+        factors /= np.exp(np.log(factors[known]).mean()) if known.any() else 1.0
+        return np.where(known, np.clip(factors, 1 / LARGEST_FACTOR, LARGEST_FACTOR), 1.0)
+
+    def divide(self, factors: Array) -> "GainedChannels":
+        """Divides the channels by factors above 0, and multiplies the weights; returns what reads the channels now."""
+        for reader in self.readers:
+            _set(reader, 1, _along(_constant(reader.w), factors, 1))
+        if not self.gains:
+            return self._through_product(1 / factors)
+        for op in (*self.gains, *self.between):
+            _note(op, 1 / factors)
+        for op in self.gains:
+            place = 0 if isinstance(op.lhs.owner, ConstantOp) else 1
+            constant = _constant(op.operands[place])
+            assert constant is not None
+            wide: Array = np.broadcast_to(constant.reshape(-1), (len(factors),))
+            _set(op, place, _along(wide, 1 / factors, 0))
+        return self
+
+    def _through_product(self, factors: Array) -> "GainedChannels":
+        constant = ConstantOp(factors.astype(np.float32))
+        product = MulOp.make([self.y, constant.y])
+        observer = ObserveOp(product.y, f"{tensor_name(self.y) or self.y.name_hint or 'stream'}.equalized")
+        product.attributes[POLICY] = policy_attribute({"precision": "int16", "schema": self.schema})
+        product.attributes[RESIDUAL] = StringAttr("the channels of a residual stream, equalized for layers of 8 bits")
+        Rewriter.insert_op([constant, product, observer], InsertPoint.after(cast(Operation, self.y.owner)))
+        for reader in self.between or self.readers:
+            reader.operands[0] = product.y
+        return GainedChannels(product.y, (product,), self.between, self.readers, self.schema)
+
+
+def equalize_gains(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes, target: Target) -> int:
+    """Equalizes the channels that fully connected layers read behind normalizations and of wide residual streams.
+
+    Args:
+        function: The network; its weights, constants and observers change.
+        inputs: Samples, each an array for each input.
+        recipes: The recipes (quantization configs) of its operations and tensors.
+        target: The target; where it multiplies no data of 16 bits, layers read residual streams as they are.
+
+    Returns:
+        The number of tensors whose channels were equalized.
+    """
+    block = function.body.block
+    gained = [g for op in block.ops if isinstance(op, AddOp | MulOp) and (g := _gained(op, recipes)) is not None]
+    if target.refusal("nn.mul", "i16") is not None:
+        gained = [g for g in gained if g.gains]
+    highest: dict[SSAValue, Array] = {}
+    for values in evaluations(block, inputs, {g.y for g in gained}):
+        for value, array in values.items():
+            largest: Array = np.abs(array).reshape(-1, array.shape[-1]).max(axis=0)
+            highest[value] = np.maximum(highest[value], largest) if value in highest else largest
+    observe_anew(block, [g.divide(g.factors(highest[g.y])) for g in gained], inputs)
+    return len(gained)
+
+
+def _gained(op: AddOp | MulOp, recipes: Recipes) -> GainedChannels | None:
+    """The channels that an operation writes and layers of 8 bits read; None if they cannot be divided."""
+    between: list[Operation] = []
+    readers: list[FullyConnectedOp] = []
+    others = False
+    for reader in _readers(op.y):
+        behind = _readers(reader.results[0]) if isinstance(reader, ReshapeOp) else [reader]
+        layers = [r for r in behind if isinstance(r, FullyConnectedOp) and _is_scalable(r)]
+        if layers and len(layers) == len(behind) and shape_of(layers[0].x)[-1] == shape_of(op.y)[-1]:
+            between += [reader] if isinstance(reader, ReshapeOp) else []
+            readers += layers
+        else:
+            others = True
+    if not readers or not is_float(op.y) or any(recipes.of(r).integers == "int16" for r in readers):
+        return None
+    if any(recipes.of(r).half is not None or recipes.of(r).keep_float for r in readers):
+        return None
+    gains = () if others else _gains_of(op)
+    if not gains and (recipes.of_value(op.y).integers != "int16" or op.bounds() != (None, None)):
+        return None
+    return GainedChannels(op.y, gains, tuple(between), tuple(readers), recipes.of_value(op.y).schema)
+
+
+def _gains_of(op: AddOp | MulOp) -> tuple[MulOp | AddOp, ...]:
+    """The product with a constant for each channel, and the sum behind it, that an operation computes; else empty."""
+    if isinstance(op, MulOp):
+        return (op,) if _has_gain(op) else ()
+    data = op.rhs if isinstance(op.lhs.owner, ConstantOp) else op.lhs
+    product = data.owner
+    alone = isinstance(product, MulOp) and _has_gain(product) and len(_readers(data)) == 1
+    return (product, op) if isinstance(product, MulOp) and alone and _has_gain(op) else ()
+
+
+def _has_gain(op: AddOp | MulOp) -> bool:
+    """Whether an operand is a constant that differs along the last axis only, and there is no clamp and no policy."""
+    constants = [v for v in (op.lhs, op.rhs) if isinstance(v.owner, ConstantOp)]
+    data = [v for v in (op.lhs, op.rhs) if not isinstance(v.owner, ConstantOp)]
+    if len(constants) != 1 or op.bounds() != (None, None) or shape_of(data[0]) != shape_of(op.y):
+        return False
+    shape = shape_of(constants[0])
+    return int(np.prod(shape)) in (1, shape[-1] if shape else 1)

@@ -16,6 +16,11 @@ observed; their ranges follow from the range [lo, hi] of the scores:
 Quantizing saturates a number below: a masked score becomes the least integer, D or more below every other score. D is
 such that L masked scores together weigh less than half a step of the softmax against the least score of a row of
 length L: L · e^−D = step / 2. A search only needs numbers below all scores: D is a small share of the scores' range.
+
+A mask that is computed at run time multiplies a number far below by 0 where scores are kept, (1 − keep) · −3.4e38. The
+number's own range ends where one step of the other factor already saturates the product:
+
+    number          [−(hi − lo + D) / step of the other factor, 0]
 """
 
 import math
@@ -42,6 +47,7 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.ir.interfaces import shape_of
+from qmlir.numerics.schemas import STORAGE_RANGES
 from qmlir.policies.quant_config import Recipe
 from qmlir.transforms.quantize.scale_groups import expected
 
@@ -72,6 +78,13 @@ class Masked:
     scores: SSAValue
     length: int
     mask: list[SSAValue] = field(default_factory=list[SSAValue])
+
+    @property
+    def factors(self) -> Iterator[tuple[SSAValue, SSAValue]]:
+        """The constants far below all scores that masks are multiplied from, each with the other factor."""
+        for op in (v.owner for v in self.mask):
+            if isinstance(op, MulOp):
+                yield (op.lhs, op.rhs) if _is_far_below(op.lhs) else (op.rhs, op.lhs)
 
     def distance(self, bounds: Bounds, recipe: Recipe) -> float:
         """D: how far below the scores' range `bounds` the masked scores lie."""
@@ -116,7 +129,25 @@ def ranges_of_masked(
         for value in masked.mask:
             least = found[value].bounds[0] if value in found else 0.0  # several layers may read one mask
             found[value] = Observation((min(least, lo - hi - below), 0.0))
+        for number, other in masked.factors:
+            if (step := _step(other, observed, recipe_of(other))) is not None:
+                least = found[number].bounds[0] if number in found else 0.0
+                found[number] = Observation((min(least, max(_least(number), (lo - hi - below) / step)), 0.0))
     return found
+
+
+def _step(value: SSAValue, observed: Mapping[SSAValue, Observation], recipe: Recipe) -> float | None:
+    """A step of a factor of a mask, from its range; None if the range is not known, or nothing but 0."""
+    if (seen := _seen(value, observed)) is None:
+        return None
+    low, high = STORAGE_RANGES[recipe.integers]
+    return (max(seen.bounds[1], 0.0) - min(seen.bounds[0], 0.0)) / (high - low) or None
+
+
+def _least(value: SSAValue) -> float:
+    """The least number of a constant."""
+    assert isinstance(value.owner, ConstantOp)
+    return float(value.owner.value.array.min())
 
 
 def _seen(value: SSAValue, observed: Mapping[SSAValue, Observation]) -> Observation | None:

@@ -9,7 +9,7 @@ elsewhere, and a `#qmlir.decision` on every operation. Weights become stored int
 from collections.abc import Sequence
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, Float32Type, ModuleOp, TensorType, UnitAttr
+from xdsl.dialects.builtin import AnyFloat, Float32Type, ModuleOp, StringAttr, TensorType, UnitAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
@@ -28,7 +28,7 @@ from qmlir.dialects.nn.quantizable import (
     storage_name,
     uniform,
 )
-from qmlir.dialects.qmlir import OpaqueOp
+from qmlir.dialects.qmlir import RESIDUAL, OpaqueOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
@@ -125,7 +125,9 @@ def _record_quantized(op: Operation, *, signed: bool = False) -> None:
     elif isinstance(op, MovementOp):
         decide(op, "quantized", "moved", f"moves {storage} values")
     else:
-        text = f"{storage} activations"
+        data = uniform(data_operands(op)[0]).storage
+        mixed = isinstance(op, WeightedOp | MatMulOp) and data != uniform(op.results[0]).storage
+        text = f"{storage_name(data)} activations, {storage} results" if mixed else f"{storage} activations"
         if isinstance(op, WeightedOp):
             weights = uniform(op.w)
             text += f", {storage_name(weights.storage)} weights per {'channel' if weights.is_per_axis else 'tensor'}"
@@ -142,6 +144,8 @@ def _record_quantized(op: Operation, *, signed: bool = False) -> None:
             text += f"; {why}"
         elif runtime != "default" and isinstance(op, QuantizableOp) and (lost := op.lost_sums()):
             text += f"; {lost} in {runtime}, where they become 0"
+        if isinstance(why := op.attributes.get(RESIDUAL), StringAttr):
+            text += f", {why.data}"
         text += "".join(f", {setting} by {method}" for setting, method in noted_methods(op).items())
         decide(op, "quantized", "integer", text)
 

@@ -198,25 +198,25 @@ class Recipes:
     def _own(self, op: Operation) -> Recipe:
         """The recipe of an operation apart from its neighbours: 16 bits for squares if the target computes on these."""
         own = recipe_of(op, self.default)
-        if own.half is not None or _power(op, own) != 2 or _names_format(op) or weight_bits(own.integers) > 8:
+        if own.half is not None or _power(op, own) != 2 or names_format(op) or weight_bits(own.integers) > 8:
             return own
         # Under a symmetric schema, files of every format can store 16 bits.
         schema = own.schema if is_symmetric(own.schema) else "symmetric"
         wide = replace(own, schema=schema, precision="int16", weight_precision=own.stored_weights)
-        return own if _lacks(op, wide, self._target) else wide
+        return own if why_lacking(op, wide, self._target) else wide
 
     # Settling the recipes.
 
     def _leave_to_readers(self, values: Iterable[SSAValue]) -> None:
         """Leaves the format of values that come as floats to their readers, unless their observer names a format."""
         for value in values:
-            if value not in self._observers or not _names_format(self._observers[value]):
+            if value not in self._observers or not names_format(self._observers[value]):
                 self._floats[value] = []
 
     def _follow_operands(self, op: Operation) -> None:
         """Settles the recipe of an operation by its operands, or leaves it to the readers of its result."""
         halved = self._own(op).half is not None and computes_in_halves(op)
-        if halved or _names_format(op) or not (keeps_scale(op) or _only_compares(op)):
+        if halved or names_format(op) or not (keeps_scale(op) or _only_compares(op)):
             self._operations[op] = self._own(op)
             if self.why_float(op) is not None:
                 self._leave_to_readers(op.results)
@@ -272,7 +272,7 @@ class Recipes:
         if isinstance(op, MovementOp) and POLICY not in op.attributes and source not in self._floats:
             # The result has the values of the operand, so it has the operand's recipe, less a range or parameters.
             recipe = self.of_value(source).with_settings({"range": None, "parameters": None}).in_format(format)
-        return own if _lacks(op, recipe, self._target) and not _lacks(op, own, self._target) else recipe
+        return own if why_lacking(op, recipe, self._target) and not why_lacking(op, own, self._target) else recipe
 
     def _recipe_of_value(self, value: SSAValue) -> Recipe:
         made = isinstance(value.owner, Operation) and not isinstance(value.owner, ConstantOp)
@@ -291,7 +291,7 @@ def _only_compares(op: Operation) -> bool:
     return bool(data_operands(op)) and not data_results(op)
 
 
-def _names_format(carrier: Operation) -> bool:
+def names_format(carrier: Operation) -> bool:
     """Whether the policy of an operation or an observer names a schema or a precision."""
     policy = carrier.attributes.get(POLICY)
     return isinstance(policy, DictionaryAttr) and not {"schema", "precision"}.isdisjoint(settings_of(policy))
@@ -302,7 +302,7 @@ def _bits(format: Format) -> int:
     return weight_bits(format[1])
 
 
-def _lacks(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
+def why_lacking(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
     """Why a target does not compute an operation on integers of a recipe's precision; None if it does."""
     return target.refusal(op, computed_storage(storage_type(recipe.integers)))
 
@@ -316,9 +316,9 @@ def _power(op: Operation, recipe: Recipe) -> int:
 def _why_float(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
     if recipe.half is not None and not isinstance(op, MovementOp):
         return HALVED[recipe.half] if computes_in_halves(op) else KEPT_FLOAT
-    if (reason := _lacks(op, recipe, target)) is not None:
+    if (reason := why_lacking(op, recipe, target)) is not None:
         return reason
-    if _power(op, recipe) > 2 and not _names_format(op):
+    if _power(op, recipe) > 2 and not names_format(op):
         return HIGH_POWERS
     if isinstance(op, WeightedOp) and not isinstance(source_of(op.w).owner, ConstantOp):
         return COMPUTED_WEIGHTS
