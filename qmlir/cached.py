@@ -65,6 +65,7 @@ def compile(
     features: str | None = None,
     triple: str | None = None,
     batch: int | None = None,
+    memory: str = "fast",
     cache: bool = True,
 ) -> Executable: ...
 
@@ -75,7 +76,8 @@ def compile(module: "Network", threads: int = 1, *, target: "Accelerator", cache
 
 def compile(
     module: "Network", threads: int = 1, *, target: "Accelerator | None" = None, cpu: str | None = None,
-    features: str | None = None, triple: str | None = None, batch: int | None = None, cache: bool = True,
+    features: str | None = None, triple: str | None = None, batch: int | None = None, memory: str = "fast",
+    cache: bool = True,
 ) -> "Executable | Simulated":  # fmt: skip
     """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
 
@@ -95,6 +97,8 @@ def compile(
         triple: The architecture and system to generate code for: `aarch64-linux-gnu`; by default this machine's.
         batch: The most samples of a call: inputs then have 1 to so many samples along their first axis, and outputs as
             many. Results are the same bits as those of a call for each sample. None for code of the model's own shapes.
+        memory: What the code is made for: "fast" packs and copies data where that saves time; "small" takes as little
+            scratch memory as it can, for microcontrollers, and one thread.
         cache: Whether to read and to keep the code on disk; programs of devices never are.
 
     Raises:
@@ -112,14 +116,15 @@ def compile(
             from qmlir import compiler
 
         options: dict[str, Any] = {} if target is None else {"target": target}
-        return compiler.compile(module, threads, cpu=cpu, features=features, triple=triple, batch=batch, **options)
+        chosen: dict[str, Any] = {"cpu": cpu, "features": features, "triple": triple, "batch": batch}
+        return compiler.compile(module, threads, **chosen, memory=memory, **options)
 
     if not isinstance(cast(object, cache), bool):
         raise OptionError("cache", "must be True or False", got=repr(cache))
     known = isinstance(module, str | Path) or type(module).__name__ == "ModuleOp"
     if target is not None or not cache or not known:
         return make()
-    options = {"route": "compile", "threads": repr(threads), "batch": repr(batch)}
+    options = {"route": "compile", "threads": repr(threads), "batch": repr(batch), "memory": repr(memory)}
     texts = [given for given in (cpu, features, triple) if given is not None]
     machine = Machine.of(cpu, features, triple) if all(isinstance(cast(object, t), str) for t in texts) else None
     if machine is None:

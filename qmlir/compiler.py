@@ -350,7 +350,7 @@ def reference(module: Network, target: "Accelerator | None" = None) -> "Referenc
 @overload
 def compile(
     module: Network, threads: int = 1, *, cpu: str | None = None, features: str | None = None,
-    triple: str | None = None, batch: int | None = None,
+    triple: str | None = None, batch: int | None = None, memory: str = "fast",
 ) -> "Executable": ...  # fmt: skip
 
 
@@ -361,7 +361,7 @@ def compile(module: Network, threads: int = 1, *, target: "Accelerator") -> "Sim
 @collected_rarely()
 def compile(
     module: Network, threads: int = 1, *, target: "Accelerator | None" = None, cpu: str | None = None,
-    features: str | None = None, triple: str | None = None, batch: int | None = None,
+    features: str | None = None, triple: str | None = None, batch: int | None = None, memory: str = "fast",
 ) -> "Executable | Simulated":  # fmt: skip
     """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
 
@@ -380,7 +380,7 @@ def compile(
         source = Pipeline(("batch-samples", {"most": arguments.batch_given(batch, target)}))(source)
     lowered = to_integers(source, target)
     if target is None:
-        return to_machine_code(lowered, sharers, machine)
+        return to_machine_code(lowered, sharers, machine, memory=arguments.memory_given(memory, sharers))
     from qmlir.backends.simulated import simulated
     from qmlir.devices import text_of
 
@@ -412,8 +412,9 @@ def load_program(path: str | Path, target: "Accelerator") -> "Simulated":
 
 @collected_rarely()
 def to_machine_code(
-    module: ModuleOp, threads: int = 1, machine: "Machine | None" = None, *, counter: str | None = None
-) -> "Executable":
+    module: ModuleOp, threads: int = 1, machine: "Machine | None" = None, *, counter: str | None = None,
+    memory: str = "fast",
+) -> "Executable":  # fmt: skip
     """Compiles a network on the qint level to machine code; its passes change `module` in place.
 
     Args:
@@ -422,20 +423,22 @@ def to_machine_code(
         machine: The processor to generate code for; by default this one.
         counter: The counter that the code reads around each call of a kernel, an option of `time-calls`; the readings
             are one more output, behind the others. None for code without.
+        memory: "fast", or "small" for kernels and a plan of the arena that take little memory.
     """
     from qmlir.backends.cpu import Machine, build
 
     entry = main_function(module).sym_name.data
     machine = machine or Machine.host()
-    signature = to_planned_loops(module, threads, machine, counter=counter)
+    signature = to_planned_loops(module, threads, machine, counter=counter, memory=memory)
     to_llvm = (TO_LLVM[-1], {"features": _enabled(machine)})
     Pipeline(to_llvm).apply(module, make_context(), verify_each=VERIFY_LOOPS)
     return build(module, signature, entry=entry, machine=machine)
 
 
 def to_planned_loops(
-    module: ModuleOp, threads: int = 1, machine: "Machine | None" = None, *, counter: str | None = None
-) -> "Signature":
+    module: ModuleOp, threads: int = 1, machine: "Machine | None" = None, *, counter: str | None = None,
+    memory: str = "fast",
+) -> "Signature":  # fmt: skip
     """Lowers a network on the qint level to loops on one arena of memory; its passes change `module` in place.
 
     Args:
@@ -443,18 +446,21 @@ def to_planned_loops(
         threads: Threads that one call may use.
         machine: The processor to generate code for; by default this one.
         counter: As for `to_machine_code`.
+        memory: As for `to_machine_code`.
 
     Returns:
         The inputs and outputs of the code.
     """
     from qmlir.backends.cpu import Machine
     from qmlir.ir.signature import signature_of
+    from qmlir.transforms.loops.hoist_scratch import LEAST_SMALL
 
     function = main_function(module)
     signature = signature_of(function)
     # There are thousands of scalar operations: verifying them takes longer than the passes do. The tests verify them.
     timing = () if counter is None else (("time-calls", {"counter": counter}),)
-    features = {"features": _enabled(machine or Machine.host())}
+    small = {"memory": memory} if memory != "fast" else {}
+    features = {"features": _enabled(machine or Machine.host())} | small
     halves, tabulate, nn_to_loops, qint_to_loops, finish = TO_LOOPS
     loops = Pipeline(halves, tabulate, (nn_to_loops, features), (qint_to_loops, features), finish, *timing)
     loops.apply(module, make_context(), verify_each=VERIFY_LOOPS)
@@ -462,7 +468,10 @@ def to_planned_loops(
         readings = signature_of(function).inputs[-1]  # results are arguments on this level, the readings the last
         signature = replace(signature, outputs=(*signature.outputs, readings))
     share, hoist, plan, _ = TO_LLVM
-    Pipeline((share, {"threads": threads}), hoist, plan).apply(module, make_context(), verify_each=VERIFY_LOOPS)
+    hoisting = (hoist, {"least": LEAST_SMALL}) if small else hoist
+    Pipeline((share, {"threads": threads}), hoisting, (plan, small)).apply(
+        module, make_context(), verify_each=VERIFY_LOOPS
+    )
     return signature
 
 

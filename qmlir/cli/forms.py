@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from qmlir.cli import device
 from qmlir.cli.documents import add_json_option, signature_fields, write_document
 from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of
-from qmlir.cli.models import add_code_options, add_processor_options, compiled, load_simplified
+from qmlir.cli.models import add_code_options, add_processor_options, compiled, load_simplified, memory_of
 from qmlir.cli.terminal import say
 from qmlir.errors import OptionError
 
@@ -168,6 +168,7 @@ ONLY_FOR: Mapping[str, tuple[str, ...]] = {
     "cpu": (".o",),
     "features": (".o",),
     "triple": (".o",),
+    "memory": (".o",),
 }
 """Option, by its name among the parsed arguments → suffixes of the files that it is for."""
 
@@ -256,8 +257,8 @@ def write_form(module: "ModuleOp", arguments: argparse.Namespace) -> Written:
         named = module.clone()
         main_function(named).sym_name = StringAttr(entry_name(output.stem))
         cpu, features, triple = arguments.cpu, arguments.features, arguments.triple
-        threads, batch = arguments.threads or 1, arguments.batch
-        executable = compile(named, threads, cpu=cpu, features=features, triple=triple, batch=batch)
+        threads, batch, memory = arguments.threads or 1, arguments.batch, memory_of(arguments)
+        executable = compile(named, threads, cpu=cpu, features=features, triple=triple, batch=batch, memory=memory)
         files, code = _write_code(executable, arguments, "obj")
         return Written(files, code=code)
     files = save(module, output) if output.suffix == MLIR else _export(module, arguments)

@@ -59,6 +59,7 @@ RUN_OPTIONS: Mapping[str, Kind] = {
     "cpu": "text",
     "features": "text",
     "triple": "text",
+    "memory": "text",
     "output": "text",
 }
 """Option → the kind of its values."""
