@@ -90,11 +90,13 @@ def compile(
             pool taken by another computes in its own thread.
         target: A device, its name, or the path of its file. This processor computes the operations that the device
             cannot.
-        cpu: The processor to generate code for: `native`, this one, by default; or one of the architecture by LLVM's
-            name, such as `x86-64-v3` or `znver3`. Code for features that this processor lacks can be written to files
-            but not run here.
+        cpu: The processor to generate code for: `native`, this one, by default; one of the architecture by LLVM's
+            name, such as `x86-64-v3` or `znver3`; or a processor with its usual triple: `cortex-m4`, `cortex-m7`,
+            `cortex-m55`, `cortex-a53`, `rv32imc`, `rv64gc`, `rv64gcv` or `wasm32`. Code for another architecture, or
+            for features that this processor lacks, can be written to files but not run here.
         features: Features to switch on and off in addition: `+avx2,-avx512f`.
-        triple: The architecture and system to generate code for: `aarch64-linux-gnu`; by default this machine's.
+        triple: The architecture and system to generate code for: `aarch64-linux-gnu`, `thumbv7em-none-eabihf`; by
+            default this machine's, or the one that `cpu` implies.
         batch: The most samples of a call: inputs then have 1 to so many samples along their first axis, and outputs as
             many. Results are the same bits as those of a call for each sample. None for code of the model's own shapes.
         memory: What the code is made for: "fast" packs and copies data where that saves time; "small" takes as little

@@ -374,6 +374,8 @@ def compile(
     if not 1 <= sharers <= MOST_THREADS:
         raise OptionError("threads", f"must be from 1 to {MOST_THREADS}", got=str(sharers))
     machine = arguments.machine_given(cpu, features, triple, target)
+    if sharers > 1 and not machine.system.hosted:
+        raise OptionError("threads", "must be 1: there are none on this system", got=f"{sharers} on {machine.triple}")
     source = loaded(module)
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
     if batch is not None:
@@ -430,7 +432,7 @@ def to_machine_code(
     entry = main_function(module).sym_name.data
     machine = machine or Machine.host()
     signature = to_planned_loops(module, threads, machine, counter=counter, memory=memory)
-    to_llvm = (TO_LLVM[-1], {"features": _enabled(machine)})
+    to_llvm = (TO_LLVM[-1], {"features": _enabled(machine), "index_bitwidth": machine.system.bits})
     Pipeline(to_llvm).apply(module, make_context(), verify_each=VERIFY_LOOPS)
     return build(module, signature, entry=entry, machine=machine)
 

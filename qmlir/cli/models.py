@@ -181,11 +181,13 @@ def add_code_options(parser: ArgumentParser) -> None:
 
 def add_processor_options(parser: ArgumentParser) -> None:
     """Adds the options that name the processor that code is for."""
+    from qmlir.backends.cpu.processors import PROCESSORS, TRIPLES
+
     parser.add_argument(
         "--cpu",
         metavar="NAME",
-        help="the processor to generate code for: native (this one, the default), or LLVM's name of another of this "
-        "architecture, such as x86-64-v3 or znver3",
+        help="the processor to generate code for: native (this one, the default); LLVM's name of another of this "
+        f"architecture, such as znver3; or, with its usual triple, {', '.join(PROCESSORS)}",
     )
     parser.add_argument(
         "--features",
@@ -195,8 +197,8 @@ def add_processor_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--triple",
         metavar="TRIPLE",
-        help="the architecture and system to generate code for: aarch64-linux-gnu or x86_64-linux-gnu (default: this "
-        "machine's); --cpu is then a processor of that architecture, by default the most generic one",
+        help=f"the architecture and system to generate code for: {', '.join(TRIPLES)} (default: this machine's, or "
+        "that which --cpu implies); --cpu is then a processor of that architecture, by default the most generic one",
     )
     help = "what the code is made for: fast packs and copies data where that saves time, small takes as little scratch "
     help += "memory as it can (default: small for --bundle, otherwise fast)"

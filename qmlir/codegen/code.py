@@ -105,7 +105,15 @@ class Code:
     Constants and stack buffers go to the top of the function; equal constants are created once.
     """
 
-    def __init__(self, entry: Block, functions: Functions | None = None):
+    def __init__(self, entry: Block, functions: Functions | None = None, *, vectors: bool = True):
+        """Begins a body.
+
+        Args:
+            entry: The function's block.
+            functions: Where microkernels are found, for code that calls them.
+            vectors: Whether the processor computes with vectors; `spans` covers everything with scalars otherwise.
+        """
+        self.vectors = vectors
         self._block = entry
         self._entry = entry
         self._functions = functions
@@ -353,6 +361,7 @@ class Code:
         may occur. If the bounds are known, it is called only for the widths that do occur.
         """
         at, stop = self.index(begin), self.index(end)
+        widths = widths if self.vectors else ()
         for lanes in widths:
             if at.known is not None and stop.known is not None:
                 limit = self.index(stop.known - (stop.known - at.known) % lanes)

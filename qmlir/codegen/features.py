@@ -66,8 +66,31 @@ def multiplies_matrices(features: frozenset[str]) -> bool:
     return "amx-int8" in features
 
 
+def has_vectors(features: frozenset[str]) -> bool:
+    """Whether the processor computes with vectors; code for a processor of which nothing is known has vectors.
+
+    Processors of Arm's profile M and of RISC-V, all of which have `thumb2` or `m`, have vectors by an extension only.
+    """
+    return features.isdisjoint(("thumb2", "m")) or not features.isdisjoint(("mve", "v"))
+
+
+def saves_memory(features: frozenset[str]) -> bool:
+    """Whether constants should be small rather than fast: those of microcontrollers lie in some 100 KB of flash."""
+    return "thumb2" in features or not has_vectors(features)
+
+
+def bits_of_sums(features: frozenset[str]) -> int:
+    """Bits of registers that sums may take: all but those of a step's weights, data and products.
+
+    Without vectors these are 8 of RISC-V's 31 registers, and 4 of the 13 of Thumb. MVE has 8 registers of 128 bits.
+    """
+    if not has_vectors(features):
+        return 4 * 32 if "thumb2" in features else 8 * 32
+    return 4 * 128 if "mve" in features else 256 * accumulators(features)
+
+
 def accumulators(features: frozenset[str]) -> int:
-    """Registers of 256 bits that sums may take: all but those of a step's weights, data and products.
+    """Registers of 256 bits that sums may take on processors with vectors.
 
     AVX-512 has 32 registers of 512 bits, other x86 processors 16 of 256 bits or less. NEON has 32 of 128 bits: sums
     take 24 of them beside 4 with the weights of 16 channels that sdot or usdot multiplies, and 20 beside the 8 with the
@@ -81,12 +104,14 @@ def accumulators(features: frozenset[str]) -> int:
 def widest_block(features: frozenset[str], group: int) -> int:
     """The output channels of a block: with registers of 512 bits, two of them share each datum.
 
-    With NEON four registers of 128 bits share it.
+    With NEON four registers of 128 bits share it. Without vectors a block has two channels, each with a register.
 
     Args:
         features: The processor's features.
         group: The channels that a step multiplies: 4 bytes, 2 integers of 16 bits, or one number.
     """
+    if not has_vectors(features):
+        return 2
     if group == 4:
         return 32 if "avx512vnni" in features else 16
     return 32 if "avx512f" in features and group == 1 else 16

@@ -46,6 +46,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
+from qmlir.codegen.features import has_vectors
 from qmlir.codegen.leads import APART
 from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.loops import LAYER, LEADS
@@ -264,7 +265,7 @@ class MainLowering:
         entry = Block(arg_types=types)
         for argument, hint in zip(entry.args, names, strict=True):
             argument.name_hint = hint
-        code = Code(entry, self._microkernel)
+        code = Code(entry, self._microkernel, vectors=has_vectors(self.features))
         body(code, entry.args)
         code.add(func.ReturnOp())
         code.finish()

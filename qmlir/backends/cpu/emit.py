@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from qmlir.backends.cpu.alone import COPY, COPY_TEXT, DIVISIONS
 from qmlir.backends.cpu.machine import Machine, host_triple
 from qmlir.backends.cpu.native import declaration, native_symbol, passing_on
 from qmlir.backends.cpu.permission import REQUEST
@@ -175,6 +176,7 @@ def emit_llvm_ir(module: ModuleOp, machine: Machine | None = None) -> str:
     entries = [op.sym_name.data for op in module.ops if isinstance(op, llvm.FuncOp)]
     data = {name(entry) for entry in entries for name in (weights_symbol, arena_size_symbol)}
     linked = external_functions(module)
+    alone = machine is not None and not machine.system.hosted
     for op in module.ops:
         if isinstance(op, llvm.GlobalOp) and op.sym_name.data in data:
             continue
@@ -193,7 +195,7 @@ def emit_llvm_ir(module: ModuleOp, machine: Machine | None = None) -> str:
             pointers = ", ".join("ptr" for _ in op.function_type.inputs)
             parts.append(f"declare void @{symbol(op.sym_name.data)}({pointers})\n")
         else:
-            parts.append(_FunctionWriter(op, declarations).text())
+            parts.append(_FunctionWriter(op, declarations, alone=alone).text())
     if any(name.startswith("llvm.x86.tile") for name in declarations):
         parts.append(_request(machine))
     return "\n".join([*parts, *declarations.values(), ""])
@@ -216,8 +218,16 @@ def _request(machine: Machine | None) -> str:
 class _FunctionWriter:
     """Writes one function; all values get their names before the first line, because phis refer to later values."""
 
-    def __init__(self, function: llvm.FuncOp, declarations: dict[str, str]):
+    def __init__(self, function: llvm.FuncOp, declarations: dict[str, str], *, alone: bool = False):
+        """Prepares to write a function.
+
+        Args:
+            function: The function.
+            declarations: The text of what the functions written so far call, by name.
+            alone: Whether the code runs without a C library (alone.py).
+        """
         self.function = function
+        self.alone = alone
         self.declarations = declarations
         self.names: dict[SSAValue, str] = {}
         self.labels: dict[Block, str] = {}
@@ -289,6 +299,7 @@ class _FunctionWriter:
             for arg, entry in zip(first.args, attributes, strict=True)
         ]
         flags = (" nounwind" if function.no_unwind else "") + (" noinline" if function.no_inline else "")
+        flags += ' "no-builtins"' if self.alone else ""
         result = type_text(function.function_type.output)
         return f"{result} @{symbol(function.sym_name.data)}({', '.join(arguments)}){flags}"
 
@@ -356,6 +367,9 @@ def _binary(mnemonic: str) -> Instruction:
                 flags = " disjoint"
             else:
                 _refuse_fastmath(w, op)
+        if w.alone and mnemonic in DIVISIONS and type_text(lhs.type) == "i64":
+            w.declarations |= DIVISIONS[mnemonic]
+            return f"call i64 @qmlir.{mnemonic}({w.typed(lhs)}, {w.typed(rhs)})"
         return f"{mnemonic}{flags} {type_text(lhs.type)} {w.names[lhs]}, {w.names[rhs]}"
 
     return write
@@ -452,6 +466,9 @@ def _intrinsic(w: _FunctionWriter, op: llvm.CallIntrinsicOp) -> str:
     if op.op_bundle_operands:
         w.refuse(op, "must not have operand bundles")
     name, types = op.intrin.data, ", ".join(type_text(a.type) for a in op.args)
+    if w.alone and name == "llvm.memcpy.p0.p0.i32":
+        w.declarations[COPY] = COPY_TEXT
+        return _call_text(w, op, COPY, op.args[:3])
     w.declarations.setdefault(name, f"declare {_result_text(op)} @{name}({types})")
     return _call_text(w, op, name, op.args)
 

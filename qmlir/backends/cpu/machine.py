@@ -20,6 +20,7 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from qmlir.backends.cpu.permission import matrix_registers_granted
+from qmlir.backends.cpu.processors import PROCESSORS, SYSTEMS, TRIPLES, System
 from qmlir.errors import OptionError, near_misses
 
 TargetMachine: TypeAlias = Any
@@ -50,9 +51,6 @@ def _llvm() -> Any:
 NATIVE = "native"
 """The name of the processor of this machine."""
 
-TRIPLES = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu")
-"""LLVM's names of architectures and systems that code can be generated for, wherever it is generated."""
-
 
 @cache
 def _llvm_of_all() -> Any:
@@ -81,7 +79,7 @@ def triple_named(text: str) -> str:
         architecture, _, *system = known.split("-")
         if parts in ([architecture, *system], [architecture, *parts[1:2], *system]):
             return "" if known == host_triple() else known
-    need = f"must be {' or '.join(TRIPLES)}"
+    need = f"must be {', '.join(TRIPLES[:-1])} or {TRIPLES[-1]}"
     raise OptionError("triple", need, got=text, remedy=near_misses(text, [host_triple(), *TRIPLES]))
 
 
@@ -125,8 +123,8 @@ class Machine:
 
         Args:
             cpu: `native` or None, the processor of this machine with its features; or a processor of the architecture
-                by LLVM's name: `x86-64-v3`, `znver3`. For a triple that is not this machine's, None is the most
-                generic processor.
+                by LLVM's name: `x86-64-v3`, `znver3`; or one of `PROCESSORS`, which implies its triple. For a triple
+                that is not this machine's, None is the most generic processor.
             features: Features to switch on or off in addition: `+avx2,-avx512f`.
             triple: Architecture and system, `aarch64-linux-gnu`; None for those of this machine.
 
@@ -134,13 +132,20 @@ class Machine:
             OptionError: There is no code for that triple, or LLVM knows no such processor or feature for this
                 architecture, or a feature is switched off that all processors of this architecture have.
         """
+        preset = PROCESSORS.get(cpu or "")
+        if triple is None and preset is not None and cpu not in known_to_llvm().processors:
+            triple = preset.triple
         system = "" if triple is None else triple_named(triple)
+        own = preset and preset.triple.partition("-")[0] == (system or host_triple()).partition("-")[0]
+        if preset is not None and own:
+            features = ",".join(filter(None, [preset.features, features]))
+            cpu = preset.cpu
         if cpu in (None, NATIVE) and not features and not system:
             return Machine.host()
         known = known_to_llvm(system)
         if cpu is not None and cpu not in known.processors and (system or cpu != NATIVE):
             need = f"must be {'' if system else f'{NATIVE} or '}a processor that LLVM knows"
-            names = [*([] if system else [NATIVE]), *known.processors]
+            names = [*([] if system else [NATIVE]), *known.processors, *PROCESSORS]
             where = f"{need} of {system}" if system else need
             raise OptionError("cpu", where, got=cpu, remedy=near_misses(cpu, names))
         lowest = baseline(system)
@@ -165,10 +170,19 @@ class Machine:
         """LLVM's name of the architecture: `x86_64`, `aarch64`."""
         return (self.triple or host_triple()).partition("-")[0]
 
+    @property
+    def system(self) -> System:
+        """What is known of the system; that of this machine has a C library and threads."""
+        return SYSTEMS.get(self.triple or host_triple(), _HOST)
+
     def target_machine(self) -> TargetMachine:
-        """LLVM's target machine for this processor, set to position-independent code."""
-        target = _target(self.triple)
-        return target.create_target_machine(cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="small")
+        """LLVM's target machine for this processor; code for systems that load programs anywhere may lie anywhere."""
+        target, reloc = _target(self.triple), "pic" if self.system.hosted else "static"
+        return target.create_target_machine(cpu=self.cpu, features=self.features, opt=3, reloc=reloc, codemodel="small")
+
+
+_HOST = System("", hosted=True)
+"""A system that is not among those that code is generated for everywhere: this machine's."""
 
 
 @dataclass(frozen=True)
@@ -226,7 +240,7 @@ def _known_elsewhere(triple: str) -> Known:
     command = [sys.executable, "-c", ASKING, triple, *sys.path]
     told = subprocess.run(command, capture_output=True, check=True, text=True, errors="replace")
     processors, features = _names(told.stderr)
-    return Known(processors, tuple(sorted(features)))
+    return Known(processors, SYSTEMS[triple].askable or tuple(sorted(features)))
 
 
 def _names(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -240,6 +254,9 @@ def _names(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def baseline(triple: str = "") -> Machine:
     """The processor whose code every processor of the architecture of a machine's triple runs."""
+    system = SYSTEMS.get(triple or host_triple())
+    if system is not None:
+        return Machine(system.cpu, system.features, triple)
     return Machine("x86-64" if "x86-64" in known_to_llvm(triple).processors else "generic", "", triple)
 
 

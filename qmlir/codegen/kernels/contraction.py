@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import MemRefType, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.features import accumulators, widest_block
+from qmlir.codegen.features import bits_of_sums, widest_block
 from qmlir.codegen.kernel import (
     Arithmetic,
     Array,
@@ -333,7 +333,8 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     arithmetic, window, x = task.arithmetic, task.window, task.x
     if task.x_batch is None and task.w_batch is None:
         window = window.flattened()
-    widest = 16 if isinstance(task.weights, SSAValue) else widest_block(state.features, arithmetic.group)
+    widest = widest_block(state.features, arithmetic.group)
+    widest = min(16, widest) if isinstance(task.weights, SSAValue) else widest
     lanes = choose_lanes(task.outputs // task.groups, widest)
     channels = window.channels + -window.channels % arithmetic.group
     sums = arithmetic.sums if task.multipliers is None else i64
@@ -431,7 +432,7 @@ def _element(buffer: SSAValue) -> Attribute:
 
 def outputs_together(width: int, lanes: int, sums: Attribute, features: frozenset[str]) -> int:
     """The outputs of a row of `width` to compute at a time: as many as registers hold, divided evenly."""
-    most = max(1, min(accumulators(features) * 256 // (lanes * 8 * dtype_of(sums).itemsize), MOST_TOGETHER))
+    most = max(1, min(bits_of_sums(features) // (lanes * 8 * dtype_of(sums).itemsize), MOST_TOGETHER))
     return max(1, -(-width // -(-width // most))) if width else 1
 
 

@@ -28,6 +28,7 @@ from xdsl.dialects.builtin import AnyFloat, MemRefType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
+from qmlir.codegen.features import has_vectors
 from qmlir.codegen.kernel import (
     SCRATCH_LIMIT,
     SMALL_SCRATCH,
@@ -448,7 +449,7 @@ def lower_depthwise(state: MainLowering, op: Operation, task: DepthwiseTask, res
     """
     window, arithmetic = task.window, task.arithmetic
     outputs = task.outputs
-    lanes, strip = _choose_lanes(outputs), None
+    lanes, strip = _choose_lanes(outputs) if has_vectors(state.features) else None, None
     narrower = [n for n in LANES if lanes is not None and n < lanes]
     limits = (SMALL_SCRATCH, RING) if state.small else (RING,)
     for lanes, limit in (*((lanes, n) for n in limits), *((n, SCRATCH_LIMIT) for n in (lanes, *narrower))):

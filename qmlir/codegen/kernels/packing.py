@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import AnyFloat, MemRefType
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
+from qmlir.codegen.features import widest_block
 from qmlir.codegen.kernel import SCRATCH_LIMIT, SMALL_SCRATCH, Arithmetic, Array, Kernel, MainLowering, memref_shape
 from qmlir.codegen.value import Value
 from qmlir.dialects.windows import WindowOp
@@ -325,6 +326,8 @@ def choose_lanes(outputs: int, most: int = 16) -> int:
 
     Blocks of up to `most` are chosen where few of their channels lie beyond the outputs.
     """
+    if most < 4:
+        return min(most, outputs)
     wide = outputs % most == 0 or outputs > 6 * most
     return next((lanes for lanes in (4, 8, 16) if outputs <= lanes), most if wide else 16)
 
@@ -375,7 +378,8 @@ def pack_columns(
     *batch, rows, columns = memref_shape(x)
     if transposed:
         rows, columns = columns, rows
-    kernel = PackColumns(name, columns, choose_lanes(columns), arithmetic, transposed)
+    widest = min(16, widest_block(state.features, arithmetic.group))
+    kernel = PackColumns(name, columns, choose_lanes(columns, widest), arithmetic, transposed)
     count = prod(batch)
     steps = -(-rows // arithmetic.group)
     out = state.allocate(

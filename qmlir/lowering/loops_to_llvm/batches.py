@@ -18,7 +18,7 @@ another, and divide theirs. The size of the arena that callers are told is that 
 from collections.abc import Sequence
 
 from xdsl.dialects import func, llvm
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i8, i64
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, UnitAttr, i8, i64
 from xdsl.ir import Attribute, Block, SSAValue
 
 from qmlir.dialects.loops import RUN_SHARES, THREADS, batch_symbol, whole_lines
@@ -27,10 +27,12 @@ from qmlir.ir.signature import batch_of
 from qmlir.ir.upstream.llvm import AddOp, MulOp, SubOp
 from qmlir.lowering.loops_to_llvm.lowering import NO_WRAP, POINTER, FunctionLowering, byte_size
 from qmlir.lowering.loops_to_llvm.memory import element_pointer, load, memref_type, store
-from qmlir.lowering.loops_to_llvm.sharing import POINTER_BYTES, share_symbol
+from qmlir.lowering.loops_to_llvm.sharing import share_symbol
 
 
-def batch_functions(entry: func.FuncOp, inputs: int, arena: int, symbols: Sequence[str]) -> list[llvm.FuncOp]:
+def batch_functions(
+    entry: func.FuncOp, inputs: int, arena: int, symbols: Sequence[str], index: IntegerType = i64
+) -> list[llvm.FuncOp]:
     """Returns the function for batches of an entry, and that of a share of a batch; nothing for an unmarked entry.
 
     Args:
@@ -38,6 +40,7 @@ def batch_functions(entry: func.FuncOp, inputs: int, arena: int, symbols: Sequen
         inputs: The number of inputs.
         arena: The bytes of scratch memory of a call.
         symbols: The names of all functions of the module.
+        index: The type of an index.
 
     Raises:
         UnsupportedError: A function has the name of one of these, or the entry has another number of inputs.
@@ -54,7 +57,7 @@ def batch_functions(entry: func.FuncOp, inputs: int, arena: int, symbols: Sequen
     steps = [
         size if batched else 0 for size, batched in zip(sizes, [*batch.inputs, *[True] * len(sizes)], strict=False)
     ]
-    return [_batch(name, _sharers(entry)), _share(name, steps[:inputs], steps[inputs:], arena)]
+    return [_batch(name, _sharers(entry), index), _share(name, steps[:inputs], steps[inputs:], arena, index)]
 
 
 def arena_of_batch(entry: func.FuncOp, arena: int) -> int:
@@ -67,13 +70,14 @@ def _sharers(entry: func.FuncOp) -> int:
     return threads.value.data if isinstance(threads, IntegerAttr) else 1
 
 
-def _batch(name: str, threads: int) -> llvm.FuncOp:
-    f = FunctionLowering(batch_symbol(name), {})
+def _batch(name: str, threads: int, index: IntegerType) -> llvm.FuncOp:
+    f = FunctionLowering(batch_symbol(name), {}, index=index)
     block = f.place(Block(arg_types=(*(POINTER,) * 4, i64)))
-    *tables, samples = block.args
-    frame, share = f.frame(len(tables) * POINTER_BYTES), share_symbol(f.name)
+    *tables, count = block.args
+    samples = count if index == i64 else f.cast(llvm.TruncOp, count, index)
+    frame, share = f.frame(len(tables) * f.pointer_bytes), share_symbol(f.name)
     for i, table in enumerate(tables):
-        store(f, table, element_pointer(f, frame, POINTER, None, i), POINTER_BYTES)
+        store(f, table, element_pointer(f, frame, POINTER, None, i), f.pointer_bytes)
     begin: SSAValue = f.integer(0)
     if threads > 1:
         rest = f.binary(llvm.URemOp, samples, f.integer(threads))
@@ -88,17 +92,17 @@ def _batch(name: str, threads: int) -> llvm.FuncOp:
     return _finished(f, block, llvm.LinkageAttr("external"))
 
 
-def _share(name: str, inputs: Sequence[int], outputs: Sequence[int], arena: int) -> llvm.FuncOp:
+def _share(name: str, inputs: Sequence[int], outputs: Sequence[int], arena: int, index: IntegerType) -> llvm.FuncOp:
     """Returns the function of a share; `inputs` and `outputs` are the bytes from sample to sample."""
-    f = FunctionLowering(share_symbol(batch_symbol(name)), {})
-    block = f.place(Block(arg_types=(POINTER, i64, i64, i64)))
+    f = FunctionLowering(share_symbol(batch_symbol(name)), {}, index=index)
+    block = f.place(Block(arg_types=(POINTER, index, index, index)))
     frame, share, begin, end = block.args
     weights, first, *given = [
-        load(f, element_pointer(f, frame, POINTER, None, i), POINTER, POINTER_BYTES) for i in range(4)
+        load(f, element_pointer(f, frame, POINTER, None, i), POINTER, f.pointer_bytes) for i in range(4)
     ]
     own = element_pointer(f, first, i8, f.binary(MulOp, share, f.integer(whole_lines(arena)), NO_WRAP), 0)
-    tables = [f.stack_slot(max(len(steps), 1) * POINTER_BYTES, POINTER_BYTES) for steps in (inputs, outputs)]
-    header, body, exit = Block(arg_types=(i64,)), Block(), Block()
+    tables = [f.stack_slot(max(len(steps), 1) * f.pointer_bytes, f.pointer_bytes) for steps in (inputs, outputs)]
+    header, body, exit = Block(arg_types=(index,)), Block(), Block()
     (sample,) = header.args
     f.branch(header, (begin,))
     f.place(header)
@@ -106,10 +110,10 @@ def _share(name: str, inputs: Sequence[int], outputs: Sequence[int], arena: int)
     f.place(body)
     for source, table, steps in zip(given, tables, (inputs, outputs), strict=True):
         for i, step in enumerate(steps):
-            address = load(f, element_pointer(f, source, POINTER, None, i), POINTER, POINTER_BYTES)
+            address = load(f, element_pointer(f, source, POINTER, None, i), POINTER, f.pointer_bytes)
             if step:
                 address = element_pointer(f, address, i8, f.binary(MulOp, sample, f.integer(step), NO_WRAP), 0)
-            store(f, address, element_pointer(f, table, POINTER, None, i), POINTER_BYTES)
+            store(f, address, element_pointer(f, table, POINTER, None, i), f.pointer_bytes)
     f.call(name, (weights, own, *tables))
     f.branch(header, (f.binary(AddOp, sample, f.integer(1), NO_WRAP),))
     f.place(exit)

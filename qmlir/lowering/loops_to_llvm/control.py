@@ -130,13 +130,13 @@ _INTERNAL, _EXTERNAL = llvm.LinkageAttr("internal"), llvm.LinkageAttr("external"
 
 def lower_kernel(f: FunctionLowering, function: func.FuncOp) -> llvm.FuncOp:
     """Lowers a function that only this module calls; `set_argument_facts` adds facts when all calls are known."""
-    _lower_body(f, function, _signature(function))
-    return _function(function, _signature(function), f, _INTERNAL, noinline=True)
+    _lower_body(f, function)
+    return _function(function, _signature(function, f.index), f, _INTERNAL, noinline=True)
 
 
-def declare_external(function: func.FuncOp) -> llvm.FuncOp:
+def declare_external(function: func.FuncOp, index: IntegerType = i64) -> llvm.FuncOp:
     """Declares a function that the back end links; it takes pointers to buffers."""
-    return llvm.FuncOp(function.sym_name, _signature(function), _EXTERNAL)
+    return llvm.FuncOp(function.sym_name, _signature(function, index), _EXTERNAL)
 
 
 def lower_entry(f: FunctionLowering, function: func.FuncOp, inputs: int) -> llvm.FuncOp:
@@ -154,7 +154,7 @@ def lower_entry(f: FunctionLowering, function: func.FuncOp, inputs: int) -> llvm
     for i, argument in enumerate(function.args[2:]):
         table, position = (input_table, i) if i < inputs else (output_table, i - inputs)
         slot = element_pointer(f, table, POINTER, None, position)
-        f.define(argument, load(f, slot, POINTER, 8))
+        f.define(argument, load(f, slot, POINTER, f.pointer_bytes))
     if len(function.body.blocks) != 1:
         _refuse(function, "must be straight code", f"{len(function.body.blocks)} blocks")
     f.lower(function.body.block.ops)
@@ -197,18 +197,18 @@ def set_argument_facts(kernel: llvm.FuncOp, facts: Mapping[int, ArgumentFacts]) 
     kernel.properties["arg_attrs"] = ArrayAttr(attributes)
 
 
-def _signature(function: func.FuncOp) -> llvm.LLVMFunctionType:
+def _signature(function: func.FuncOp, index: IntegerType) -> llvm.LLVMFunctionType:
     outputs = function.function_type.outputs.data
     if len(outputs) > 1:
         _refuse(function, "must return at most one value", f"{len(outputs)}")
     try:
-        inputs = [lowered_type(t) for t in function.function_type.inputs]
-        return llvm.LLVMFunctionType(inputs, lowered_type(outputs[0]) if outputs else None)
+        inputs = [lowered_type(t, index) for t in function.function_type.inputs]
+        return llvm.LLVMFunctionType(inputs, lowered_type(outputs[0], index) if outputs else None)
     except UnsupportedError as error:
         _refuse(function, error.need)
 
 
-def _lower_body(f: FunctionLowering, function: func.FuncOp, type: llvm.LLVMFunctionType) -> None:
+def _lower_body(f: FunctionLowering, function: func.FuncOp) -> None:
     if function.is_declaration:
         _refuse(function, "must have a body: nothing is linked from outside")
     for block in function.body.blocks:

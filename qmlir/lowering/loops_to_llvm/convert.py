@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func, llvm
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, i64
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 from qmlir.codegen.features import parse_features
 from qmlir.dialects.loops import ARENA_SIZE, EXTERNAL, INPUTS, RUN_SHARES, WEIGHTS_BLOB
-from qmlir.errors import UnsupportedError
+from qmlir.errors import OptionError, UnsupportedError
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
 from qmlir.ir.verify import SCALES
@@ -56,13 +56,16 @@ class LoopsToLLVMPass(ModulePass):
     name = "loops-to-llvm"
 
     features: str = option("", "processor features to use, as in LLVM: +avx2,+fma; none is portable code")
+    index_bitwidth: int = option(64, "bits of an index and of an address: 32 or 64")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_module(op, parse_features(self.features))
+        if self.index_bitwidth not in (32, 64):
+            raise OptionError(f"{self.name} index-bitwidth", "must be 32 or 64", got=str(self.index_bitwidth))
+        lower_module(op, parse_features(self.features), IntegerType(self.index_bitwidth))
 
 
-def lower_module(module: ModuleOp, features: frozenset[str]) -> None:
-    """Replaces every function of `module` by its llvm form, in place.
+def lower_module(module: ModuleOp, features: frozenset[str], index: IntegerType = i64) -> None:
+    """Replaces every function of `module` by its llvm form, in place; `index` is the type of an index.
 
     Raises:
         UnsupportedError: An operation or type has no lowering; the module is unchanged.
@@ -73,6 +76,10 @@ def lower_module(module: ModuleOp, features: frozenset[str]) -> None:
         raise UnsupportedError.at(strangers[0].name, "module", "must not stand beside functions")
 
     shared = shared_kernels(functions)
+    if shared and index != i64:
+        raise UnsupportedError.at(
+            "module", shared[0].sym_name.data, "must not be shared by threads with indices of 32 bits"
+        )
     lowered: dict[func.FuncOp, llvm.FuncOp] = {}
     states: dict[func.FuncOp, FunctionLowering] = {}
     calls: dict[str, list[func.CallOp]] = defaultdict(list)
@@ -81,9 +88,9 @@ def lower_module(module: ModuleOp, features: frozenset[str]) -> None:
     for source in functions:
         name = source.sym_name.data
         if EXTERNAL in source.attributes:
-            lowered[source] = control.declare_external(source)
+            lowered[source] = control.declare_external(source, index)
             continue
-        state = states[source] = FunctionLowering(name, RULES, features)
+        state = states[source] = FunctionLowering(name, RULES, features, index)
         is_entry = INPUTS in source.attributes
         lowered[source] = (
             control.lower_entry(state, source, _input_count(module, source))
@@ -104,7 +111,7 @@ def lower_module(module: ModuleOp, features: frozenset[str]) -> None:
             known_calls = [] if name in called_by_kernels else calls[name]
             control.set_argument_facts(target, argument_facts(source, states[source].written, known_calls, aligned))
 
-    batched = [made for f in functions if INPUTS in f.attributes for made in _batched(module, f, functions)]
+    batched = [made for f in functions if INPUTS in f.attributes for made in _batched(module, f, functions, index)]
     _replace(module, lowered)
     module.body.block.add_ops([*(share_function(kernel) for kernel in shared), *batched])
     if shared or any(RUN_SHARES in _callees(function) for function in batched):
@@ -123,11 +130,14 @@ def _replace(module: ModuleOp, lowered: Mapping[func.FuncOp, llvm.FuncOp]) -> No
         module.attributes.pop(attribute, None)
 
 
-def _batched(module: ModuleOp, entry: func.FuncOp, functions: Sequence[func.FuncOp]) -> list[llvm.FuncOp]:
+def _batched(
+    module: ModuleOp, entry: func.FuncOp, functions: Sequence[func.FuncOp], index: IntegerType
+) -> list[llvm.FuncOp]:
     """Returns the functions for batches of an entry."""
     size = module.attributes[ARENA_SIZE]
     assert isinstance(size, IntegerAttr)
-    return batch_functions(entry, _input_count(module, entry), size.value.data, [f.sym_name.data for f in functions])
+    symbols = [f.sym_name.data for f in functions]
+    return batch_functions(entry, _input_count(module, entry), size.value.data, symbols, index)
 
 
 def _callees(function: llvm.FuncOp) -> set[str]:

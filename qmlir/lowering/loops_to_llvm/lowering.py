@@ -37,6 +37,7 @@ from qmlir.ir.upstream.llvm import X86AMXType
 # The LLVM types of loops-level types.
 #
 #     index → i64      memref<…> → ptr      vector<Nxindex> → vector<Nxi64>      iN, fN, vector<N×…> → themselves
+#     (or i32, the size of an address)
 #     vector<R×C×…> of simd's matrices → x86_amx
 #
 # A lowered memref is a bare pointer to its first element; shapes and strides are static, and become part of addresses.
@@ -50,8 +51,8 @@ STORED_WIDTHS = (1, 8, 16, 32, 64)
 """Integer widths in bits that memory holds unpacked; an i1 takes a byte."""
 
 
-def lowered_type(type: Attribute) -> Attribute:
-    """The LLVM type of a loops-level type.
+def lowered_type(type: Attribute, index: IntegerType = i64) -> Attribute:
+    """The LLVM type of a loops-level type; `index` is that of an index.
 
     Raises:
         UnsupportedError: The type is a tensor, a dynamic or multi-dimensional vector, or has no LLVM form.
@@ -59,7 +60,7 @@ def lowered_type(type: Attribute) -> Attribute:
     if is_integer(type):
         return type if type.signedness.data is Signedness.SIGNLESS else IntegerType(type.width.data)
     if isinstance(type, IndexType):
-        return i64
+        return index
     if is_memref(type):
         return POINTER
     if is_vector(type):
@@ -67,7 +68,7 @@ def lowered_type(type: Attribute) -> Attribute:
             return X86_AMX
         if type.get_num_dims() != 1 or type.get_num_scalable_dims():
             raise UnsupportedError(f"vectors must have one static dimension, got {type}")
-        element = lowered_type(type.element_type)
+        element = lowered_type(type.element_type, index)
         return type if element is type.element_type else VectorType(element, type.get_shape())
     if isinstance(type, AnyFloat):
         return type
@@ -75,7 +76,7 @@ def lowered_type(type: Attribute) -> Attribute:
 
 
 def element_bits(type: Attribute) -> int:
-    """The width in bits of a scalar type; an index has 64 bits.
+    """The width in bits of a scalar type; an index has 64 bits, or is kept as if it had.
 
     Raises:
         UnsupportedError: The type is not a scalar.
@@ -203,14 +204,16 @@ class FunctionLowering:
 
     name      the function's symbol, for errors
     features  processor features that may be used, without their `+`
+    index     the type of an index: an integer of the size of an address
     written   memrefs of the source function that an operation stores to, as roots (see `root_of` in dialects/loops.py)
     region    the lowered body
     blocks    block of the source function → lowered block
     """
 
-    def __init__(self, name: str, rules: Rules, features: frozenset[str] = frozenset()):
+    def __init__(self, name: str, rules: Rules, features: frozenset[str] = frozenset(), index: IntegerType = i64):
         self.name = name
         self.features = features
+        self.index = index
         self.written: set[SSAValue] = set()
         self.region = Region()
         self.blocks: dict[Block, Block] = {}
@@ -362,7 +365,7 @@ class FunctionLowering:
 
     def lowered_type(self, source: Attribute) -> Attribute:
         """The LLVM type of a loops-level type."""
-        return lowered_type(source)
+        return lowered_type(source, self.index)
 
     # -- constants ---------------------------------------------------------------------------------------------
 
@@ -377,8 +380,14 @@ class FunctionLowering:
                 self._known[made] = value.value.data
         return made
 
-    def integer(self, value: int, type: IntegerType = i64) -> SSAValue:
-        """An integer constant."""
+    @property
+    def pointer_bytes(self) -> int:
+        """The bytes of an address in memory."""
+        return self.index.width.data // 8
+
+    def integer(self, value: int, type: IntegerType | None = None) -> SSAValue:
+        """An integer constant; by default an index."""
+        type = type or self.index
         key = (value, type.width.data)  # looked up before an attribute is made: addresses need thousands of constants
         made = self._integers.get(key)
         if made is None:

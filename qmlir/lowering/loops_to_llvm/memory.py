@@ -12,7 +12,18 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from xdsl.dialects import llvm, memref
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, MemRefType, NoneAttr, UnitAttr, i1, i8, i32, i64
+from xdsl.dialects.builtin import (
+    DenseArrayBase,
+    IndexType,
+    IntegerAttr,
+    MemRefType,
+    NoneAttr,
+    UnitAttr,
+    i1,
+    i8,
+    i32,
+    i64,
+)
 from xdsl.dialects.utils import get_dynamic_index_list
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -28,6 +39,7 @@ from qmlir.lowering.loops_to_llvm.lowering import (
     byte_size,
     element_bytes,
     is_contiguous,
+    mangled,
     static_strides,
 )
 
@@ -90,7 +102,7 @@ def element_pointer(
 def access_pointer(f: FunctionLowering, buffer: SSAValue, indices: Sequence[SSAValue]) -> tuple[SSAValue, int]:
     """The address of an element, and the alignment in bytes that its type guarantees."""
     type = memref_type(buffer)
-    size = element_bytes(type.element_type)
+    size = f.pointer_bytes if isinstance(type.element_type, IndexType) else element_bytes(type.element_type)
     element = i8 if type.element_type == i1 else f.lowered_type(type.element_type)
     index, constant = linear_index(f, f.values(indices), static_strides(type))
     return element_pointer(f, f.value(buffer), element, index, constant), size
@@ -153,7 +165,7 @@ def _copy(f: FunctionLowering, op: memref.CopyOp) -> None:
         f.refuse(op, "must copy contiguous memory", got=f"{source} to {destination}", remedy="copy with a loop")
     f.written.add(root_of(op.destination))
     arguments = (f.value(op.destination), f.value(op.source), f.integer(byte_size(source)), f.integer(0, i1))
-    f.effect("llvm.memcpy.p0.p0.i64", arguments)
+    f.effect(f"llvm.memcpy.p0.p0.{mangled(f.index)}", arguments)
 
 
 def _dim(f: FunctionLowering, op: memref.DimOp) -> None:

@@ -16,7 +16,14 @@ from xdsl.dialects.builtin import i8, i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.features import products_at_once, quads_are_signed, sums_byte_pairs, sums_quads
+from qmlir.codegen.features import (
+    has_vectors,
+    products_at_once,
+    quads_are_signed,
+    saves_memory,
+    sums_byte_pairs,
+    sums_quads,
+)
 from qmlir.codegen.kernel import (
     SMALL_SCRATCH,
     Arithmetic,
@@ -159,7 +166,11 @@ class SignedQuads(Integers, QuadArithmetic):
         return w.load(at * (4 * lanes), lanes=4 * lanes)
 
     def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
-        quad = x.load(place, lanes=4).bits(i32).lane(0).spread(accumulator.lanes).bits(i8)
+        quad, lanes = x.load(place, lanes=4), accumulator.lanes or 1
+        if accumulator.code.vectors:
+            quad = quad.bits(i32).lane(0).spread(lanes).bits(i8)
+        else:  # bytes that are loaded and extended at once, each by itself
+            quad = quad.shuffle(quad, [*range(4)] * lanes)
         return self.multiply_add(accumulator, quad, w)
 
     def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
@@ -345,20 +356,23 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
     x, outputs = state.buffer(op.x), weights.shape[0]
     task = Task(name, window, outputs, arithmetic, epilogue, x, weights, bias, parameters, groups=groups)
     by_bytes = not isinstance(arithmetic, SaturatingPairs) and arithmetic.sums == i32 and _are_bytes(op, weights)
-    whole_quads = weights.shape[3] * (groups > 1) % 4 == 0  # none spans groups
-    by_quads = by_bytes and sums_quads(state.features) and whole_quads
+    quads_fit = by_bytes and weights.shape[3] * (groups > 1) % 4 == 0  # none spans groups
+    by_quads = quads_fit and sums_quads(state.features)
     wide_tile = int(np.prod(weights.shape[1:])) * 2 > SMALL_SCRATCH  # of pairs, for a single output
     if by_bytes and not state.small and matrices.suits(task, state.features):
         arithmetic, bias = signed_quads(weights, zero_point, bias)
         task = replace(task, arithmetic=arithmetic, bias=bias)
         matrices.lower_matrices(state, task, result)
-    elif not state.small and suits(
+    elif quads_fit and not has_vectors(state.features):
+        arithmetic, bias = signed_quads(weights, zero_point, bias)
+        lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
+    elif not (state.small or saves_memory(state.features)) and suits(
         task, largest_difference(op.x, zero_point), products_at_once(state.features) if by_quads else 1
     ):
         lower_winograd(state, replace(task, name="qint_winograd"), result)
     elif not by_bytes:
         lower_contraction(state, task, result)
-    elif state.small and not by_quads and whole_quads and wide_tile:
+    elif state.small and quads_fit and not by_quads and wide_tile:
         arithmetic, bias = signed_quads(weights, zero_point, bias)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
     elif by_quads:
@@ -446,7 +460,7 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
     bias = _bias(state, op)
     if widens:
         epilogue, bias, parameters = widened(epilogue, bias, parameters)
-    taps, tap_bias = _taps(op, weights, bias, i64 if wide and not widens else i32)
+    taps, tap_bias = _taps(op, weights, bias, i64 if wide and not widens else i32, vectors=has_vectors(state.features))
     task = DepthwiseTask(
         "qint_depthwise_conv2d",
         window_of(op, shape_of(op.x), shape_of(op.acc), weights.shape[1:3]),
@@ -467,11 +481,11 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
 
 
 def _taps(
-    op: DepthwiseConv2DOp, weights: Array, bias: Array | None, sums: Attribute
+    op: DepthwiseConv2DOp, weights: Array, bias: Array | None, sums: Attribute, *, vectors: bool
 ) -> tuple[TapArithmetic, Array | None]:
     """The fastest exact arithmetic of a depthwise convolution, and the bias of its kernel."""
     zero_point = op.zero_point.value.data
-    if sums != i32 or weights.shape[3] < LANES[-1] or not -(1 << 15) <= zero_point < 1 << 15:
+    if not vectors or sums != i32 or weights.shape[3] < LANES[-1] or not -(1 << 15) <= zero_point < 1 << 15:
         return IntegerTaps(zero_point, i16 if fits_i16(element_of(op.x), zero_point) else i32, sums), bias
     if zero_point:
         share = -zero_point * weights.sum((0, 1, 2), np.int64)

@@ -204,7 +204,7 @@ class AlongAxis(Kernel):
     def _maximum(self, code: Code, x: Buffer, o: Value, i: Value) -> Value:
         """The maximum along the axis, in i64."""
         length, lanes = self.shape[1], BYTES_OF_MAXIMUM // dtype_of(x.element).itemsize
-        whole = length - length % lanes if self.shape[2] == 1 else 0
+        whole = length - length % lanes if self.shape[2] == 1 and code.vectors else 0
         most = x.load(o, 0, i)
         if whole:
 

@@ -86,6 +86,8 @@ class Requantize(Epilogue):
         if contract in FASTER:
             return narrow(FASTER[contract](a, *parameters))
         in_one = self.rescales and a.dtype.itemsize == 4 and a.lanes is not None
+        if self.rescales and a.dtype.itemsize == 4 and a.lanes is None and not a.code.vectors:
+            return self.finish(accumulator.spread(1), parameters).lane(0)
         if not in_one and not self.offset:
             return self.formula(accumulator, *parameters)
         *factors, zero_point = parameters if self.offset else (*parameters, narrow.zero_point)
