@@ -199,6 +199,7 @@ def quantize(
     preprocess: str | None = None,
     dtype: str | None = None,
     memory_budget: int | None = None,
+    io: str | None = None,
     **options: Unpack[QuantOptions],
 ) -> ModuleOp:
     """Returns a network on quantized types, made from a float network and the ranges of its tensors.
@@ -225,6 +226,8 @@ def quantize(
         dtype: The element type in which raw files hold these samples; the module keeps it in the same way.
         memory_budget: Bytes that the values of all samples may take while weights are rounded and biases are corrected;
             a warning says if this allows fewer samples than given. By default 512 MiB.
+        io: What the quantized network takes and gives: "int8", "uint8" or "int16", with the network's own scales and
+            zero points, or "float". By default, floats stay floats.
         **options: The fields of `QuantConfig` (policies/quant_config.py), which says what each of them means: schema,
             precision, weight_precision, calibration, per_channel, bias, rounding, glow_exact. An option of None has
             its default, or what the target asks for.
@@ -270,6 +273,8 @@ def quantize(
     step = configured_pass("quantize", {**chosen, "fail_on_float": fail_on_float})
     context.policy = rules
     step.apply(context, result)
+    if io is not None:
+        result = with_interface(result, io)
     verify(result)
     return result
 
@@ -347,10 +352,17 @@ def reference(module: Network, target: "Accelerator | None" = None) -> "Referenc
     return Reference(main_function(to_integers(module, target)))
 
 
+def with_interface(module: ModuleOp, io: str) -> ModuleOp:
+    """Returns a quantized network that takes and gives integers or floats, as `io` says: "int8", …, "float"."""
+    from qmlir.transforms.quant.set_interface import INTERFACES
+
+    return Pipeline(("set-interface", {"type": arguments.choice_given("io", io, INTERFACES)}))(module)
+
+
 @overload
 def compile(
     module: Network, threads: int = 1, *, cpu: str | None = None, features: str | None = None,
-    triple: str | None = None, batch: int | None = None, memory: str = "fast",
+    triple: str | None = None, batch: int | None = None, memory: str = "fast", io: str | None = None,
 ) -> "Executable": ...  # fmt: skip
 
 
@@ -362,6 +374,7 @@ def compile(module: Network, threads: int = 1, *, target: "Accelerator") -> "Sim
 def compile(
     module: Network, threads: int = 1, *, target: "Accelerator | None" = None, cpu: str | None = None,
     features: str | None = None, triple: str | None = None, batch: int | None = None, memory: str = "fast",
+    io: str | None = None,
 ) -> "Executable | Simulated":  # fmt: skip
     """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
 
@@ -378,6 +391,8 @@ def compile(
         raise OptionError("threads", "must be 1: there are none on this system", got=f"{sharers} on {machine.triple}")
     source = loaded(module)
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
+    if io is not None:
+        source = with_interface(source, io)
     if batch is not None:
         source = Pipeline(("batch-samples", {"most": arguments.batch_given(batch, target)}))(source)
     lowered = to_integers(source, target)

@@ -357,4 +357,8 @@ def _declared(spec: TensorSpec) -> str:
     shape = "".join(f"[{n}]" for n in spec.shape)
     known = _C_TYPES.get(spec.dtype.name)  # C lacks some types: then an integer of that size, and the type's name
     kind = known or f"{spec.dtype.name} in uint{8 * spec.dtype.itemsize}_t"
-    return f"{kind} {shape}  {comment(spec.name)}"
+    real = ""
+    if spec.quantization is not None:
+        scale, zero_point = spec.quantization
+        real = f" = {scale!r} * (integer - {zero_point})" if zero_point else f" = {scale!r} * integer"
+    return f"{kind} {shape}  {comment(spec.name)}{real}"
