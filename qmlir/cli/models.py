@@ -232,7 +232,8 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
             main_function(module).sym_name = StringAttr(entry)
         cpu, features, triple = arguments.cpu, arguments.features, arguments.triple
         threads, batch, memory = arguments.threads or 1, arguments.batch, memory_of(arguments)
-        return compile(module, threads, cpu=cpu, features=features, triple=triple, batch=batch, memory=memory)
+        io = getattr(arguments, "io", None)
+        return compile(module, threads, cpu=cpu, features=features, triple=triple, batch=batch, memory=memory, io=io)
 
     if arguments.no_cache:
         return make()
@@ -243,5 +244,5 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
     read: dict[str, Any] = {key: getattr(arguments, key) for key in options}
     read["weights"] = None if arguments.weights is None else _hash_of(arguments.weights)
     read |= {"route": "command", "entry": entry, "constants": constants, "threads": arguments.threads or 1}
-    read |= {"batch": arguments.batch, "memory": memory_of(arguments)}
+    read |= {"batch": arguments.batch, "memory": memory_of(arguments), "io": getattr(arguments, "io", None)}
     return kept(arguments.model, read, machine, make)

@@ -58,6 +58,15 @@ from qmlir.ir.types import dtype_of, is_memref
 MOST_TOGETHER = 12
 """The most outputs that are computed together."""
 
+TOGETHER_SMALL = 3
+"""The same where memory is to be small, the stack with it: what finishes many sums spills registers."""
+
+FEW_BITS = 512
+"""Bits of sums of a processor with few vector registers (MVE), where memory is to be small."""
+
+FEW_LANES = 8
+"""The most output channels of a block there: 16 spill 1,100 bytes."""
+
 FEW_STEPS = 4
 """The most steps of a run that are unrolled, where a window has several rows."""
 
@@ -335,10 +344,14 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
         window = window.flattened()
     widest = widest_block(state.features, arithmetic.group)
     widest = min(16, widest) if isinstance(task.weights, SSAValue) else widest
+    if state.small and bits_of_sums(state.features) <= FEW_BITS:
+        widest = min(widest, FEW_LANES)
     lanes = choose_lanes(task.outputs // task.groups, widest)
     channels = window.channels + -window.channels % arithmetic.group
     sums = arithmetic.sums if task.multipliers is None else i64
     together = outputs_together(window.output[1], lanes, sums, state.features)
+    if state.small:
+        together = min(together, TOGETHER_SMALL)
     packed = task.weights
     tile = joined(task, window, together, small=state.small)
     as_is = arithmetic.keeps and _element(x) == arithmetic.element and channels == window.channels
