@@ -129,7 +129,13 @@ def compile(
     known = isinstance(module, str | Path) or type(module).__name__ == "ModuleOp"
     if target is not None or not cache or not known:
         return make()
-    options = {"route": "compile", "threads": repr(threads), "batch": repr(batch), "memory": repr(memory), "io": repr(io)}
+    options = {
+        "route": "compile",
+        "threads": repr(threads),
+        "batch": repr(batch),
+        "memory": repr(memory),
+        "io": repr(io),
+    }
     texts = [given for given in (cpu, features, triple) if given is not None]
     machine = Machine.of(cpu, features, triple) if all(isinstance(cast(object, t), str) for t in texts) else None
     if machine is None:

@@ -152,7 +152,7 @@ class Reader:
         return done.returncode
 
 
-TOOLS = ("cc", "aarch64-linux-gnu-gcc", "mlir-opt-19", "mlir-translate-19")
+TOOLS = ("cc", "aarch64-linux-gnu-gcc", "arm-none-eabi-gcc", "qemu-system-arm", "mlir-opt-19", "mlir-translate-19")
 """Programs that pages call and that may be missing; what they make is then missing too."""
 
 PACKAGES = ("torch",)

@@ -306,7 +306,7 @@ ASKABLE = (
 
 
 def requirements(executable: "Executable", prefix: str) -> list[str]:
-    """Returns the lines that say which system the code is for, if not for this one, and which features it needs, if any.
+    """Returns the lines that say which system the code is for, if not for this one, and the features it needs, if any.
 
     Those are features beyond what every processor of the architecture has.
     """

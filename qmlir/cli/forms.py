@@ -106,14 +106,20 @@ def add_io_option(parser: ArgumentParser) -> None:
     parser.add_argument("--io", **choice(("int8", "uint8", "int16", "float")), help=help)
 
 
+BUNDLE_OPTIONS = {"--api": "api", "--weights-in": "weights_in", "--prefix": "prefix", "--archive": "archive"}
+"""Options that are for bundles only, and their names among the parsed arguments."""
+
+
 def add_bundle_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir compile --bundle`."""
     add = parser.add_argument
     help = "write a folder with the object, header, weights, self-test, example, build file and manifest"
     add("--bundle", action="store_true", help=help)
-    help = "how programs call the network: with weights and scratch memory inside the object, with memory of their own, "
+    help = (
+        "how programs call the network: with weights and scratch memory inside the object, with memory of their own, "
+    )
     help += "or as Glow's bundles are called (default: static)"
-    add("--api", **one_of(("static", "dynamic", "glow")), help=help)
+    add("--api", **choice(("static", "dynamic", "glow")), help=help)
     help = "where the weights are: a section of the object, an array in C, or a file (default: object; file for glow)"
     add("--weights-in", **choice(("object", "array", "file")), help=help)
     add("--prefix", metavar="NAME", help="prefix of all symbols and files (default: the model's name)")
@@ -151,6 +157,9 @@ def run_compile(arguments: argparse.Namespace) -> None:
         executable, files, code = write_folder(arguments)
         _write_compiled(executable, files, code, arguments)
         return
+    for option, given in BUNDLE_OPTIONS.items():
+        if getattr(arguments, given):
+            raise OptionError(option, "is for bundles", remedy="add --bundle, or leave it out")
     device.refuse_code_options(arguments)
     refuse_threads(arguments, arguments.target is not None)
     refuse_batch(arguments, arguments.target is not None)
@@ -220,6 +229,7 @@ class Written:
 
 def add_form_options(parser: ArgumentParser) -> None:
     """Adds the output of `qmlir quantize`, and the options that are for one of its forms."""
+    add_io_option(parser)
     with parser.section("an .onnx or .tflite file"):
         add_format_options(parser)
     with parser.section("an .o file"):

@@ -60,6 +60,7 @@ RUN_OPTIONS: Mapping[str, Kind] = {
     "features": "text",
     "triple": "text",
     "memory": "text",
+    "io": "text",
     "output": "text",
 }
 """Option → the kind of its values."""

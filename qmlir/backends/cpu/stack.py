@@ -2,8 +2,8 @@
 
 The code calls its own functions, by name, without recursion, and each function moves the stack pointer by numbers that
 stand in its instructions. So the bytes of a function at each of its calls, and the most that it takes, are known
-(`_walk`), and those of a call of the network are the largest sum along a path of calls (`stack_bytes`). Functions of a C
-library, such as memset on Linux, are not counted.
+(`_walk`). A call of the network takes the largest sum along a path of calls (`stack_bytes`). Functions of a C library,
+such as memset on Linux, are not counted.
 
     main:  push {r4, r5, lr}        12            kernel:  push {r4, lr}          8
            sub  sp, #20             32                     bl   memcpy
@@ -56,6 +56,17 @@ def stack_bytes(assembly: str, entry: str) -> int | None:
         return None
 
 
+def called_outside(assembly: str) -> set[str]:
+    """Returns the functions that a text calls and does not define."""
+    functions = _functions(assembly)
+    return {
+        _name(rest)
+        for function in functions.values()
+        for name, _, rest in (line.partition(" ") for line in function.lines)
+        if name in (*CALLS, *JUMPS) and rest not in function.labels and not rest.startswith("*")
+    } - functions.keys()
+
+
 def _functions(assembly: str) -> Mapping[str, _Function]:
     """Returns the functions of a text; labels that begin with a point or a digit belong to the function they are in."""
     found: dict[str, _Function] = {}
@@ -93,7 +104,7 @@ def _walk(function: _Function) -> _Frame:
                 if name in JUMPS:
                     break
             elif name in JUMPS:  # to another function, in place of a call
-                frame.calls[rest] = max(frame.calls.get(rest, 0), depth)
+                frame.calls[_name(rest)] = max(frame.calls.get(_name(rest), 0), depth)
                 break
             at += 1
     return frame
@@ -109,7 +120,12 @@ def _called(name: str, rest: str) -> str | None:
     """Returns the function that an instruction calls, if it is a call."""
     if name in INDIRECT or (name in CALLS and rest.startswith("*")):
         raise _Unknown
-    return rest.split(",")[-1].split("@")[0].strip(' "') if name in CALLS else None
+    return _name(rest) if name in CALLS else None
+
+
+def _name(operands: str) -> str:
+    """Returns the function that a call or a jump names."""
+    return operands.split(",")[-1].split("@")[0].strip(' "')
 
 
 def _leaves(name: str, rest: str) -> bool:
@@ -156,7 +172,13 @@ class _Pending:
         if "lsl #12" in rest and number is not None:
             number <<= 12
         sign = {"sub": 1, "add": -1, "addi": -1, "subs": 1, "adds": -1}.get(kind)
-        if sign is not None and operands[0] != "sp" and len(operands) > 2 and operands[1] == "sp" and number is not None:
+        if (
+            sign is not None
+            and operands[0] != "sp"
+            and len(operands) > 2
+            and operands[1] == "sp"
+            and number is not None
+        ):
             self.below[operands[0]] = sign * number
         if kind == "bfc" and number is not None and operands[0] in self.below:
             self.below[operands[0]] += (1 << int(operands[2].lstrip("#"))) - 1

@@ -1,7 +1,7 @@
 """A static library with one object, in the format of System V that GNU's and LLVM's linkers read.
 
-    !<arch>\\n   header of "/"      the symbol table: a count, the place of the object for each symbol, the names
-                header of NAME.o   the object
+Behind a line of eight bytes come two members, each behind a header of 60 bytes: the symbol table, which has a count,
+the place of the object for each symbol, and the names; and the object.
 """
 
 from collections.abc import Sequence

@@ -23,13 +23,17 @@ from qmlir.cli.embedded.selftest import (
 )
 from qmlir.cli.models import load_simplified, memory_of
 from qmlir.cli.terminal import say
-from qmlir.errors import FileError, OptionError
+from qmlir.errors import FileError, OptionError, UnsupportedError
 from qmlir.files import write_together
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from qmlir.backends.cpu.jit import Executable
+
+
+COPIES = ("memcpy", "memmove", "memset")
+"""Functions that code may call on systems with a C library, all of which any program there has."""
 
 
 def write_folder(arguments: argparse.Namespace) -> tuple["Executable", list[Path], dict[str, int]]:
@@ -97,7 +101,7 @@ def _contents(
 
     from qmlir import compiler
     from qmlir.backends.cpu.machine import Machine, code_bytes, compile_assembly, compile_object
-    from qmlir.backends.cpu.stack import stack_bytes
+    from qmlir.backends.cpu.stack import called_outside, stack_bytes
     from qmlir.dialects.loops import ARENA_BOUND
     from qmlir.ir.signature import signature_of
 
@@ -105,7 +109,7 @@ def _contents(
     entry = compiler.main_function(module)
     signature = signature_of(entry)
     plan = planned(
-        signature, name, api=arguments.api, weights=arguments.weights_in, archive=arguments.archive
+        signature, name, api=arguments.api or "static", weights=arguments.weights_in, archive=arguments.archive
     )
     entry.sym_name = StringAttr(entry_of(name, plan.api))
     reference = compiler.reference(module)
@@ -124,7 +128,12 @@ def _contents(
     text = executable.llvm_ir + linked_text(plan, executable.weights, executable.sizes.arena, machine.system.bits)
     code = compile_object(text, machine)
     first = plan.entry if plan.api == "dynamic" else plan.name if plan.api == "glow" else f"{plan.name}_run"
-    stack = stack_bytes(compile_assembly(text, machine), first)
+    assembly = compile_assembly(text, machine)
+    stack, outside = stack_bytes(assembly, first), called_outside(assembly)
+    if foreign := sorted(outside - set(COPIES if machine.system.hosted else ())):
+        need = "must call no function of a library, as code for floats does where a processor has no instruction"
+        remedy = "choose integers with --io, another --cpu, or compile an .o file without --bundle"
+        raise UnsupportedError(need, ", ".join(foreign), remedy, where="network")
     figures = Figures(
         code_bytes(code),
         executable.sizes.weights,

@@ -1,13 +1,16 @@
 """The C header of a bundle: sizes, inputs and outputs, and the functions; C99 and C++17 read it without a warning."""
 
+from typing import TYPE_CHECKING
+
 from qmlir.cli.bundle import comment, requirements
 from qmlir.cli.embedded.plan import Plan, Port
 from qmlir.ir.arena import CACHE_LINE
 
-from qmlir.backends.cpu.jit import Executable  # isort: skip
+if TYPE_CHECKING:
+    from qmlir.backends.cpu.jit import Executable
 
 
-def bundle_header(plan: Plan, executable: Executable, stack: int | None) -> str:
+def bundle_header(plan: Plan, executable: "Executable", stack: int | None) -> str:
     """Returns the text.
 
     Args:
@@ -16,11 +19,12 @@ def bundle_header(plan: Plan, executable: Executable, stack: int | None) -> str:
         stack: The most bytes of stack that a call takes; None if not known.
     """
     macro, sizes = plan.macro, executable.sizes
+    called = "memcpy and memset only" if executable.machine.system.hosted else "no function of a library"
     guard = f"QMLIR_{macro}_H"
     stack_line = [f"#define {macro}_STACK_SIZE {stack}  /* the most bytes of stack that a call takes */"]
     return "\n".join(
         [
-            f"/* {plan.name}: a compiled network. It calls no library and allocates nothing. */",
+            f"/* {plan.name}: a compiled network. It allocates nothing, and calls {called}. */",
             f"#ifndef {guard}",
             f"#define {guard}",
             "",
@@ -109,8 +113,8 @@ def _functions(plan: Plan) -> list[str]:
         ]
     return [
         *lines,
-        f"/* The same in memory of the caller's: {macro}_ARENA_SIZE bytes for each call that runs at a time, and tables",
-        "   of pointers to the inputs and to the outputs, in the order of this file. */",
+        f"/* The same in memory of the caller's: {macro}_ARENA_SIZE bytes for each call that runs at a time, and",
+        "   tables of pointers to the inputs and to the outputs, in the order of this file. */",
         f"void {plan.entry}(const uint8_t *weights, uint8_t *arena, const void *const *inputs, void *const *outputs);",
     ]
 

@@ -39,16 +39,18 @@ class Figures:
 
 
 def manifest_fields(
-    plan: Plan, model: Mapping[str, str], machine: "Machine", memory: str, figures: Figures, numerics: Mapping[str, Any],
-    files: Mapping[str, bytes],
+    plan: Plan, model: Mapping[str, str], machine: "Machine", memory: str, figures: Figures,
+    numerics: Mapping[str, Any], files: Mapping[str, bytes],
 ) -> dict[str, Any]:  # fmt: skip
     """Returns the fields of the document."""
+    from qmlir.backends.cpu.machine import host_triple, llvm_version
+
     return {
         "name": plan.name,
         "model": dict(model),
-        "llvm": _llvm_version(),
+        "llvm": llvm_version(),
         "processor": {
-            "triple": machine.triple or _host_triple(),
+            "triple": machine.triple or host_triple(),
             "cpu": machine.cpu,
             "features": machine.features,
             "bits": machine.system.bits,
@@ -106,15 +108,3 @@ def _ports(ports: Sequence[Port]) -> list[dict[str, Any]]:
         }
         for port in ports
     ]
-
-
-def _llvm_version() -> str:
-    from llvmlite import binding
-
-    return ".".join(map(str, binding.llvm_version_info))
-
-
-def _host_triple() -> str:
-    from qmlir.backends.cpu.machine import host_triple
-
-    return host_triple()

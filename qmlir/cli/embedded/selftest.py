@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from qmlir.cli.embedded.header import arguments
 from qmlir.cli.embedded.plan import Plan, Port
 from qmlir.ir.signature import TensorSpec
 from qmlir.numerics import Array
@@ -78,7 +77,10 @@ def _memory(plan: Plan) -> list[str]:
         lines += [f"extern const uint8_t *{name}_weights;", ""]
     if plan.api == "glow":
         lines += [f"GLOW_MEM_ALIGN({macro}_MEM_ALIGN) static uint8_t memory[{macro}_MUTABLE_MEM_SIZE];"]
-        return [*lines, f"GLOW_MEM_ALIGN({macro}_MEM_ALIGN) static uint8_t activations[{macro}_ACTIVATIONS_MEM_SIZE + 1];"]
+        return [
+            *lines,
+            f"GLOW_MEM_ALIGN({macro}_MEM_ALIGN) static uint8_t activations[{macro}_ACTIVATIONS_MEM_SIZE + 1];",
+        ]
     if plan.api == "dynamic":
         lines += [f"{macro}_ALIGNED static uint8_t arena[{macro}_ARENA_SIZE + 1];"]
     return lines
@@ -182,7 +184,9 @@ def example_text(plan: Plan) -> str:
         call = [f"{name}((uint8_t *)(uintptr_t){name}_weights, memory, activations);"]
         held = f"const {first.type} *{first.argument} = (const {first.type} *)(const void *)"
         result = [f"{held}GLOW_GET_ADDR(memory, {macro}_{first.argument});"]
-        filling = f"/* Write the inputs to GLOW_GET_ADDR(memory, {macro}_{plan.inputs[0].argument if inputs else ''}). */"
+        filling = (
+            f"/* Write the inputs to GLOW_GET_ADDR(memory, {macro}_{plan.inputs[0].argument if inputs else ''}). */"
+        )
     else:
         memory = [*_memory(plan), *(_buffer(plan, port) for port in plan.ports), ""]
         call, result = _call(plan, inputs), []
@@ -236,16 +240,3 @@ def cmake_text(plan: Plan) -> str:
             "",
         ]
     )
-
-
-__all__ = [
-    "arguments",
-    "array_lines",
-    "cmake_text",
-    "drawn_inputs",
-    "example_text",
-    "samples_of",
-    "selftest_text",
-    "vectors_text",
-    "weights_text",
-]

@@ -16,7 +16,7 @@ from typing import Literal, NoReturn
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness
-from xdsl.ir import Attribute, BlockArgument, SSAValue
+from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -25,7 +25,7 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
-from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.interfaces import element_of
 from qmlir.ir.names import NAME, NameAttr
 from qmlir.ir.passes import option
 from qmlir.ir.signature import defined_functions
@@ -126,8 +126,8 @@ def _given(value: SSAValue, end: func.ReturnOp, wanted: str, name: str) -> SSAVa
         return value
     back = value.owner
     if not isinstance(back, DequantizeCastOp):
-        got = back.name if not isinstance(value, BlockArgument) and hasattr(back, "name") else "an input"
-        _refuse("output", name, "must be dequantized integers", str(got))
+        got = back.name if isinstance(back, Operation) else "an input"
+        _refuse("output", name, "must be dequantized integers", got)
     stored = element_of(back.input)
     return _to(back.input, _stored(stored, wanted, "output", name), end)
 
