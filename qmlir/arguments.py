@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
+from qmlir.dialects.loops import MEMORY
 from qmlir.errors import OptionError, near_misses
 from qmlir.numerics import Array
 
@@ -219,6 +220,18 @@ def machine_given(cpu: object, features: object, triple: object = None, target: 
     if target is not None and (named := [key for key, text in texts.items() if text is not None]):
         raise OptionError(named[0], "must not be given for a device: its host is this processor")
     return Machine.of(texts["cpu"], texts["features"], texts["triple"])
+
+
+def memory_given(memory: object, threads: int) -> str:
+    """Returns what code is made for: "fast" or "small".
+
+    Raises:
+        OptionError: It is neither, or memory is to be small for several threads, each of which takes its own.
+    """
+    chosen = choice_given("memory", memory, MEMORY)
+    if chosen == "small" and threads > 1:
+        raise OptionError("memory", "must be fast for several threads", got=f"small, {threads} threads")
+    return chosen
 
 
 def batch_given(batch: object, target: object) -> int:

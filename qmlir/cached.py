@@ -65,6 +65,8 @@ def compile(
     features: str | None = None,
     triple: str | None = None,
     batch: int | None = None,
+    memory: str = "fast",
+    io: str | None = None,
     cache: bool = True,
 ) -> Executable: ...
 
@@ -75,7 +77,8 @@ def compile(module: "Network", threads: int = 1, *, target: "Accelerator", cache
 
 def compile(
     module: "Network", threads: int = 1, *, target: "Accelerator | None" = None, cpu: str | None = None,
-    features: str | None = None, triple: str | None = None, batch: int | None = None, cache: bool = True,
+    features: str | None = None, triple: str | None = None, batch: int | None = None, memory: str = "fast",
+    io: str | None = None, cache: bool = True,
 ) -> "Executable | Simulated":  # fmt: skip
     """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
 
@@ -97,6 +100,10 @@ def compile(
             default this machine's, or the one that `cpu` implies.
         batch: The most samples of a call: inputs then have 1 to so many samples along their first axis, and outputs as
             many. Results are the same bits as those of a call for each sample. None for code of the model's own shapes.
+        memory: What the code is made for: "fast" packs and copies data where that saves time; "small" takes as little
+            scratch memory as it can, for microcontrollers, and one thread.
+        io: What a quantized network takes and gives: "int8", "uint8", "int16" or "float"; the signature has the scale
+            and the zero point of integers. By default what the module says.
         cache: Whether to read and to keep the code on disk; programs of devices never are.
 
     Raises:
@@ -114,14 +121,21 @@ def compile(
             from qmlir import compiler
 
         options: dict[str, Any] = {} if target is None else {"target": target}
-        return compiler.compile(module, threads, cpu=cpu, features=features, triple=triple, batch=batch, **options)
+        chosen: dict[str, Any] = {"cpu": cpu, "features": features, "triple": triple, "batch": batch}
+        return compiler.compile(module, threads, **chosen, memory=memory, io=io, **options)
 
     if not isinstance(cast(object, cache), bool):
         raise OptionError("cache", "must be True or False", got=repr(cache))
     known = isinstance(module, str | Path) or type(module).__name__ == "ModuleOp"
     if target is not None or not cache or not known:
         return make()
-    options = {"route": "compile", "threads": repr(threads), "batch": repr(batch)}
+    options = {
+        "route": "compile",
+        "threads": repr(threads),
+        "batch": repr(batch),
+        "memory": repr(memory),
+        "io": repr(io),
+    }
     texts = [given for given in (cpu, features, triple) if given is not None]
     machine = Machine.of(cpu, features, triple) if all(isinstance(cast(object, t), str) for t in texts) else None
     if machine is None:
@@ -308,8 +322,8 @@ def _write(entry: Path, executable: Executable, files: Mapping[str, str | None],
         "warnings": said,
         "entry": executable.entry,
         "arena": executable.sizes.arena,
-        "inputs": [[s.name, list(s.shape), s.dtype.name] for s in flat.inputs],
-        "outputs": [[s.name, list(s.shape), s.dtype.name] for s in flat.outputs],
+        "inputs": [[s.name, list(s.shape), s.dtype.name, s.quantization] for s in flat.inputs],
+        "outputs": [[s.name, list(s.shape), s.dtype.name, s.quantization] for s in flat.outputs],
         "states": [[*state.places, state.data.hex()] for state in executable.signature.states],
         "counts": executable.signature.counts,
         "batch": _batch_facts(executable.signature),
@@ -416,7 +430,10 @@ def _batch_facts(signature: Signature) -> tuple[int, list[bool]] | None:
 
 
 def _specs(rows: list[Any]) -> tuple[TensorSpec, ...]:
-    return tuple(TensorSpec(name, tuple(shape), _dtype(dtype)) for name, shape, dtype in rows)
+    def quantization(given: Any) -> tuple[float, int] | None:
+        return None if given is None else (float(given[0]), int(given[1]))
+
+    return tuple(TensorSpec(name, tuple(shape), _dtype(dtype), quantization(q)) for name, shape, dtype, q in rows)
 
 
 def _dtype(name: str) -> np.dtype[Any]:

@@ -199,6 +199,7 @@ def quantize(
     preprocess: str | None = None,
     dtype: str | None = None,
     memory_budget: int | None = None,
+    io: str | None = None,
     **options: Unpack[QuantOptions],
 ) -> ModuleOp:
     """Returns a network on quantized types, made from a float network and the ranges of its tensors.
@@ -225,6 +226,8 @@ def quantize(
         dtype: The element type in which raw files hold these samples; the module keeps it in the same way.
         memory_budget: Bytes that the values of all samples may take while weights are rounded and biases are corrected;
             a warning says if this allows fewer samples than given. By default 512 MiB.
+        io: What the quantized network takes and gives: "int8", "uint8" or "int16", with the network's own scales and
+            zero points, or "float". By default, floats stay floats.
         **options: The fields of `QuantConfig` (policies/quant_config.py), which says what each of them means: schema,
             precision, weight_precision, calibration, per_channel, bias, rounding, residuals, glow_exact. An option of
             None has its default, or what the target asks for.
@@ -270,6 +273,8 @@ def quantize(
     step = configured_pass("quantize", {**chosen, "fail_on_float": fail_on_float})
     context.policy = rules
     step.apply(context, result)
+    if io is not None:
+        result = with_interface(result, io)
     verify(result)
     return result
 
@@ -347,10 +352,17 @@ def reference(module: Network, target: "Accelerator | None" = None) -> "Referenc
     return Reference(main_function(to_integers(module, target)))
 
 
+def with_interface(module: ModuleOp, io: str) -> ModuleOp:
+    """Returns a quantized network that takes and gives integers or floats, as `io` says: "int8", …, "float"."""
+    from qmlir.transforms.quant.set_interface import INTERFACES
+
+    return Pipeline(("set-interface", {"type": arguments.choice_given("io", io, INTERFACES)}))(module)
+
+
 @overload
 def compile(
     module: Network, threads: int = 1, *, cpu: str | None = None, features: str | None = None,
-    triple: str | None = None, batch: int | None = None,
+    triple: str | None = None, batch: int | None = None, memory: str = "fast", io: str | None = None,
 ) -> "Executable": ...  # fmt: skip
 
 
@@ -361,7 +373,8 @@ def compile(module: Network, threads: int = 1, *, target: "Accelerator") -> "Sim
 @collected_rarely()
 def compile(
     module: Network, threads: int = 1, *, target: "Accelerator | None" = None, cpu: str | None = None,
-    features: str | None = None, triple: str | None = None, batch: int | None = None,
+    features: str | None = None, triple: str | None = None, batch: int | None = None, memory: str = "fast",
+    io: str | None = None,
 ) -> "Executable | Simulated":  # fmt: skip
     """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
 
@@ -378,11 +391,13 @@ def compile(
         raise OptionError("threads", "must be 1: there are none on this system", got=f"{sharers} on {machine.triple}")
     source = loaded(module)
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
+    if io is not None:
+        source = with_interface(source, io)
     if batch is not None:
         source = Pipeline(("batch-samples", {"most": arguments.batch_given(batch, target)}))(source)
     lowered = to_integers(source, target)
     if target is None:
-        return to_machine_code(lowered, sharers, machine)
+        return to_machine_code(lowered, sharers, machine, memory=arguments.memory_given(memory, sharers))
     from qmlir.backends.simulated import simulated
     from qmlir.devices import text_of
 
@@ -414,8 +429,9 @@ def load_program(path: str | Path, target: "Accelerator") -> "Simulated":
 
 @collected_rarely()
 def to_machine_code(
-    module: ModuleOp, threads: int = 1, machine: "Machine | None" = None, *, counter: str | None = None
-) -> "Executable":
+    module: ModuleOp, threads: int = 1, machine: "Machine | None" = None, *, counter: str | None = None,
+    memory: str = "fast",
+) -> "Executable":  # fmt: skip
     """Compiles a network on the qint level to machine code; its passes change `module` in place.
 
     Args:
@@ -424,20 +440,22 @@ def to_machine_code(
         machine: The processor to generate code for; by default this one.
         counter: The counter that the code reads around each call of a kernel, an option of `time-calls`; the readings
             are one more output, behind the others. None for code without.
+        memory: "fast", or "small" for kernels and a plan of the arena that take little memory.
     """
     from qmlir.backends.cpu import Machine, build
 
     entry = main_function(module).sym_name.data
     machine = machine or Machine.host()
-    signature = to_planned_loops(module, threads, machine, counter=counter)
+    signature = to_planned_loops(module, threads, machine, counter=counter, memory=memory)
     to_llvm = (TO_LLVM[-1], {"features": _enabled(machine), "index_bitwidth": machine.system.bits})
     Pipeline(to_llvm).apply(module, make_context(), verify_each=VERIFY_LOOPS)
     return build(module, signature, entry=entry, machine=machine)
 
 
 def to_planned_loops(
-    module: ModuleOp, threads: int = 1, machine: "Machine | None" = None, *, counter: str | None = None
-) -> "Signature":
+    module: ModuleOp, threads: int = 1, machine: "Machine | None" = None, *, counter: str | None = None,
+    memory: str = "fast",
+) -> "Signature":  # fmt: skip
     """Lowers a network on the qint level to loops on one arena of memory; its passes change `module` in place.
 
     Args:
@@ -445,18 +463,21 @@ def to_planned_loops(
         threads: Threads that one call may use.
         machine: The processor to generate code for; by default this one.
         counter: As for `to_machine_code`.
+        memory: As for `to_machine_code`.
 
     Returns:
         The inputs and outputs of the code.
     """
     from qmlir.backends.cpu import Machine
     from qmlir.ir.signature import signature_of
+    from qmlir.transforms.loops.hoist_scratch import LEAST_SMALL
 
     function = main_function(module)
     signature = signature_of(function)
     # There are thousands of scalar operations: verifying them takes longer than the passes do. The tests verify them.
     timing = () if counter is None else (("time-calls", {"counter": counter}),)
-    features = {"features": _enabled(machine or Machine.host())}
+    small = {"memory": memory} if memory != "fast" else {}
+    features = {"features": _enabled(machine or Machine.host())} | small
     halves, tabulate, nn_to_loops, qint_to_loops, finish = TO_LOOPS
     loops = Pipeline(halves, tabulate, (nn_to_loops, features), (qint_to_loops, features), finish, *timing)
     loops.apply(module, make_context(), verify_each=VERIFY_LOOPS)
@@ -464,7 +485,10 @@ def to_planned_loops(
         readings = signature_of(function).inputs[-1]  # results are arguments on this level, the readings the last
         signature = replace(signature, outputs=(*signature.outputs, readings))
     share, hoist, plan, _ = TO_LLVM
-    Pipeline((share, {"threads": threads}), hoist, plan).apply(module, make_context(), verify_each=VERIFY_LOOPS)
+    hoisting = (hoist, {"least": LEAST_SMALL}) if small else hoist
+    Pipeline((share, {"threads": threads}), hoisting, (plan, small)).apply(
+        module, make_context(), verify_each=VERIFY_LOOPS
+    )
     return signature
 
 

@@ -71,6 +71,7 @@ class Reader:
         self.scope: dict[str, Any] = {"__name__": "__page__"}
         self.answer, self.status = "", 0
         self.ran, self.checked = 0, 0
+        self.lacks = False  # a tool of this page, and with it what later tools read
 
     def follow(self, text: str) -> None:
         """Runs the blocks of a page in order."""
@@ -143,6 +144,9 @@ class Reader:
         program = sys.executable if tool == "python" else shutil.which(tool)
         if program is None:
             assert tool in TOOLS or tool.startswith("./"), f"{tool}: no such command"
+            self.lacks = True
+            return 0
+        if self.lacks and tool in TOOLS:
             return 0
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
         done = subprocess.run(
@@ -152,7 +156,7 @@ class Reader:
         return done.returncode
 
 
-TOOLS = ("cc", "aarch64-linux-gnu-gcc", "mlir-opt-19", "mlir-translate-19")
+TOOLS = ("cc", "aarch64-linux-gnu-gcc", "arm-none-eabi-gcc", "qemu-system-arm", "mlir-opt-19", "mlir-translate-19")
 """Programs that pages call and that may be missing; what they make is then missing too."""
 
 PACKAGES = ("torch",)

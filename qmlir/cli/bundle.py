@@ -191,7 +191,7 @@ FUNCTIONS = frozenset(
 # The files
 
 
-_C_TYPES = {
+C_TYPES = {
     "float32": "float",
     "float64": "double",
     "bool": "unsigned char",
@@ -259,7 +259,7 @@ def header(executable: "Executable", stem: str) -> str:
         f"#define {prefix}_ALIGNMENT {CACHE_LINE}",
         f"#define {prefix}_WEIGHTS_SIZE {sizes.weights}  /* bytes of {comment(stem)}.weights.bin */",
         f"#define {prefix}_ARENA_SIZE {sizes.arena}  /* bytes of scratch memory; one arena for each call in flight */",
-        *_requirements(executable, prefix),
+        *requirements(executable, prefix),
         "",
     ]
     befores, afters = ({state.places[side] for state in executable.signature.states} for side in (0, 1))
@@ -305,8 +305,8 @@ ASKABLE = (
 """Features that `__builtin_cpu_supports` of GCC 8 and of Clang knows; no code is generated for a lone other one."""
 
 
-def _requirements(executable: "Executable", prefix: str) -> list[str]:
-    """The lines that say which system the code is for, if not for this one, and which features it needs, if any.
+def requirements(executable: "Executable", prefix: str) -> list[str]:
+    """Returns the lines that say which system the code is for, if not for this one, and the features it needs, if any.
 
     Those are features beyond what every processor of the architecture has.
     """
@@ -355,6 +355,10 @@ def _defined_elsewhere(symbols: Sequence[str]) -> list[str]:
 
 def _declared(spec: TensorSpec) -> str:
     shape = "".join(f"[{n}]" for n in spec.shape)
-    known = _C_TYPES.get(spec.dtype.name)  # C lacks some types: then an integer of that size, and the type's name
+    known = C_TYPES.get(spec.dtype.name)  # C lacks some types: then an integer of that size, and the type's name
     kind = known or f"{spec.dtype.name} in uint{8 * spec.dtype.itemsize}_t"
-    return f"{kind} {shape}  {comment(spec.name)}"
+    real = ""
+    if spec.quantization is not None:
+        scale, zero_point = spec.quantization
+        real = f" = {scale!r} * (integer - {zero_point})" if zero_point else f" = {scale!r} * integer"
+    return f"{kind} {shape}  {comment(spec.name)}{real}"

@@ -360,7 +360,7 @@ def require_target(arguments: argparse.Namespace) -> None:
 
 def refuse_code_options(arguments: argparse.Namespace) -> None:
     """Refuses options that choose the code's processor, where a device is named or nothing is compiled."""
-    chosen = [f"--{name}" for name in ("cpu", "features", "triple") if getattr(arguments, name) is not None]
+    chosen = [f"--{name}" for name in ("cpu", "features", "triple", "memory", "io") if getattr(arguments, name, None)]
     if chosen and (arguments.target is not None or getattr(arguments, "reference", False)):
         other = "--target" if arguments.target is not None else "--reference"
         raise OptionError(chosen[0], f"must not be given with {other}")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from qmlir.cli import device
 from qmlir.cli.documents import add_json_option, signature_fields, write_document
 from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of
-from qmlir.cli.models import add_code_options, add_processor_options, compiled, load_simplified
+from qmlir.cli.models import add_code_options, add_processor_options, compiled, load_simplified, memory_of
 from qmlir.cli.terminal import say
 from qmlir.errors import OptionError
 
@@ -85,7 +85,10 @@ def add_compile_options(parser: ArgumentParser) -> None:
     device.add_target_option(parser, help)
     with parser.section("which processor"):
         add_code_options(parser)
-    help = "the .o, .ll, .s or .npu file to write"
+    add_io_option(parser)
+    with parser.section("a bundle for embedded programs"):
+        add_bundle_options(parser)
+    help = "the .o, .ll, .s or .npu file to write, or the folder of a bundle"
     parser.add_argument("-o", "--output", type=Path, required=True, help=help)
     add_json_option(parser)
 
@@ -94,6 +97,33 @@ def add_threads_option(parser: ArgumentParser) -> None:
     """Adds the option that says how many threads a call may use; without it, the value is None."""
     help = "threads that one call may use; the results are the same bits for any number (default: 1)"
     parser.add_argument("--threads", type=count, metavar="N", help=help)
+
+
+def add_io_option(parser: ArgumentParser) -> None:
+    """Adds the option that says what a quantized network takes and gives; without it, the value is None."""
+    help = "what a quantized network takes and gives: integers with its own scales and zero points, which the header "
+    help += "states, or floats (default: what the model says)"
+    parser.add_argument("--io", **choice(("int8", "uint8", "int16", "float")), help=help)
+
+
+BUNDLE_OPTIONS = {"--api": "api", "--weights-in": "weights_in", "--prefix": "prefix", "--archive": "archive"}
+"""Options that are for bundles only, and their names among the parsed arguments."""
+
+
+def add_bundle_options(parser: ArgumentParser) -> None:
+    """Adds the options of `qmlir compile --bundle`."""
+    add = parser.add_argument
+    help = "write a folder with the object, header, weights, self-test, example, build file and manifest"
+    add("--bundle", action="store_true", help=help)
+    help = (
+        "how programs call the network: with weights and scratch memory inside the object, with memory of their own, "
+    )
+    help += "or as Glow's bundles are called (default: static)"
+    add("--api", **choice(("static", "dynamic", "glow")), help=help)
+    help = "where the weights are: a section of the object, an array in C, or a file (default: object; file for glow)"
+    add("--weights-in", **choice(("object", "array", "file")), help=help)
+    add("--prefix", metavar="NAME", help="prefix of all symbols and files (default: the model's name)")
+    add("--archive", action="store_true", help="write a static library, .a, in place of the object")
 
 
 def add_batch_option(parser: ArgumentParser) -> None:
@@ -121,6 +151,15 @@ def run_compile(arguments: argparse.Namespace) -> None:
     """Compiles a network to machine code, or to a device's program with `--target`."""
     from qmlir.cli.bundle import entry_name
 
+    if arguments.bundle:
+        from qmlir.cli.embedded.folder import write_folder
+
+        executable, files, code = write_folder(arguments)
+        _write_compiled(executable, files, code, arguments)
+        return
+    for option, given in BUNDLE_OPTIONS.items():
+        if getattr(arguments, given):
+            raise OptionError(option, "is for bundles", remedy="add --bundle, or leave it out")
     device.refuse_code_options(arguments)
     refuse_threads(arguments, arguments.target is not None)
     refuse_batch(arguments, arguments.target is not None)
@@ -131,7 +170,13 @@ def run_compile(arguments: argparse.Namespace) -> None:
     if arguments.output.suffix != suffix:
         raise OptionError("--output", f"must end in {suffix} with --emit {arguments.emit}", got=str(arguments.output))
     executable = compiled(arguments, entry_name(arguments.output.stem))  # no clash with a program's `main`
-    files, code = _write_code(executable, arguments, arguments.emit)
+    _write_compiled(executable, *_write_code(executable, arguments, arguments.emit), arguments)
+
+
+def _write_compiled(
+    executable: "Executable", files: list[Path], code: dict[str, int], arguments: argparse.Namespace
+) -> None:
+    """Writes the document of `qmlir compile`."""
     made = {"model": str(arguments.model), "target": None, "files": [str(file) for file in files]}
     fields = {**made, "code": code, "program": None}
     write_document(arguments, "compile", fields | signature_fields(executable.signature))
@@ -170,6 +215,7 @@ ONLY_FOR: Mapping[str, tuple[str, ...]] = {
     "cpu": (".o",),
     "features": (".o",),
     "triple": (".o",),
+    "memory": (".o",),
 }
 """Option, by its name among the parsed arguments → suffixes of the files that it is for."""
 
@@ -185,6 +231,7 @@ class Written:
 
 def add_form_options(parser: ArgumentParser) -> None:
     """Adds the output of `qmlir quantize`, and the options that are for one of its forms."""
+    add_io_option(parser)
     with parser.section("an .onnx or .tflite file"):
         add_format_options(parser)
     with parser.section("an .o file"):
@@ -258,8 +305,8 @@ def write_form(module: "ModuleOp", arguments: argparse.Namespace) -> Written:
         named = module.clone()
         main_function(named).sym_name = StringAttr(entry_name(output.stem))
         cpu, features, triple = arguments.cpu, arguments.features, arguments.triple
-        threads, batch = arguments.threads or 1, arguments.batch
-        executable = compile(named, threads, cpu=cpu, features=features, triple=triple, batch=batch)
+        threads, batch, memory = arguments.threads or 1, arguments.batch, memory_of(arguments)
+        executable = compile(named, threads, cpu=cpu, features=features, triple=triple, batch=batch, memory=memory)
         files, code = _write_code(executable, arguments, "obj")
         return Written(files, code=code)
     files = save(module, output) if output.suffix == MLIR else _export(module, arguments)

@@ -5,7 +5,8 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.cli.flags import ArgumentParser, count, names_of, shape_of
+from qmlir.cli.flags import ArgumentParser, choice, count, names_of, shape_of
+from qmlir.dialects.loops import MEMORY
 from qmlir.errors import FileError
 
 if TYPE_CHECKING:
@@ -199,6 +200,14 @@ def add_processor_options(parser: ArgumentParser) -> None:
         help=f"the architecture and system to generate code for: {', '.join(TRIPLES)} (default: this machine's, or "
         "that which --cpu implies); --cpu is then a processor of that architecture, by default the most generic one",
     )
+    help = "what the code is made for: fast packs and copies data where that saves time, small takes as little scratch "
+    help += "memory as it can (default: small for --bundle, otherwise fast)"
+    parser.add_argument("--memory", **choice(MEMORY), help=help)
+
+
+def memory_of(arguments: argparse.Namespace) -> str:
+    """Returns what code is made for: what `--memory` says, little memory for a bundle, and speed otherwise."""
+    return arguments.memory or ("small" if getattr(arguments, "bundle", False) else "fast")
 
 
 def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
@@ -222,8 +231,9 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
         if entry:
             main_function(module).sym_name = StringAttr(entry)
         cpu, features, triple = arguments.cpu, arguments.features, arguments.triple
-        threads, batch = arguments.threads or 1, arguments.batch
-        return compile(module, threads, cpu=cpu, features=features, triple=triple, batch=batch)
+        threads, batch, memory = arguments.threads or 1, arguments.batch, memory_of(arguments)
+        io = getattr(arguments, "io", None)
+        return compile(module, threads, cpu=cpu, features=features, triple=triple, batch=batch, memory=memory, io=io)
 
     if arguments.no_cache:
         return make()
@@ -234,5 +244,5 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
     read: dict[str, Any] = {key: getattr(arguments, key) for key in options}
     read["weights"] = None if arguments.weights is None else _hash_of(arguments.weights)
     read |= {"route": "command", "entry": entry, "constants": constants, "threads": arguments.threads or 1}
-    read["batch"] = arguments.batch
+    read |= {"batch": arguments.batch, "memory": memory_of(arguments), "io": getattr(arguments, "io", None)}
     return kept(arguments.model, read, machine, make)

@@ -24,6 +24,8 @@ from qmlir.display import counted
 
 
 if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
     from qmlir.profiles.profile import Profile
 
 FORMATS = ("qmlir", "glow")
@@ -193,6 +195,13 @@ def add_config_options(parser: ArgumentParser) -> None:
     add("--per-tensor", dest="per_channel", action="store_false", default=None, help="the same as --no-per-channel")
 
 
+def _with_interface(module: "ModuleOp", io: str | None) -> "ModuleOp":
+    """Returns the network that is written, which takes and gives what `--io` says."""
+    from qmlir.compiler import with_interface
+
+    return module if io is None else with_interface(module, io)
+
+
 def run_quantize(arguments: argparse.Namespace) -> None:
     """Quantizes a network and prints the decision about each operation."""
     from qmlir.analysis.counts import decided, totals
@@ -239,7 +248,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         say(line)
     print_decisions(network)
     with write_ledger(network, output, arguments.ledger):
-        written = write_form(quantized, arguments)
+        written = write_form(_with_interface(quantized, arguments.io), arguments)
     accuracy = None
     if trial is not None:
         from qmlir.analysis.scores import score

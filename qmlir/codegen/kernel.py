@@ -21,7 +21,7 @@ import abc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, ClassVar, NoReturn, TypeAlias
+from typing import Any, ClassVar, NoReturn, TypeAlias, cast
 
 import numpy as np
 from typing_extensions import TypeIs
@@ -31,6 +31,7 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     Float32Type,
     Float64Type,
+    IndexType,
     IntegerAttr,
     IntegerType,
     MemRefType,
@@ -46,8 +47,9 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
 from qmlir.codegen.features import has_vectors
+from qmlir.codegen.leads import APART
 from qmlir.codegen.value import INDEX, Value
-from qmlir.dialects.loops import LAYER
+from qmlir.dialects.loops import LAYER, LEADS
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
 from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.dialects.quant.ops import StorageCastOp
@@ -56,7 +58,7 @@ from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array
 from qmlir.ir.names import NAME
 from qmlir.ir.rewriting import node_name
-from qmlir.ir.types import is_integer, is_memref, is_numpys_own
+from qmlir.ir.types import dtype_of, is_integer, is_memref, is_numpys_own
 from qmlir.ir.weights import WeightsAttr
 
 PARALLEL = "qmlir.parallel"
@@ -71,6 +73,9 @@ ALIGNMENT = IntegerAttr(64, i64)
 SCRATCH_LIMIT = 48 * 1024
 """Bytes of scratch memory that one share of a kernel may use: a part of a second-level cache."""
 
+SMALL_SCRATCH = 1024
+"""Bytes of scratch memory that a kernel may use if it is to take little, unless it cannot do with less."""
+
 
 class Kernel(abc.ABC):
     """A kernel function; subclasses are frozen dataclasses whose fields determine the function's code."""
@@ -84,6 +89,13 @@ class Kernel(abc.ABC):
         """Name hints of the function's `count` buffer arguments."""
         return ("x", *(f"p{i}" for i in range(1, count - 1)), "y")[-count:]
 
+    def leads(self, types: Sequence[MemRefType[Attribute]]) -> Mapping[int, int]:
+        """The leads of the result before operands (leads.py), by position, if one thread runs all items in order.
+
+        The result must lie apart from operands that are not listed.
+        """
+        return {}
+
     @abc.abstractmethod
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         """Writes the function body for items [begin, end) of the outermost loop; `buffers` are inputs, then results."""
@@ -94,11 +106,13 @@ class MainLowering:
     """The state of lowering the tensor operations of one module: the insertion point and the kernels written so far.
 
     features   features of the processor, by which kernels are chosen
+    small      whether kernels are to take little scratch memory, even if that takes time
     at         the operation being lowered; new operations of main are inserted before it
     """
 
     module: ModuleOp
     features: frozenset[str] = frozenset()
+    small: bool = False
     at: Operation | None = None
 
     def __post_init__(self) -> None:
@@ -202,6 +216,9 @@ class MainLowering:
         symbol = self._functions.get((kernel, types)) or self._write(kernel, types)
         bounds = [self.insert(arith.ConstantOp(IntegerAttr(i, INDEX))).results[0] for i in (0, items)]
         call = self.insert(func.CallOp(symbol, [*arguments, *bounds], []))
+        if self.small:
+            leads = kernel.leads([cast("MemRefType[Attribute]", type) for type in types])
+            call.attributes[LEADS] = DenseArrayBase.from_list(i64, [leads.get(i, APART) for i in range(len(types))])
         if self.at is not None and (layer := self.at.attributes.get(LAYER)) is not None:
             call.attributes[LAYER] = layer
 
@@ -277,9 +294,11 @@ Rule: TypeAlias = Callable[[MainLowering, Any], None]
 Rules: TypeAlias = Mapping[type[Operation], Rule]
 
 
-def lower_tensor_ops(module: ModuleOp, rules: Rules, features: frozenset[str] = frozenset()) -> None:
+def lower_tensor_ops(
+    module: ModuleOp, rules: Rules, features: frozenset[str] = frozenset(), *, small: bool = False
+) -> None:
     """Lowers the operations that have a rule in all main functions of `module`, in program order."""
-    state = MainLowering(module, features)
+    state = MainLowering(module, features, small)
     for function in list(module.body.block.ops):
         if not isinstance(function, func.FuncOp) or function.is_declaration or is_kernel(function):
             continue
@@ -323,6 +342,12 @@ def storage_memref(type: Attribute) -> MemRefType[Attribute]:
     elif isinstance(element, AnyFloat) and not isinstance(element, Float32Type | Float64Type):
         element = IntegerType(max(element.bitwidth, 8))
     return MemRefType(element, type.get_shape())
+
+
+def element_bytes(type: MemRefType[Attribute]) -> int:
+    """The bytes of an element of a buffer."""
+    element = type.element_type
+    return 8 if isinstance(element, IndexType) else dtype_of(element).itemsize
 
 
 def memref_shape(buffer: SSAValue) -> tuple[int, ...]:

@@ -21,6 +21,9 @@ INPUTS = "qmlir.inputs"
 ARENA_SIZE = "qmlir.arena_size"
 """Attribute of a planned module: the size in bytes of the scratch memory that a call needs."""
 
+ARENA_BOUND = "qmlir.arena_bound"
+"""Attribute of a planned module: bytes that no plan of its buffers undercuts."""
+
 WEIGHTS_BLOB = "qmlir.weights_blob"
 """Attribute of a planned module: all constants as a single `#qmlir.weights` of bytes."""
 
@@ -43,15 +46,23 @@ SCRATCH = "qmlir.scratch"
 """Attribute of a kernel: how many of its last buffers are scratch memory, of which each share of a call has its own."""
 
 
+LEADS = "qmlir.leads"
+"""Attribute of a kernel call: for each buffer, the last of which is the result, the bytes by which the result's memory
+must begin before the buffer's if the two overlap (codegen/leads.py); −1 if they must lie apart."""
+
+MEMORY = ("fast", "small")
+"""What code is made for: `fast` packs and copies data where that saves time, `small` keeps scratch memory small."""
+
+
 def external_functions(module: ModuleOp) -> Mapping[str, Attribute]:
     """Returns what each external function of a module is, by symbol."""
     listed = module.attributes.get(EXTERNAL_FUNCTIONS)
     return listed.data if isinstance(listed, DictionaryAttr) else {}
 
 
-def whole_lines(size: int) -> int:
-    """The bytes of the cache lines that `size` bytes take: the distance of the scratch buffers of two shares."""
-    return -(-size // CACHE_LINE) * CACHE_LINE
+def whole_lines(size: int, line: int = CACHE_LINE) -> int:
+    """The bytes of the cache lines, or of lines of another size, that `size` bytes take."""
+    return -(-size // line) * line
 
 
 def weights_symbol(entry: str) -> str:

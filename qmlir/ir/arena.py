@@ -7,8 +7,9 @@ different things of the result:
 
 * The arena of a program for the CPU (transforms/loops/plan_memory.py) takes the largest item first, and the smallest
   gap that is large enough (best fit). One pass over thousands of buffers is enough: a few bytes more cost nothing.
-* A memory that a device shares among tensors (`place`) is short. Three orders are tried, each with first fit, and the
-  best of them is improved until the arena is as small as the bytes that are live at once.
+* A memory that a device shares among tensors (`place`) is short, and so is the arena of a program for a
+  microcontroller. Three orders are tried, each with first fit and with best fit, and the best of them is improved until
+  the arena is as small as the bytes that are live at once.
 * The region of a device's tiles is used as a circular buffer (`around`). A tile lives for a few commands, and a queue
   that loads the next tiles runs ahead until it reaches bytes that are still in use. A tile is therefore placed behind
   the tile before it (next fit), so that bytes are reused as late as possible.
@@ -16,7 +17,7 @@ different things of the result:
   at that end of a gap which leaves the tiles around it the most contiguous bytes.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,8 +83,17 @@ class NextFit:
         return found
 
 
+Leads = Mapping[tuple[int, int], int]
+"""Pairs of items that may overlap although they are live together: numbers of the item that begins first and of the
+other item → the least bytes from the start of the first to the start of the other (codegen/leads.py)."""
+
+
 def plan(
-    items: Sequence[Item], order: Iterable[int], fit: Fit, neighbours: Sequence[Sequence[int]] | None = None
+    items: Sequence[Item],
+    order: Iterable[int],
+    fit: Fit,
+    neighbours: Sequence[Sequence[int]] | None = None,
+    leads: Leads | None = None,
 ) -> list[int] | None:
     """Offsets at which items lie apart while they are live together; None if an item does not fit.
 
@@ -92,12 +102,20 @@ def plan(
         order: The numbers of the items, in the order in which they are placed.
         fit: Chooses the offset of an item.
         neighbours: For each item, the items that are live with it; computed unless given.
+        leads: Items that may overlap; the fit must be first fit or best fit then.
     """
     offsets = [-1] * len(items)
     neighbours = neighbours or live_together(items)
+
+    def distance(first: int, then: int) -> int:
+        return min(items[first].size, (leads or {}).get((first, then), items[first].size))
+
     for n in order:
-        taken = [(offsets[other], offsets[other] + items[other].size) for other in neighbours[n] if offsets[other] >= 0]
-        found = fit(taken, items[n].size)
+        placed = [other for other in neighbours[n] if offsets[other] >= 0]
+        if leads:  # the offsets that n must not have, which leave gaps for an item without bytes
+            found = fit([(offsets[o] - distance(n, o), offsets[o] + distance(o, n)) for o in placed], 0)
+        else:
+            found = fit([(offsets[o], offsets[o] + items[o].size) for o in placed], items[n].size)
         if found is None:
             return None
         offsets[n] = found
@@ -136,11 +154,34 @@ def live_at_most(items: Sequence[Item]) -> tuple[int, list[Item]]:
     return most, [item for item in items if item.first <= when <= item.last]
 
 
+def bytes_needed(items: Sequence[Item], leads: Leads) -> int:
+    """The bytes that no plan undercuts if some items may overlap: at each step, the bytes that lie apart for sure.
+
+    Of the items of a pair, these are the items that begin first or the others, whichever are more; a lone pair covers
+    the larger of the first item, and the other behind the lead.
+    """
+    most, _ = live_at_most(items) if not leads else (0, [])
+    for step in sorted({item.first for item in items}) if leads else ():
+        live = [n for n, item in enumerate(items) if item.first <= step <= item.last]
+        pairs = [pair for pair in leads if items[pair[0]].first == step == items[pair[1]].last]
+        total = sum(items[n].size for n in live)
+        if len(pairs) == 1:
+            ((first, then),) = pairs
+            apart = total - items[first].size - items[then].size
+            lead = min(leads[first, then], items[first].size)
+            total = apart + max(items[first].size, lead + items[then].size)
+        elif pairs:
+            firsts, others = ({pair[side] for pair in pairs} for side in (0, 1))
+            total -= min(sum(items[n].size for n in firsts), sum(items[n].size for n in others))
+        most = max(most, total)
+    return most
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # Arenas as small as possible
 #
-# The most bytes that are live at once are a lower bound, which one of three greedy orders reaches for most networks. If
-# none of the orders reaches it, pairs of buffers in the order are swapped as long as the arena does not grow (hill
+# The most bytes that are live at once are a lower bound, which one of the greedy plans reaches for most networks. If
+# none of them reaches it, pairs of buffers in the order are swapped as long as the arena does not grow (hill
 # climbing).
 
 
@@ -161,7 +202,7 @@ class Arena:
 
     offsets   offset of each buffer, in bytes
     size      bytes of the whole arena
-    bound     the most bytes that are live at once: no placement is smaller
+    bound     bytes that no placement undercuts: the most that are live at once, or less where buffers may overlap
     """
 
     offsets: Sequence[int]
@@ -169,18 +210,19 @@ class Arena:
     bound: int
 
 
-def place(items: Sequence[Item], enough: int = 0) -> Arena:
+def place(items: Sequence[Item], enough: int = 0, leads: Leads | None = None) -> Arena:
     """Assigns an offset to each buffer, in an arena as small as can be found.
 
     Args:
         items: The buffers; each size is a multiple of the alignment.
         enough: Stop the search at an arena of this many bytes; a smaller arena is no better.
+        leads: Buffers that may overlap; each lead is a multiple of the alignment.
     """
-    bound, _ = live_at_most(items)
+    bound = bytes_needed(items, leads or {})
     goal, neighbours = max(bound, enough), live_together(items)
 
-    def tried(order: Sequence[int]) -> Arena:
-        offsets = plan(items, order, first_fit, neighbours)
+    def tried(order: Sequence[int], fit: Fit = first_fit) -> Arena:
+        offsets = plan(items, order, fit, neighbours, leads)
         assert offsets is not None
         return Arena(offsets, size_of(items, offsets), bound)
 
@@ -197,6 +239,13 @@ def place(items: Sequence[Item], enough: int = 0) -> Arena:
     for other in orders[1:]:
         if arena.size > goal and (trial := tried(other)).size < arena.size:
             order, arena = other, trial
+    if leads:  # a result begins before its operand: chains of them are placed from their last result on
+        chained = {n for pair in leads for n in pair}
+        orders.append(sorted(range(len(items)), key=lambda n: (n not in chained, -items[n].last, -items[n].size)))
+    for other in orders if leads is not None else ():
+        for fit in (first_fit, best_fit):
+            if arena.size > goal and (trial := tried(other, fit)).size < arena.size:
+                order, arena = other, trial
     rng = np.random.default_rng(0)
     for _ in range(SWAPS if arena.size > goal else 0):
         other = swapped(order, arena)

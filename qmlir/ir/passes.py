@@ -121,6 +121,7 @@ PASSES: dict[str, str] = {
     "normalize-quant-types": "qmlir.transforms.quant.normalize_quant_types:NormalizeQuantTypesPass",
     "lower-quant-ops": "qmlir.lowering.quant_to_arith.lower_quant_ops:LowerQuantOpsPass",
     "strip-func-quant-types": "qmlir.transforms.quant.strip_func_quant_types:StripFuncQuantTypesPass",
+    "set-interface": "qmlir.transforms.quant.set_interface:SetInterfacePass",
     "fold-quant-casts": "qmlir.transforms.quant.fold_quant_casts:FoldQuantCastsPass",
     "tosa-to-nn": "qmlir.lowering.tosa_to_nn.convert:TosaToNNPass",
     "nn-to-qint": "qmlir.lowering.nn_to_qint.convert:NNToQIntPass",

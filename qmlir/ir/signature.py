@@ -6,7 +6,7 @@ tensor name. Signatures need numpy only; what reads them from a function imports
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 import numpy as np
@@ -73,11 +73,15 @@ class Count(NamedTuple):
 
 @dataclass(frozen=True)
 class TensorSpec:
-    """One input or output: its tensor's name, its shape and its dtype."""
+    """One input or output: its tensor's name, its shape and its dtype.
+
+    quantization  scale and zero point, if the elements stand for scale · (integer − zero point)
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
+    quantization: tuple[float, int] | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
         return self.described(1)
@@ -89,7 +93,7 @@ class TensorSpec:
 
     def of(self, samples: int) -> "TensorSpec":
         """Returns the specification of the tensor of several samples, along its first axis."""
-        return TensorSpec(self.name, (samples, *self.shape[1:]), self.dtype)
+        return replace(self, shape=(samples, *self.shape[1:]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -375,7 +379,8 @@ def _specs(
         taken.add(name)
         assert isinstance(type, TensorType | MemRefType)
         shaped = cast("TensorType[Attribute]", type)
-        specs.append(TensorSpec(name, shaped.get_shape(), _dtype(shaped.element_type, name)))
+        element = shaped.element_type
+        specs.append(TensorSpec(name, shaped.get_shape(), _dtype(element, name), _quantization(element)))
     return tuple(specs)
 
 
@@ -384,6 +389,15 @@ def _tensor_named(attributes: "DictionaryAttr") -> str:
 
     name = attributes.data.get(NAME)
     return name.tensors[0] if isinstance(name, NameAttr) and name.tensors else ""
+
+
+def _quantization(element: "Attribute") -> tuple[float, int] | None:
+    """Returns the scale and the zero point of a quantized type that has one of each."""
+    from qmlir.ir.types import IntegerElement
+
+    if not isinstance(element, IntegerElement) or element.axis is not None or len(element.scales) != 1:
+        return None
+    return element.scales[0], element.zero_points[0]
 
 
 def _dtype(element: "Attribute", name: str) -> np.dtype[Any]:

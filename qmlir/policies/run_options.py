@@ -59,6 +59,8 @@ RUN_OPTIONS: Mapping[str, Kind] = {
     "cpu": "text",
     "features": "text",
     "triple": "text",
+    "memory": "text",
+    "io": "text",
     "output": "text",
 }
 """Option → the kind of its values."""

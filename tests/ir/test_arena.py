@@ -1,12 +1,12 @@
 """Arenas: what lives at once lies apart, and the bound is a bound."""
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, permutations
 
 import hypothesis.strategies as st
 from hypothesis import given
 
-from qmlir.ir.arena import Full, Item, around, live_at_most, place
+from qmlir.ir.arena import Full, Item, Leads, around, live_at_most, place
 
 
 @st.composite
@@ -39,6 +39,36 @@ def test_what_lives_at_once_lies_apart(given: list[Item]) -> None:
     steps = range(32)
     assert arena.bound == max(sum(i.size for i in given if i.first <= step <= i.last) for step in steps)
     assert arena.bound <= arena.size
+
+
+@given(items(), st.data())
+def test_items_of_a_pair_overlap_behind_the_lead(given: list[Item], data: st.DataObject) -> None:
+    pairs = [
+        (low, high)
+        for (low, a), (high, b) in permutations(enumerate(given), 2)
+        if a.first == b.last and (b.first, high) < (a.first, low)
+    ]
+    leads: Leads = {pair: data.draw(st.integers(0, 60)) for pair in pairs}
+    arena = place(given, leads=leads)
+    for (a, one), (b, other) in combinations(enumerate(given), 2):
+        if not live_together(one, other):
+            continue
+        first, then = (a, b) if arena.offsets[a] <= arena.offsets[b] else (b, a)
+        if arena.offsets[a] == arena.offsets[b] and (b, a) in leads:
+            first, then = b, a
+        distance = min(given[first].size, leads.get((first, then), given[first].size))
+        assert arena.offsets[then] - arena.offsets[first] >= distance
+    assert arena.bound <= arena.size
+    assert arena.size <= place(given).size or leads
+
+
+def test_a_chain_with_leads_takes_its_largest_item_and_the_leads() -> None:
+    chain = [Item(str(n), 100, n, n + 1) for n in range(5)]
+    leads: Leads = {(n + 1, n): 10 for n in range(4)}
+    arena = place(chain, leads=leads)
+    assert arena.size == 140
+    assert arena.bound == 110
+    assert place(chain).size == 200
 
 
 def test_the_step_at_which_most_lives() -> None:

@@ -340,6 +340,11 @@ def _linker() -> Any:
     return _llvm().create_lljit_compiler(Machine("", "").target_machine(), use_jit_link=True)
 
 
+def llvm_version() -> str:
+    """The version of LLVM that generates code."""
+    return ".".join(map(str, _llvm().llvm_version_info))
+
+
 def code_bytes(data: bytes) -> int:
     """The bytes of machine code in an object file."""
     file = _llvm().ObjectFileRef.from_data(data)

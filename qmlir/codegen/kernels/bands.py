@@ -74,6 +74,16 @@ class Bands:
         """The first of the bands that an output row reads."""
         return row * self.stride // self.group if self.shared else row * self.count
 
+    def end(self, row: int) -> int:
+        """The band behind those that an output row reads."""
+        return (row * self.stride // self.group if self.shared else row * self.count) + self.count
+
+    def top(self, row: int, prepared: int = 0) -> int:
+        """The first row of the image that an output row reads, if the bands before `prepared` need not be read."""
+        if not self.shared:
+            return row * self.stride - self.origin
+        return max(row * self.stride // self.group, prepared) * self.group - self.origin
+
     def phase(self, row: Value) -> Value:
         """The place in its first band at which the window of an output row begins."""
         return row * self.stride % self.phases

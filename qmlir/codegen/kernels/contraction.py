@@ -18,17 +18,25 @@ speed at which a tile multiplies them, but many tiles multiply them.
 The order of kh, kw, c is that of the reference. An exact arithmetic may take several c in one step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import i64
+from xdsl.dialects.builtin import MemRefType, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.features import bits_of_sums, widest_block
-from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, FinishedKernel, MainLowering, memref_shape
+from qmlir.codegen.kernel import (
+    Arithmetic,
+    Array,
+    Epilogue,
+    FinishedKernel,
+    MainLowering,
+    element_bytes,
+    memref_shape,
+)
 from qmlir.codegen.kernels.packing import (
     Rows,
     Tile,
@@ -42,12 +50,22 @@ from qmlir.codegen.kernels.packing import (
     prepare_image,
 )
 from qmlir.codegen.kernels.tile_times_block import Job, TileTimesBlock, with_multipliers
+from qmlir.codegen.leads import least_lead
 from qmlir.codegen.value import Value
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.types import dtype_of, is_memref
 
 MOST_TOGETHER = 12
 """The most outputs that are computed together."""
+
+TOGETHER_SMALL = 3
+"""The same where memory is to be small, the stack with it: what finishes many sums spills registers."""
+
+FEW_BITS = 512
+"""Bits of sums of a processor with few vector registers (MVE), where memory is to be small."""
+
+FEW_LANES = 8
+"""The most output channels of a block there: 16 spill 1,100 bytes."""
 
 FEW_STEPS = 4
 """The most steps of a run that are unrolled, where a window has several rows."""
@@ -170,6 +188,18 @@ class Contraction(FinishedKernel):
             before = tile * blocks
             with code.loop((begin - before).maximum(0), (end - before).minimum(blocks), name="block") as block:
                 body.write_block(block)
+
+    def leads(self, types: Sequence[MemRefType[Attribute]]) -> Mapping[int, int]:
+        """A tile that is copied is read before its outputs are written."""
+        if self.by_blocks or self.x_batch or self.w_batch:
+            return {}
+        width, read, written = self.window.output[1], list[int](), list[int]()
+        for line in range(self.window.batch * self.window.output[0]):
+            for first in range(0, width, self.per_tile):
+                read.append(self.window.first_read(line, first) * element_bytes(types[0]))
+                last = line * width + min(first + self.per_tile, width)
+                written.append(last * self.outputs * element_bytes(types[-1]))
+        return {0: least_lead(written, read, buffered=self.tile is not None)}
 
     @property
     def inner(self) -> TileTimesBlock:
@@ -314,22 +344,26 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
         window = window.flattened()
     widest = widest_block(state.features, arithmetic.group)
     widest = min(16, widest) if isinstance(task.weights, SSAValue) else widest
+    if state.small and bits_of_sums(state.features) <= FEW_BITS:
+        widest = min(widest, FEW_LANES)
     lanes = choose_lanes(task.outputs // task.groups, widest)
     channels = window.channels + -window.channels % arithmetic.group
     sums = arithmetic.sums if task.multipliers is None else i64
     together = outputs_together(window.output[1], lanes, sums, state.features)
+    if state.small:
+        together = min(together, TOGETHER_SMALL)
     packed = task.weights
-    tile = joined(task, window, together)
+    tile = joined(task, window, together, small=state.small)
     as_is = arithmetic.keeps and _element(x) == arithmetic.element and channels == window.channels
     if tile and not isinstance(packed, SSAValue):
         channels, packed = window.channels, packed.reshape(*packed.shape[:2], 1, -1)
     elif window.padded_rows or window.padded_columns or not as_is:
-        tile = choose_tile(window, channels, arithmetic.element, together, arithmetic.outside)
+        tile = choose_tile(window, channels, arithmetic.element, together, arithmetic.outside, small=state.small)
         if tile is None:  # a tile would exceed scratch memory: prepare the whole input beforehand
             x, window = prepare_image(state, f"{task.name}_input", window, channels, arithmetic, x)
-    per_tile = tile.outputs if tile else _dense_outputs(window, together)
+    per_tile = tile.outputs if tile else together if state.small else _dense_outputs(window, together)
     blocks = task.groups * -(-task.outputs // task.groups // lanes)
-    by_blocks = _by_blocks(task, window, per_tile, blocks)
+    by_blocks = not state.small and _by_blocks(task, window, per_tile, blocks)
     if by_blocks:
         per_tile = min(window.output[1], TILES_TOGETHER * together)
         if tile:
@@ -380,7 +414,7 @@ def _by_blocks(task: Task, window: Window, per_tile: int, blocks: int) -> bool:
     return instead < again
 
 
-def joined(task: Task, window: Window, together: int) -> Tile | None:
+def joined(task: Task, window: Window, together: int, *, small: bool = False) -> Tile | None:
     """The tile of a convolution whose neighbouring taps fill steps together; None if each tap fills its own.
 
     With 3 channels and steps of 4, a row of 7 taps takes 6 steps of its 21 numbers instead of 7 with a zero each, and
@@ -391,7 +425,8 @@ def joined(task: Task, window: Window, together: int) -> Tile | None:
     if not constant or window.channels % group == 0 or window.extent[1] == 1 or window.dilations[1] > 1:
         return None
     slack = -window.extent[1] * window.channels % group
-    return choose_tile(window, window.channels, task.arithmetic.element, together, task.arithmetic.outside, slack)
+    element, outside = task.arithmetic.element, task.arithmetic.outside
+    return choose_tile(window, window.channels, element, together, outside, slack, small=small)
 
 
 def _over_a_zero(state: MainLowering, task: Task) -> Task:

@@ -20,18 +20,29 @@ An arithmetic may multiply a `group` of two taps in one step: the taps of two ne
 of bands, each of which holds two rows, interleaved: the two elements of a channel and a column are neighbours.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
 
-from xdsl.dialects.builtin import AnyFloat
+from xdsl.dialects.builtin import AnyFloat, MemRefType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
 from qmlir.codegen.features import has_vectors
-from qmlir.codegen.kernel import SCRATCH_LIMIT, Array, Epilogue, Finished, FinishedKernel, MainLowering, TapArithmetic
+from qmlir.codegen.kernel import (
+    SCRATCH_LIMIT,
+    SMALL_SCRATCH,
+    Array,
+    Epilogue,
+    Finished,
+    FinishedKernel,
+    MainLowering,
+    TapArithmetic,
+    element_bytes,
+)
 from qmlir.codegen.kernels.bands import Bands, PreparedBand, covering
 from qmlir.codegen.kernels.packing import FilledRun, Window
+from qmlir.codegen.leads import least_lead
 from qmlir.codegen.value import Value
 from qmlir.ir.types import is_integer
 
@@ -275,6 +286,8 @@ class Depthwise(FinishedKernel):
     `has_bias`, the epilogue's parameters [O] each, y [N·OH, OW, O].
 
     lanes   the channels of a vector, at most those of a strip; None for code without vectors
+    by_row  whether all strips of an output row are computed before the next row: each prepares its rows anew, and the
+            result can be written over the rows above
     """
 
     name: str
@@ -285,6 +298,7 @@ class Depthwise(FinishedKernel):
     arithmetic: TapArithmetic
     epilogue: Epilogue
     has_bias: bool
+    by_row: bool = False
 
     @property
     def bands(self) -> Bands:
@@ -312,7 +326,7 @@ class Depthwise(FinishedKernel):
 
         Few rows are not divided evenly. Beside them are contractions whose threads share channels, as strips do.
         """
-        return self.lines >= FEWEST_LINES
+        return self.by_row or self.lines >= FEWEST_LINES
 
     @property
     def items(self) -> int:
@@ -338,6 +352,20 @@ class Depthwise(FinishedKernel):
             self.has_bias,
         )
 
+    def leads(self, types: Sequence[MemRefType[Attribute]]) -> Mapping[int, int]:
+        """A row reads the bands that the row above has left, if they stay in the ring; otherwise all of its bands."""
+        if self.strips > 1 and not self.by_row:
+            return {}
+        window, bands, kept = self.window, self.bands, self.strips == 1
+        rows, read, written = window.output[0], list[int](), list[int]()
+        for line in range(self.lines):
+            image, row = divmod(line, rows)
+            top = bands.top(row, prepared=bands.end(row - 1) if kept and row else 0)
+            first = (image * window.height + max(0, top)) * window.width * window.channels
+            read.append(first * element_bytes(types[0]))
+            written.append((line + 1) * window.output[1] * self.outputs * element_bytes(types[-1]))
+        return {0: least_lead(written, read, buffered=kept)}
+
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         window, strip, bands = self.window, self.strip, self.bands
         slot = strip.columns(window) * strip.channels * bands.group
@@ -345,6 +373,11 @@ class Depthwise(FinishedKernel):
         totals = code.scratch((strip.outputs, self.lanes or 1), self.arithmetic.sums, "totals")
         shape = (window.height, window.width, window.channels, window.batch, *window.output, self.outputs)
         rest = (strip.outputs, self.chunks, bands.per_image(window.output[0]), slot, self.arithmetic.outside)
+        if self.by_row and self.strips > 1:
+            with code.loop(begin, end, name="line") as line, code.loop(0, self.strips, name="strip") as strip:
+                sizes = Sizes(*map(code.index, (*shape, *rest, strip, strip + 1, line, line + 1)))
+                code.call(self.inner, [ring, totals, *buffers], sizes.numbers)
+            return
         share, strips, lines = (begin, end), (0, self.strips), (0, self.lines)
         ranges = (*strips, *share) if self.by_lines else (*share, *lines)
         sizes = Sizes(*map(code.index, (*shape, *rest, *ranges)))
@@ -418,14 +451,17 @@ def lower_depthwise(state: MainLowering, op: Operation, task: DepthwiseTask, res
     outputs = task.outputs
     lanes, strip = _choose_lanes(outputs) if has_vectors(state.features) else None, None
     narrower = [n for n in LANES if lanes is not None and n < lanes]
-    for lanes, limit in ((lanes, RING), *((n, SCRATCH_LIMIT) for n in (lanes, *narrower))):
+    limits = (SMALL_SCRATCH, RING) if state.small else (RING,)
+    for lanes, limit in (*((lanes, n) for n in limits), *((n, SCRATCH_LIMIT) for n in (lanes, *narrower))):
         strip = _choose_strip(window, outputs, lanes or 1, arithmetic, limit)
         if strip is not None:
             break
     else:
         size = _stack(window, Strip(1, lanes or 1), lanes or 1, arithmetic)
         state.refuse(op, f"needs the input of one output within {SCRATCH_LIMIT} bytes", got=f"{size}")
-    kernel = Depthwise(task.name, window, task.outputs, strip, lanes, arithmetic, task.epilogue, task.bias is not None)
+    kernel = Depthwise(
+        task.name, window, task.outputs, strip, lanes, arithmetic, task.epilogue, task.bias is not None, state.small
+    )
     weights = task.weights if isinstance(task.weights, SSAValue) else kernel.bands.pack(task.weights)
     given = [weights, *([task.bias] if task.bias is not None else []), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(g) for g in given]

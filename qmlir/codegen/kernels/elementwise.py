@@ -1,16 +1,16 @@
 """Elementwise kernels, and interpolation kernels, whose elements are nested weighted sums of neighbours."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import i32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import MemRefType, i32
+from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import WIDTHS, Buffer, Code
-from qmlir.codegen.kernel import Array, Kernel, MainLowering, memref_shape
+from qmlir.codegen.kernel import Array, Kernel, MainLowering, element_bytes, memref_shape
 from qmlir.codegen.value import INDEX, Value
 from qmlir.ir.interfaces import shape_of
 
@@ -56,6 +56,12 @@ class Elementwise(Kernel):
     def items(self) -> int:
         """The number of items of the parallel loop: the first dimension's size, or runs of `RUN` elements if 1-D."""
         return -(-self.shape[0] // (1 if len(self.shape) > 1 else RUN))
+
+    def leads(self, types: Sequence[MemRefType[Attribute]]) -> Mapping[int, int]:
+        """Elements are read before theirs are written, if the operand does not broadcast."""
+        size, result = prod(self.shape), element_bytes(types[-1])
+        whole = [i for i, present in enumerate(self.present) if all(present)]
+        return {i: size * max(0, result - element_bytes(types[i])) for i in whole}
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         operands, tables, y = buffers[: len(self.present)], buffers[len(self.present) : -1], buffers[-1]

@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
 from qmlir.codegen.features import widest_block
-from qmlir.codegen.kernel import SCRATCH_LIMIT, Arithmetic, Array, Kernel, MainLowering, memref_shape
+from qmlir.codegen.kernel import SCRATCH_LIMIT, SMALL_SCRATCH, Arithmetic, Array, Kernel, MainLowering, memref_shape
 from qmlir.codegen.value import Value
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import Shape
@@ -67,6 +67,15 @@ class Window:
             self.height,
             self.width,
         )
+
+    def first_read(self, line: int, column: int = 0) -> int:
+        """The first element of the image that outputs read, from a column of an output row of all images on."""
+        image, row = divmod(line, self.output[0])
+        top, left = (
+            max(0, place * stride - origin)
+            for place, stride, origin in zip((row, column), self.strides, self.origin, strict=True)
+        )
+        return ((image * self.height + top) * self.width + left) * self.channels
 
     def flattened(self) -> "Window":
         """A pointwise window as a window over one row of all pixels; any other window unchanged."""
@@ -257,17 +266,20 @@ def copy_pixels(code: Code, x: Buffer, tile: Tile, memory: Rows, arithmetic: Ari
 
 
 def choose_tile(
-    window: Window, channels: int, element: Attribute, multiple: int, outside: int = 0, slack: int = 0
-) -> Tile | None:
+    window: Window, channels: int, element: Attribute, multiple: int, outside: int = 0, slack: int = 0, *,
+    small: bool = False,
+) -> Tile | None:  # fmt: skip
     """The largest tile that fits scratch memory (`SCRATCH_LIMIT`); None if even a tile of one output does not fit.
 
     The outputs of a row are divided evenly among its tiles, so that the last tile is not a small remainder. The number
-    of outputs of a tile is a multiple of `multiple` where possible.
+    of outputs of a tile is a multiple of `multiple` where possible. A `small` tile takes `SMALL_SCRATCH`, or the bytes
+    of one output's tile if these are more.
     """
     width = window.output[1]
     smallest = Tile(window, 1, channels, element, outside, slack)
     step = replace(smallest, outputs=2).size - smallest.size
-    most = 1 + (SCRATCH_LIMIT - smallest.size) // step
+    limit = min(SCRATCH_LIMIT, max(SMALL_SCRATCH, smallest.size)) if small else SCRATCH_LIMIT
+    most = 1 + (limit - smallest.size) // step
     if most < 1:
         return None
     if width <= most:

@@ -1,16 +1,18 @@
 """Kernels that pool: they reduce each channel over windows or over whole images."""
 
 import abc
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import MemRefType
+from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import Array, Kernel, MainLowering
+from qmlir.codegen.kernel import Array, Kernel, MainLowering, element_bytes
 from qmlir.codegen.kernels.packing import Window
+from qmlir.codegen.leads import least_lead
 from qmlir.codegen.value import Value
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -55,6 +57,11 @@ class Pool(Kernel):
     def items(self) -> int:
         """The number of output rows of all images, over which the parallel loop runs."""
         return self.window.batch * self.window.output[0]
+
+    def leads(self, types: Sequence[MemRefType[Attribute]]) -> Mapping[int, int]:
+        read = [self.window.first_read(line) * element_bytes(types[0]) for line in range(self.items)]
+        row = self.window.output[1] * self.window.channels * element_bytes(types[-1])
+        return {0: least_lead([(line + 1) * row for line in range(self.items)], read, buffered=False)}
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers
@@ -138,6 +145,12 @@ class GlobalPool(Kernel):
     @property
     def symbol(self) -> str:
         return self.name
+
+    def leads(self, types: Sequence[MemRefType[Attribute]]) -> Mapping[int, int]:
+        images, pixels, channels = self.shape
+        read = [image * pixels * channels * element_bytes(types[0]) for image in range(images)]
+        row = channels * element_bytes(types[-1])
+        return {0: least_lead([(image + 1) * row for image in range(images)], read, buffered=False)}
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, *parameters, y = buffers

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -71,6 +72,7 @@ class NNToLoopsPass(ModulePass):
     name = "nn-to-loops"
 
     features: str = option("", "processor features to use, as in LLVM: +avx2,+fma; none is portable code")
+    memory: Literal["fast", "small"] = option("fast", "what kernels are made for: speed, or little scratch memory")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_tensor_ops(op, RULES, parse_features(self.features))
+        lower_tensor_ops(op, RULES, parse_features(self.features), small=self.memory == "small")

@@ -24,7 +24,16 @@ from qmlir.codegen.features import (
     sums_byte_pairs,
     sums_quads,
 )
-from qmlir.codegen.kernel import Arithmetic, Array, Epilogue, MainLowering, QuadArithmetic, Rules, TapArithmetic
+from qmlir.codegen.kernel import (
+    SMALL_SCRATCH,
+    Arithmetic,
+    Array,
+    Epilogue,
+    MainLowering,
+    QuadArithmetic,
+    Rules,
+    TapArithmetic,
+)
 from qmlir.codegen.kernels import matrices, sliding
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
 from qmlir.codegen.kernels.depthwise import LANES, DepthwiseTask, lower_depthwise
@@ -349,24 +358,28 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
     by_bytes = not isinstance(arithmetic, SaturatingPairs) and arithmetic.sums == i32 and _are_bytes(op, weights)
     quads_fit = by_bytes and weights.shape[3] * (groups > 1) % 4 == 0  # none spans groups
     by_quads = quads_fit and sums_quads(state.features)
-    if by_bytes and matrices.suits(task, state.features):
+    wide_tile = int(np.prod(weights.shape[1:])) * 2 > SMALL_SCRATCH  # of pairs, for a single output
+    if by_bytes and not state.small and matrices.suits(task, state.features):
         arithmetic, bias = signed_quads(weights, zero_point, bias)
         task = replace(task, arithmetic=arithmetic, bias=bias)
         matrices.lower_matrices(state, task, result)
     elif quads_fit and not has_vectors(state.features):
         arithmetic, bias = signed_quads(weights, zero_point, bias)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
-    elif not saves_memory(state.features) and suits(
+    elif not (state.small or saves_memory(state.features)) and suits(
         task, largest_difference(op.x, zero_point), products_at_once(state.features) if by_quads else 1
     ):
         lower_winograd(state, replace(task, name="qint_winograd"), result)
     elif not by_bytes:
         lower_contraction(state, task, result)
+    elif state.small and quads_fit and not by_quads and wide_tile:
+        arithmetic, bias = signed_quads(weights, zero_point, bias)
+        lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
     elif by_quads:
         make = signed_quads if quads_are_signed(state.features) else quads
         arithmetic, bias = make(weights, zero_point, bias)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
-    elif sums_byte_pairs(state.features) and (pairing := pairing_for(task)):
+    elif not state.small and sums_byte_pairs(state.features) and (pairing := pairing_for(task)):
         arithmetic, bias = quads(weights, zero_point, bias, pairs_fit=True)
         lower_paired(state, replace(task, arithmetic=arithmetic, bias=bias), pairing, result)
     else:
@@ -459,7 +472,8 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
         tap_bias,
         parameters,
     )
-    if taps.sums == i32 and _are_bytes(op, weights) and sliding.suits(task, state.features):
+    by_bytes = taps.sums == i32 and _are_bytes(op, weights) and not state.small
+    if by_bytes and sliding.suits(task, state.features):
         make, zero_point = signed_quads if quads_are_signed(state.features) else quads, op.zero_point.value.data
         sliding.lower_sliding(state, task, lambda weights: make(weights, zero_point, bias), result)
     else:

@@ -1,6 +1,7 @@
 """The pass `qint-to-loops`: lowers integer operations to kernels."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -35,6 +36,7 @@ class QIntToLoopsPass(ModulePass):
     name = "qint-to-loops"
 
     features: str = option("", "processor features to use, as in LLVM: +avx2,+fma; none is portable code")
+    memory: Literal["fast", "small"] = option("fast", "what kernels are made for: speed, or little scratch memory")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        lower_tensor_ops(op, RULES, parse_features(self.features))
+        lower_tensor_ops(op, RULES, parse_features(self.features), small=self.memory == "small")

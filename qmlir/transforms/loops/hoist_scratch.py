@@ -3,7 +3,7 @@
 Enters: an entry function (attribute `qmlir.inputs`) that calls kernels on ranges of items, before its memory is
 planned; kernels keep intermediate values in buffers of their own (`memref.alloca`). Leaves: the same calls, whose last
 buffers are this scratch memory, allocated by the entry for the time of the call. So the arena's size is the memory that
-a call needs; what remains on the stack are buffers of less than `LEAST` bytes.
+a call needs; what remains on the stack are buffers of less than `least` bytes.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,15 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qmlir.codegen.kernel import PARALLEL
 from qmlir.dialects.loops import ARENA_SIZE, CACHE_LINE, INPUTS, SCRATCH, THREADS, whole_lines
 from qmlir.errors import PipelineError
+from qmlir.ir.passes import option
 from qmlir.transforms.loops.plan_memory import buffer_bytes
 
 LEAST = 512
 """Bytes from which a buffer moves to the arena. Smaller ones are a few registers' worth, which LLVM keeps in registers
 where it can; it cannot do that for memory of the caller's."""
+
+LEAST_SMALL = 64
+"""The same where memory is to be small, and the stack with it."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +63,8 @@ class HoistScratchPass(ModulePass):
 
     name = "hoist-scratch"
 
+    least: int = option(LEAST, "bytes from which a buffer moves to the arena")
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if ARENA_SIZE in op.attributes:
             raise PipelineError(self.name, "must run before plan-memory", got="a module whose memory is planned")
@@ -76,14 +82,14 @@ class HoistScratchPass(ModulePass):
             here = calls.get(symbol, [])
             elsewhere = any(call.parent_op() is not entries[0] for call in here)
             if PARALLEL in kernel.attributes and not kernel.is_declaration and not elsewhere:
-                _hoist(kernel, here)
+                _hoist(kernel, here, self.least)
 
 
-def _hoist(kernel: func.FuncOp, calls: Sequence[func.CallOp]) -> None:
+def _hoist(kernel: func.FuncOp, calls: Sequence[func.CallOp], least: int) -> None:
     """Moves the scratch buffers of `kernel` to the entry, which makes all of its calls."""
     block = kernel.body.block
     static = [op for op in block.ops if isinstance(op, memref.AllocaOp) and not op.dynamic_sizes]
-    buffers = [op for op in static if buffer_bytes(op.memref.type) >= LEAST]
+    buffers = [op for op in static if buffer_bytes(op.memref.type) >= least]
     if not buffers:
         return
     types = [buffer.memref.type for buffer in buffers]

@@ -10,11 +10,16 @@ decreasing size, by best fit (ir/arena.py): the large buffers, which determine t
 arena is empty, and the small buffers fill the gaps.
 
 A buffer whose contents are only copied to an out-argument is replaced by that argument.
+
+Where memory is to be small, the arena is planned by several planners, of which the best plan is kept. The result of a
+call may then lie over an operand that only this call still reads, as far ahead as the call says (`qmlir.leads`, see
+codegen/leads.py).
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
+from typing import Any, Literal, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +27,7 @@ from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
     DictionaryAttr,
     FunctionType,
     IndexType,
@@ -36,15 +42,31 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
-from qmlir.dialects.loops import ARENA_SIZE, CACHE_LINE, INPUTS, VIEWS, WEIGHTS_BLOB, root_of, whole_lines
+from qmlir.dialects.loops import (
+    ARENA_BOUND,
+    ARENA_SIZE,
+    CACHE_LINE,
+    INPUTS,
+    LEADS,
+    THREADS,
+    VIEWS,
+    WEIGHTS_BLOB,
+    root_of,
+    whole_lines,
+)
 from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.errors import PipelineError
-from qmlir.ir.arena import Item, best_fit, plan, size_of
+from qmlir.ir.arena import Arena, Item, Leads, best_fit, place, plan, size_of
 from qmlir.ir.names import NAME
+from qmlir.ir.passes import option
 from qmlir.ir.types import dtype_of, is_memref, is_numpys_own
 from qmlir.ir.weights import WeightsAttr
 
+SMALL_ALIGNMENT = 16
+"""The alignment of buffers and constants where memory is to be small: the bytes of a vector of most processors."""
 
+
+@dataclass(frozen=True)
 class PlanMemoryPass(ModulePass):
     """Assigns every buffer of the entry function an offset in one arena, and every constant an offset in one blob.
 
@@ -75,16 +97,18 @@ class PlanMemoryPass(ModulePass):
 
     name = "plan-memory"
 
+    memory: Literal["fast", "small"] = option("fast", "small: results over operands, and the best of several plans")
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if ARENA_SIZE in op.attributes:
             raise PipelineError(self.name, "must run once", got="a module whose memory is planned")
         entries = [f for f in op.body.block.ops if isinstance(f, func.FuncOp) and INPUTS in f.attributes]
         if len(entries) != 1:
             raise PipelineError(self.name, f"needs one function with the attribute {INPUTS}", got=f"{len(entries)}")
-        plan_entry(op, entries[0])
+        plan_entry(op, entries[0], small=self.memory == "small")
 
 
-def plan_entry(module: ModuleOp, entry: func.FuncOp) -> None:
+def plan_entry(module: ModuleOp, entry: func.FuncOp, *, small: bool = False) -> None:
     """Plans the memory of `entry`, and rewrites `entry` and the attributes of the module in place."""
     if len(entry.body.blocks) != 1:
         raise PipelineError(PlanMemoryPass.name, "needs an entry function of straight code")
@@ -95,14 +119,20 @@ def plan_entry(module: ModuleOp, entry: func.FuncOp) -> None:
         if unused or isinstance(op, memref.DeallocOp):  # a buffer's lifetime ends at its last use
             Rewriter.erase_op(op)
 
-    blob, constants = pack_constants([op for op in block.ops if isinstance(op, ConstantBufferOp)])
+    aligned = SMALL_ALIGNMENT if small else CACHE_LINE
+    blob, constants = pack_constants([op for op in block.ops if isinstance(op, ConstantBufferOp)], aligned)
     buffers = live_buffers(block)
-    placed, arena_size = place_buffers([*buffers.values()])
+    if small:
+        arena = place_over_operands([*buffers.values()], overlapping(block, buffers))
+        placed, arena_size = arena.offsets, arena.size
+        module.attributes[ARENA_BOUND] = IntegerAttr(arena.bound, i64)
+    else:
+        placed, arena_size = place_buffers([*buffers.values()])
 
     weights = block.insert_arg(MemRefType(i8, [blob.size]), 0)
     weights.name_hint = "weights"
-    arena = block.insert_arg(MemRefType(i8, [arena_size]), 1)
-    arena.name_hint = "arena"
+    memory = block.insert_arg(MemRefType(i8, [arena_size]), 1)
+    memory.name_hint = "arena"
     entry.function_type = FunctionType.from_lists(block.arg_types, entry.function_type.outputs.data)
     if entry.arg_attrs is not None:
         entry.arg_attrs = ArrayAttr([DictionaryAttr({}), DictionaryAttr({}), *entry.arg_attrs])
@@ -113,7 +143,7 @@ def plan_entry(module: ModuleOp, entry: func.FuncOp) -> None:
         views.replace(op, weights, offset)
         op.properties.clear()  # frees its array, which otherwise lives until garbage is collected (50 MB of ResNet-50)
     for op in [op for op in block.ops if isinstance(op, memref.AllocOp)]:
-        views.replace(op, arena, offsets[op.memref])
+        views.replace(op, memory, offsets[op.memref])
 
     module.attributes[ARENA_SIZE] = IntegerAttr(arena_size, i64)
     module.attributes[WEIGHTS_BLOB] = WeightsAttr(blob)
@@ -290,6 +320,37 @@ def place_buffers(buffers: Sequence[Item]) -> tuple[list[int], int]:
     return offsets, size_of(aligned, offsets)
 
 
+def overlapping(block: Block, buffers: Mapping[SSAValue, Item]) -> Leads:
+    """The buffers that calls let overlap: a result, and an operand that only this call still reads."""
+    numbers = {buffer: n for n, buffer in enumerate(buffers)}
+    found: dict[tuple[int, int], int] = {}
+    for position, call in enumerate(block.ops):
+        given = call.attributes.get(LEADS)
+        if not isinstance(call, func.CallOp) or not isinstance(given, DenseArrayBase) or THREADS in call.attributes:
+            continue
+        leads = [int(lead) for lead in cast("DenseArrayBase[Any]", given).get_values()]
+        roots = [root_of(argument) if is_memref(argument.type) else None for argument in call.arguments]
+        whole = [root is None or looks_at_all(x) for root, x in zip(roots, call.arguments, strict=True)]
+        result = roots[len(leads) - 1]
+        if result not in numbers or roots.count(result) > 1 or not whole[len(leads) - 1]:
+            continue
+        if result is None or buffers[result].first != position:
+            continue
+        for operand in dict.fromkeys(roots):
+            if operand is None or operand is result or operand not in numbers or buffers[operand].last != position:
+                continue
+            places = [i for i, root in enumerate(roots) if root is operand]
+            if all(i < len(leads) and leads[i] >= 0 and whole[i] for i in places):
+                found[numbers[result], numbers[operand]] = max(leads[i] for i in places)
+    return found
+
+
+def place_over_operands(buffers: Sequence[Item], leads: Leads) -> Arena:
+    """The best plan of several, in which buffers may overlap as far as `leads` permit."""
+    aligned = [replace(buffer, size=whole_lines(buffer.size, SMALL_ALIGNMENT)) for buffer in buffers]
+    return place(aligned, leads={pair: whole_lines(lead, SMALL_ALIGNMENT) for pair, lead in leads.items()})
+
+
 # -- the weights blob -------------------------------------------------------------------------------------------
 
 
@@ -298,9 +359,12 @@ COMPARED_FIRST = 1024
 
 
 def pack_constants(
-    constants: Sequence[ConstantBufferOp],
+    constants: Sequence[ConstantBufferOp], aligned: int = CACHE_LINE
 ) -> tuple[npt.NDArray[np.int8], list[tuple[ConstantBufferOp, int]]]:
-    """Packs constants into one blob, equal bytes only once; returns the blob and the offset of each constant."""
+    """Packs constants into one blob, equal bytes only once; returns the blob and the offset of each constant.
+
+    Offsets are multiples of `aligned` bytes.
+    """
     placed: dict[tuple[int, bytes], list[tuple[int, npt.NDArray[np.int8]]]] = {}
     seen: dict[int, int] = {}
     parts: list[tuple[int, npt.NDArray[np.int8]]] = []
@@ -316,7 +380,7 @@ def pack_constants(
                 same = size
                 alike.append((size, data))
                 parts.append((size, data))
-                size += whole_lines(data.nbytes)
+                size += whole_lines(data.nbytes, aligned)
             seen[id(array)] = same
         result.append((op, seen[id(array)]))
     memory = np.zeros(size + CACHE_LINE, np.int8)

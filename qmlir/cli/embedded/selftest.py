@@ -1,0 +1,242 @@
+"""C and CMake texts of a bundle: vectors with a self-test, an example, the weights as an array, a build file.
+
+The vectors are inputs drawn at random, and what the reference makes of them: numpy, operation by operation, not the
+code that is tested.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from qmlir.cli.embedded.plan import Plan, Port
+from qmlir.ir.signature import TensorSpec
+from qmlir.numerics import Array
+
+SAMPLES = 3
+"""The most samples of a self-test."""
+
+MOST = 1 << 16
+"""Bytes of all vectors, unless one sample takes more."""
+
+PER_LINE = 24
+"""Numbers in a line."""
+
+
+def drawn_inputs(specs: Sequence[TensorSpec], sample: int) -> list[Array]:
+    """Returns random inputs, the same for the same sample: all integers of small types, floats of normal size."""
+    rng = np.random.default_rng(sample)
+    found: list[Array] = []
+    for spec in specs:
+        if spec.dtype == np.bool_:
+            found.append(rng.integers(0, 2, spec.shape).astype(spec.dtype))
+        elif spec.dtype.kind in "iu" and spec.dtype.itemsize <= 2:
+            limits = np.iinfo(spec.dtype)
+            found.append(rng.integers(limits.min, limits.max + 1, spec.shape).astype(spec.dtype))
+        elif spec.dtype.kind in "iu":
+            found.append(np.zeros(spec.shape, spec.dtype))  # indices, whose range is not known
+        else:
+            found.append(rng.normal(size=spec.shape).astype(spec.dtype))
+    return found
+
+
+def samples_of(plan: Plan) -> int:
+    """Returns the number of samples of a self-test."""
+    one = sum(port.bytes for port in plan.ports)
+    return max(1, min(SAMPLES, MOST // max(one, 1)))
+
+
+def vectors_text(plan: Plan, samples: Sequence[tuple[Sequence[Array], Sequence[Array]]]) -> str:
+    """Returns the header with the vectors: the bytes of inputs and of expected outputs, sample behind sample."""
+    lines = [f"/* Samples of {plan.name}: inputs, and the outputs that belong to them, as bytes. */"]
+    lines += [f"#define {plan.macro}_SAMPLES {len(samples)}", ""]
+    for side, ports in enumerate((plan.inputs, plan.outputs)):
+        for i, port in enumerate(ports):
+            data = b"".join(np.ascontiguousarray(sample[side][i]).tobytes() for sample in samples)
+            lines += array_lines(plan, f"static const uint8_t {plan.name}_{port.label.lower()}", data)
+    return "\n".join(lines)
+
+
+def array_lines(plan: Plan, declared: str, data: bytes) -> list[str]:
+    """Returns an aligned array of bytes in C."""
+    numbers = [",".join(map(str, data[i : i + PER_LINE])) + "," for i in range(0, len(data), PER_LINE)] or ["0"]
+    return [f"{plan.macro}_ALIGNED {declared}[{max(len(data), 1)}] = {{", *numbers, "};", ""]
+
+
+def weights_text(plan: Plan, weights: Array) -> str:
+    """Returns the weights as an array in C."""
+    lines = array_lines(plan, f"const uint8_t {plan.name}_weights", weights.tobytes())
+    return "\n".join([f'#include "{plan.name}.h"', "", *lines])
+
+
+def _memory(plan: Plan) -> list[str]:
+    """The memory that a program provides: outputs, and what the API asks for."""
+    macro, name = plan.macro, plan.name
+    lines: list[str] = []
+    if plan.weights == "file":
+        lines += ["/* The weights are in a file: the program reads it, or links it in, and defines this pointer. */"]
+        lines += [f"extern const uint8_t *{name}_weights;", ""]
+    if plan.api == "glow":
+        lines += [f"GLOW_MEM_ALIGN({macro}_MEM_ALIGN) static uint8_t memory[{macro}_MUTABLE_MEM_SIZE];"]
+        return [
+            *lines,
+            f"GLOW_MEM_ALIGN({macro}_MEM_ALIGN) static uint8_t activations[{macro}_ACTIVATIONS_MEM_SIZE + 1];",
+        ]
+    if plan.api == "dynamic":
+        lines += [f"{macro}_ALIGNED static uint8_t arena[{macro}_ARENA_SIZE + 1];"]
+    return lines
+
+
+def _buffer(plan: Plan, port: Port, pointer: str = "") -> str:
+    return f"{plan.macro}_ALIGNED static {port.type} {port.argument}{pointer}[{plan.macro}_{port.label}_ELEMENTS];"
+
+
+def _call(plan: Plan, inputs: Sequence[str]) -> list[str]:
+    """The call on inputs, into the outputs' arrays."""
+    outputs = [port.argument for port in plan.outputs]
+    if plan.api == "static":
+        given = [f"{plan.name}_weights"] if plan.passes_weights else []
+        return [f"{plan.name}_run({', '.join([*given, *inputs, *outputs])});"]
+    return [
+        "{",
+        f"  const void *in[] = {{{', '.join(inputs) or '0'}}};",
+        f"  void *out[] = {{{', '.join(outputs)}}};",
+        f"  {plan.entry}({plan.name}_weights, arena, in, out);",
+        "}",
+    ]
+
+
+def selftest_text(plan: Plan) -> str:
+    """Returns the self-test, a program whose exit status is the number of samples that differ."""
+    name, macro = plan.name, plan.macro
+    body: list[str] = []
+    if plan.api == "glow":
+        for port in plan.inputs:
+            given = f"{name}_{port.label.lower()} + sample * {port.bytes}"
+            body.append(f"copy(GLOW_GET_ADDR(memory, {macro}_{port.argument}), {given}, {port.bytes});")
+        body.append(f"if ({name}((uint8_t *)(uintptr_t){name}_weights, memory, activations) != 0) return 1;")
+        places = [f"GLOW_GET_ADDR(memory, {macro}_{port.argument})" for port in plan.outputs]
+    else:
+        inputs = [
+            f"(const {p.type} *)(const void *)({name}_{p.label.lower()} + sample * {p.bytes})" for p in plan.inputs
+        ]
+        body += _call(plan, inputs)
+        places = [f"(const uint8_t *){port.argument}" for port in plan.outputs]
+    checks = [
+        f"same(expected + {at}, {name}_{port.label.lower()} + sample * {port.bytes}, {port.bytes})".replace(
+            f"expected + {at}", place
+        )
+        for at, (place, port) in enumerate(zip(places, plan.outputs, strict=True))
+    ]
+    copying = [
+        "static void copy(uint8_t *to, const uint8_t *from, unsigned long size) {",
+        "  unsigned long i;",
+        "  for (i = 0; i < size; ++i) to[i] = from[i];",
+        "}",
+        "",
+    ]
+    return "\n".join(
+        [
+            f"/* Runs {name} on samples and compares every bit of the outputs with what they have to be. */",
+            f'#include "{name}.h"',
+            f'#include "{name}_vectors.h"',
+            "",
+            *_memory(plan),
+            *([] if plan.api == "glow" else [_buffer(plan, port) for port in plan.outputs]),
+            "",
+            *(copying if plan.api == "glow" else []),
+            "static int same(const uint8_t *a, const uint8_t *b, unsigned long size) {",
+            "  unsigned long i;",
+            "  for (i = 0; i < size; ++i)",
+            "    if (a[i] != b[i]) return 0;",
+            "  return 1;",
+            "}",
+            "",
+            "#ifdef __cplusplus",
+            'extern "C"',
+            "#endif",
+            f"int {name}_selftest(void);",
+            "",
+            "/* Returns how many samples differ. */",
+            f"int {name}_selftest(void) {{",
+            "  int different = 0;",
+            "  unsigned long sample;",
+            f"  for (sample = 0; sample < {macro}_SAMPLES; ++sample) {{",
+            *(f"    {line}" for line in body),
+            f"    if (!({' && '.join(checks) or '1'})) ++different;",
+            "  }",
+            "  return different;",
+            "}",
+            "",
+            "#ifndef QMLIR_NO_MAIN",
+            f"int main(void) {{ return {name}_selftest(); }}",
+            "#endif",
+            "",
+        ]
+    )
+
+
+def example_text(plan: Plan) -> str:
+    """Returns a program that calls the network once."""
+    name, macro, first = plan.name, plan.macro, plan.outputs[0]
+    inputs = [port.argument for port in plan.inputs]
+    if plan.api == "glow":
+        memory = [*_memory(plan), ""]
+        call = [f"{name}((uint8_t *)(uintptr_t){name}_weights, memory, activations);"]
+        held = f"const {first.type} *{first.argument} = (const {first.type} *)(const void *)"
+        result = [f"{held}GLOW_GET_ADDR(memory, {macro}_{first.argument});"]
+        filling = (
+            f"/* Write the inputs to GLOW_GET_ADDR(memory, {macro}_{plan.inputs[0].argument if inputs else ''}). */"
+        )
+    else:
+        memory = [*_memory(plan), *(_buffer(plan, port) for port in plan.ports), ""]
+        call, result = _call(plan, inputs), []
+        filling = f"/* Fill {', '.join(inputs) or 'nothing'} with what a sensor gives. */"
+    return "\n".join(
+        [
+            f"/* An example: calls {name} once, and finds the greatest element of {first.argument}. */",
+            f'#include "{name}.h"',
+            "",
+            *memory,
+            "int main(void) {",
+            *(f"  {line}" for line in result),
+            "  unsigned long i, best = 0;",
+            f"  {filling}",
+            *(f"  {line}" for line in call),
+            f"  for (i = 1; i < {macro}_{first.label}_ELEMENTS; ++i)",
+            f"    if ({first.argument}[i] > {first.argument}[best]) best = i;",
+            f"  return best < {macro}_{first.label}_ELEMENTS ? 0 : 1;",
+            "}",
+            "",
+        ]
+    )
+
+
+def cmake_text(plan: Plan) -> str:
+    """Returns the build file: a library for other projects, and self-test and example where it is built by itself."""
+    name = plan.name
+    sources = [f"target_sources({name} INTERFACE ${{CMAKE_CURRENT_LIST_DIR}}/{name}_weights.c)"]
+    programs = [] if plan.weights == "file" else [
+        "if(CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR)",
+        "  enable_testing()",
+        f"  add_executable({name}_selftest selftest.c)",
+        f"  target_link_libraries({name}_selftest {name})",
+        f"  add_test(NAME {name}_selftest COMMAND {name}_selftest)",
+        f"  add_executable({name}_example main.c)",
+        f"  target_link_libraries({name}_example {name})",
+        "endif()",
+    ]  # fmt: skip
+    return "\n".join(
+        [
+            "cmake_minimum_required(VERSION 3.13)",
+            f"project({name} C)",
+            "",
+            f"# add_subdirectory this folder, and link {name}.",
+            f"add_library({name} INTERFACE)",
+            f"target_include_directories({name} INTERFACE ${{CMAKE_CURRENT_LIST_DIR}})",
+            f"target_link_libraries({name} INTERFACE ${{CMAKE_CURRENT_LIST_DIR}}/{plan.linked})",
+            *(sources if plan.weights == "array" else []),
+            "",
+            *programs,
+            "",
+        ]
+    )

@@ -1,0 +1,72 @@
+"""Code for little memory: the same bits, results over operands, arenas within the sizes that are promised."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import qmlir
+from qmlir import compiler
+from qmlir.backends.cpu import Machine
+from qmlir.errors import OptionError
+from tests.graphs import Graph, quantized
+
+PROCESSORS = (None, "x86-64", "x86-64-v3")
+
+MOST = {
+    "kws_dscnn_i8": 16_000,
+    "resnet8_cifar_i8": 49_152,
+    "vww_mbv1_i8": 40_000,
+    "ad_fcae_i8": 768,
+}
+"""Bytes of the arena, everything but the stack in it."""
+
+
+def _runs(module: compiler.ModuleOp, graph: Graph) -> bool:
+    """Whether every sample has the same bits; the three processors take turns, because each compiles anew."""
+    cpu = PROCESSORS[len(list(module.walk())) % len(PROCESSORS)]
+    small, reference = compiler.compile(module, memory="small", cpu=cpu), qmlir.reference(module)
+    for sample in graph.samples:
+        for ours, expected in zip(small.run(sample), reference.run(sample), strict=True):
+            np.testing.assert_array_equal(ours, expected)
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("schema", ["asymmetric", "symmetric"])
+def test_random_networks_have_the_same_bits(schema: str) -> None:
+    assert quantized(schema, 25, _runs) >= 15
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_networks_take_no_more_than_promised(name: str, shared: Callable[[str], Path]) -> None:
+    module = qmlir.Pipeline("simplify")(qmlir.load(shared(f"models/tflite/{name}.tflite")))
+    rng = np.random.default_rng(0)
+    (spec,) = qmlir.reference(module).signature.inputs
+    x = rng.integers(-128, 128, spec.shape).astype(spec.dtype)
+    small, fast = compiler.compile(module, memory="small", cpu="x86-64-v3"), compiler.compile(module)
+    np.testing.assert_array_equal(small(x), fast(x))
+    assert small.sizes.arena <= MOST[name]
+    assert compiler.compile(module, memory="small", triple="aarch64-linux-gnu").sizes.arena <= MOST[name]
+
+
+def test_a_result_lies_over_its_operand(shared: Callable[[str], Path]) -> None:
+    """The arena of kws is less than two of its tensors of 8,000 bytes, of which each layer reads one and writes one."""
+    module = qmlir.to_integers(qmlir.Pipeline("simplify")(qmlir.load(shared("models/tflite/kws_dscnn_i8.tflite"))))
+    compiler.to_planned_loops(module, 1, Machine.host(), memory="small")
+    sizes = [module.attributes[name] for name in ("qmlir.arena_size", "qmlir.arena_bound")]
+    size, bound = (int(str(each).split()[0]) for each in sizes)
+    assert 8_000 < bound <= size < 2 * 8_000
+
+
+def test_several_threads_are_refused() -> None:
+    module = qmlir.load(Path(__file__).parents[3] / "examples/digits/digits.onnx")
+    with pytest.raises(OptionError, match="must be fast for several threads"):
+        compiler.compile(module, 2, memory="small")
+
+
+def test_the_choice_is_one_of_two() -> None:
+    module = qmlir.load(Path(__file__).parents[3] / "examples/digits/digits.onnx")
+    with pytest.raises(OptionError, match="must be one of fast, small"):
+        compiler.compile(module, memory="tiny")
