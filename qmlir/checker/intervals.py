@@ -165,6 +165,15 @@ def _moved(data: slice) -> "Rule":
     return rule
 
 
+def _converted(d: _Deriver, node: Node) -> Derived:
+    """Integers keep their value where the type holds it, and their low bits where it may not."""
+    whole = _whole(d.value(node.results[0]))
+    if node.operands[0] not in d.known:
+        return Derived(_one(whole))
+    low, high = d.operand(node, 0)
+    return Derived(_one((low, high) if whole[0] <= low and high <= whole[1] else whole))
+
+
 def _boolean(d: _Deriver, node: Node) -> Derived:
     return Derived(_one(_whole(d.value(node.results[0]))))
 
@@ -278,6 +287,13 @@ def _global_sum(d: _Deriver, node: Node) -> Derived:
     low, high = _less(d.operand(node, 0), node.number("zero_point"))
     whole, partial = _one((low * count, high * count)), _one((min(low, 0) * count, max(high, 0) * count))
     return _summed(whole, partial, d.bits(node))
+
+
+def _running_sum(d: _Deriver, node: Node) -> Derived:
+    count = d.value(node.operands[0]).shape[node.number("axis")]
+    low, high = _join(d.operand(node, 0), (0, 0))
+    total = _one((low * count, high * count))
+    return _summed(total, total, d.bits(node))
 
 
 def _resize(d: _Deriver, node: Node) -> Derived:
@@ -482,6 +498,7 @@ RULES: Mapping[str, Rule] = {
     ),
     **dict.fromkeys(("nn.gather", "nn.gather_nd", "nn.scatter_nd"), _moved(slice(None, -1))),
     **dict.fromkeys(("nn.reduce_max", "nn.reduce_min"), _moved(slice(None))),
+    "nn.cast": _converted,
     "nn.where": _moved(slice(1, None)),
     "nn.maximum": _extremum(max),
     "nn.minimum": _extremum(min),
@@ -494,6 +511,7 @@ RULES: Mapping[str, Rule] = {
     "qint.matmul": _matmul,
     "qint.mul": _mul,
     "qint.global_sum_pool": _global_sum,
+    "nn.cumulative_sum": _running_sum,
     "qint.resize": _resize,
     "qint.requantize": _requantized,
     "qint.add": _add,
