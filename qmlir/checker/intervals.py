@@ -187,6 +187,11 @@ def _place(d: _Deriver, node: Node) -> Derived:
     return Derived(_one((-1, max(0, prod(d.value(node.operands[0]).shape[1:3]) - 1))))
 
 
+def _listed(d: _Deriver, node: Node) -> Derived:
+    """Of places in a tensor; −1 behind the last of them."""
+    return Derived(_one((-1, max(0, *d.value(node.operands[0]).shape) - 1)))
+
+
 def _extremum(of: Callable[[int, int], int]) -> "Rule":
     def rule(d: _Deriver, node: Node) -> Derived:
         (a, b), (p, q) = d.operand(node, 0), d.operand(node, 1)
@@ -505,6 +510,7 @@ RULES: Mapping[str, Rule] = {
     **dict.fromkeys(("nn.equal", "nn.less", "nn.less_equal", "nn.and", "nn.or", "nn.xor", "nn.not"), _boolean),
     **dict.fromkeys(("nn.arg_max", "nn.arg_min", "nn.top_k"), _argument),
     "nn.max_pool2d_indices": _place,
+    "nn.non_zero": _listed,
     **dict.fromkeys(("qint.conv2d", "qint.depthwise_conv2d", "qint.fully_connected"), _weighted),
     "qint.saturating_fully_connected": _saturating,
     "qint.blocked_fully_connected": _blocked,

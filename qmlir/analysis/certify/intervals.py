@@ -236,6 +236,11 @@ def _place(op: nn.MaxPoolIndices2DOp, read: Read) -> Proof:
     return Proof(Interval.of(-1, max(0, prod(shape_of(op.x)[1:3]) - 1)))
 
 
+def _listed(op: nn.NonZeroOp, read: Read) -> Proof:
+    """Of places in a tensor; −1 behind the last of them."""
+    return Proof(Interval.of(-1, max(0, *shape_of(op.x)) - 1))
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # Sums
 
@@ -475,6 +480,7 @@ RULES: Registry[Callable[[Any, Read], Proof]] = Registry({
     ArgumentOp: _argument,
     nn.TopKOp: _argument,
     nn.MaxPoolIndices2DOp: _place,
+    nn.NonZeroOp: _listed,
     WeightedOp: _weighted,
     qint.SaturatingFullyConnectedOp: _saturating,
     qint.BlockedFullyConnectedOp: _blocked,

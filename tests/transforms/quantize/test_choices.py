@@ -61,6 +61,11 @@ CASES = {
   %z = nn.cast %r : tensor<4x6xf32> -> tensor<4x6xi1>""",
         "4x6xi1",
     ),
+    "non_zero": (
+        """%r = nn.relu %y : tensor<4x6xf32> -> tensor<4x6xf32>
+  %z = nn.non_zero %r : tensor<4x6xf32> -> tensor<2x24xi64>""",
+        "2x24xi64",
+    ),
     "indices": (
         """%i = nn.reshape %y {shape = array<i64: 1, 4, 6, 1>} : tensor<4x6xf32> -> tensor<1x4x6x1xf32>
   %z = nn.max_pool2d_indices %i {window = array<i64: 2, 3>} : tensor<1x4x6x1xf32> -> tensor<1x3x4x1xi64>""",
@@ -130,6 +135,20 @@ func.func @main(%x: {scores}, %m: tensor<1x6x{element}>) -> {scores} {{
     if not floats:
         certified(quantized, tmp_path)
         check_certificate(tmp_path / "certificate.json")
+
+
+@pytest.mark.parametrize("suffix", [".onnx", ".tflite"])
+@pytest.mark.parametrize("case", [c for c in CASES if c not in ("indices", "non_zero", "to i1")])
+def test_files_have_the_same_results(case: str, suffix: str, tmp_path: Path) -> None:
+    """What is written compares and chooses dequantized numbers, and is read back as integers."""
+    quantized = qmlir.quantize(network(*CASES[case], tmp_path), data=SAMPLES)
+    qmlir.export(quantized, tmp_path / f"net{suffix}")
+    module = qmlir.load(tmp_path / f"net{suffix}")
+    reference, again = qmlir.reference(quantized), qmlir.reference(module)
+    for x in SAMPLES:
+        (found,), (expected,) = again.run(x), reference.run(x)
+        np.testing.assert_array_equal(found.reshape(expected.shape), expected)
+    certified(module, tmp_path)
 
 
 def test_every_pair_of_two_types_is_compared_as_its_numbers(tmp_path: Path) -> None:
