@@ -218,7 +218,7 @@ def test_adversarial_data_stay_in_the_intervals(chunk: int, tmp_path: Path, reco
 
     @seed(20 + chunk)
     @once
-    @given(graphs(), st.sampled_from(SCHEMAS), st.booleans(), st.sampled_from(PRECISIONS))
+    @given(graphs(choices=True), st.sampled_from(SCHEMAS), st.booleans(), st.sampled_from(PRECISIONS))
     def check(graph: Graph, schema: str, per_channel: bool, precisions: tuple[str, str]) -> None:
         precision, weights = cast(Any, precisions)
         try:

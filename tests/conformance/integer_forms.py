@@ -1,18 +1,22 @@
 """The column *integer CPU* of `OPERATORS.md`, and the list of reasons below: both are what the operations say.
 
-An operator is computed in integers on the storage types that all operations it becomes have in common. If there are
-none, the column names the operations that have no integer form, and the list says why (`WHY_FLOAT` of each).
+An operator is computed in integers on the storage types that all operations it becomes have in common, those left out
+that compute on plain integers and truth values only. If there are none, the column names the operations that have no
+integer form, and the list says why (`WHY_FLOAT` of each).
 """
 
 from collections.abc import Iterable, Mapping
 
+from qmlir.dialects import nn
+from qmlir.dialects.nn.base import Elements, NNOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import QuantizableOp
 from qmlir.dialects.target import Target
 from qmlir.ir.interfaces import TensorOp
 
 MEANING = (
-    "the storage types that the CPU computes in integers; *float*: it is computed in f32 between casts,\n"
-    "  because operations that are named there have no integer form ([why](#why-operations-have-no-integer-form))"
+    "the storage types that the CPU computes in integers; *integers*: it computes on nothing else;\n"
+    "  *float*: it is computed in f32 between casts, because operations that are named there have no integer form ([why](#why-operations-have-no-integer-form))"
 )
 """What the column says, for the heading of a table."""
 
@@ -41,6 +45,17 @@ OTHERS = {
 }
 
 
+def is_plain(op: type[TensorOp]) -> bool:
+    """Whether an operation computes on plain integers or truth values only, or converts these."""
+    return op is nn.CastOp or (issubclass(op, NNOp) and not Elements.FLOATS & op.ELEMENTS)
+
+
+def is_exact(op: type[TensorOp]) -> bool:
+    """Whether an operation moves, chooses or compares: on integers as between casts, with the same results."""
+    yields_no_data = issubclass(op, NNOp) and op.YIELDS is not None
+    return yields_no_data or issubclass(op, MovementOp) or op in (nn.WhereOp, nn.NotOp)
+
+
 class IntegerForms:
     """Fills the column, and keeps what it named for the list."""
 
@@ -55,9 +70,11 @@ class IntegerForms:
             names: The operations that it becomes, without those that only stand around it.
             island: Whether quantized files have it on floats between casts.
         """
-        found = sorted(name for name in names if name in self._classes)
+        known = sorted(name for name in names if name in self._classes)
+        found = [name for name in known if not is_plain(self._classes[name])]
         if not found:
-            return "—"
+            return "integers" if known else "—"
+        island = island and not all(is_exact(self._classes[name]) for name in known)
         storages = [set(self._target.integer.get(name, ())) for name in found]
         without = [name for name, types in zip(found, storages, strict=True) if not types]
         if without:
