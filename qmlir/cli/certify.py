@@ -13,7 +13,7 @@ from qmlir.cli.flags import ArgumentParser, file_of
 from qmlir.cli.models import add_loading_options, load_simplified
 from qmlir.cli.terminal import say, table_of, terminal
 from qmlir.display import counted
-from qmlir.errors import OptionError
+from qmlir.errors import FileError, OptionError
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -49,6 +49,7 @@ def run_certify(arguments: argparse.Namespace) -> None:
 
     Raises:
         OptionError: Neither a model and an output nor a certificate to check was given.
+        FileError: The network is not quantized, or a file cannot be read.
         NodeError: The network computes on floats between its integers, or its integers may overflow.
         CheckError: The certificate does not hold.
     """
@@ -69,6 +70,7 @@ def _certify(arguments: argparse.Namespace) -> None:
         certificate_of_program,
         code_of,
         file_hashes,
+        is_quantized,
     )
     from qmlir.checker import counts_of
     from qmlir.files import write_whole
@@ -86,6 +88,9 @@ def _certify(arguments: argparse.Namespace) -> None:
         _report(arguments, certificate, {**counts_of(certificate), "slack": _least_slack(certificate["commands"])})
         return
     module = load_simplified(arguments)
+    if not is_quantized(module):
+        remedy = f"quantize it first: qmlir quantize {model} --data SAMPLES -o {model.stem}_int8.mlir"
+        raise FileError(model, "must be a quantized network", got="a network in floats", remedy=remedy)
     integers, certificate = certificate_of(module)
     certificate["code"] = code_of(integers)
     files = _artefact(arguments, module, integers)

@@ -30,6 +30,7 @@ from xdsl.traits import ConstantLike, IsTerminator
 
 from qmlir.dialects import qint
 from qmlir.dialects.custom import CustomOp
+from qmlir.dialects.nn.casts import CastOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import QuantizableOp, data_operands
 from qmlir.dialects.qmlir import DECISION, DecisionAttr, OpaqueOp
@@ -86,6 +87,12 @@ class FloatOperation:
         }
 
 
+def _remedy(found: FloatOperation) -> str:
+    if found.operation == CastOp.name and found.path[0].startswith("input "):
+        return f"--inputs {found.node} leaves the cast out, so that the network is given what it yields"
+    return "quantize it, or choose other numerics if a runtime's rounding asks for floats"
+
+
 def first_of(found: Sequence[FloatOperation]) -> tuple[FloatOperation, str]:
     """The first of some float operations, of casts only if there is no other; and how many more there are, as text."""
     first = next((each for each in found if each.operation not in CAST_OPERATIONS), found[0])
@@ -115,7 +122,7 @@ def refuse(found: Sequence[FloatOperation]) -> None:
         first.node,
         "must compute on integers by integer instructions",
         got=f"{first.floats} ({first.reason}), by way of {' → '.join(first.path)}{others}",
-        remedy="quantize it, or choose other numerics if a runtime's rounding asks for floats",
+        remedy=_remedy(first),
     )
 
 

@@ -77,6 +77,26 @@ def test_floats(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("certify", small / "q.mlir", "-o", small / "f.json") == 0
 
 
+def test_a_network_in_floats(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    error = error_of(capsys, small.onnx, "-o", small / "n.json")
+    assert "small.onnx: must be a quantized network, got a network in floats; quantize it first: " in error
+    assert error.strip().endswith("small.onnx --data SAMPLES -o small_int8.mlir")
+
+
+def test_what_does_not_come_from_the_quantizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Plain integers, whose sums wrap around, and an input of floats that becomes integers at once."""
+    text = "func.func @main(%x: tensor<1x8x{0}>) -> tensor<1x8xi32> {{ {1} func.return %y : tensor<1x8xi32> }}"
+    added = "%y = nn.add %x, %x : tensor<1x8xi32>, tensor<1x8xi32> -> tensor<1x8xi32>"
+    cast = "%y = nn.cast %x {element = i32} : tensor<1x8xf32> -> tensor<1x8xi32>"
+    for name, element, body in (("added", "i32", added), ("cast", "f32", cast)):
+        (tmp_path / f"{name}.mlir").write_text(text.format(element, body))
+    error = error_of(capsys, tmp_path / "added.mlir", "-o", tmp_path / "c.json")
+    assert 'nn.add "nn.add": must be an operation on quantized numbers' in error
+    assert "number of an operation" not in error
+    error = error_of(capsys, tmp_path / "cast.mlir", "-o", tmp_path / "c.json")
+    assert 'by way of input "x" → nn.cast "nn.cast"; --inputs nn.cast leaves the cast out' in error
+
+
 def test_options_that_do_not_fit(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ((), (small / "q.mlir",), ("-o", small / "c.json")):
         error = error_of(capsys, *arguments)

@@ -4,8 +4,8 @@ python -m tests.models.certificates               the demo's network, transforme
                                                   and those of $QMLIR_SHARED that there are
 python -m tests.models.certificates digits kws    some of them
 
-Each network is quantized to int8 on a part of its data, or is quantized already; then certified, and the certificate
-checked.
+Each network is quantized to int8 on a part of its data, or is quantized already; then certified, the certificate
+checked, and its machine code compared with the reference in numpy, bit for bit, on `--inputs` inputs (100).
 """
 
 import argparse
@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -25,6 +26,7 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.cli import main
 from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.ir.signature import TensorSpec, main_function, signature_of
 from tests.conftest import ROOT
 from tests.models.networks import NETWORKS, split
 from tests.models.transformers import TRANSFORMERS
@@ -43,6 +45,17 @@ QUANTIZED = {
     "deeplabv3": "deeplabv3_mnv2_dm05_pascal_quant.tflite",
 }
 """Networks that are quantized already, below models/tflite."""
+
+
+LIGHT = ("squeezenet", "shufflenet", "inception_v2", "densenet121", "resnet50")
+"""Classifiers that come with ONNX, which have constant weights."""
+
+
+def _light(name: str) -> ModuleOp:
+    folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
+    rng = np.random.default_rng(0)
+    samples = [rng.normal(size=(1, 3, 224, 224)).astype(np.float32) for _ in range(2)]
+    return qmlir.quantize(folder / f"light_{name}.onnx", data=samples)
 
 
 def digits() -> ModuleOp:
@@ -81,7 +94,38 @@ def networks() -> Mapping[str, Callable[[], ModuleOp]]:
     for name, file in QUANTIZED.items():
         if (SHARED / "models" / "tflite" / file).exists():
             found[name] = lambda name=name: _read(name)
-    return found
+    return found | {f"light_{name}": lambda name=name: _light(name) for name in LIGHT}
+
+
+def _inputs(module: ModuleOp, name: str, count: int) -> Iterator[list[Any]]:
+    """Inputs of a network: those of its own data first, then random numbers of its inputs' types."""
+    specs, rng = signature_of(main_function(module)).inputs, np.random.default_rng(0)
+    own: list[Any] = []
+    if name in NETWORKS:
+        own = list(split(NETWORKS[name], lambda file: SHARED / file, 0.1).score[:count])
+    elif name == "digits":
+        own = list(np.load(ROOT / "examples" / "digits" / "digits.npz")["test_images"][:count, None])
+    yield from ([sample] for sample in own)
+    for _ in range(count - len(own)):
+        yield [_drawn(rng, spec) for spec in specs]
+
+
+def _drawn(rng: np.random.Generator, spec: TensorSpec) -> Any:
+    if spec.dtype.kind == "f":
+        return rng.normal(size=spec.shape).astype(spec.dtype)
+    ends = np.iinfo(spec.dtype)
+    return rng.integers(ends.min, ends.max, spec.shape, spec.dtype, endpoint=True)
+
+
+def compared(module: ModuleOp, name: str, count: int) -> tuple[int, int]:
+    """On how many inputs machine code gives the reference's bits, and of how many."""
+    code, reference = qmlir.compile(module), qmlir.reference(module)
+    same = total = 0
+    for inputs in _inputs(module, name, count):
+        found, expected = (network.run_in_order(inputs) for network in (code, reference))
+        same += all(map(np.array_equal, found, expected))
+        total += 1
+    return same, total
 
 
 def _said(*arguments: str) -> tuple[int, str]:
@@ -92,14 +136,15 @@ def _said(*arguments: str) -> tuple[int, str]:
     return status, (err if status else out).getvalue().strip().splitlines()[-1]
 
 
-def lines(names: list[str]) -> Iterator[tuple[bool, str]]:
-    """For each network whether it is certified, and a line about it."""
+def lines(names: list[str], inputs: int) -> Iterator[tuple[bool, str]]:
+    """For each network whether it is certified and computed as proved, and a line about it."""
     makes = networks()
     for name in names or makes:
         with tempfile.TemporaryDirectory() as folder:
             model, certificate = f"{folder}/{name}.mlir", f"{folder}/{name}.json"
             start = time.perf_counter()
-            qmlir.save(makes[name](), model)
+            module = makes[name]()
+            qmlir.save(module, model)
             made = time.perf_counter()
             status, said = _said("certify", model, "-o", certificate)
             certified = time.perf_counter()
@@ -107,18 +152,21 @@ def lines(names: list[str]) -> Iterator[tuple[bool, str]]:
                 status, checked = _said("certify", "--check", certificate)
                 said = said if status == 0 else checked
             done = time.perf_counter()
+        same, total = compared(module, name, inputs) if status == 0 else (0, 0)
+        bits = f"; {same} of {total} outputs as the reference" if total else ""
         times = (
             f"{made - start:.1f} s to quantize, {certified - made:.1f} s to certify, {done - certified:.1f} s to check"
         )
-        yield status == 0, f"{name:17} {said.replace(folder + '/', '')} [{times}]"
+        yield status == 0 and same == total, f"{name:17} {said.replace(folder + '/', '')}{bits} [{times}]"
 
 
 def run() -> int:
     """Prints the lines; the status is 1 if a network is refused."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("networks", nargs="*", help="their names; by default all")
-    refused = 0
-    for holds, line in lines(parser.parse_args().networks):
+    parser.add_argument("--inputs", type=int, default=100, help="on how many to compare bits (100)")
+    arguments, refused = parser.parse_args(), 0
+    for holds, line in lines(arguments.networks, arguments.inputs):
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
         refused += not holds

@@ -19,7 +19,16 @@ from qmlir.analysis.certify.certificate import (
     certificate_of_object,
     code_of,
     file_hashes,
+    is_quantized,
 )
 from qmlir.analysis.certify.program import certificate_of_program
 
-__all__ = ["FORMAT", "certificate_of", "certificate_of_object", "certificate_of_program", "code_of", "file_hashes"]
+__all__ = [
+    "FORMAT",
+    "certificate_of",
+    "certificate_of_object",
+    "certificate_of_program",
+    "code_of",
+    "file_hashes",
+    "is_quantized",
+]

@@ -64,6 +64,15 @@ def certificate_of(module: ModuleOp) -> tuple[ModuleOp, dict[str, Any]]:
     return integers, certificate
 
 
+def is_quantized(module: ModuleOp) -> bool:
+    """Whether a network has quantized types, or computes on no floats at all but in casts."""
+    ops = list(main_function(module).body.block.ops)
+    if any(isinstance(element_of(v), UniformType) for op in ops for v in (*op.operands, *op.results)):
+        return True
+    floats = float_operations(module, context_of(module))
+    return all(each.place != BETWEEN or each.operation == nn.CastOp.name for each in floats)
+
+
 def certificate_of_object(path: Path) -> dict[str, Any]:
     """Proves that an object file computes on floats in the casts at its entry and exit only, and returns the proof.
 
@@ -99,6 +108,7 @@ def _lowered(module: ModuleOp) -> tuple[ModuleOp, Mapping[Operation, Operation]]
     """
     quantized = Pipeline(*FOLD_CASTS)(module) if is_as_imported(module) else module.clone()
     numbered: list[Operation] = []
+    places = [op.location for op in main_function(quantized).body.block.ops]
     for op in main_function(quantized).body.block.ops:
         op.location = FileLineColLoc(StringAttr(_NUMBERED), IntAttr(len(numbered)), IntAttr(0))
         numbered.append(op)
@@ -108,7 +118,7 @@ def _lowered(module: ModuleOp) -> tuple[ModuleOp, Mapping[Operation, Operation]]
     for op in main_function(integers).body.block.ops:
         place = op.location
         if isinstance(place, FileLineColLoc) and place.filename.data == _NUMBERED:
-            source = numbered[place.line.data]
+            source, op.location = numbered[place.line.data], places[place.line.data]
             if any(isinstance(element_of(v), UniformType) for v in data_operands(source)):
                 sources[op] = source
     return integers, sources

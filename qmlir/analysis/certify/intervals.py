@@ -129,8 +129,9 @@ def prove(function: func.FuncOp) -> dict[Operation, Proof]:
         if not any(isinstance(element_of(r), IntegerType | UniformType) for r in op.results):
             continue
         if (rule := RULES.get(type(op))) is None:
-            need = "has no rule that says which values its result can have"
-            raise NodeError(op.name, node_name(op), need)
+            need = "must be an operation on quantized numbers, or one that moves, compares or chooses numbers"
+            got = f"{element_of(op.results[0])}, whose sums and products no rule bounds"
+            raise NodeError(op.name, node_name(op), need, got=got, remedy="leave it out: --outputs cuts a network")
         proof = rule(op, lambda value: intervals[value])
         proof.operands = tuple(intervals[v] for v in op.operands if v in intervals)
         if proof.partial is not None:

@@ -196,7 +196,8 @@ class Program:
         except OSError as error:
             raise FileError(path, "must be a readable program", got=error) from None
         except StreamError as error:
-            raise FileError(path, str(error), remedy=error.remedy) from None
+            need = f"{error.where}: {error.need}" if error.where else error.need
+            raise FileError(path, need, got=error.got, remedy=error.remedy) from None
 
     def require(self, device: Device) -> None:
         """Raises StreamError unless the program was compiled for this device; the error names the keys that differ."""

@@ -1,8 +1,10 @@
 """A block of a transformer on devices: all that its host computes is integer, with the reference's bits, and proved."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -18,14 +20,14 @@ LENGTH, WIDTH, HEADS, INNER = 8, 16, 2, 32
 def encoder() -> onnx.ModelProto:
     """An encoder block, [1, length, width]: attention of two heads, layer norms, and a dense part with GELU."""
     rng = np.random.default_rng(0)
-    constants: dict[str, np.ndarray] = {}  # type: ignore[type-arg]
+    constants: dict[str, npt.NDArray[Any]] = {}
     nodes: list[onnx.NodeProto] = []
 
     def constant(name: str, values: object, kind: type[np.generic] = np.float32) -> str:
         constants[name] = np.array(values, kind)
         return name
 
-    def node(kind: str, inputs: list[str], name: str, **attributes: object) -> str:
+    def node(kind: str, inputs: list[str], name: str, **attributes: Any) -> str:
         nodes.append(helper.make_node(kind, inputs, [name], name, **attributes))
         return name
 
