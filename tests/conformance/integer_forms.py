@@ -16,7 +16,8 @@ from qmlir.ir.interfaces import TensorOp
 
 MEANING = (
     "the storage types that the CPU computes in integers; *integers*: it computes on nothing else;\n"
-    "  *float*: it is computed in f32 between casts, because operations that are named there have no integer form ([why](#why-operations-have-no-integer-form))"
+    "  *float*: it is computed in f32 between casts, because operations that are named there have no integer form\n"
+    "  ([why](#why-operations-have-no-integer-form))"
 )
 """What the column says, for the heading of a table."""
 

@@ -1,6 +1,7 @@
 """Which instructions compute on floats, in LLVM IR and in assembly text."""
 
 from collections import Counter
+
 import pytest
 
 import qmlir

@@ -129,7 +129,7 @@ def test_casts_between_layers_are_no_casts_of_inputs(
 ) -> None:
     """Their kernels are named like those of the entry and the exit; the order of calls gives them away."""
     path = _object(with_island(integers), architecture, tmp_path / "net.o", threads)
-    with pytest.raises(NodeError, match="must quantize all inputs before .* got quant_qcast_1 behind quant_dcast_0"):
+    with pytest.raises(NodeError, match=r"must quantize all inputs before .* got quant_qcast_1 behind quant_dcast_0"):
         certificate_of_object(path)
     with pytest.raises(CheckError, match="function main quantizes floats behind a cast of integers to floats"):
         check_certificate(_forged(path))
