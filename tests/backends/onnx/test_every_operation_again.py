@@ -32,8 +32,8 @@ OTHERWISE = {
 """Operations that may come out otherwise, and why."""
 
 NO_SUMS_AND_TABLES = {
-    "nn.blocked_fully_connected", "nn.log_softmax",
-    "nn.lp_normalization", "nn.maximum", "nn.minimum", "nn.prelu", "nn.squared_difference",
+    "nn.blocked_fully_connected", "nn.layer_norm", "nn.local_response_normalization", "nn.log_softmax",
+    "nn.lp_normalization", "nn.rms_norm", "nn.maximum", "nn.minimum", "nn.prelu", "nn.squared_difference",
 }  # fmt: skip
 """Operations whose integers onnx-integer has no form for."""
 
