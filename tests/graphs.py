@@ -58,12 +58,13 @@ class Graph:
 class _Builder:
     """A network under construction; values are images [N, H, W, C] until `flatten`."""
 
-    def __init__(self, draw: st.DrawFn, shape: tuple[int, int, int, int]):
-        self.draw = draw
+    def __init__(self, draw: st.DrawFn, shape: tuple[int, int, int, int], *, choices: bool = False):
+        self.draw, self.kinds = draw, (*_STEPS, *_CHOICES) if choices else _STEPS
         self.rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
         self.function = func.FuncOp("main", ([TensorType(f32, shape)], []))
         self.block = self.function.body.block
         self.values: list[SSAValue] = [self.block.args[0]]
+        self.found: list[SSAValue] = []
 
     def add(self, op: Operation) -> SSAValue:
         """Appends an operation under a name of its own."""
@@ -71,6 +72,19 @@ class _Builder:
         self.block.add_op(op)
         self.values.append(op.results[0])
         return op.results[0]
+
+    def compare(self, op: Operation) -> SSAValue:
+        """Appends an operation that yields truth values or indices."""
+        op.attributes[NAME] = NameAttr.of([f"compared{len(self.found)}"], [f"c{len(self.found)}"])
+        self.block.add_op(op)
+        self.found.append(op.results[0])
+        return op.results[0]
+
+    def number(self, value: float) -> SSAValue:
+        """A constant number."""
+        op = nn.ConstantOp(np.array(value, np.float32))
+        self.block.add_op(op)
+        return op.y
 
     def constant(self, *shape: int, scale: float = 1.0) -> SSAValue:
         """A constant with normally distributed values, some of them outliers, some channels all zero."""
@@ -127,7 +141,7 @@ class _Builder:
     def step(self, x: SSAValue) -> SSAValue:
         """One more operation on an image."""
         channels = shape_of(x)[3]
-        kind = self.draw(st.sampled_from(_STEPS))
+        kind = self.draw(st.sampled_from(self.kinds))
         if kind in ("conv2d", "depthwise"):
             (rows, columns), properties = self.window(x, 3)
             properties |= self.clamp()
@@ -153,6 +167,8 @@ class _Builder:
             return self.add(_EXTREMES[kind].make([x], {"axes": ints(sorted(axes))}))
         if kind in _MOVES:
             return self.move(kind, x)
+        if kind in _CHOICES:
+            return self.choose(kind, x)
         if kind == "clamp":
             return self.add(nn.ClampOp.make([x], self.clamp()))
         if kind == "softmax":
@@ -191,6 +207,30 @@ class _Builder:
         permutation = [0, *self.draw(st.permutations([1, 2, 3]))]
         return self.add(nn.TransposeOp.make([x], {"permutation": ints(permutation)}))
 
+    def choose(self, kind: str, x: SSAValue) -> SSAValue:
+        """A choice, a search or a running sum on an image."""
+        along = {"axis": IntegerAttr(self.draw(st.integers(1, 3)), i64)}
+        if kind == "search":
+            last = BoolAttr.from_bool(self.draw(st.booleans()))
+            order = {"k": IntegerAttr(shape_of(x)[along["axis"].value.data], i64), "largest": last}
+            search = self.draw(st.sampled_from([nn.ArgMaxOp, nn.ArgMinOp, nn.TopKOp]))
+            self.compare(search.make([x], {**along, **(order if search is nn.TopKOp else {"last": last})}))
+            return x
+        if kind == "running":
+            flags = {name: BoolAttr.from_bool(self.draw(st.booleans())) for name in ("exclusive", "reverse")}
+            return self.add(nn.CumulativeSumOp.make([x], {**along, **flags}))
+        fitting = [v for v in self.values if shape_of(v) == shape_of(x)]
+        other = self.draw(st.sampled_from([*fitting, self.number(0.3), self.constant(shape_of(x)[3])]))
+        comparison = self.draw(st.sampled_from([nn.LessOp, nn.LessEqualOp, nn.EqualOp]))
+        truth = self.compare(comparison.make([x, other]))
+        if kind == "masked":
+            masked = self.add(nn.WhereOp.make([truth, x, self.number(-1e9)]))
+            return self.add(nn.SoftmaxOp.make([masked], along))
+        if kind == "cast":
+            cast = self.add(nn.CastOp.make([truth], element=f32))
+            return self.add(nn.AddOp.make([cast, x]))
+        return self.add(nn.WhereOp.make([truth, *self.draw(st.permutations([x, self.draw(st.sampled_from(fitting))]))]))
+
     def flatten(self, x: SSAValue) -> SSAValue:
         """A fully connected layer, or a product of the image with its transpose."""
         n = shape_of(x)[0]
@@ -210,6 +250,8 @@ _EXTREMES: dict[str, type[nn.ReduceMaxOp | nn.ReduceMinOp]] = {"max": nn.ReduceM
 
 _MOVES = ("concat", "pad", "transpose", "slice", "gather", "scatter", "broadcast", "resize")
 
+_CHOICES = ("where", "masked", "cast", "search", "running")
+
 _STEPS = (
     *("conv2d", "conv2d", "depthwise", "max_pool2d", "average_pool2d", *_SUMS, *_EXTREMES),
     *("clamp", "relu", "sigmoid", "tanh", "softmax", "global"),
@@ -218,17 +260,20 @@ _STEPS = (
 
 
 @st.composite
-def graphs(draw: st.DrawFn, most: int = 6) -> Graph:
-    """Networks of up to `most` operations and a head, with the ranges of four samples; some ranges are missing."""
+def graphs(draw: st.DrawFn, most: int = 6, *, choices: bool = False) -> Graph:
+    """Networks of up to `most` operations and a head, with the ranges of four samples; some ranges are missing.
+
+    With `choices` there are choices, searches and running sums, and their truth values and indices are results.
+    """
     shape = (draw(st.integers(1, 2)), draw(st.integers(2, 7)), draw(st.integers(2, 7)), draw(st.integers(1, 9)))
-    builder = _Builder(draw, shape)
+    builder = _Builder(draw, shape, choices=choices)
     x = builder.values[0]
     for _ in range(draw(st.integers(1, most))):
         x = builder.step(x)
     results = [builder.flatten(x) if draw(st.booleans()) else x]
     if draw(st.integers(0, 4)) == 0:
         results.append(draw(st.sampled_from(builder.values)))
-    builder.block.add_op(func.ReturnOp(*results))
+    builder.block.add_op(func.ReturnOp(*results, *builder.found))
     builder.function.update_function_type()
     builder.function.arg_attrs = ArrayAttr([DictionaryAttr({NAME: NameAttr.of(tensors=["t0"])})])
     module = ModuleOp([builder.function])

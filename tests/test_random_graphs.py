@@ -51,7 +51,7 @@ def test_cpu_equals_reference(batch: int, monkeypatch: pytest.MonkeyPatch) -> No
 
     @seed(batch)
     @once
-    @given(graphs(), st.sampled_from(SCHEMAS), st.booleans(), st.sampled_from(PRECISIONS))
+    @given(graphs(choices=batch % 2 == 1), st.sampled_from(SCHEMAS), st.booleans(), st.sampled_from(PRECISIONS))
     def check(graph: Graph, schema: str, per_channel: bool, precisions: tuple[str, str]) -> None:
         nonlocal compared
         precision, weights = precisions

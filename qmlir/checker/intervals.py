@@ -165,6 +165,15 @@ def _moved(data: slice) -> "Rule":
     return rule
 
 
+def _converted(d: _Deriver, node: Node) -> Derived:
+    """Integers keep their value where the type holds it, and their low bits where it may not."""
+    whole = _whole(d.value(node.results[0]))
+    if node.operands[0] not in d.known:
+        return Derived(_one(whole))
+    low, high = d.operand(node, 0)
+    return Derived(_one((low, high) if whole[0] <= low and high <= whole[1] else whole))
+
+
 def _boolean(d: _Deriver, node: Node) -> Derived:
     return Derived(_one(_whole(d.value(node.results[0]))))
 
@@ -176,6 +185,11 @@ def _argument(d: _Deriver, node: Node) -> Derived:
 def _place(d: _Deriver, node: Node) -> Derived:
     """Of a place in an image; −1 where a window lies beside it."""
     return Derived(_one((-1, max(0, prod(d.value(node.operands[0]).shape[1:3]) - 1))))
+
+
+def _listed(d: _Deriver, node: Node) -> Derived:
+    """Of places in a tensor; −1 behind the last of them."""
+    return Derived(_one((-1, max(0, *d.value(node.operands[0]).shape) - 1)))
 
 
 def _extremum(of: Callable[[int, int], int]) -> "Rule":
@@ -278,6 +292,13 @@ def _global_sum(d: _Deriver, node: Node) -> Derived:
     low, high = _less(d.operand(node, 0), node.number("zero_point"))
     whole, partial = _one((low * count, high * count)), _one((min(low, 0) * count, max(high, 0) * count))
     return _summed(whole, partial, d.bits(node))
+
+
+def _running_sum(d: _Deriver, node: Node) -> Derived:
+    count = d.value(node.operands[0]).shape[node.number("axis")]
+    low, high = _join(d.operand(node, 0), (0, 0))
+    total = _one((low * count, high * count))
+    return _summed(total, total, d.bits(node))
 
 
 def _resize(d: _Deriver, node: Node) -> Derived:
@@ -482,18 +503,21 @@ RULES: Mapping[str, Rule] = {
     ),
     **dict.fromkeys(("nn.gather", "nn.gather_nd", "nn.scatter_nd"), _moved(slice(None, -1))),
     **dict.fromkeys(("nn.reduce_max", "nn.reduce_min"), _moved(slice(None))),
+    "nn.cast": _converted,
     "nn.where": _moved(slice(1, None)),
     "nn.maximum": _extremum(max),
     "nn.minimum": _extremum(min),
     **dict.fromkeys(("nn.equal", "nn.less", "nn.less_equal", "nn.and", "nn.or", "nn.xor", "nn.not"), _boolean),
     **dict.fromkeys(("nn.arg_max", "nn.arg_min", "nn.top_k"), _argument),
     "nn.max_pool2d_indices": _place,
+    "nn.non_zero": _listed,
     **dict.fromkeys(("qint.conv2d", "qint.depthwise_conv2d", "qint.fully_connected"), _weighted),
     "qint.saturating_fully_connected": _saturating,
     "qint.blocked_fully_connected": _blocked,
     "qint.matmul": _matmul,
     "qint.mul": _mul,
     "qint.global_sum_pool": _global_sum,
+    "nn.cumulative_sum": _running_sum,
     "qint.resize": _resize,
     "qint.requantize": _requantized,
     "qint.add": _add,

@@ -102,7 +102,7 @@ def test_adversarial_operands_stay_in_the_intervals(tmp_path: Path) -> None:
 
     @seed(20)
     @once
-    @given(graphs(), st.sampled_from(SCHEMAS), st.booleans(), st.sampled_from(PRECISIONS))
+    @given(graphs(choices=True), st.sampled_from(SCHEMAS), st.booleans(), st.sampled_from(PRECISIONS))
     def check(graph: Graph, schema: str, per_channel: bool, precisions: tuple[str, str]) -> None:
         nonlocal certified_networks, operations
         precision, weights = cast(Any, precisions)

@@ -9,6 +9,7 @@ from qmlir.frontends.caffe2 import load_caffe2
 from qmlir.frontends.caffe2.converters import UNCONVERTED
 from qmlir.frontends.caffe2.walk import CONVERTERS
 from qmlir.ir.interfaces import TensorOp
+from tests.conformance.integer_forms import integer_form
 from tests.frontends.caffe2.samples import samples
 
 HEADER = """
@@ -57,8 +58,7 @@ def _line(
     names -= {nn.ConstantOp.name, StorageCastOp.name}
     becomes = names - LAYOUT or names
     on = "both" if kind in BOTH else "integers" if kind.startswith("Int8") else "floats"
-    storages = [set(target.integer.get(n, ())) for n in becomes if n in classes]
-    shared = ", ".join(sorted(set.intersection(*storages))) if storages else ""
-    computed = (shared or "float") if storages else "—"
+    found = [classes[n] for n in becomes if n in classes]
+    computed = integer_form(found, target) if found else "—"
     shown = ", ".join(f"`{n.removeprefix('nn.')}`" for n in sorted(becomes)) or ("—" if shapes else "a constant")
     return f"| {' | '.join((kind, on, computed, shown))} |\n"

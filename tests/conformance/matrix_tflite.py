@@ -17,6 +17,7 @@ from qmlir.frontends.tflite.converters import STABLEHLO, reason_against
 from qmlir.frontends.tflite.walk import CONVERTERS
 from qmlir.ir.interfaces import TensorOp
 from tests.conformance import deviations
+from tests.conformance.integer_forms import integer_form, is_exact
 from tests.conformance.operators_tflite import ORACLES, subjects
 from tests.frontends.tflite.cases import FORMATS
 from tests.frontends.tflite.test_detection import OPTIONS, chosen, post_process
@@ -157,10 +158,10 @@ def _line(kind: str, entry: Tested, classes: Mapping[str, type[TensorOp]], targe
     becomes = entry.becomes - LAYOUT or entry.becomes
     marks = ["yes" if f in entry.formats else "—" for f in FORMATS]
     plain = ", ".join(sorted(entry.formats - set(FORMATS))) or "—"
-    storages = [set(target.integer.get(n, ())) for n in becomes if n in classes]
-    integer = ", ".join(sorted(set.intersection(*storages))) if storages and not entry.island else ""
+    found = [classes[n] for n in becomes if n in classes]
+    between = entry.island and not all(map(is_exact, found))
+    computed = ("float" if between else integer_form(found, target)) if found else "—"
     compared = [_steps(entry, numerics) for numerics in ORACLES]
-    computed = integer or ("float" if storages else "—")
     return f"| {' | '.join((kind, *marks, plain, computed, *compared, shown))} |\n"
 
 

@@ -13,6 +13,7 @@ from qmlir.dialects.target import Target
 from qmlir.ir.context import make_context
 from qmlir.ir.interfaces import TensorOp
 from qmlir.ir.source import parse_text
+from tests.conformance.integer_forms import integer_form
 from tests.lowering.tosa_to_nn.tosa_samples import SAMPLES, TosaSample, split
 
 HEADER = """
@@ -88,9 +89,8 @@ def _operations(sample: TosaSample) -> set[str]:
 
 
 def _line(name: str, row: Row, classes: Mapping[str, type[TensorOp]], target: Target) -> str:
-    storages = [set(target.integer.get(n, ())) for n in row.floats - LAYOUT or row.floats if n in classes]
-    integer = ", ".join(sorted(set.intersection(*storages))) if storages else ""
-    computed = integer or ("float" if storages else "—")
+    found = [classes[n] for n in row.floats - LAYOUT or row.floats if n in classes]
+    computed = integer_form(found, target) if found else "—"
     types = ", ".join(sorted(row.types, key=lambda t: (t not in FLOATS, len(t), t)))
     cells = (name, NAMES_IN_0_80.get(name, ""), types, _listed(row.floats), computed, _listed(row.integers))
     return f"| {' | '.join(cells)} |\n".replace("|  |", "| |")

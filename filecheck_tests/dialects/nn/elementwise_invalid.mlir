@@ -34,8 +34,8 @@ func.func @n3_integers(%x: tensor<3xi32>) {
 
 // -----
 
-func.func @n1_quantized(%x: tensor<3x!quant.uniform<i8:f32, 0.5>>) {
-  // expected-error@+1 {{'nn.pow' needs operands that are all f32, all f64, all iN or all uiN, got !quant.uniform<i8:f32, 5.000000e-01>, !quant.uniform<i8:f32, 5.000000e-01>}}
-  %0 = nn.pow %x, %x : tensor<3x!quant.uniform<i8:f32, 0.5>>, tensor<3x!quant.uniform<i8:f32, 0.5>> -> tensor<3x!quant.uniform<i8:f32, 0.5>>
+func.func @n1_truth(%x: tensor<3xi1>) {
+  // expected-error@+1 {{'nn.pow' needs operands that are all f32, all f64, all iN, all uiN or all quantized, got i1, i1}}
+  %0 = nn.pow %x, %x : tensor<3xi1>, tensor<3xi1> -> tensor<3xi1>
   func.return
 }

@@ -53,6 +53,17 @@ func.func @wide(%a: tensor<4x!quant.uniform<i32:f32, 0.5>>, %b: tensor<4x!quant.
   func.return %0 : tensor<4xi1>
 }
 
+// What is not zero has another integer than the zero point.
+// CHECK-LABEL: @non_zero
+func.func @non_zero(%x: tensor<4x!quant.uniform<i8:f32, 0.5:3>>) -> tensor<1x4xi64> {
+  // CHECK: %[[Z:.*]] = nn.constant <tensor<i8>, [3]>
+  // CHECK-NEXT: %[[E:.*]] = nn.equal %{{.*}}, %[[Z]]
+  // CHECK-NEXT: %[[N:.*]] = nn.not %[[E]]
+  // CHECK-NEXT: nn.non_zero %[[N]] : tensor<4xi1> -> tensor<1x4xi64>
+  %0 = nn.non_zero %x : tensor<4x!quant.uniform<i8:f32, 0.5:3>> -> tensor<1x4xi64>
+  func.return %0 : tensor<1x4xi64>
+}
+
 // The greatest integer stands for the greatest number, and equal integers for equal numbers.
 // CHECK-LABEL: @searches
 func.func @searches(%x: tensor<1x4x4x2x!quant.uniform<i8:f32, 0.5:3>>) -> (tensor<1x4x1x2xi64>, tensor<1x4x3x2xi64>, tensor<1x3x3x2xi64>) {

@@ -227,3 +227,21 @@ func.func @prelu(%x: tensor<4x!h>, %s: tensor<4x!s>) -> tensor<4x!h> {
   %0 = nn.prelu %x, %s : tensor<4x!h>, tensor<4x!s> -> tensor<4x!h>
   func.return %0 : tensor<4x!h>
 }
+
+// -----
+
+!a = !quant.uniform<i8:f32, 0.5:3>
+!b = !quant.uniform<i8:f32, 0.25>
+!w = !quant.uniform<i16:f32, 0.5>
+
+// Powers and remainders have a table of all pairs of bytes; of 16 bits they are computed on floats.
+// CHECK-LABEL: func.func @pairs
+// CHECK: qint.pair_lookup
+// CHECK-NEXT: qint.pair_lookup
+// CHECK: nn.pow {{.*}}"target cpu computes it on i8, not on i16"
+func.func @pairs(%a: tensor<4x!a>, %b: tensor<4x!b>, %w: tensor<4x!w>) -> (tensor<4x!a>, tensor<4x!b>, tensor<4x!w>) {
+  %0 = nn.pow %a, %b : tensor<4x!a>, tensor<4x!b> -> tensor<4x!a>
+  %1 = nn.mod %a, %b : tensor<4x!a>, tensor<4x!b> -> tensor<4x!b>
+  %2 = nn.pow %w, %w : tensor<4x!w>, tensor<4x!w> -> tensor<4x!w>
+  func.return %0, %1, %2 : tensor<4x!a>, tensor<4x!b>, tensor<4x!w>
+}

@@ -47,3 +47,42 @@ builtin.module attributes {qmlir.numerics = "litert-reference"} {
     func.return %0 : tensor<1x5x!b>
   }
 }
+
+// -----
+
+!a = !quant.uniform<i8:f32, 0.5:3>
+!b = !quant.uniform<i8:f32, 0.25:-10>
+
+// Running sums are those of the integers less the zero point, in 32 bits; then each is requantized: 0.5 / 0.25.
+// CHECK-LABEL: func.func @cumulative
+// CHECK: %[[X:.*]] = qint.requantize %{{.*}} {input_zero_point = 3 : i32, multiplier = array<i32: 1073741824>, shift = array<i32: 1>, contract = "single", min = -131 : i32, max = 124 : i32} : tensor<3x5xi8> -> tensor<3x5xi32>
+// CHECK-NEXT: %[[S:.*]] = nn.cumulative_sum %[[X]] {axis = 1 : i64, reverse = true} : tensor<3x5xi32> -> tensor<3x5xi32>
+// CHECK-NEXT: qint.requantize %[[S]] {multiplier = array<i32: 1073741824>, shift = array<i32: 2>, contract = "single", zero_point = -10 : i32, min = -128 : i32, max = 127 : i32}
+func.func @cumulative(%x: tensor<3x5x!a>) -> tensor<3x5x!b> {
+  %0 = nn.cumulative_sum %x {axis = 1 : i64, reverse = true} : tensor<3x5x!a> -> tensor<3x5x!b>
+  func.return %0 : tensor<3x5x!b>
+}
+
+// -----
+
+!w = !quant.uniform<i16:f32, 0.5>
+
+// Sums that may exceed 32 bits are floats.
+// CHECK-LABEL: func.func @long
+// CHECK: nn.cumulative_sum {{.*}}"the sum along its axis can reach 3276800000, more than a 32-bit accumulator holds"{{.*}} : tensor<100000xf32>
+func.func @long(%x: tensor<100000x!w>) -> tensor<100000x!w> {
+  %0 = nn.cumulative_sum %x {axis = 0 : i64} : tensor<100000x!w> -> tensor<100000x!w>
+  func.return %0 : tensor<100000x!w>
+}
+
+// -----
+
+!w = !quant.uniform<i16:f32, 0.5>
+
+// Maxima of 16 bits are those of the integers.
+// CHECK-LABEL: func.func @words
+// CHECK: nn.reduce_max %{{.*}} : tensor<3x5xi16> -> tensor<3x1xi16>
+func.func @words(%x: tensor<3x5x!w>) -> tensor<3x1x!w> {
+  %0 = nn.reduce_max %x {axes = array<i64: 1>} : tensor<3x5x!w> -> tensor<3x1x!w>
+  func.return %0 : tensor<3x1x!w>
+}

@@ -99,3 +99,20 @@ func.func @shared(%x: tensor<2x2xf32>, %y: tensor<2x2xf32>, %keep: tensor<2x2xi1
   %3 = nn.softmax %2 {axis = 1 : i64} : tensor<2x2xf32> -> tensor<2x2xf32>
   func.return %1, %3 : tensor<2x2xf32>, tensor<2x2xf32>
 }
+
+// -----
+
+// A mask that is multiplied at run time: its factor saturates so far that the least step of the other factor masks.
+// CHECK-LABEL: func.func @multiplied
+// CHECK: quant.qcast %never {{.*}} to tensor<!quant.uniform<i8:f32, 10.974{{[0-9]*}}:127>>
+// CHECK: nn.mul
+// CHECK: quant.qcast {{.*}} to tensor<1x2x!quant.uniform<i8:f32, 0.042{{[0-9]*}}:127>>
+func.func @multiplied(%x: tensor<2x2xf32>, %d: tensor<1x2xf32>) -> tensor<2x2xf32> {
+  calib.observe %x {name = "x", range = [-2.0, 2.0]} : tensor<2x2xf32>
+  calib.observe %d {name = "d", range = [0.0, 1.0]} : tensor<1x2xf32>
+  %never = nn.constant <tensor<f32>, [-3.4028234663852886E+38]> : tensor<f32>
+  %m = nn.mul %d, %never : tensor<1x2xf32>, tensor<f32> -> tensor<1x2xf32>
+  %0 = nn.add %x, %m : tensor<2x2xf32>, tensor<1x2xf32> -> tensor<2x2xf32>
+  %1 = nn.softmax %0 {axis = 1 : i64} : tensor<2x2xf32> -> tensor<2x2xf32>
+  func.return %1 : tensor<2x2xf32>
+}

@@ -200,6 +200,15 @@ def _moved(op: MovementOp, read: Read) -> Proof:
     return Proof(found)
 
 
+def _converted(op: nn.CastOp, read: Read) -> Proof:
+    """Of integers that keep their value where the type holds it, and their low bits where it may not."""
+    whole = whole_type(op.y)
+    if not isinstance(element_of(op.x), IntegerType):
+        return Proof(whole)
+    data = read(op.x).whole()
+    return Proof(data if whole.low <= data.low and data.high <= whole.high else whole)
+
+
 def _same(op: Operation, read: Read) -> Proof:
     return Proof(read(op.operands[0]).whole())
 
@@ -225,6 +234,11 @@ def _argument(op: ArgumentOp | nn.TopKOp, read: Read) -> Proof:
 def _place(op: nn.MaxPoolIndices2DOp, read: Read) -> Proof:
     """Of a place in an image; −1 where a window lies beside it."""
     return Proof(Interval.of(-1, max(0, prod(shape_of(op.x)[1:3]) - 1)))
+
+
+def _listed(op: nn.NonZeroOp, read: Read) -> Proof:
+    """Of places in a tensor; −1 behind the last of them."""
+    return Proof(Interval.of(-1, max(0, *shape_of(op.x)) - 1))
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -319,6 +333,13 @@ def _global_sum(op: qint.GlobalSumPoolOp, read: Read) -> Proof:
     partial = _zero_too(data)
     scaled = [Interval(i.lowest * count, i.highest * count) for i in (data, partial)]
     return _sums(scaled[0], scaled[1], op)
+
+
+def _running_sum(op: nn.CumulativeSumOp, read: Read) -> Proof:
+    count = op.split()[1]
+    data = _zero_too(read(op.x).whole())
+    total = Interval(data.lowest * count, data.highest * count)
+    return _sums(total, total, op)
 
 
 def _resize(op: qint.ResizeOp, read: Read) -> Proof:
@@ -448,6 +469,7 @@ RULES: Registry[Callable[[Any, Read], Proof]] = Registry({
     QuantizeCastOp: _quantized,
     nn.ConstantOp: _constant,
     MovementOp: _moved,
+    nn.CastOp: _converted,
     ExtremeOp: _same,
     nn.WhereOp: _chosen,
     nn.MaximumOp: _extremum,
@@ -458,12 +480,14 @@ RULES: Registry[Callable[[Any, Read], Proof]] = Registry({
     ArgumentOp: _argument,
     nn.TopKOp: _argument,
     nn.MaxPoolIndices2DOp: _place,
+    nn.NonZeroOp: _listed,
     WeightedOp: _weighted,
     qint.SaturatingFullyConnectedOp: _saturating,
     qint.BlockedFullyConnectedOp: _blocked,
     qint.MatMulOp: _matmul,
     qint.MulOp: _mul,
     qint.GlobalSumPoolOp: _global_sum,
+    nn.CumulativeSumOp: _running_sum,
     qint.ResizeOp: _resize,
     qint.RequantizeOp: _requantized,
     qint.AddOp: _add,

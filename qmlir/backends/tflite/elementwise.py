@@ -203,14 +203,14 @@ def compare(op: ComparisonOp, values: Values) -> None:
 @exports(nn.IsNaNOp)
 def is_nan(op: nn.IsNaNOp, values: Values) -> None:
     """Writes x != x, which holds for NaN only."""
-    x = values.stored(op.x)
+    x = values.real(op.x)
     values.hold(op.y, values.graph.pointwise("NOT_EQUAL", x, x, dtype=BOOL))
 
 
 @exports(nn.IsInfOp)
 def is_inf(op: nn.IsInfOp, values: Values) -> None:
     """Writes x == ±infinity; for both signs, |x| == infinity."""
-    graph, x = values.graph, values.stored(op.x)
+    graph, x = values.graph, values.real(op.x)
     if bool(op.positive) and bool(op.negative):
         x = graph.pointwise("ABS", x)
     infinity = np.inf if bool(op.positive) else -np.inf

@@ -144,7 +144,7 @@ def _places(indices: SSAValue, sizes: Array, values: Values) -> Tensor:
 @exports(nn.TopKOp)
 def top_k(op: nn.TopKOp, values: Values) -> None:
     """Writes the indices of TOPK_V2 along the last axis; for the smallest elements, of the negated input."""
-    graph, x, axis = values.graph, values.stored(op.x), op.axis.value.data
+    graph, x, axis = values.graph, values.real(op.x), op.axis.value.data
     if not bool(op.largest):
         if x.dtype.kind != "f":
             raise UnsupportedError("must look for the greatest elements", "the least", "look for the least of floats")

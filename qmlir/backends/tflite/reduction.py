@@ -74,7 +74,7 @@ def _sum_of_bytes(op: ReductionOp, x: Tensor, values: Values) -> Tensor:
 @exports(*ARGUMENTS.values())
 def argument(op: ArgumentOp, values: Values) -> None:
     """Writes one operator, which removes the axis, and a reshape; for the last of equal extremes, on reversed data."""
-    graph, x, axis = values.graph, values.stored(op.x), op.axis.value.data
+    graph, x, axis = values.graph, values.real(op.x), op.axis.value.data
     if bool(op.last):
         x = graph.operator("REVERSE_V2", [x, graph.indices([axis])], x.form)
     form = values.form(op.y)
@@ -88,9 +88,9 @@ def argument(op: ArgumentOp, values: Values) -> None:
 @exports(nn.CumulativeSumOp)
 def cumulative_sum(op: nn.CumulativeSumOp, values: Values) -> None:
     """Writes CUMSUM."""
-    x, axis = values.stored(op.x), values.graph.indices([op.axis.value.data])
+    axis = values.graph.indices([op.axis.value.data])
     options = {"Exclusive": bool(op.exclusive), "Reverse": bool(op.reverse)}
-    values.hold(op.y, values.graph.operator("CUMSUM", [x, axis], values.form(op.y), options))
+    values.compute(op, "CUMSUM", [op.x], options, [axis])
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -9,12 +9,12 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.backends.forms import constant, fused_bounds
 from qmlir.backends.tflite.clamps import Bounds, activation, fuses, stored_bounds
-from qmlir.backends.tflite.graph import FLOAT, Form, Graph, Options, Parameters, Tensor
+from qmlir.backends.tflite.graph import BOOL, FLOAT, Form, Graph, Options, Parameters, Tensor
 from qmlir.backends.tflite.kernels import KERNELS, takes
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.names import ON_FLOATS
+from qmlir.ir.names import INTEGER_OPERATOR, ON_FLOATS
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.types import dtype_of
 from qmlir.policies.runtime_kernels import has_sum
@@ -136,11 +136,13 @@ class Values:
     def has_integers(self, kind: str, op: Operation, operands: Sequence[SSAValue]) -> bool:
         """Whether LiteRT has a kernel that computes the operation's result from the stored elements of the operands."""
         form, kernel = self.form(op.results[0]), KERNELS[kind]
-        if form.parameters is None:
-            return True
+        if (
+            form.parameters is None
+        ):  # what LiteRT compares by rounded steps is marked, all else is exact on real numbers
+            return INTEGER_OPERATOR in op.attributes or all(self.form(o).parameters is None for o in operands)
         if ON_FLOATS in op.attributes or not has_sum(op):
             return False
-        forms = [self.form(o) for o in operands]
+        forms = [f for o in operands if (f := self.form(o)).dtype != BOOL]
         if any(f.parameters is None or f.dtype != form.dtype or f.parameters.axis is not None for f in forms):
             return False
         if not takes(kind, form.dtype, quantized=True):

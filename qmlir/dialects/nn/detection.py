@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import Elements, NNOp
 from qmlir.dialects.nn.indexing import order_keys
+from qmlir.dialects.nn.quantizable import ALL_STORAGES
 from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, shape_of
 
 WHY_FLOAT = "it is detection post-processing, which is computed on floats"
@@ -131,17 +132,17 @@ class NonZeroOp(UnaryTensorOp, NNOp):
     """
 
     name = "nn.non_zero"
-    WHY_FLOAT: ClassVar[str] = "its results are indices, as many as the data say, and its operand is read as it is"
-    ELEMENTS: ClassVar[Elements] = Elements.PLAIN
+    ELEMENTS: ClassVar[Elements] = Elements.PLAIN | Elements.QUANTIZED
+
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = ALL_STORAGES
+
+    YIELDS: ClassVar[Attribute | None] = i64
 
     def infer_shapes(self) -> Sequence[Shape]:
         shape = shape_of(self.x)
         if not shape:  # C1
             raise VerifyException(f"'{self.name}' needs at least one dimension, got a scalar")
         return [(len(shape), prod(shape))]
-
-    def result_element(self, data: Attribute) -> Attribute:
-        return i64
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         found = np.stack(np.nonzero(inputs[0]))

@@ -255,11 +255,14 @@ class ModOp(OperandPairOp):
     """
 
     name = "nn.mod"
-    WHY_FLOAT: ClassVar[str] = "it computes on plain integers only"
 
     truncated = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
 
-    ELEMENTS: ClassVar[Elements] = Elements.F32 | Elements.INTEGERS
+    ELEMENTS: ClassVar[Elements] = Elements.F32 | Elements.INTEGERS | Elements.QUANTIZED
+
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = BYTES
+
+    traits = traits_def(FreeScale())
 
     def formula(self, *operands: N) -> N:
         lhs, rhs = operands
@@ -284,9 +287,12 @@ class PowOp(OperandPairOp):
     """
 
     name = "nn.pow"
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
-    WHY_FLOAT: ClassVar[str] = "powers of two tensors have no integer form on this target"
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
+
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = BYTES
+
+    traits = traits_def(FreeScale())
 
     def formula(self, *operands: N) -> N:
         base, exponent = operands

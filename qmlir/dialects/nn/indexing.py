@@ -206,7 +206,9 @@ class ScatterReduceNDOp(NNOp):
     """
 
     name = "nn.scatter_reduce_nd"
-    WHY_FLOAT: ClassVar[str] = "it combines numbers where it puts them, and takes no quantized ones"
+    WHY_FLOAT: ClassVar[str] = (
+        "it combines as many updates at a place as the data say, and no accumulator is wide enough for all"
+    )
 
     x = operand_def(TensorType)
     updates = operand_def(TensorType)

@@ -133,7 +133,7 @@ class ReduceProdOp(AccumulationOp):
     """y = the product along `axes`; 1 for no elements."""
 
     name = "nn.reduce_prod"
-    WHY_FLOAT: ClassVar[str] = "its products have no integer form on this target"
+    WHY_FLOAT: ClassVar[str] = "its products have as many digits as all factors together, which no accumulator holds"
 
     def reduced(self, rows: Array) -> Array:
         return accumulated(np.multiply, rows)[-1].astype(rows.dtype)
@@ -293,11 +293,22 @@ class CumulativeOp(AxisOp, abc.ABC):
 
 @irdl_op_definition
 class CumulativeSumOp(CumulativeOp):
-    """y[i] = x[0] + … + x[i] along `axis`."""
+    """y[i] = x[0] + … + x[i] along `axis`; the integer form sums stored integers and requantizes each sum."""
 
     name = "nn.cumulative_sum"
-    WHY_FLOAT: ClassVar[str] = "its sums have no integer form on this target"
     START: ClassVar[int] = 0
+
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
+
+    INTEGER_FORM: ClassVar[tuple[str, ...]] = NARROW
+
+    traits = traits_def(FreeScale())
+
+    def sums(self) -> Sums:
+        return Sums.up_to(self.split()[1] * widest(uniform(self.x)), "the sum along its axis")
+
+    def ratios(self, scales: Scales) -> npt.NDArray[Any]:
+        return scales(self.x) / scales(self.y)
 
     def gathered(self, rows: Array) -> Array:
         return accumulated(np.add, rows)
@@ -308,7 +319,7 @@ class CumulativeProductOp(CumulativeOp):
     """y[i] = x[0] · … · x[i] along `axis`."""
 
     name = "nn.cumulative_product"
-    WHY_FLOAT: ClassVar[str] = "its products have no integer form on this target"
+    WHY_FLOAT: ClassVar[str] = "each of its products has more digits than the one before, which no single scale holds"
     START: ClassVar[int] = 1
 
     def gathered(self, rows: Array) -> Array:

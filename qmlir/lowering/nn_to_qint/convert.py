@@ -43,12 +43,17 @@ from qmlir.ir.rewriting import node_name
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.contraction import lower_blocked, lower_matmul, lower_weighted
+from qmlir.lowering.nn_to_qint.conversions import (
+    lower_converted_integers,
+    lower_quantized_integers,
+)
 from qmlir.lowering.nn_to_qint.elementwise import (
     compare_as_litert,
     lower_comparison,
     lower_div,
     lower_extremum,
     lower_mul,
+    lower_non_zero,
     lower_pair,
     lower_predicate,
     lower_prelu,
@@ -58,6 +63,7 @@ from qmlir.lowering.nn_to_qint.elementwise import (
 from qmlir.lowering.nn_to_qint.functions import lower_by_table, lower_linear, lower_on_floats
 from qmlir.lowering.nn_to_qint.movement import (
     lower_average_pool,
+    lower_cumulative_sum,
     lower_global_average_pool,
     lower_max_pool,
     lower_movement,
@@ -68,6 +74,7 @@ from qmlir.lowering.nn_to_qint.movement import (
 from qmlir.lowering.nn_to_qint.normalization import lower_log_softmax, lower_lp_normalization, lower_softmax
 from qmlir.lowering.nn_to_qint.scales import contract_of
 from qmlir.numerics import fixed_point
+from qmlir.policies.conversions import converted_integers, quantized_integers
 from qmlir.policies.ledger import decide
 from qmlir.policies.legality import require_integer_form, target_of
 from qmlir.policies.runtime_kernels import compared_storage, rounding_for, stores_signed
@@ -233,14 +240,18 @@ LOWERINGS: Registry[Lowering] = Registry({
     nn.DivOp: lower_div,
     nn.PReluOp: lower_prelu,
     nn.SquaredDifferenceOp: lower_pair,
+    nn.PowOp: lower_pair,
+    nn.ModOp: lower_pair,
     ExtremumOp: lower_extremum,
     ComparisonOp: lower_comparison,
     PredicateOp: lower_predicate,
     nn.WhereOp: lower_where,
+    nn.NonZeroOp: lower_non_zero,
     nn.MaxPool2DOp: lower_max_pool,
     nn.AveragePool2DOp: lower_average_pool,
     nn.GlobalAveragePoolOp: lower_global_average_pool,
     ReduceToSumOp: lower_reduction,
+    nn.CumulativeSumOp: lower_cumulative_sum,
     ExtremeOp: lower_movement,
     ArgumentOp: lower_search,
     nn.TopKOp: lower_search,
@@ -299,6 +310,10 @@ class _Converter:
                 self._lower(op)
             elif isinstance(op, ComparisonOp) and (sources := compared_storage(op, self.runtime)):
                 self._compare(op, sources)
+            elif isinstance(op, QuantizeCastOp) and (source := quantized_integers(op)) is not None:
+                self._finish(op, lower_quantized_integers(op, source, quantization_of(self.runtime)))
+            elif isinstance(op, nn.CastOp) and (source := converted_integers(op)) is not None:
+                self._finish(op, lower_converted_integers(op, uniform(source), self._integers(source, op)))
             else:
                 self._restore_operands(op)
                 continue
@@ -416,7 +431,7 @@ class _Converter:
 
     def _erase_unread_casts(self) -> None:
         for op in reversed(list(self.block.ops)):
-            casts = StorageCastOp | DequantizeCastOp | QuantizeCastOp | nn.ConstantOp
+            casts = StorageCastOp | DequantizeCastOp | QuantizeCastOp | nn.CastOp | nn.ConstantOp
             if isinstance(op, casts) and not any(r.uses for r in op.results):
                 Rewriter.erase_op(op)
 

@@ -185,6 +185,15 @@ def lower_predicate(op: PredicateOp, operands: Sequence[SSAValue], rounding: Rou
     return [nn.ConstantOp(np.zeros(shape_of(op.x), np.bool_))]
 
 
+def lower_non_zero(op: nn.NonZeroOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+    """Lowers a list of the elements that are not zero to that of the integers that are not the zero point."""
+    element = uniform(op.x)
+    zero = nn.ConstantOp(np.array(element.zero_point, element.numpy_dtype))
+    equal = nn.EqualOp.make([operands[0], zero.y])
+    different = nn.NotOp.make([equal.y])
+    return [zero, equal, different, nn.NonZeroOp.make([different.y])]
+
+
 def lower_comparison(op: ComparisonOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Lowers a comparison to the same comparison of stored integers of one type, else of their places in the order."""
     left, right = (uniform(v) for v in (op.lhs, op.rhs))

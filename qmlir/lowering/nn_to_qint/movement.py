@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects import nn, qint
@@ -135,6 +135,26 @@ def lower_reduction(
     total = qint.GlobalSumPoolOp.make([columns], {"zero_point": int32(base)})
     narrow = mean(total.acc, op, rounding) if averages else requantize(total.acc, op, rounding)
     return [*new, total, narrow, reshape(narrow.y, shape_of(op.y))]
+
+
+def lower_cumulative_sum(op: nn.CumulativeSumOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+    """Lowers running sums: acc[i] = Σ (x[j] − z_x) in 32 bits, then y[i] = z_y + acc[i] · s_x / s_y."""
+    data = uniform(op.x)
+    low, high = data.storage_min - data.zero_point, data.storage_max - data.zero_point
+    centred = qint.RequantizeOp.make(
+        operands,
+        {
+            "input_zero_point": int32(data.zero_point),
+            "multiplier": int32s([1 << 30]),  # with the shift, a factor of 1
+            "shift": int32s([1]),
+            "contract": StringAttr("single"),
+            "min": int32(low),
+            "max": int32(high),
+        },
+        element=i32,
+    )
+    sums = nn.CumulativeSumOp.make([centred.y], dict(op.properties))
+    return [centred, sums, requantize(sums.y, op, rounding)]
 
 
 def _as_images(x: SSAValue, axes: Sequence[int]) -> tuple[list[Operation], SSAValue]:

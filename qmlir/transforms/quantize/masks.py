@@ -13,6 +13,8 @@ observed; their ranges follow from the range [lo, hi] of the scores:
     masked scores   [lo − D, hi]
     mask            [lo − hi − D, 0]
 
+    factor of a mask [(lo − hi − D) · 2^bits, 0], so that the least step above 0 of the other factor masks
+
 Quantizing saturates a number below: a masked score becomes the least integer, D or more below every other score. D is
 such that L masked scores together weigh less than half a step of the softmax against the least score of a row of
 length L: L · e^−D = step / 2. A search only needs numbers below all scores: D is a small share of the scores' range.
@@ -42,6 +44,7 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.ir.interfaces import shape_of
+from qmlir.numerics.schemas import weight_bits
 from qmlir.policies.quant_config import Recipe
 from qmlir.transforms.quantize.scale_groups import expected
 
@@ -115,8 +118,14 @@ def ranges_of_masked(
         found[masked.y] = Observation((lo - below, hi))
         for value in masked.mask:
             least = found[value].bounds[0] if value in found else 0.0  # several layers may read one mask
-            found[value] = Observation((min(least, lo - hi - below), 0.0))
+            found[value] = Observation((min(least, (lo - hi - below) * _multiplied(value, recipe)), 0.0))
     return found
+
+
+def _multiplied(value: SSAValue, recipe: Recipe) -> float:
+    """What a mask's range is multiplied by: for a factor, so much that the least step of the other factor masks."""
+    factor = isinstance(value.owner, ConstantOp) and any(isinstance(u.operation, MulOp) for u in value.uses)
+    return 2.0 ** weight_bits(recipe.integers) if factor else 1.0
 
 
 def _seen(value: SSAValue, observed: Mapping[SSAValue, Observation]) -> Observation | None:
@@ -184,7 +193,8 @@ def _masks(value: SSAValue, values: list[SSAValue]) -> bool:
                 _is_plain(v) or _masks(v, inner) for v in (op.lhs, op.rhs)
             )
         case MulOp():
-            found = any(_is_far_below(v) for v in op.operands)
+            inner = [v for v in op.operands if _is_far_below(v)]
+            found = bool(inner)
         case AddOp() | MinimumOp():
             found = all([_is_plain(v) or _masks(v, inner) for v in op.operands]) and not all(
                 map(_is_plain, op.operands)

@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.dialects.nn import BlockedFullyConnectedOp, ConstantOp, MatMulOp, MaximumOp, MinimumOp, RequantizeOp
+from qmlir.dialects.nn import BlockedFullyConnectedOp, CastOp, ConstantOp, MatMulOp, MaximumOp, MinimumOp, RequantizeOp
 from qmlir.dialects.nn.base import NNOp, is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import MovementOp
@@ -40,6 +40,7 @@ from qmlir.ir.rewriting import replace
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.types import element_type, is_integer
 from qmlir.ir.weights import WeightsAttr
+from qmlir.policies.conversions import converted_integers, quantized_integers
 from qmlir.policies.ledger import decide, deciding_operations, decision_of, noted_methods
 from qmlir.policies.legality import require_integer_form, target_of
 from qmlir.policies.runtime_kernels import (
@@ -164,12 +165,22 @@ def _decide_other_floats(block: Block) -> None:
     for op in operations:
         if decision_of(op) is not None or not isinstance(op, TensorOp) or isinstance(op, ConstantOp):
             continue
+        if isinstance(op, CastOp) and _converts_integers(op):
+            decide(op, "quantized", "integer", f"converts {element_of(op.x)} to {element_of(op.y)} in integers")
+            continue
         floats = [e for v in (*op.operands, *op.results) if isinstance(e := element_type(v.type), AnyFloat)]
         between = not behind.isdisjoint(op.operands) and not before.isdisjoint(op.results)
         if floats and (between or isinstance(op, NNOp)):
             others = ", ".join(dict.fromkeys(str(e) for e in floats if not isinstance(e, Float32Type))) or "f32"
             decide(op, "float", "type", f"it is computed on {others} between quantized operations" if between else
                    f"it is computed on {others}, and only f32 can be quantized")  # fmt: skip
+
+
+def _converts_integers(op: CastOp) -> bool:
+    """Whether a conversion from or to plain integers becomes a table of stored integers, or a choice."""
+    casts = [u.operation for u in op.y.uses]
+    quantizes = [isinstance(c, QuantizeCastOp) and quantized_integers(c) is not None for c in casts]
+    return converted_integers(op) is not None or (bool(casts) and all(quantizes))
 
 
 class _Folding:

@@ -146,7 +146,7 @@ def source_of(value: SSAValue) -> SSAValue:
 # A step of an operator that sums squares (`qmlir.power` is 2) has 16 bits where the recipe has fewer, if the target
 # computes it so and its own policy names no format: a square has twice the digits of its root, and so has the sum of
 # squares. In 8 bits, every element below a twentieth of the largest element would become 0. Steps with higher powers
-# stay float: they would need more than 16 bits, and have no integer form anyway.
+# stay float: they would need more than 16 bits.
 #
 # The recipes are settled once, before casts enter the graph.
 
