@@ -86,6 +86,7 @@ def test_test_folders_mirror_the_package(folder: str) -> None:
         "conformance",
         "fuzz",
         "ops",
+        "proofs",
         "remedies",
         "examples",
         "interop",
