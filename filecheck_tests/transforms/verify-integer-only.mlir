@@ -1,5 +1,6 @@
 // RUN: qmlir-opt --nn-to-qint --verify-integer-only %s | filecheck %s
 // RUN: qmlir-opt --nn-to-qint --qint-to-loops --verify-integer-only %s | filecheck %s --check-prefix=LOOPS
+// RUN: qmlir-opt --nn-to-qint --nn-to-loops --qint-to-loops --verify-integer-only %s | filecheck %s --check-prefix=LOOPS
 
 // A quantization of an input and a dequantization of an output are entry and exit, also where they are moved.
 // CHECK: func.func @main

@@ -23,7 +23,14 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects import func, llvm
-from xdsl.dialects.builtin import AnyFloat, ComplexType, ContainerType, ModuleOp, TensorType
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    ComplexType,
+    ContainerType,
+    ModuleOp,
+    TensorType,
+    UnrealizedConversionCastOp,
+)
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.traits import ConstantLike, IsTerminator
@@ -195,12 +202,19 @@ def _on_tensors(function: func.FuncOp | llvm.FuncOp, ctx: Context) -> Iterator[F
     for op in function.body.walk():
         hidden = hidden_floats(op, ctx)
         types = float_types(op)
-        if hidden is None and (not types or op.has_trait(ConstantLike) or op.has_trait(IsTerminator)):
+        moves = op.has_trait(ConstantLike) or op.has_trait(IsTerminator) or _passes_on(op)
+        if hidden is None and (not types or moves):
             continue
         place = BETWEEN
         if hidden is None:
             place = ENTRY if _is_entry(op) else EXIT if _is_exit(op) else BETWEEN
         yield FloatOperation(op.name, node_name(op), place, types, hidden or _reason(op, types), _path(op))
+
+
+def _passes_on(op: Operation) -> bool:
+    """Whether an operation only passes floats on to kernels, which are functions of their own."""
+    tensors = any(isinstance(v.type, TensorType) for v in (*op.operands, *op.results))
+    return isinstance(op, UnrealizedConversionCastOp) or (op.name.startswith(MOVING) and not tensors)
 
 
 def _is_entry(op: Operation) -> bool:
@@ -277,8 +291,11 @@ def _called(op: Operation) -> str:
 CASTS = {"quant_qcast": ENTRY, "quant_dcast": EXIT}
 """The start of the name of a kernel that a cast became → where it stands."""
 
-MOVING = ("func.call", "llvm.call", "memref.", "qmlir.constant_buffer", "llvm.mlir.constant", "llvm.mlir.global")
-"""Operations that pass floats or their addresses on, and compute nothing."""
+MOVING = (
+    *("func.call", "llvm.call", "memref.", "qmlir.constant_buffer", "llvm.mlir.constant", "llvm.mlir.global"),
+    UnrealizedConversionCastOp.name,
+)
+"""Operations that pass floats or their addresses on, and compute nothing; the last until `finish-loops`."""
 
 
 def place_of_kernel(name: str) -> str:
