@@ -361,13 +361,13 @@ class Code:
         may occur. If the bounds are known, it is called only for the widths that do occur.
         """
         at, stop = self.index(begin), self.index(end)
-        widths = widths if self.vectors else ()
-        for lanes in widths:
+        used = widths if self.vectors else widths[:0]
+        for lanes in used:
             if at.known is not None and stop.known is not None:
                 limit = self.index(stop.known - (stop.known - at.known) % lanes)
                 if limit.known == at.known:
                     continue
-            elif lanes != widths[0]:
+            elif lanes != used[0]:
                 continue
             else:
                 limit = stop - (stop - at) % lanes

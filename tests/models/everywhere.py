@@ -15,6 +15,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import FunctionType, ModuleOp
@@ -77,7 +78,7 @@ def _retyped(argument: SSAValue, stored: SSAValue) -> SSAValue:
     return changed
 
 
-def inputs_of(shape: Sequence[int], dtype: np.dtype[np.generic], count: int) -> list[Array]:
+def inputs_of(shape: Sequence[int], dtype: np.dtype[Any], count: int) -> list[Array]:
     """Seeded inputs: the least number everywhere, the greatest, and random ones."""
     ends, rng = np.iinfo(dtype), np.random.default_rng(len(shape))
     random = [rng.integers(ends.min, ends.max, shape, dtype, endpoint=True) for _ in range(count)]

@@ -5,7 +5,8 @@ A cached network is loaded without the IR: `build` imports it when it is called.
 emit.py      the llvm dialect as LLVM IR text           machine.py   text to optimized machine code
 jit.py       machine code as a Python callable          pool.py      the threads that share loops
 bound.py     calls on arrays that keep their places     frame.py     a call's scratch memory and tables
-calls.py     calls of operators of the program
+calls.py     calls of operators of the program         processors.py  names of systems and processors
+alone.py     what code brings that has no C library
 """
 
 from typing import TYPE_CHECKING, cast

@@ -4,6 +4,7 @@
     lowering.py   the state of lowering one function, and types: index → i64, memref → ptr
     aliasing.py   facts about arguments from the memory plan
     sharing.py    calls whose items several threads share
+    words.py      what simd's operations become on processors without vectors
 
 The other files have tables from operation class to rule: arith.py (arith, math), memory.py, vector.py (vector, simd),
 control.py (control flow, functions).

@@ -18,6 +18,7 @@ from qmlir.ir.types import vector_of
 from qmlir.ir.upstream.llvm import AddOp, ExtractElementOp, MulOp, SelectOp, ShlOp, SubOp
 from qmlir.lowering.loops_to_llvm.lowering import WRAP, FunctionLowering, Rule
 from qmlir.lowering.loops_to_llvm.vector import lanes_of
+from qmlir.lowering.loops_to_llvm.words import has_word_products, word_products, words_shifted
 
 PAIR_PRODUCTS = (
     ("avx512bw", 32, "llvm.x86.avx512.pmaddw.d.512"),
@@ -107,8 +108,8 @@ def _pairs_added(f: FunctionLowering, acc: SSAValue, a: SSAValue, b: SSAValue) -
     """acc[i] + a[2i]·b[2i] + a[2i+1]·b[2i+1] of i16."""
     if "neon" in f.features:
         return _neon_pairs(f, acc, a, b)
-    if _has_word_products(f):
-        return _word_products(f, acc, a, b)
+    if has_word_products(f):
+        return word_products(f, acc, a, b)
     products = _pair_products(f, a, b) or _portable_products(f, a, b, 2)
     return f.binary(AddOp, acc, products, WRAP)
 
@@ -180,28 +181,6 @@ def _neon_quads(f: FunctionLowering, form: Form, acc: SSAValue, a: SSAValue, b: 
     return _by_register(f, width // 4, (acc, a, b), lambda registers: f.intrinsic(name, registers, type))
 
 
-def _has_word_products(f: FunctionLowering) -> bool:
-    """Whether the processor has no vectors, but multiplies the halves of words (smlad of Arm's profile M)."""
-    return "dsp" in f.features and not has_vectors(f.features)
-
-
-def _word_products(f: FunctionLowering, acc: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
-    """acc plus sums of pairs of i16, or of quads of i8, which are extended to two pairs each (sxtb16), by smlad."""
-    lanes, quads = lanes_of(acc), lanes_of(a) // lanes_of(acc) == 4
-    apart = lanes_of(a) // lanes
-    result = acc
-    for lane in range(lanes):
-        at = f.integer(lane, i32)
-        words = [f.cast(llvm.BitcastOp, f.shuffle(x, x, range(lane * apart, (lane + 1) * apart)), i32) for x in (a, b)]
-        total = f.emit(ExtractElementOp.create(operands=[acc, at], result_types=[i32]))
-        for turn in (0, 8) if quads else (0,):
-            turned = [f.intrinsic("llvm.fshr.i32", (x, x, f.integer(turn, i32)), i32) if turn else x for x in words]
-            pairs = [f.intrinsic("llvm.arm.sxtb16", (x,), i32) for x in turned] if quads else turned
-            total = f.intrinsic("llvm.arm.smlad", (*pairs, total), i32)
-        result = f.emit(llvm.InsertElementOp.create(operands=[result, total, at], result_types=[acc.type]))
-    return result
-
-
 def _words_products(f: FunctionLowering, extend: type[Operation], acc: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
     """acc plus sums of quads, of bytes that are extended to i16 first, where AArch64 multiplies into i32 (smlal)."""
     words = vector_of(i16, lanes_of(a))
@@ -263,8 +242,8 @@ def _dot_u8_i8_quads(f: FunctionLowering, op: simd.DotU8I8QuadsOp) -> None:
 
 def _dot_i8_quads(f: FunctionLowering, op: simd.DotI8QuadsOp) -> None:
     acc, a, b = f.values(op.operands)
-    if _has_word_products(f):
-        f.define(op.result, _word_products(f, acc, a, b))
+    if has_word_products(f):
+        f.define(op.result, word_products(f, acc, a, b))
         return
     if "neon" in f.features:
         form = _form(f, NEON_SIGNED_QUAD_SUMS, lanes_of(a))
@@ -436,7 +415,7 @@ def _products_shifted(
     `whole` says that what is added is a multiple of 2^32, because at least 33 bits are dropped.
     """
     if not has_vectors(f.features):
-        f.define(op.result, _words_shifted(f, products, drop, offset, whole=whole))
+        f.define(op.result, words_shifted(f, products, drop, offset, whole=whole))
         return
     wide = vector_of(i64, lanes_of(drop) // 2)
     word = f.splat(32, wide)
@@ -479,36 +458,6 @@ def _products_shifted(
         high = f.binary(AddOp, high, added, WRAP)
     rest = f.derived("rest", drop, lambda: f.binary(SubOp, drop, f.splat(32, drop.type), WRAP))
     f.define(op.result, f.binary(llvm.AShrOp, high, rest))
-
-
-def _words_shifted(
-    f: FunctionLowering,
-    products: Sequence[tuple[SSAValue, SSAValue]],
-    drop: SSAValue,
-    offset: SSAValue | None,
-    *,
-    whole: bool,
-) -> SSAValue:
-    """The same for processors without vectors, whose products of words have two words: the high one is shifted.
-
-    For at least 33 bits, half a step is a number of high words; for 32 it is the highest bit of the low word.
-    """
-    wide = vector_of(i64, lanes_of(drop))
-    total: SSAValue | None = None
-    for data, factor in products:
-        product = f.binary(MulOp, f.cast(llvm.SExtOp, data, wide), f.cast(llvm.SExtOp, factor, wide), WRAP)
-        total = product if total is None else f.binary(AddOp, total, product, WRAP)
-    assert total is not None
-    rest = f.binary(SubOp, drop, f.splat(32, drop.type), WRAP)
-    high = f.cast(llvm.TruncOp, f.binary(llvm.AShrOp, total, f.splat(32, wide)), drop.type)
-    half = f.binary(llvm.LShrOp, f.binary(ShlOp, f.splat(1, drop.type), rest, WRAP), f.splat(1, drop.type))
-    high = f.binary(AddOp, high, half, WRAP)
-    if not whole:
-        low = f.binary(llvm.LShrOp, f.cast(llvm.TruncOp, total, drop.type), f.splat(31, drop.type))
-        even = f.compare("eq", rest, f.splat(0, drop.type))
-        high = f.binary(AddOp, high, f.emit(SelectOp(even, low, f.splat(0, drop.type))), WRAP)
-    shifted = f.binary(llvm.AShrOp, high, rest)
-    return shifted if offset is None else f.binary(AddOp, shifted, offset, WRAP)
 
 
 def _neon_products_shifted(f: FunctionLowering, factors: Sequence[SSAValue], left: SSAValue) -> SSAValue:
