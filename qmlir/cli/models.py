@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qmlir.cli.flags import ArgumentParser, choice, count, names_of, shape_of
-from qmlir.dialects.loops import MEMORY
 from qmlir.errors import FileError
 
 if TYPE_CHECKING:
@@ -202,7 +201,7 @@ def add_processor_options(parser: ArgumentParser) -> None:
     )
     help = "what the code is made for: fast packs and copies data where that saves time, small takes as little scratch "
     help += "memory as it can (default: small for --bundle, otherwise fast)"
-    parser.add_argument("--memory", **choice(MEMORY), help=help)
+    parser.add_argument("--memory", **choice(("fast", "small")), help=help)
 
 
 def memory_of(arguments: argparse.Namespace) -> str:

@@ -23,12 +23,10 @@ from qmlir.errors import PipelineError
 from qmlir.ir.passes import option
 from qmlir.transforms.loops.plan_memory import buffer_bytes
 
-LEAST = 512
-"""Bytes from which a buffer moves to the arena. Smaller ones are a few registers' worth, which LLVM keeps in registers
-where it can; it cannot do that for memory of the caller's."""
-
 LEAST_SMALL = 64
-"""The same where memory is to be small, and the stack with it."""
+"""Bytes from which a buffer moves to the arena where memory is to be small, and the stack with it. By default, smaller
+buffers stay: they are a few registers' worth, which LLVM keeps in registers where it can; it cannot do that for memory
+of the caller's."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class HoistScratchPass(ModulePass):
 
     name = "hoist-scratch"
 
-    least: int = option(LEAST, "bytes from which a buffer moves to the arena")
+    least: int = option(512, "bytes from which a buffer moves to the arena")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if ARENA_SIZE in op.attributes:
