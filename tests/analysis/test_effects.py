@@ -7,17 +7,8 @@ import numpy as np
 import pytest
 
 import qmlir
-from qmlir.analysis.effects import (
-    NearestWeights,
-    OutputMeasure,
-    Part,
-    StoredResults,
-    StoredWeights,
-    decibels,
-    effects,
-    rank_correlation,
-    relative_noise,
-)
+from qmlir.analysis.effects import OutputMeasure, decibels, effects, rank_correlation, relative_noise
+from qmlir.analysis.own_errors import NearestWeights, Part, StoredResults, StoredWeights
 from qmlir.errors import QmlirError
 from tests.cli.small import Small, write_small
 

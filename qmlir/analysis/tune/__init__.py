@@ -29,7 +29,8 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy.typing as npt
 
-from qmlir.analysis.effects import WEIGHTS, OutputEffect, decibels
+from qmlir.analysis.effects import OutputEffect, decibels
+from qmlir.analysis.own_errors import WEIGHTS
 from qmlir.analysis.scores import Metric, check_count, labels_given
 from qmlir.analysis.tune.assignment import Assignment, Layer
 from qmlir.analysis.tune.front import NARROW_BITS, WIDE_BITS, Model, Predicted

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from qmlir.analysis.effects import INPUT
+from qmlir.analysis.own_errors import INPUT
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.ir.interfaces import shape_of
 from qmlir.policies.policy import Policy, Rule

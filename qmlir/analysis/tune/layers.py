@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.analysis.counts import figures_of
-from qmlir.analysis.effects import INPUT
+from qmlir.analysis.own_errors import INPUT
 from qmlir.analysis.tune.assignment import Layer, weights_of
 from qmlir.compiler import main_function
 from qmlir.dialects.nn import ConstantOp, RequantizeOp

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from qmlir.analysis.effects import WEIGHTS, OutputEffect, decibels
+from qmlir.analysis.effects import OutputEffect, decibels
+from qmlir.analysis.own_errors import WEIGHTS
 from qmlir.yaml_files import Dumper
 
 if TYPE_CHECKING:
