@@ -226,8 +226,8 @@ def quantize(
         memory_budget: Bytes that the values of all samples may take while weights are rounded and biases are corrected;
             a warning says if this allows fewer samples than given. By default 512 MiB.
         **options: The fields of `QuantConfig` (policies/quant_config.py), which says what each of them means: schema,
-            precision, weight_precision, calibration, per_channel, bias, rounding, glow_exact. An option of None has
-            its default, or what the target asks for.
+            precision, weight_precision, calibration, per_channel, bias, rounding, residuals, glow_exact. An option of
+            None has its default, or what the target asks for.
 
     >>> import qmlir
     >>> q = qmlir.quantize("digits.onnx", data=samples, schema="symmetric")

@@ -41,6 +41,7 @@ class Options:
     rounding: str = "auto"
     glow_exact: bool = False
     weight_range: str = "auto"
+    residuals: str = "same"
     rules: Sequence[Mapping[str, Any]] = ()
     data: bool = False
     numerics: str = "default"
@@ -61,6 +62,7 @@ class Options:
             "rounding",
             "glow_exact",
             "weight_range",
+            "residuals",
         )
         policy = Policy.of({"rules": [dict(rule) for rule in self.rules]}) if self.rules else None
         return {name: getattr(self, name) for name in names} | {"policy": policy}
@@ -151,6 +153,7 @@ def draw_options(rng: np.random.Generator, names: Sequence[str], shares: Shares)
         format=choice(EXPORT_FORMATS),
         machine=machine,
         weight_range="full" if chance(0.1) else "auto",
+        residuals=choice(["int16", "auto"]) if chance(0.15) else "same",
     )
     if shares.devices and chance(shares.device):
         return Options(device=choice(shares.devices), data=options.data, calibration="auto")

@@ -99,3 +99,18 @@ func.func @shared(%x: tensor<2x2xf32>, %y: tensor<2x2xf32>, %keep: tensor<2x2xi1
   %3 = nn.softmax %2 {axis = 1 : i64} : tensor<2x2xf32> -> tensor<2x2xf32>
   func.return %1, %3 : tensor<2x2xf32>, tensor<2x2xf32>
 }
+
+// -----
+
+// A mask that is multiplied at run time: of the number, as much counts as a step of the other factor needs to saturate, (2 + 2 + 6.9) · 255.
+// CHECK-LABEL: func.func @multiplied
+// CHECK: quant.qcast %number {{.*}} to tensor<!quant.uniform<i8:f32, 10.9{{[0-9]*}}:127>>
+func.func @multiplied(%x: tensor<2x2xf32>, %drop: tensor<2x2xf32>) -> tensor<2x2xf32> {
+  calib.observe %x {name = "x", range = [-2.0, 2.0]} : tensor<2x2xf32>
+  calib.observe %drop {name = "drop", range = [0.0, 1.0]} : tensor<2x2xf32>
+  %number = nn.constant <tensor<f32>, [-3.4028234663852886E+38]> : tensor<f32>
+  %m = nn.mul %drop, %number : tensor<2x2xf32>, tensor<f32> -> tensor<2x2xf32>
+  %0 = nn.add %x, %m : tensor<2x2xf32>, tensor<2x2xf32> -> tensor<2x2xf32>
+  %1 = nn.softmax %0 {axis = 1 : i64} : tensor<2x2xf32> -> tensor<2x2xf32>
+  func.return %1 : tensor<2x2xf32>
+}

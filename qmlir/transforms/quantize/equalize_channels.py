@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, TensorType, f32, f64
+from xdsl.dialects.builtin import DenseArrayBase, StringAttr, TensorType, f32, f64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -29,10 +29,12 @@ from qmlir.dialects.nn import (
 )
 from qmlir.dialects.nn.base import Clamped, bound, is_float
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.qmlir import RESIDUAL
 from qmlir.dialects.quant.ops import DequantizeCastOp
+from qmlir.dialects.target import Target
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.rewriting import tensor_name
-from qmlir.numerics.schemas import weight_bits
+from qmlir.numerics.schemas import Schema, weight_bits
 from qmlir.policies.legality import target_of
 from qmlir.policies.quant_config import POLICY, QuantConfig, policy_attribute
 from qmlir.profiles.profile import TensorProfile, require_finite
@@ -375,7 +377,7 @@ class EqualizeChannelsPass(QuantConfig, SampledPass):
         if self.per_channel and not self.glow_exact:
             recipes = Recipes(function.body.block, self.recipe(), target_of(ctx))
             equalize_channels(function, samples, recipes)
-            equalize_gains(function, samples, recipes)
+            equalize_gains(function, samples, recipes, target_of(ctx))
 
 
 def equalize_channels(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes) -> int:
@@ -443,12 +445,14 @@ class GainedChannels:
     gains     the products and sums with constants that compute it and whose constants can be divided; empty otherwise
     between   the reshapes before the layers
     readers   the layers
+    schema    the schema of the tensor
     """
 
     y: SSAValue
     gains: tuple[MulOp | AddOp, ...]
     between: tuple[Operation, ...]
     readers: tuple[FullyConnectedOp, ...]
+    schema: Schema
 
     @property
     def tensors(self) -> tuple[SSAValue, ...]:
@@ -474,34 +478,40 @@ class GainedChannels:
             _note(op, 1 / factors)
         for op in self.gains:
             place = 0 if isinstance(op.lhs.owner, ConstantOp) else 1
-            array = np.broadcast_to(_constant(op.operands[place]), (*[1] * (len(shape_of(op.y)) - 1), len(factors)))
-            _set(op, place, _along(array, 1 / factors, array.ndim - 1))
+            constant = _constant(op.operands[place])
+            assert constant is not None
+            wide: Array = np.broadcast_to(constant.reshape(-1), (len(factors),))
+            _set(op, place, _along(wide, 1 / factors, 0))
         return self
 
     def _through_product(self, factors: Array) -> "GainedChannels":
         constant = ConstantOp(factors.astype(np.float32))
         product = MulOp.make([self.y, constant.y])
         observer = ObserveOp(product.y, f"{tensor_name(self.y) or self.y.name_hint or 'stream'}.equalized")
-        product.attributes |= {POLICY: policy_attribute({"precision": "int16", "schema": "symmetric"})}
+        product.attributes[POLICY] = policy_attribute({"precision": "int16", "schema": self.schema})
+        product.attributes[RESIDUAL] = StringAttr("the channels of a residual stream, equalized for layers of 8 bits")
         Rewriter.insert_op([constant, product, observer], InsertPoint.after(cast(Operation, self.y.owner)))
         for reader in self.between or self.readers:
             reader.operands[0] = product.y
-        return GainedChannels(product.y, (product,), self.between, self.readers)
+        return GainedChannels(product.y, (product,), self.between, self.readers, self.schema)
 
 
-def equalize_gains(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes) -> int:
+def equalize_gains(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes, target: Target) -> int:
     """Equalizes the channels that fully connected layers read behind normalizations and of wide residual streams.
 
     Args:
         function: The network; its weights, constants and observers change.
         inputs: Samples, each an array for each input.
         recipes: The recipes (quantization configs) of its operations and tensors.
+        target: The target; where it multiplies no data of 16 bits, layers read residual streams as they are.
 
     Returns:
         The number of tensors whose channels were equalized.
     """
     block = function.body.block
     gained = [g for op in block.ops if isinstance(op, AddOp | MulOp) and (g := _gained(op, recipes)) is not None]
+    if target.refusal("nn.mul", "i16") is not None:
+        gained = [g for g in gained if g.gains]
     highest: dict[SSAValue, Array] = {}
     for values in evaluations(block, inputs, {g.y for g in gained}):
         for value, array in values.items():
@@ -531,7 +541,7 @@ def _gained(op: AddOp | MulOp, recipes: Recipes) -> GainedChannels | None:
     gains = () if others else _gains_of(op)
     if not gains and (recipes.of_value(op.y).integers != "int16" or op.bounds() != (None, None)):
         return None
-    return GainedChannels(op.y, gains, tuple(between), tuple(readers))
+    return GainedChannels(op.y, gains, tuple(between), tuple(readers), recipes.of_value(op.y).schema)
 
 
 def _gains_of(op: AddOp | MulOp) -> tuple[MulOp | AddOp, ...]:

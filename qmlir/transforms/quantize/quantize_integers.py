@@ -63,7 +63,7 @@ def _stored(value: SSAValue, element: UniformType) -> list[Operation] | None:
     """The operations that store integers as quantized values of scale 1; None if 16 bits do not hold what they need."""
     low, high = real_range(element)
     given, shape = element_of(value), shape_of(value)
-    if element.is_per_axis or not isinstance(given, IntegerType):
+    if element.is_per_axis or not is_integer(given):
         return None
     width = next((w for w in (8, 16) if -(1 << w - 1) <= math.ceil(low) and math.floor(high) < 1 << w - 1), None)
     if width is None:

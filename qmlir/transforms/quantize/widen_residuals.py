@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -81,18 +81,21 @@ class Stream:
     carriers  the operations that compute the stream's tensors, the sums among them
     readers   the normalizations that read it, with the gains and shifts behind them
     entering  the results of layers that are added to it
+    inputs    the inputs of the network that it begins with
     """
 
     sums: list[AddOp] = field(default_factory=list[AddOp])
     carriers: dict[Operation, None] = field(default_factory=dict[Operation, None])
     readers: dict[Operation, None] = field(default_factory=dict[Operation, None])
     entering: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
+    inputs: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
 
     def take_in(self, other: "Stream") -> None:
         """Joins another stream that shares operations with this stream."""
         self.sums += other.sums
         self.carriers |= other.carriers
         self.entering |= other.entering
+        self.inputs |= other.inputs
 
     def tensors(self) -> list[SSAValue]:
         """The tensors whose rounding stays in the stream."""
@@ -138,7 +141,9 @@ def _widen(carrier: Operation, recipe: Recipe, op: Operation, target: Target, wh
         return
     held = carrier.attributes.get(POLICY)
     wide = policy_attribute({"precision": "int16", "schema": schema})
-    carrier.attributes[POLICY] = type(wide)({**(held.data if isinstance(held, type(wide)) else {}), **wide.data})
+    carrier.attributes[POLICY] = DictionaryAttr(
+        {**(held.data if isinstance(held, DictionaryAttr) else {}), **wide.data}
+    )
     op.attributes[RESIDUAL] = StringAttr(why)
 
 
@@ -241,13 +246,17 @@ def _trace(op: Operation, stream: Stream) -> None:
             stream.carriers[op] = None
         for value in data_operands(op):
             made = value.owner
-            if isinstance(made, WeightedOp | MatMulOp):
+            if isinstance(made, Block):
+                stream.inputs[value] = None
+            elif isinstance(made, WeightedOp | MatMulOp):
                 stream.entering[value] = None
-            elif isinstance(made, MovementOp | OverTrailingOp | AddOp) or _shifts(made):
+            elif isinstance(made, MovementOp | OverTrailingOp | AddOp):
+                waiting.append(made)
+            elif _shifts(made):
                 waiting.append(made)
 
 
-def _shifts(op: object) -> bool:
+def _shifts(op: Operation) -> bool:
     """Whether an operation adds a constant to a tensor, or multiplies or divides it by a constant."""
     if isinstance(op, DivOp):
         return isinstance(op.rhs.owner, ConstantOp)
@@ -256,8 +265,8 @@ def _shifts(op: object) -> bool:
 
 def _find_readers(stream: Stream) -> None:
     """Adds the normalizations that read a stream, with the gains and shifts by constants that alone read these."""
-    for carrier in stream.carriers:
-        for norm in _reading(carrier.results[0]):
+    for value in (*stream.inputs, *(op.results[0] for op in stream.carriers)):
+        for norm in _reading(value):
             step: Operation = norm
             while step not in stream.carriers:
                 stream.readers[step] = None
