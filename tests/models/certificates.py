@@ -1,6 +1,7 @@
 """Certificates of networks: `make certify` prints one line for each, with what is proved or why it is refused.
 
-python -m tests.models.certificates               the demo's network, and those of $QMLIR_SHARED that there are
+python -m tests.models.certificates               the demo's network, transformers of seeded weights (transformers.py),
+                                                  and those of $QMLIR_SHARED that there are
 python -m tests.models.certificates digits kws    some of them
 
 Each network is quantized to int8 on a part of its data, or is quantized already; then certified, and the certificate
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+import onnx
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
@@ -25,6 +27,7 @@ from qmlir.cli import main
 from qmlir.compiler import IMPORTED, Pipeline
 from tests.conftest import ROOT
 from tests.models.networks import NETWORKS, split
+from tests.models.transformers import TRANSFORMERS
 
 SHARED = Path(os.environ.get("QMLIR_SHARED", ROOT.parent / "shared"))
 
@@ -60,9 +63,18 @@ def _quantized(name: str) -> ModuleOp:
     return qmlir.quantize(module, qmlir.profile(module, list(samples)), data=list(samples))
 
 
+def _transformer(name: str) -> ModuleOp:
+    """A transformer of seeded weights, with residual streams of 16 bits."""
+    with tempfile.TemporaryDirectory() as folder:
+        onnx.save(TRANSFORMERS[name].model(), path := Path(folder) / f"{name}.onnx")
+        return qmlir.quantize(path, data=TRANSFORMERS[name].samples(16, 1), residuals="int16")
+
+
 def networks() -> Mapping[str, Callable[[], ModuleOp]]:
     """Name → what makes the quantized network; networks whose files are missing are left out."""
     found: dict[str, Callable[[], ModuleOp]] = {"digits": digits}
+    for name in TRANSFORMERS:
+        found[name] = lambda name=name: _transformer(name)
     for name, network in NETWORKS.items():
         if (SHARED / network.file).exists():
             found[name] = lambda name=name: _quantized(name)
