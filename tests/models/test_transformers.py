@@ -23,7 +23,7 @@ CALIBRATION, COMPARED, SCORED = 16, 100, 40
 LEAST = {"bert": 30.0, "vit": 28.0, "decoder": 26.0, "minilm": 30.0}
 """The least offset-free SQNR of each network, in dB, with residual streams of 16 bits.
 
-With data of 16 bits in the layers, too, the picture encoder reaches 37 dB: what it lacks is lost where layers read 8 bits.
+If its layers read data of 16 bits, too, the picture encoder reaches 37 dB: the rest is lost where they read 8 bits.
 """
 
 NORM_COST = 0.5
