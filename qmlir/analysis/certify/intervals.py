@@ -34,6 +34,7 @@ from qmlir.errors import NodeError
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.registry import Registry
 from qmlir.ir.rewriting import node_name
+from qmlir.ir.types import is_integer
 from qmlir.numerics import fixed_point, tables
 from qmlir.numerics.elementary.lanes import Lanes
 
@@ -205,7 +206,7 @@ def _converted(op: nn.CastOp, read: Read) -> Proof:
     """Of integers that keep their low bits: themselves where these bits hold them as signed numbers."""
     found, whole = read(op.x).whole(), whole_type(op.y)
     types = element_of(op.x), element_of(op.y)
-    signed = all(isinstance(e, IntegerType) and e.signedness.data != Signedness.UNSIGNED for e in types)
+    signed = all(is_integer(e) and e.signedness.data != Signedness.UNSIGNED for e in types)
     return Proof(found if signed and whole.low <= found.low and found.high <= whole.high else whole)
 
 
