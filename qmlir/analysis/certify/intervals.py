@@ -34,6 +34,7 @@ from qmlir.errors import NodeError
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.registry import Registry
 from qmlir.ir.rewriting import node_name
+from qmlir.ir.types import is_integer
 from qmlir.numerics import fixed_point, tables
 from qmlir.numerics.elementary.lanes import Lanes
 
@@ -208,7 +209,7 @@ def _moved(op: MovementOp, read: Read) -> Proof:
 def _converted(op: nn.CastOp, read: Read) -> Proof:
     """Of integers that keep their low bits: themselves where these bits hold them as signed numbers."""
     whole, types = whole_type(op.y), (element_of(op.x), element_of(op.y))
-    if not all(isinstance(e, IntegerType) and e.signedness.data != Signedness.UNSIGNED for e in types):
+    if not all(is_integer(e) and e.signedness.data != Signedness.UNSIGNED for e in types):
         return Proof(whole)
     found = read(op.x).whole()
     return Proof(found if whole.low <= found.low and found.high <= whole.high else whole)

@@ -81,18 +81,21 @@ class Stream:
     carriers  the operations that compute the stream's tensors, the sums among them
     readers   the normalizations that read it, with the gains and shifts behind them
     entering  the results of layers that are added to it
+    inputs    the inputs of the network that it begins with
     """
 
     sums: list[AddOp] = field(default_factory=list[AddOp])
     carriers: dict[Operation, None] = field(default_factory=dict[Operation, None])
     readers: dict[Operation, None] = field(default_factory=dict[Operation, None])
     entering: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
+    inputs: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
 
     def take_in(self, other: "Stream") -> None:
         """Joins another stream that shares operations with this stream."""
         self.sums += other.sums
         self.carriers |= other.carriers
         self.entering |= other.entering
+        self.inputs |= other.inputs
 
     def tensors(self) -> list[SSAValue]:
         """The tensors whose rounding stays in the stream."""
@@ -243,11 +246,13 @@ def _trace(op: Operation, stream: Stream) -> None:
             stream.carriers[op] = None
         for value in data_operands(op):
             made = value.owner
-            if isinstance(made, WeightedOp | MatMulOp):
+            if isinstance(made, Block):
+                stream.inputs[value] = None
+            elif isinstance(made, WeightedOp | MatMulOp):
                 stream.entering[value] = None
             elif isinstance(made, MovementOp | OverTrailingOp | AddOp):
                 waiting.append(made)
-            elif isinstance(made, Operation) and _shifts(made):
+            elif _shifts(made):
                 waiting.append(made)
 
 
@@ -260,8 +265,8 @@ def _shifts(op: Operation) -> bool:
 
 def _find_readers(stream: Stream) -> None:
     """Adds the normalizations that read a stream, with the gains and shifts by constants that alone read these."""
-    for carrier in stream.carriers:
-        for norm in _reading(carrier.results[0]):
+    for value in (*stream.inputs, *(op.results[0] for op in stream.carriers)):
+        for norm in _reading(value):
             step: Operation = norm
             while step not in stream.carriers:
                 stream.readers[step] = None
