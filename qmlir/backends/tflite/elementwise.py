@@ -162,8 +162,8 @@ def _without_zeros(op: OperandPairOp, values: Values) -> None:
 @exports(nn.PowOp)
 def pow(op: nn.PowOp, values: Values) -> None:
     """Writes POW; the exponents of integers must be constants that are not negative."""
-    exponents = constant(op.rhs)
-    if values.form(op.rhs).dtype.kind in "iu" and (exponents is None or (exponents < 0).any()):
+    exponents, form = constant(op.rhs), values.form(op.rhs)
+    if form.parameters is None and form.dtype.kind in "iu" and (exponents is None or (exponents < 0).any()):
         raise UnsupportedError(
             "needs exponents that are constant and not negative",
             "others",
@@ -211,6 +211,9 @@ def is_nan(op: nn.IsNaNOp, values: Values) -> None:
 def is_inf(op: nn.IsInfOp, values: Values) -> None:
     """Writes x == ±infinity; for both signs, |x| == infinity."""
     graph, x = values.graph, values.real(op.x)
+    if values.form(op.x).parameters is not None:  # integers stand for finite numbers
+        values.hold(op.y, graph.pointwise("NOT_EQUAL", x, x, dtype=BOOL))
+        return
     if bool(op.positive) and bool(op.negative):
         x = graph.pointwise("ABS", x)
     infinity = np.inf if bool(op.positive) else -np.inf
