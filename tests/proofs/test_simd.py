@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import z3
 from xdsl.dialects import llvm
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, IntegerType
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from qmlir.ir.interfaces import Array
 from tests.conftest import THOROUGH
@@ -51,7 +51,9 @@ def _constant(value: Any) -> Vector:
         return []  # an index
     assert isinstance(value, DenseIntOrFPElementsAttr)
     numbers: Array = np.array(value.get_values())
-    width = value.get_element_type().width.data  # pyright: ignore[reportAttributeAccessIssue]
+    element = value.get_element_type()
+    assert isinstance(element, IntegerType)
+    width = element.width.data
     count = value.get_shape()[0]
     return [z3.BitVecVal(int(n), width) for n in np.broadcast_to(numbers, (count,))]
 
@@ -59,7 +61,7 @@ def _constant(value: Any) -> Vector:
 def _cast(lanes: Vector, count: int) -> Vector:
     """The same bits as another number of lanes, of which the first has the lowest bits."""
     whole = z3.Concat(*reversed(lanes)) if len(lanes) > 1 else lanes[0]
-    width = whole.size() // count
+    width = sum(lane.size() for lane in lanes) // count
     return [z3.Extract((lane + 1) * width - 1, lane * width, whole) for lane in range(count)]
 
 
@@ -94,8 +96,8 @@ def _run(ops: Sequence[Operation], operands: Sequence[Vector], proof: Proof) -> 
 
 def _loaded(ops: Sequence[Operation], operands: Sequence[Vector]) -> list[Vector]:
     """The operands in the order of the loads."""
-    loads = [op for op in ops if isinstance(op, llvm.LoadOp)]
-    return [operands[op.operands[0].index] for op in loads]  # pyright: ignore[reportAttributeAccessIssue]
+    sources = [op.operands[0] for op in ops if isinstance(op, llvm.LoadOp)]
+    return [operands[source.index] for source in sources if isinstance(source, BlockArgument)]
 
 
 def counterexample(ops: Sequence[Operation], shift: int) -> z3.ModelRef | None:
