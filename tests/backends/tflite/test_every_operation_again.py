@@ -29,6 +29,11 @@ OTHERWISE = {
 }
 """Operations and samples that may come out otherwise, and why."""
 
+ON_FLOATS = {
+    "nn.top_k-smallest,_all": "the largest of the opposite numbers, which TFLite has as floats only",
+}
+"""Samples that are computed on floats when they are read again, with the same results, and why."""
+
 TIES = {"uint8": {"nn.average_pool2d"}}
 """Precision → operations whose ties may go the other way: averages round them away from the stored 0.
 
@@ -81,7 +86,8 @@ def check(choice: str, precision: str, path: Path) -> None:
     different = [str(sample) for sample, ours, theirs in outputs if not np.array_equal(ours, theirs, equal_nan=True)]
     assert [each for each in different if each.split("-")[0] not in TIES.get(precision, ())] == []
     outcomes = zip(CHOICES[choice], on_floats(again), on_floats(module), strict=True)
-    assert [str(sample) for sample, ours, theirs in outcomes if ours and not theirs] == []
+    floats = {str(sample) for sample, ours, theirs in outcomes if ours and not theirs}
+    assert floats == ON_FLOATS.keys() & set(map(str, CHOICES[choice]))
 
 
 @pytest.mark.parametrize("precision", ["int8", "int16"])
