@@ -3,18 +3,20 @@
 It reads an artefact, which is a network of integers in MLIR's text or a program for a device, and a certificate, and
 needs nothing else. It shares no code with the passes, with the numerics or with the part of qmlir that writes
 certificates: it uses the parser of the IR, the definitions of the dialects and the instruction set. It computes with
-Python's own integers, fractions and decimals.
-Import contracts in pyproject.toml keep it so.
+Python's own integers, fractions and decimals. Import contracts in pyproject.toml keep it so.
 
-network.py    an artefact as plain Python data
-intervals.py  the interval of each value and of each sum
-rounding.py   the rounding contracts, with 64 bits
-code.py       functions of object files that compute on floats
-program.py    a device's program as plain Python data
-memory.py     what the bytes of its memories hold
-commands.py   the intervals of what its commands compute
-functions.py  the functions of tables, to 25 digits
-check.py      the comparison with a certificate
+network.py         an artefact as plain Python data
+deriver.py         what rules about intervals share
+intervals.py       the interval of each value and of each sum
+normalizations.py  likewise, of softmax and of quotients by roots
+errors.py          the errors of operations that round by themselves
+rounding.py        the rounding contracts, with 64 bits
+code.py            functions of object files that compute on floats
+program.py         a device's program as plain Python data
+memory.py          what the bytes of its memories hold
+commands.py        the intervals of what its commands compute
+functions.py       the functions of tables, to 25 digits
+check.py           the comparison with a certificate
 """
 
 from qmlir.checker.check import CheckError, check_certificate, counts_of

@@ -10,9 +10,10 @@ from typing import Any, cast
 
 from qmlir.checker.code import read_code
 from qmlir.checker.commands import Followed, follow
+from qmlir.checker.deriver import Derived, Sums, UnprovenError
 from qmlir.checker.errors import BOUNDS, largest_rounding_error
 from qmlir.checker.functions import STORAGE, changes_storage, largest_error
-from qmlir.checker.intervals import Derived, Sums, UnprovenError, derive, interpolated, limit_slack, spread
+from qmlir.checker.intervals import derive, interpolated, limit_slack, spread
 from qmlir.checker.memory import ENTERING, LEAVING, UNKNOWN, Range
 from qmlir.checker.network import Network, Node, read_network, read_routines
 from qmlir.checker.program import Program, read_program

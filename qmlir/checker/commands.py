@@ -10,7 +10,8 @@ from itertools import chain
 from struct import unpack
 from typing import Any
 
-from qmlir.checker.intervals import Sums, UnprovenError, limit_slack, spread
+from qmlir.checker.deriver import Sums, UnprovenError
+from qmlir.checker.intervals import limit_slack, spread
 from qmlir.checker.memory import ENTERING, LEAVING, Area, Memories, Range
 from qmlir.checker.program import Program
 from qmlir.checker.rounding import CONTRACTS, OverflowsError

@@ -9,8 +9,9 @@ from fractions import Fraction
 from math import ceil, floor
 from typing import Any
 
+from qmlir.checker.deriver import Derived
 from qmlir.checker.functions import CONTEXT
-from qmlir.checker.intervals import Derived, interpolated, tap_counts
+from qmlir.checker.intervals import interpolated, tap_counts
 from qmlir.checker.network import Network, Node
 from qmlir.checker.rounding import rounded_off
 

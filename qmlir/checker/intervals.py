@@ -5,56 +5,28 @@ docs/certificates.md, which says for each operation what its interval is; nothin
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import chain
-from math import floor, prod
+from math import prod
 
-from qmlir.checker.network import Constant, Network, Node, Value
+from qmlir.checker.deriver import (
+    Channels,
+    Derived,
+    Deriver,
+    Range,
+    Rule,
+    UnprovenError,
+    all_of,
+    entries,
+    join,
+    less,
+    limits,
+    one,
+    require_fit,
+    sums_of,
+)
+from qmlir.checker.network import Network, Node
+from qmlir.checker.normalizations import NORMALIZATIONS
 from qmlir.checker.rounding import CONTRACTS, LIMITS, OverflowsError
-
-Range = tuple[int, int]
-Channels = tuple[list[int], list[int]]
-"""The lowest and the highest value of each channel; lists of one element if all channels have one interval."""
-
-
-class UnprovenError(Exception):
-    """Raised for an operation that has no rule, or whose integers may not fit their widths."""
-
-
-@dataclass(frozen=True)
-class Sums:
-    """Sums of a width: the intervals of complete sums and of all partial sums."""
-
-    whole: Channels
-    partial: Range
-    bits: int
-
-    @property
-    def slack(self) -> int:
-        """How many times the partial sums could double before they overflow."""
-        return self.bits - max(n.bit_length() if n >= 0 else (~n).bit_length() for n in self.partial) - 1
-
-
-@dataclass(frozen=True)
-class Derived:
-    """What follows for an operation.
-
-    channels       the interval of its result, for each channel
-    sums           its sums, if it has any
-    accumulators   what a requantization rounds: one interval for each of its channels
-    operands       the intervals of the operands that hold integers, in order
-    """
-
-    channels: Channels
-    sums: Sums | None = None
-    accumulators: Channels | None = None
-    operands: tuple[Range, ...] = ()
-
-    @property
-    def range(self) -> Range:
-        """The interval of the whole result."""
-        return min(self.channels[0]), max(self.channels[1])
 
 
 def derive(network: Network) -> dict[int, Derived]:
@@ -63,7 +35,7 @@ def derive(network: Network) -> dict[int, Derived]:
     Raises:
         UnprovenError: An operation has no rule, or its integers may not fit; the text names the operation and channel.
     """
-    deriver = _Deriver(network)
+    deriver = Deriver(network, RULES)
     found: dict[int, Derived] = {}
     for node in network.nodes:
         if any(network.values[v].bits for v in node.results):
@@ -71,136 +43,70 @@ def derive(network: Network) -> dict[int, Derived]:
     return found
 
 
-class _Deriver:
-    """Intervals of the values of a network, in program order."""
-
-    def __init__(self, network: Network):
-        self.network, self.constants = network, dict[int, Constant]()
-        self.known: dict[int, Channels] = {
-            number: _one(_whole(network.values[number])) for number in network.arguments if network.values[number].bits
-        }
-
-    def add(self, node: Node) -> Derived:
-        """Derives one operation."""
-        if (rule := RULES.get(node.kind)) is None or len(node.results) != 1:
-            raise UnprovenError(f"operation {node.index}, {node.kind}, has no rule")
-        try:
-            found = rule(self, node)
-        except OverflowsError as error:
-            raise UnprovenError(f"operation {node.index}, {node.kind}: {error}") from None
-        except (KeyError, IndexError) as error:
-            raise UnprovenError(f"operation {node.index}, {node.kind}, lacks {error}") from None
-        low, high = _whole(self.value(node.results[0]))
-        if not low <= found.range[0] <= found.range[1] <= high:
-            raise UnprovenError(f"operation {node.index}, {node.kind}, does not fit its result: {found.range}")
-        ranges = (self.known[n] for n in node.operands if n in self.known)
-        self.known[node.results[0]] = found.channels
-        return replace(found, operands=tuple((min(low), max(high)) for low, high in ranges))
-
-    def value(self, number: int) -> Value:
-        return self.network.values[number]
-
-    def operand(self, node: Node, place: int) -> Range:
-        channels = self.known[node.operands[place]]
-        return min(channels[0]), max(channels[1])
-
-    def constant(self, node: Node, place: int) -> Constant:
-        if node.operands[place] not in self.constants:
-            raise UnprovenError(f"operation {node.index}, {node.kind}, has no constant operand {place}")
-        return self.constants[node.operands[place]]
-
-    def bits(self, node: Node) -> int:
-        return self.value(node.results[0]).bits
-
-
-def _one(interval: Range) -> Channels:
-    return [interval[0]], [interval[1]]
-
-
-def _whole(value: Value) -> Range:
-    """All integers that bits can hold, read as signed; booleans are 0 and 1."""
-    return (0, 1) if value.bits == 1 else (-(1 << value.bits - 1), (1 << value.bits - 1) - 1)
-
-
-def _join(*ranges: Range) -> Range:
-    return min(r[0] for r in ranges), max(r[1] for r in ranges)
-
-
-def _fit(bits: int, channels: Channels) -> None:
-    for channel, (low, high) in enumerate(zip(*channels, strict=True)):
-        if low < -(1 << bits - 1) or high >= 1 << bits - 1:
-            raise OverflowsError(f"sums of channel {channel} reach [{low}, {high}], beyond {bits} bits")
-
-
-def _summed(whole: Channels, partial: Channels, bits: int) -> Derived:
-    _fit(bits, partial)
-    return Derived(whole, Sums(whole, (min(partial[0]), max(partial[1])), bits))
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # Values that enter, and values that move
 
 
-def _constant(d: _Deriver, node: Node) -> Derived:
+def _constant(d: Deriver, node: Node) -> Derived:
     held = node.properties["value"]
     d.constants[node.results[0]] = held
-    return Derived(_one((int(min(held.values)), int(max(held.values))) if held.values else (0, 0)))
+    return Derived(one((int(min(held.values)), int(max(held.values))) if held.values else (0, 0)))
 
 
-def _quantized(d: _Deriver, node: Node) -> Derived:
+def _quantized(d: Deriver, node: Node) -> Derived:
     value = d.value(node.results[0])
-    return Derived(_one(value.stored if value.stored is not None and value.signed else _whole(value)))
+    return Derived(one(value.stored if value.stored is not None and value.signed else all_of(value)))
 
 
-def _stored(d: _Deriver, node: Node) -> Derived:
+def _stored(d: Deriver, node: Node) -> Derived:
     values = [d.value(n) for n in (*node.operands, *node.results)]
     unsigned = any(v.stored is not None and not v.signed for v in values)
-    return Derived(_one(_whole(values[1])) if unsigned else d.known[node.operands[0]])
+    return Derived(one(all_of(values[1])) if unsigned else d.known[node.operands[0]])
 
 
-def _moved(data: slice) -> "Rule":
-    def rule(d: _Deriver, node: Node) -> Derived:
+def _moved(data: slice) -> Rule:
+    def rule(d: Deriver, node: Node) -> Derived:
         ranges = [d.operand(node, place) for place in range(len(node.operands))[data]]
         if node.kind in ("nn.pad", "nn.dilate"):
             fill = node.properties["value"]
-            ranges.append((fill, fill) if isinstance(fill, int) else _whole(d.value(node.results[0])))
-        return Derived(_one(_join(*ranges)))
+            ranges.append((fill, fill) if isinstance(fill, int) else all_of(d.value(node.results[0])))
+        return Derived(one(join(*ranges)))
 
     return rule
 
 
-def _converted(d: _Deriver, node: Node) -> Derived:
+def _converted(d: Deriver, node: Node) -> Derived:
     """Of integers that keep their low bits: themselves where these bits hold them as signed numbers."""
     given, result = d.value(node.operands[0]), d.value(node.results[0])
-    whole = _whole(result)
+    whole = all_of(result)
     if node.operands[0] not in d.known or given.element.startswith("u") or result.element.startswith("u"):
-        return Derived(_one(whole))
+        return Derived(one(whole))
     low, high = d.operand(node, 0)
-    return Derived(_one((low, high) if whole[0] <= low and high <= whole[1] else whole))
+    return Derived(one((low, high) if whole[0] <= low and high <= whole[1] else whole))
 
 
-def _boolean(d: _Deriver, node: Node) -> Derived:
-    return Derived(_one(_whole(d.value(node.results[0]))))
+def _boolean(d: Deriver, node: Node) -> Derived:
+    return Derived(one(all_of(d.value(node.results[0]))))
 
 
-def _argument(d: _Deriver, node: Node) -> Derived:
-    return Derived(_one((0, max(0, d.value(node.operands[0]).shape[node.number("axis")] - 1))))
+def _argument(d: Deriver, node: Node) -> Derived:
+    return Derived(one((0, max(0, d.value(node.operands[0]).shape[node.number("axis")] - 1))))
 
 
-def _place(d: _Deriver, node: Node) -> Derived:
+def _place(d: Deriver, node: Node) -> Derived:
     """Of a place in an image; −1 where a window lies beside it."""
-    return Derived(_one((-1, max(0, prod(d.value(node.operands[0]).shape[1:3]) - 1))))
+    return Derived(one((-1, max(0, prod(d.value(node.operands[0]).shape[1:3]) - 1))))
 
 
-def _listed(d: _Deriver, node: Node) -> Derived:
+def _listed(d: Deriver, node: Node) -> Derived:
     """Of places in a tensor; −1 behind the last of them."""
-    return Derived(_one((-1, max(0, *d.value(node.operands[0]).shape) - 1)))
+    return Derived(one((-1, max(0, *d.value(node.operands[0]).shape) - 1)))
 
 
-def _extremum(of: Callable[[int, int], int]) -> "Rule":
-    def rule(d: _Deriver, node: Node) -> Derived:
+def _extremum(of: Callable[[int, int], int]) -> Rule:
+    def rule(d: Deriver, node: Node) -> Derived:
         (a, b), (p, q) = d.operand(node, 0), d.operand(node, 1)
-        return Derived(_one((of(a, p), of(b, q))))
+        return Derived(one((of(a, p), of(b, q))))
 
     return rule
 
@@ -217,11 +123,7 @@ def _terms(weights: Sequence[int], data: Range) -> Range:
     return positive * low + negative * high, positive * high + negative * low
 
 
-def _less(interval: Range, point: int) -> Range:
-    return interval[0] - point, interval[1] - point
-
-
-def _rows(d: _Deriver, node: Node) -> list[Sequence[int]]:
+def _rows(d: Deriver, node: Node) -> list[Sequence[int]]:
     weights = d.constant(node, 1)
     if node.kind == "qint.depthwise_conv2d":
         channels = weights.shape[-1]
@@ -230,7 +132,7 @@ def _rows(d: _Deriver, node: Node) -> list[Sequence[int]]:
     return [weights.values[c * size : (c + 1) * size] for c in range(weights.shape[0])]
 
 
-def _with_bias(d: _Deriver, node: Node, place: int, sums: Sequence[Range]) -> Derived:
+def _with_bias(d: Deriver, node: Node, place: int, sums: Sequence[Range]) -> Derived:
     bias = d.constant(node, place).values if len(node.operands) > place else [0] * len(sums)
     whole = (
         [low + b for (low, _), b in zip(sums, bias, strict=True)],
@@ -240,16 +142,16 @@ def _with_bias(d: _Deriver, node: Node, place: int, sums: Sequence[Range]) -> De
         [min(low, without) for low, (without, _) in zip(whole[0], sums, strict=True)],
         [max(high, without) for high, (_, without) in zip(whole[1], sums, strict=True)],
     ]
-    return _summed(whole, (partial[0], partial[1]), d.bits(node))
+    return sums_of(whole, (partial[0], partial[1]), d.bits(node))
 
 
-def _weighted(d: _Deriver, node: Node) -> Derived:
-    data = _less(d.operand(node, 0), node.number("zero_point"))
+def _weighted(d: Deriver, node: Node) -> Derived:
+    data = less(d.operand(node, 0), node.number("zero_point"))
     return _with_bias(d, node, 2, [_terms(row, data) for row in _rows(d, node)])
 
 
-def _saturating(d: _Deriver, node: Node) -> Derived:
-    data = _less(d.operand(node, 0), node.number("zero_point"))
+def _saturating(d: Deriver, node: Node) -> Derived:
+    data = less(d.operand(node, 0), node.number("zero_point"))
     sums: list[Range] = []
     for row in _rows(d, node):
         pairs = [_terms(row[i : i + 2], data) for i in range(0, len(row), 2)]
@@ -257,14 +159,14 @@ def _saturating(d: _Deriver, node: Node) -> Derived:
     return _with_bias(d, node, 2, sums)
 
 
-def _blocked(d: _Deriver, node: Node) -> Derived:
-    factors, data = d.constant(node, 2), _less(d.operand(node, 0), node.number("zero_point"))
+def _blocked(d: Deriver, node: Node) -> Derived:
+    factors, data = d.constant(node, 2), less(d.operand(node, 0), node.number("zero_point"))
     blocks, sums = factors.shape[1], list[Range]()
     for channel, row in enumerate(_rows(d, node)):
         size, low, high = len(row) // blocks, 0, 0
         for block in range(blocks):
             inner = _terms(row[block * size : (block + 1) * size], data)
-            _fit(32, _one(inner))
+            require_fit(32, one(inner))
             ends = [end * factors.values[channel * blocks + block] for end in inner]
             low, high = low + min(ends), high + max(ends)
         sums.append((low, high))
@@ -276,45 +178,45 @@ def _times(a: Range, b: Range) -> Range:
     return min(ends), max(ends)
 
 
-def _pair(d: _Deriver, node: Node) -> tuple[Range, Range]:
+def _pair(d: Deriver, node: Node) -> tuple[Range, Range]:
     lhs, rhs = d.operand(node, 0), d.operand(node, 1)
-    return _less(lhs, node.number("lhs_zero_point")), _less(rhs, node.number("rhs_zero_point"))
+    return less(lhs, node.number("lhs_zero_point")), less(rhs, node.number("rhs_zero_point"))
 
 
-def _matmul(d: _Deriver, node: Node) -> Derived:
-    term, count = _join(_times(*_pair(d, node)), (0, 0)), d.value(node.operands[0]).shape[-1]
-    total = _one((term[0] * count, term[1] * count))
-    return _summed(total, total, d.bits(node))
+def _matmul(d: Deriver, node: Node) -> Derived:
+    term, count = join(_times(*_pair(d, node)), (0, 0)), d.value(node.operands[0]).shape[-1]
+    total = one((term[0] * count, term[1] * count))
+    return sums_of(total, total, d.bits(node))
 
 
-def _mul(d: _Deriver, node: Node) -> Derived:
-    product = _one(_times(*_pair(d, node)))
-    return _summed(product, product, d.bits(node))
+def _mul(d: Deriver, node: Node) -> Derived:
+    product = one(_times(*_pair(d, node)))
+    return sums_of(product, product, d.bits(node))
 
 
-def _global_sum(d: _Deriver, node: Node) -> Derived:
+def _global_sum(d: Deriver, node: Node) -> Derived:
     count = prod(d.value(node.operands[0]).shape[1:3])
-    low, high = _less(d.operand(node, 0), node.number("zero_point"))
-    whole, partial = _one((low * count, high * count)), _one((min(low, 0) * count, max(high, 0) * count))
-    return _summed(whole, partial, d.bits(node))
+    low, high = less(d.operand(node, 0), node.number("zero_point"))
+    whole, partial = one((low * count, high * count)), one((min(low, 0) * count, max(high, 0) * count))
+    return sums_of(whole, partial, d.bits(node))
 
 
-def _running_sum(d: _Deriver, node: Node) -> Derived:
+def _running_sum(d: Deriver, node: Node) -> Derived:
     count = d.value(node.operands[0]).shape[node.number("axis")]
-    low, high = _join(d.operand(node, 0), (0, 0))
-    total = _one((low * count, high * count))
-    return _summed(total, total, d.bits(node))
+    low, high = join(d.operand(node, 0), (0, 0))
+    total = one((low * count, high * count))
+    return sums_of(total, total, d.bits(node))
 
 
-def _resize(d: _Deriver, node: Node) -> Derived:
-    data = _join(_less(d.operand(node, 0), node.number("zero_point")), (0, 0))
+def _resize(d: Deriver, node: Node) -> Derived:
+    data = join(less(d.operand(node, 0), node.number("zero_point")), (0, 0))
     widest = data
     for weights in node.properties["weights"]:
         taps = weights.shape[1]
         rows = [_terms(weights.values[i : i + taps], data) for i in range(0, len(weights.values), taps)]
-        data = _join((0, 0), *rows)
-        widest = _join(widest, data)
-    return _summed(_one(data), _one(widest), d.bits(node))
+        data = join((0, 0), *rows)
+        widest = join(widest, data)
+    return sums_of(one(data), one(widest), d.bits(node))
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -323,11 +225,7 @@ def _resize(d: _Deriver, node: Node) -> Derived:
 
 def _clamp(node: Node, low: int, high: int) -> Channels:
     point, least, most = node.number("zero_point"), node.properties["min"], node.properties["max"]
-    return _one((min(max(low + point, least), most), min(max(high + point, least), most)))
-
-
-def _limits(d: _Deriver, node: Node) -> Derived:
-    return Derived(_one((node.properties["min"], node.properties["max"])))
+    return one((min(max(low + point, least), most), min(max(high + point, least), most)))
 
 
 def spread(values: Sequence[int], count: int) -> Sequence[int]:
@@ -335,7 +233,7 @@ def spread(values: Sequence[int], count: int) -> Sequence[int]:
     return values if len(values) == count else [values[0]] * count
 
 
-def _requantized(d: _Deriver, node: Node) -> Derived:
+def _requantized(d: Deriver, node: Node) -> Derived:
     name, ms, ss = (node.properties[key] for key in ("contract", "multiplier", "shift"))
     if name not in CONTRACTS:
         raise UnprovenError(f"operation {node.index}, {node.kind}, rounds in floats by contract {name}")
@@ -357,30 +255,30 @@ def limit_slack(contract: str, accumulators: Channels) -> int:
     return LIMITS[contract].bit_length() - max(map(abs, chain(*accumulators))).bit_length()
 
 
-def _add(d: _Deriver, node: Node) -> Derived:
+def _add(d: Deriver, node: Node) -> Derived:
     factors, shift = node.properties["multipliers"], node.number("shift")
     parts = [_times(data, (m, m)) for data, m in zip(_pair(d, node), factors, strict=True)]
     low, high, half = parts[0][0] + parts[1][0], parts[0][1] + parts[1][1], 1 << shift - 1
-    partial = _one((min(low, 0), max(high, 0) + half))
-    summed = _summed(partial, partial, 64)
+    partial = one((min(low, 0), max(high, 0) + half))
+    summed = sums_of(partial, partial, 64)
     return Derived(_clamp(node, low + half >> shift, high + half >> shift), summed.sums)
 
 
-def _rescaled_add(d: _Deriver, node: Node) -> Derived:
+def _rescaled_add(d: Deriver, node: Node) -> Derived:
     ms, ss, left = node.properties["multipliers"], node.properties["shifts"], node.number("left")
     inner, outer = CONTRACTS[node.properties["operand_contract"]], CONTRACTS[node.properties["contract"]]
     parts = [[inner(end << left, ms[i], ss[i]) for end in data] for i, data in enumerate(_pair(d, node))]
     if node.number("subtract"):
         parts[1] = [-parts[1][1], -parts[1][0]]
-    total = _one((parts[0][0] + parts[1][0], parts[0][1] + parts[1][1]))
-    summed = _summed(total, total, 32)
+    total = one((parts[0][0] + parts[1][0], parts[0][1] + parts[1][1]))
+    summed = sums_of(total, total, 32)
     return Derived(_clamp(node, *(outer(end[0], ms[2], ss[2]) for end in total)), summed.sums)
 
 
-def _division(d: _Deriver, node: Node) -> Derived:
+def _division(d: Deriver, node: Node) -> Derived:
     if max(map(abs, chain(*_pair(d, node)))) > 1 << 30:
         raise OverflowsError("operands beyond 31 bits")
-    return _limits(d, node)
+    return limits(d, node)
 
 
 def tap_counts(network: Network, node: Node) -> tuple[list[int], list[int]]:
@@ -398,33 +296,33 @@ def tap_counts(network: Network, node: Node) -> tuple[list[int], list[int]]:
     return found[0], found[1]
 
 
-def _windows(d: _Deriver, node: Node) -> tuple[int, bool]:
+def _windows(d: Deriver, node: Node) -> tuple[int, bool]:
     """The most elements of the image in a window, and whether a window may lie outside of it."""
     counts = tap_counts(d.network, node)
     return prod(map(max, counts)), not all(map(all, counts))
 
 
-def _average(d: _Deriver, node: Node) -> Derived:
+def _average(d: Deriver, node: Node) -> Derived:
     data, offset, (count, empty) = d.operand(node, 0), node.number("offset"), _windows(d, node)
     if node.number("count_include_pad"):
         data, count = (
-            _join(data, (node.number("zero_point"), node.number("zero_point"))),
+            join(data, (node.number("zero_point"), node.number("zero_point"))),
             prod(node.properties["window"]),
         )
     if empty:
-        data = _join(data, (0, 0))
-    low, high = _join((data[0] + offset, data[1] + offset), (0, 0))
-    total = _one((low * count - count // 2, high * count + count // 2))
-    return Derived(_one(data), _summed(total, total, 64).sums)
+        data = join(data, (0, 0))
+    low, high = join((data[0] + offset, data[1] + offset), (0, 0))
+    total = one((low * count - count // 2, high * count + count // 2))
+    return Derived(one(data), sums_of(total, total, 64).sums)
 
 
-def _maximum(d: _Deriver, node: Node) -> Derived:
+def _maximum(d: Deriver, node: Node) -> Derived:
     data, (_, empty) = d.operand(node, 0), _windows(d, node)
-    least = _whole(d.value(node.operands[0]))[0]
-    return Derived(_one(_join(data, (least, least)) if empty else data))
+    least = all_of(d.value(node.operands[0]))[0]
+    return Derived(one(join(data, (least, least)) if empty else data))
 
 
-def _interpolate(d: _Deriver, node: Node) -> Derived:
+def _interpolate(d: Deriver, node: Node) -> Derived:
     if node.properties["rounding"] not in ("half_up", "half_away"):
         raise UnprovenError(f"operation {node.index}, {node.kind}, interpolates in floats")
     for weights, bits in zip(node.properties["weights"], node.properties["bits"], strict=True):
@@ -433,25 +331,19 @@ def _interpolate(d: _Deriver, node: Node) -> Derived:
         if any(min(row) < 0 or sum(row) != 1 << bits for row in rows):
             raise UnprovenError(f"operation {node.index}, {node.kind}, has weights that are no parts of 1")
     data, offset = d.operand(node, 0), node.number("offset")
-    _fit(64, _one(tuple(end + offset << sum(node.properties["bits"]) + 1 for end in data)))  # type: ignore[arg-type]
-    return Derived(_one(data))
+    require_fit(64, one(tuple(end + offset << sum(node.properties["bits"]) + 1 for end in data)))  # type: ignore[arg-type]
+    return Derived(one(data))
 
 
 # ---------------------------------------------------------------------------------------------------------------
 # Tables
 
 
-def _entries(table: Constant, low: int, high: int) -> Sequence[int]:
-    if not 0 <= low <= high < len(table.values):
-        raise OverflowsError(f"places {low} to {high} of a table of {len(table.values)}")
-    return table.values[low : high + 1]
-
-
-def _lookup(d: _Deriver, node: Node) -> Derived:
+def _lookup(d: Deriver, node: Node) -> Derived:
     table, (low, high) = node.properties["table"], d.operand(node, 0)
     half = len(table.values) // 2
-    reached = _entries(table, low + half, high + half)
-    return Derived(_one((min(reached), max(reached))))
+    reached = entries(table, low + half, high + half)
+    return Derived(one((min(reached), max(reached))))
 
 
 def interpolated(table: Sequence[int], x: int) -> int:
@@ -460,105 +352,17 @@ def interpolated(table: Sequence[int], x: int) -> int:
     return table[place] + ((table[place + 1] - table[place]) * part + (1 << 6) >> 7)
 
 
-def _interpolated(d: _Deriver, node: Node) -> Derived:
+def _interpolated(d: Deriver, node: Node) -> Derived:
     low, high = d.operand(node, 0)
     reached = [interpolated(node.properties["table"].values, x) for x in range(low, high + 1)]
-    return Derived(_one((min(reached), max(reached))))
+    return Derived(one((min(reached), max(reached))))
 
 
-def _pairs(d: _Deriver, node: Node) -> Derived:
+def _pairs(d: Deriver, node: Node) -> Derived:
     table, (a, b), (low, high) = node.properties["table"], d.operand(node, 0), d.operand(node, 1)
-    rows = [_entries(table, (x + 128) * 256 + low + 128, (x + 128) * 256 + high + 128) for x in range(a, b + 1)]
-    return Derived(_one((min(map(min, rows)), max(map(max, rows)))))
+    rows = [entries(table, (x + 128) * 256 + low + 128, (x + 128) * 256 + high + 128) for x in range(a, b + 1)]
+    return Derived(one((min(map(min, rows)), max(map(max, rows)))))
 
-
-def _exponentials(d: _Deriver, node: Node) -> Derived:
-    low, high = d.operand(node, 0)
-    reached = _entries(node.properties["table"], 0, high - low)
-    count = d.value(node.operands[0]).shape[node.number("axis")]
-    total = _one((0, max(reached) * count))
-    _require_softmax(node, max(reached), count)
-    result = _whole(d.value(node.results[0])) if node.kind == "qint.log_softmax" else _limits(d, node).range
-    return Derived(_one(result), _summed(total, total, 64).sums)
-
-
-def _require_softmax(node: Node, largest: int, count: int) -> None:
-    """Checks the numbers that a softmax derives from its sum."""
-    if node.kind == "qint.log_softmax":
-        _fit(63, _one((0, largest * count)))
-    elif node.properties["division"] == "exact":
-        unit = node.number("unit")
-        _fit(63, _one((0, (largest * count << 13) - 1)))
-        _fit(64, _one((0, 2 * largest * unit + (largest * count << 12))))
-    else:
-        term = (largest >> 12) + 1 if node.properties["division"] == "newton" else largest
-        _fit(32, _one((0, term * count)))
-
-
-def _l2(d: _Deriver, node: Node) -> Derived:
-    low, high = _less(d.operand(node, 0), node.number("input_zero_point"))
-    total = _one((0, max(low**2, high**2) * d.value(node.operands[0]).shape[node.number("axis")]))
-    return Derived(_limits(d, node).channels, _summed(total, total, 32).sums)
-
-
-def _layer_norm(d: _Deriver, node: Node) -> Derived:
-    (low, high), count = d.operand(node, 0), _normalized(d, node)
-    largest = max(-low, high)
-    _fit(64, _one((0, count * largest << 31)))  # the sum of a row times a factor of 31 bits
-    return _over_root(d, node, (count * largest) ** 2, max(count - 1, 1), Fraction(max(count - 1, 1), count**2))
-
-
-def _rms_norm(d: _Deriver, node: Node) -> Derived:
-    low, high = _less(d.operand(node, 0), node.number("input_zero_point"))
-    return _over_root(d, node, _normalized(d, node) * max(low**2, high**2), 1, Fraction(1))
-
-
-def _normalized(d: _Deriver, node: Node) -> int:
-    """The number of elements that are normalized together."""
-    return prod(d.value(node.operands[0]).shape[node.number("axis") : node.number("end")])
-
-
-def _over_root(d: _Deriver, node: Node, most: int, least: int, reach: Fraction) -> Derived:
-    """Of d · M / √(D · 2^fraction + epsilon), D either 0 or from `least` to `most`, and d² at most D · reach.
-
-    The root of a number of 2b + 2 bits, or of one bit less, has b + 1 bits; so many bits are behind the point of its
-    inverse, beside the 31 of the inverse itself.
-    """
-    multiplier, shift, epsilon = (node.number(key) for key in ("multiplier", "shift", "epsilon"))
-    fraction = Fraction(2) ** node.number("fraction")
-    radicand = _one((0, floor(most * fraction) + epsilon))
-    if multiplier >> 31 or min(multiplier, epsilon) < 0:
-        raise OverflowsError(f"a multiplier of {multiplier} or an epsilon of {epsilon}")
-    summed = _summed(radicand, radicand, 63)
-    bits = max(floor(least * fraction) + epsilon, 1).bit_length()
-    factor = multiplier * Fraction(2) ** (shift - 31)
-    if (bits + 1) // 2 - 1 + 31 - shift < 1 or factor**2 * reach >= fraction * (1 << 60):
-        raise OverflowsError(f"quotients that {factor} multiplies do not fit 32 bits")
-    return Derived(_limits(d, node).channels, summed.sums)
-
-
-def _local_response(d: _Deriver, node: Node) -> Derived:
-    low, high = _less(d.operand(node, 0), node.number("input_zero_point"))
-    width, fraction, bias = node.number("bits"), Fraction(2) ** node.number("fraction"), node.number("bias")
-    count = min(node.number("before") + node.number("after") + 1, d.value(node.operands[0]).shape[-1])
-    total = count * max(low**2, high**2)
-    _fit(63, _one((0, total)))
-    base = _one((0, floor(total * fraction) + bias))
-    summed = _summed(base, base, width + 1)
-    knots, factors, shifts = (node.properties[key].values for key in ("knots", "multipliers", "shifts"))
-    segments = len(knots) - 1
-    if bias < 0 or segments < 1 or segments & segments - 1 or segments.bit_length() > width:
-        raise OverflowsError(f"a bias of {bias} or {segments} segments of a sum of {width} bits")
-    if not len(factors) == len(shifts) == width or not 1 <= min(shifts) <= max(shifts) <= 62:
-        raise OverflowsError(f"{len(factors)} factors and {len(shifts)} shifts for {width} bits")
-    if min(*knots, *factors) < 0 or max(knots) > 1 << 30 or max(factors) >> 31:
-        raise OverflowsError("knots beyond 2^30 or factors beyond 31 bits")
-    half = 1 << max(shifts) - 1
-    _fit(64, _one(((low << 30) + min(low, 0), (high << 30) + half)))
-    return Derived(_limits(d, node).channels, summed.sums)
-
-
-Rule = Callable[[_Deriver, Node], Derived]
 
 RULES: Mapping[str, Rule] = {
     "nn.constant": _constant,
@@ -596,10 +400,6 @@ RULES: Mapping[str, Rule] = {
     "qint.lookup": _lookup,
     "qint.interpolated_lookup": _interpolated,
     "qint.pair_lookup": _pairs,
-    **dict.fromkeys(("qint.softmax", "qint.log_softmax"), _exponentials),
-    "qint.l2_normalization": _l2,
-    "qint.layer_norm": _layer_norm,
-    "qint.rms_norm": _rms_norm,
-    "qint.local_response_normalization": _local_response,
+    **NORMALIZATIONS,
 }
 """The rule of each operation that computes on integers; no other operation may have results of integers."""

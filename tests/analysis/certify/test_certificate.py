@@ -88,7 +88,7 @@ def test_floats_between_integers_are_refused() -> None:
 def test_an_operation_without_a_rule_is_refused() -> None:
     text = """
 func.func @main(%x: tensor<4xi32>) -> tensor<4xi32> {
-  %0 = nn.cumulative_sum %x {axis = 0 : i64} : tensor<4xi32> -> tensor<4xi32>
+  %0 = nn.cumulative_product %x {axis = 0 : i64} : tensor<4xi32> -> tensor<4xi32>
   func.return %0 : tensor<4xi32>
 }
 """
