@@ -239,7 +239,7 @@ class Simulated(CallableNetwork):
         self.program.save(program)
         if not self.program.routines:
             return [program]
-        return [program, *write_module(self.routines, host, TextForm(locations=True))]
+        return [program, *write_module(self.routines, host, TextForm())]
 
     def with_program(self, program: Program) -> "Simulated":
         """Returns a copy that runs another program for the same device.

@@ -122,14 +122,11 @@ def entries(model: onnx.ModelProto, folder: Path, **options: Any) -> list[Entry]
 
 
 NO_FORM = {
-    "sums of the elements so far": (("CumSum", "x a", "y", {}),),
-    "where": (("Sigmoid", "x", "a", {}), ("Where", "c a x", "y", {})),
+    "products of elements": (("ReduceProd", "x", "y", {"axes": [1]}),),
     "division by a computed tensor": (("Sigmoid", "x", "a", {}), ("Div", "x a", "y", {})),
+    "places between pixels": (("Reshape", "x s", "i", {}), ("GridSample", "i g", "y", {})),
 }
-CONSTANTS: dict[str, Any] = {
-    "a": np.array(1),
-    "c": np.arange(8).reshape(1, 8) % 2 == 0,
-}
+CONSTANTS: dict[str, Any] = {"s": np.array([1, 1, 2, 4]), "g": np.full((1, 2, 2, 2), 0.3, np.float32)}
 
 
 @pytest.mark.parametrize("case", NO_FORM)

@@ -22,7 +22,7 @@ func.func @main(%x: tensor<1x4xf32>) -> tensor<1x4xf32> {
   calib.observe %x {name = "x", range = [-1.0, 1.0]} : tensor<1x4xf32>
   %0 = nn.relu %x {qmlir.name = #qmlir.name<nodes ["[bold]act"], tensors ["r"]>} : tensor<1x4xf32> -> tensor<1x4xf32>
   calib.observe %0 {name = "r", range = [0.0, 1.0]} : tensor<1x4xf32>
-  %1 = nn.cumulative_sum %0 {axis = 1 : i64} : tensor<1x4xf32> -> tensor<1x4xf32>
+  %1 = nn.cumulative_product %0 {axis = 1 : i64} : tensor<1x4xf32> -> tensor<1x4xf32>
   func.return %1 : tensor<1x4xf32>
 }
 """
@@ -34,7 +34,7 @@ def test_rows() -> None:
     sums = "its sums have no integer form on this target"
     expected = [
         Entry("[bold]act", "nn.relu", "quantized", "integer", "i8 activations", "0.00392157"),
-        Entry("nn.cumulative_sum", "nn.cumulative_sum", "float", "target", sums),
+        Entry("nn.cumulative_product", "nn.cumulative_product", "float", "target", sums),
     ]
     assert decisions(module) == expected
     assert [(e.node, e.outcome) for e in decisions(to_integers(module))] == [(e.node, e.outcome) for e in expected]
@@ -116,7 +116,7 @@ def test_reasons_of_the_target() -> None:
     assert cpu.why_float("nn.conv2d", "i8") is None
     assert cpu.why_float("nn.conv2d", "u8") == "target cpu computes it on i8, i16, not on u8"
     assert cpu.why_float("nn.lstm", "i8") == "target cpu has no integer form of it"
-    assert "sums" in (cpu.why_float("nn.cumulative_sum", "i8") or "")
+    assert "sums" in (cpu.why_float("nn.cumulative_product", "i8") or "")
 
 
 def test_the_cpu_lowers_what_its_file_promises() -> None:

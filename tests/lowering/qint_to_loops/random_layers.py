@@ -24,7 +24,7 @@ from xdsl.ir import SSAValue
 
 from qmlir.backends.cpu import Machine, enabled
 from qmlir.backends.cpu.machine import known_to_llvm, missing_here
-from qmlir.codegen.features import multiplies_matrices
+from qmlir.codegen.features import multiplies_matrices, products_at_once
 from qmlir.codegen.kernel import PARALLEL, is_kernel
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import RequantizeOp
@@ -199,6 +199,12 @@ class Form:
         """Whether kernels of a matrix unit take the place of others."""
         return self.kernels is None and not self.portable and multiplies_matrices(enabled(Machine.of(self.cpu)))
 
+    @property
+    def lacks(self) -> frozenset[str]:
+        """Names of kernels that others take the place of: Winograd's, where four products at once are faster."""
+        features = frozenset() if self.portable else enabled(Machine.of(self.kernels or self.cpu))
+        return frozenset({"qint_winograd"} if products_at_once(features) == 4 else ())
+
     def machine(self) -> Machine:
         """The processor; skips the test if it is of another architecture, or has features that this one lacks."""
         if self.cpu != "native" and self.cpu not in known_to_llvm().processors:
@@ -310,7 +316,7 @@ def computes(draw: Family, batch: int, form: Form, kernels: Sequence[str] = ()) 
     def rewrite(lowered: ModuleOp) -> None:
         names = [f.sym_name.data for f in lowered.body.block.ops if isinstance(f, func.FuncOp)]
         assert any(PARALLEL in f.attributes for f in lowered.body.block.ops)
-        for kernel in kernels if batch == 0 and not form.multiplies_matrices else ():
+        for kernel in set(kernels) - form.lacks if batch == 0 and not form.multiplies_matrices else ():
             assert any(kernel in name for name in names), f"no layer of the batch is computed by {kernel}"
         split(lowered, rng)
 
