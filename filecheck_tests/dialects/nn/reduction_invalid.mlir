@@ -11,7 +11,7 @@ func.func @n1(%x: tensor<3xi1>) {
 // -----
 
 func.func @n1_storage_only(%x: tensor<3xf8E5M2>) {
-  // expected-error@+1 {{'nn.cumulative_sum' needs operands that are all f32, all f64, all iN or all uiN, got f8E5M2}}
+  // expected-error@+1 {{'nn.cumulative_sum' needs operands that are all f32, all f64, all iN, all uiN or all quantized, got f8E5M2}}
   %0 = nn.cumulative_sum %x {axis = 0 : i64} : tensor<3xf8E5M2> -> tensor<3xf8E5M2>
   func.return
 }

@@ -1,4 +1,5 @@
 // RUN: qmlir-opt --qint-to-loops=memory=small %s | filecheck %s
+// RUN: qmlir-opt --qint-to-loops=memory=fast %s | filecheck %s --check-prefix=FAST
 
 // Calls say how far their result must begin before an operand: an elementwise result is in place, while a wider result
 // must begin before by what it has more.
@@ -11,3 +12,5 @@ func.func @main(%x: tensor<4x8xi8>) -> tensor<4x8xi16> {
 
 // CHECK: func.call @qint_requantize_0({{.*}}) {qmlir.leads = array<i64: 0, {{.*}}-1>}
 // CHECK: func.call @qint_requantize_1({{.*}}) {qmlir.leads = array<i64: 32, {{.*}}-1>}
+// FAST: func.call @qint_requantize_0
+// FAST-NOT: qmlir.leads

@@ -1,4 +1,5 @@
 // RUN: qmlir-opt --hoist-scratch --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --hoist-scratch=least=8 --split-input-file %s | filecheck %s --check-prefix=LEAST
 // RUN: qmlir-opt --hoist-scratch --plan-memory --loops-to-llvm --split-input-file %s | filecheck %s --check-prefix=LLVM
 
 // The tile of 2,000 bytes becomes an argument, once for one thread, three times in whole cache lines for three. The few
@@ -15,6 +16,11 @@
 // CHECK-SAME: qmlir.scratch = 1 : i64
 // CHECK-NEXT: %sums = memref.alloca
 // CHECK-NOT: memref.alloca
+
+// From 8 bytes on, none stay there.
+// LEAST: func.func private @f(%x: memref<64xi8>, %y: memref<64xi8>, %tile: memref<1000xi16>, %sums: memref<8xi32>,
+// LEAST-NOT: memref.alloca
+// LEAST: scf.for
 
 // Share s has the tile that begins s times 2,048 bytes behind the first.
 // LLVM: llvm.mlir.global external constant @main_arena_size(6144 : i64)

@@ -1,4 +1,5 @@
 // RUN: qmlir-opt --plan-memory --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --plan-memory=memory=fast --split-input-file %s | filecheck %s
 
 // A constant goes to the weights, an intermediate value to the arena, a result to the caller's memory.
 

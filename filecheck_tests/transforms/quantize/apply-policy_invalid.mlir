@@ -18,8 +18,8 @@
 
 // Rules that cannot be honoured.
 
-// RUN: not qmlir-opt --apply-policy="rules={kind=cumulative_sum precision=int16}" %s 2>&1 | filecheck %s --check-prefix=TARGET
-// TARGET: error: {{.*}}rule "kind=cumulative_sum precision=int16": nn.cumulative_sum "unit" cannot have precision int16: {{.*}}; drop the rule
+// RUN: not qmlir-opt --apply-policy="rules={kind=cumulative_product precision=int16}" %s 2>&1 | filecheck %s --check-prefix=TARGET
+// TARGET: error: {{.*}}rule "kind=cumulative_product precision=int16": nn.cumulative_product "unit" cannot have precision int16: {{.*}}; drop the rule
 // RUN: not qmlir-opt --apply-policy="rules={name=probs range=0,2}" %s 2>&1 | filecheck %s --check-prefix=FIXED
 // FIXED: error: {{.*}}rule "name=probs range=0,2": nn.softmax "probs" cannot have range (0.0, 2.0): the function itself fixes its range
 // RUN: not qmlir-opt --apply-policy="rules={name=probs per-channel=false}" %s 2>&1 | filecheck %s --check-prefix=WEIGHTS
@@ -54,6 +54,6 @@ func.func @main(%image: tensor<1x2x2x1xf32> {qmlir.name = #qmlir.name<tensors ["
   %w = nn.constant <tensor<1x1x1x1xf32>, [0.5]> : tensor<1x1x1x1xf32>
   %0 = nn.conv2d %image, %w {qmlir.name = #qmlir.name<nodes ["conv1"], tensors ["features"]>} : tensor<1x2x2x1xf32>, tensor<1x1x1x1xf32> -> tensor<1x2x2x1xf32>
   %1 = nn.softmax %0 {axis = 3 : i64, qmlir.name = #qmlir.name<tensors ["probs"]>} : tensor<1x2x2x1xf32> -> tensor<1x2x2x1xf32>
-  %2 = nn.cumulative_sum %1 {axis = 1 : i64, qmlir.name = #qmlir.name<tensors ["unit"]>} : tensor<1x2x2x1xf32> -> tensor<1x2x2x1xf32>
+  %2 = nn.cumulative_product %1 {axis = 1 : i64, qmlir.name = #qmlir.name<tensors ["unit"]>} : tensor<1x2x2x1xf32> -> tensor<1x2x2x1xf32>
   func.return %2 : tensor<1x2x2x1xf32>
 }

@@ -1,10 +1,10 @@
 // A rule that some of what it matches cannot honour holds for the rest, and a warning names those that cannot.
 
 // RUN: qmlir-opt --apply-policy="rules={glob=* precision=int16}" %s 2>&1 | filecheck %s
-// CHECK: warning: rule "glob=* precision=int16": 1 of the 5 that it matches cannot have precision int16: nn.cumulative_sum "unit": {{.*}}no integer form on this target
+// CHECK: warning: rule "glob=* precision=int16": 1 of the 5 that it matches cannot have precision int16: nn.cumulative_product "unit": {{.*}}no single scale holds
 // CHECK: nn.fully_connected {{.*}}qmlir.policy = {precision = "int16"}
 // CHECK: nn.relu {{.*}}qmlir.policy = {precision = "int16"}
-// CHECK: nn.cumulative_sum %{{.*}} {qmlir.name = #qmlir.name<tensors ["unit"]>, axis
+// CHECK: nn.cumulative_product %{{.*}} {qmlir.name = #qmlir.name<tensors ["unit"]>, axis
 
 // What quantization finds out of its own: an operation without a range.
 // RUN: qmlir-opt --quantize="rules={kind=relu precision=int16}" %s 2>&1 | filecheck %s --check-prefix=LATE
@@ -22,7 +22,7 @@ func.func @main(%x: tensor<1x2xf32> {qmlir.name = #qmlir.name<tensors ["x"]>}) -
   calib.observe %0 {name = "h", range = [-1.5, 1.5]} : tensor<1x2xf32>
   %1 = nn.relu %0 {qmlir.name = #qmlir.name<tensors ["r"]>} : tensor<1x2xf32> -> tensor<1x2xf32>
   calib.observe %1 {name = "r", range = [0.0, 1.5]} : tensor<1x2xf32>
-  %2 = nn.cumulative_sum %1 {axis = 1 : i64, qmlir.name = #qmlir.name<tensors ["unit"]>} : tensor<1x2xf32> -> tensor<1x2xf32>
+  %2 = nn.cumulative_product %1 {axis = 1 : i64, qmlir.name = #qmlir.name<tensors ["unit"]>} : tensor<1x2xf32> -> tensor<1x2xf32>
   %3 = nn.relu %2 {qmlir.name = #qmlir.name<tensors ["late"]>} : tensor<1x2xf32> -> tensor<1x2xf32>
   func.return %1, %3 : tensor<1x2xf32>, tensor<1x2xf32>
 }

@@ -169,7 +169,7 @@ func.func @large_bias(%x: tensor<1x1xf32>) -> tensor<1x2xf32> {
 // CHECK: %[[A:.*]] = quant.dcast
 // CHECK: nn.relu %[[A]] : tensor<1x4xf32>
 // CHECK: nn.concat %{{.*}}, %b {{.*}}#qmlir.decision<float, "no-range", "no range is known for {{.*}}gap{{.*}}">
-// CHECK: nn.cumulative_sum %a {{.*}}#qmlir.decision<float, "target", "its sums have no integer form on this target">
+// CHECK: nn.cumulative_product %a {{.*}}#qmlir.decision<float, "target", "each of its products has more digits than the one before, which no single scale holds">
 // CHECK: nn.transpose %{{.*}}#qmlir.decision<float, "neighbours", "it moves values that only float operations read and write">
 // CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "computed-weights", "its weights are computed at run time; only constant weights can be quantized">
 // CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "bias", "its bias is computed at run time; only a constant bias can be quantized">
@@ -181,7 +181,7 @@ func.func @stays_float(%a: tensor<1x4xf32>, %b: tensor<1x4xf32> {qmlir.name = #q
   %r = nn.relu %a : tensor<1x4xf32> -> tensor<1x4xf32>
   calib.observe %r {name = "r", range = [0.0, 63.5]} : tensor<1x4xf32>
   %0 = nn.concat %r, %b {axis = 0 : i64} : tensor<1x4xf32>, tensor<1x4xf32> -> tensor<2x4xf32>
-  %1 = nn.cumulative_sum %a {axis = 1 : i64} : tensor<1x4xf32> -> tensor<1x4xf32>
+  %1 = nn.cumulative_product %a {axis = 1 : i64} : tensor<1x4xf32> -> tensor<1x4xf32>
   calib.observe %1 {name = "n", range = [-1.0, 1.0]} : tensor<1x4xf32>
   %2 = nn.transpose %1 {permutation = array<i64: 1, 0>} : tensor<1x4xf32> -> tensor<4x1xf32>
   %3 = nn.fully_connected %a, %w : tensor<1x4xf32>, tensor<4x4xf32> -> tensor<1x4xf32>

@@ -92,14 +92,14 @@ func.func @average_of_three(%x: tensor<1x3x1x1x!x>) -> tensor<1x1x1x1x!y> {
 // CHECK-LABEL: func.func @float
 // CHECK: nn.fully_connected {{.*}}#qmlir.decision<float, "blocked", "its weights have a scale for each block of 32, which integer sums cannot share">
 // CHECK: nn.relu {{.*}}#qmlir.decision<float, "no-range", "no range is known for {{.*}}r{{.*}}">
-// CHECK: nn.cumulative_sum {{.*}}#qmlir.decision<float, "target", "its sums have no integer form on this target">
+// CHECK: nn.cumulative_product {{.*}}#qmlir.decision<float, "target", "each of its products has more digits than the one before, which no single scale holds">
 func.func @float(%x: tensor<1x2x!x>) -> (tensor<1x2x!x>, tensor<1x2xf32>, tensor<1x2x!x>) {
   %w = nn.constant <tensor<2x2xf32>, [1.0, 2.0, 3.0, 4.0]> {qmlir.block = 32 : i64} : tensor<2x2xf32>
   %0 = quant.dcast %x : tensor<1x2x!x> to tensor<1x2xf32>
   %1 = nn.fully_connected %0, %w : tensor<1x2xf32>, tensor<2x2xf32> -> tensor<1x2xf32>
   %2 = quant.qcast %1 : tensor<1x2xf32> to tensor<1x2x!x>
   %3 = nn.relu %0 {qmlir.name = #qmlir.name<tensors ["r"]>} : tensor<1x2xf32> -> tensor<1x2xf32>
-  %4 = nn.cumulative_sum %0 {axis = 1 : i64} : tensor<1x2xf32> -> tensor<1x2xf32>
+  %4 = nn.cumulative_product %0 {axis = 1 : i64} : tensor<1x2xf32> -> tensor<1x2xf32>
   %5 = quant.qcast %4 : tensor<1x2xf32> to tensor<1x2x!x>
   func.return %2, %3, %5 : tensor<1x2x!x>, tensor<1x2xf32>, tensor<1x2x!x>
 }

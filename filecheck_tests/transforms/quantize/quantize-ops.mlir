@@ -119,13 +119,13 @@ func.func @no_casts(%x: tensor<4xf32>, %q: tensor<4x!a>) -> (tensor<4xf32>, tens
 
 // What the target lacks stays between its casts: an operation, a storage type.
 // CHECK-LABEL: func.func @target_lacks
-// CHECK: nn.cumulative_sum %{{.*}}#qmlir.decision<float, "target", "its sums have no integer form on this target">{{.*}} : tensor<1x4xf32>
+// CHECK: nn.cumulative_product %{{.*}}#qmlir.decision<float, "target", "each of its products has more digits than the one before, which no single scale holds">{{.*}} : tensor<1x4xf32>
 // CHECK-NEXT: quant.qcast
 // CHECK: nn.relu %{{.*}}#qmlir.decision<float, "precision", "target cpu computes it on i8, i16, not on i32">{{.*}} : tensor<1x4xf32>
 // CHECK-NEXT: quant.qcast
 func.func @target_lacks(%x: tensor<1x4x!a>, %y: tensor<1x4x!u>) -> (tensor<1x4x!s>, tensor<1x4x!u>) {
   %0 = quant.dcast %x : tensor<1x4x!a> to tensor<1x4xf32>
-  %1 = nn.cumulative_sum %0 {axis = 1 : i64} : tensor<1x4xf32> -> tensor<1x4xf32>
+  %1 = nn.cumulative_product %0 {axis = 1 : i64} : tensor<1x4xf32> -> tensor<1x4xf32>
   %2 = quant.qcast %1 : tensor<1x4xf32> to tensor<1x4x!s>
   %3 = quant.dcast %y : tensor<1x4x!u> to tensor<1x4xf32>
   %4 = nn.relu %3 : tensor<1x4xf32> -> tensor<1x4xf32>

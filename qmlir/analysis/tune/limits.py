@@ -105,7 +105,8 @@ def budget_of(given: object) -> Budget:
     name, value = _split("budget", given, COSTS)
     cost, _, device = name.partition(":")
     if cost not in COSTS or (cost == "cycles") != bool(device):
-        remedy = near_misses(cost, list(COSTS)) if cost not in COSTS else "name the device behind the colon, as in cycles:nmp"
+        named = "name the device behind the colon, as in cycles:nmp"
+        remedy = near_misses(cost, list(COSTS)) if cost not in COSTS else named
         need = f"must be one of {', '.join(COSTS)}, and a number"
         raise OptionError("budget", need, got=str(given), remedy=remedy)
     if (share := re.fullmatch(r"(\d+(?:\.\d+)?)%", value)) is not None and float(share[1]) > 0:
