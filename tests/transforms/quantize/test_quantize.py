@@ -143,7 +143,7 @@ func.func @main(%x: tensor<1x8xf32>, %unused: tensor<3xf32>)
   calib.observe %x {name = "x", range = [-4.0, 4.0]} : tensor<1x8xf32>
   %0 = nn.relu %x : tensor<1x8xf32> -> tensor<1x8xf32>
   calib.observe %0 {name = "r", range = [0.0, 4.0]} : tensor<1x8xf32>
-  %1 = nn.cumulative_sum %x {axis = 1 : i64} : tensor<1x8xf32> -> tensor<1x8xf32>
+  %1 = nn.cumulative_product %x {axis = 1 : i64} : tensor<1x8xf32> -> tensor<1x8xf32>
   func.return %x, %0, %0, %1 : tensor<1x8xf32>, tensor<1x8xf32>, tensor<1x8xf32>, tensor<1x8xf32>
 }
 """
@@ -157,9 +157,9 @@ def test_returned_arguments_and_values_returned_twice() -> None:
     np.testing.assert_array_equal(arrays[0], X)  # an argument that is returned is not rounded
     np.testing.assert_array_equal(arrays[1], arrays[2])
     np.testing.assert_allclose(arrays[1], np.maximum(X, 0), atol=8 / 255)
-    (read,) = operation(module, "nn.cumulative_sum").operands
+    (read,) = operation(module, "nn.cumulative_product").operands
     assert is_float(read)
-    np.testing.assert_allclose(arrays[3], np.cumsum(X, axis=1), atol=1e-5)  # and a float operation reads it so
+    np.testing.assert_allclose(arrays[3], np.cumprod(X, axis=1), atol=1e-5)  # and a float operation reads it so
 
 
 def test_several_functions_are_quantized_each_by_itself() -> None:
@@ -242,7 +242,7 @@ def test_nothing_quantized_and_everybody_told_why() -> None:
     module = parsed("""
 func.func @main(%x: tensor<1x8xf32>) -> tensor<8x1xf32> {
   calib.observe %x {name = "x", range = [-4.0, 4.0]} : tensor<1x8xf32>
-  %0 = nn.cumulative_sum %x {axis = 1 : i64} : tensor<1x8xf32> -> tensor<1x8xf32>
+  %0 = nn.cumulative_product %x {axis = 1 : i64} : tensor<1x8xf32> -> tensor<1x8xf32>
   calib.observe %0 {name = "n", range = [-1.0, 1.0]} : tensor<1x8xf32>
   %1 = nn.transpose %0 {permutation = array<i64: 1, 0>} : tensor<1x8xf32> -> tensor<8x1xf32>
   func.return %1 : tensor<8x1xf32>
@@ -252,7 +252,7 @@ func.func @main(%x: tensor<1x8xf32>) -> tensor<8x1xf32> {
     assert [(e.outcome, e.code) for e in decisions(result)] == [("float", "target"), ("float", "neighbours")]
     assert not list(quantized_values(result))
     with pytest.raises(
-        PipelineError, match=r"must leave no operation float, got 2 \(nn\.cumulative_sum .*; nn\.transpose"
+        PipelineError, match=r"must leave no operation float, got 2 \(nn\.cumulative_product .*; nn\.transpose"
     ):
         quantized(module, fail_on_float=True)
     quantized(parsed(fully_connected("[1.0, 2.0, 3.0, 4.0]")), fail_on_float=True)
@@ -285,7 +285,7 @@ func.func @main(%x: tensor<1x8xf32>) -> tensor<1x8xf32> {
   calib.observe %x {name = "x", range = [-4.0, 4.0]} : tensor<1x8xf32>
   %0 = nn.relu %x : tensor<1x8xf32> -> tensor<1x8xf32>
   calib.observe %0 {name = "r", range = [0.0, 4.0]} : tensor<1x8xf32>
-  %1 = nn.cumulative_sum %0 {axis = 1 : i64} : tensor<1x8xf32> -> tensor<1x8xf32>
+  %1 = nn.cumulative_product %0 {axis = 1 : i64} : tensor<1x8xf32> -> tensor<1x8xf32>
   func.return %1 : tensor<1x8xf32>
 }
 """)

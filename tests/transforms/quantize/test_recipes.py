@@ -34,8 +34,8 @@ CONV1 = f"""
   %1 = nn.conv2d %t, %w1
     {{padding = array<i64: 1, 1, 1, 1>, min = 0.0 : f32, qmlir.name = #qmlir.name<nodes ["conv1"]>}}
     : tensor<1x8x8x3xf32>, tensor<4x3x3x3xf32> -> {IMAGE}"""
-SUMS = f"""
-  %2 = nn.cumulative_sum %1 {{axis = 3 : i64}} : {IMAGE} -> {IMAGE}"""
+PRODUCTS = f"""
+  %2 = nn.cumulative_product %1 {{axis = 3 : i64}} : {IMAGE} -> {IMAGE}"""
 CONV2 = f"""
   {constant("%w2", 4, 3, 3, 4)}
   %3 = nn.conv2d %2, %w2 {{padding = array<i64: 1, 1, 1, 1>, qmlir.name = #qmlir.name<nodes ["conv2"]>}}
@@ -81,18 +81,18 @@ def requantized(module: ModuleOp) -> list[tuple[int, int]]:
 
 
 def test_what_moves_the_result_of_a_layer_in_16_bits_has_16() -> None:
-    module = ruled(network(CONV1, SUMS, CONV2, BACK), "layer=last precision=int16 weight-precision=int8")
+    module = ruled(network(CONV1, PRODUCTS, CONV2, BACK), "layer=last precision=int16 weight-precision=int8")
     assert widths(module, "nn.transpose") == [8, 16]
     assert requantized(module) == []
 
 
 def test_a_promoted_layer_behind_a_float_one_is_better() -> None:
-    module = network(CONV1, SUMS, CONV2, BACK)
+    module = network(CONV1, PRODUCTS, CONV2, BACK)
     assert quality(module, "layer=last precision=int16 weight-precision=int8") > quality(module) + 0.5
 
 
 def test_an_input_takes_the_precision_of_its_only_reader_through_a_transpose() -> None:
-    module = ruled(network(CONV1, SUMS, CONV2, BACK), "name=conv1 precision=int16")
+    module = ruled(network(CONV1, PRODUCTS, CONV2, BACK), "name=conv1 precision=int16")
     assert widths(module, "quant.qcast") == [16, 8]
     assert widths(module, "nn.transpose") == [16, 8]
     assert requantized(module) == []
