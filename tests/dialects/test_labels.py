@@ -22,6 +22,8 @@ FILES = {
     "dialects/nn/reduction.py": ("nn/reduction", "nn/pooling"),
     "dialects/nn/resize.py": ("nn/resize", "nn/sampling"),
     "dialects/qint/elementwise.py": ("qint/elementwise", "qint/lookup"),
+    "dialects/qint/local_response.py": ("qint/normalization",),
+    "dialects/qint/root_normalization.py": ("qint/normalization",),
     "dialects/qint/pooling.py": ("qint/pooling", "qint/resize"),
     "dialects/qint/requantize.py": ("qint/requantize", "qint/contraction"),
 }  # fmt: skip
@@ -37,6 +39,8 @@ INHERITED = {
     ("dialects/qint/elementwise.py", "R1"),
     ("dialects/qint/elementwise.py", "Q2"),
     ("dialects/qint/normalization.py", "R1"),
+    ("dialects/qint/local_response.py", "R1"),
+    ("dialects/qint/root_normalization.py", "R1"),
 }
 """Labels that a docstring repeats from a base class, where the check is."""
 
