@@ -158,7 +158,7 @@ def _room_of_mean(op: qint.LayerNormOp, x: Array, noise: float) -> Array:
     data, result = _type_of(op.x), _type_of(op.y)
     axes, count = tuple(range(op.axis.value.data, op.end.value.data)), op.formula().count
     real = data.scale * (x.astype(np.float64) - data.zero_point)
-    epsilon = op.epsilon.value.data * 2.0 ** -op.fraction.value.data * (data.scale / count) ** 2
+    epsilon = op.epsilon.value.data * 2.0**-op.fraction.value.data * (data.scale / count) ** 2
     deviation = np.sqrt(real.var(axes, keepdims=True) + epsilon)
     return np.ceil(noise * np.abs(real.mean(axes, keepdims=True)) / (deviation * result.scale))
 
