@@ -7,7 +7,9 @@ import numpy as np
 import onnx
 import pytest
 
+import qmlir
 from qmlir.analysis.certify.commands import SCALES_REMEDY
+from qmlir.dialects.nn import ConstantOp
 from tests.frontends.onnx.agreement import model, node
 from tests.remedies.case import Action, Case, CommandError, both, check, command, write
 
@@ -20,6 +22,17 @@ def program(device: str, *options: str) -> Action:
         command("certify p.npu -o p.json"),
         command("certify --check p.json"),
     )
+
+
+def keeps_weights(options: str) -> Action:
+    """Requires that a device's shifts leave weights their 8 bits: where they are too short, steps become coarser."""
+
+    def run(folder: Path) -> None:
+        command(f"quantize net.onnx --profile net.yaml {options} -o w.mlir")(folder)
+        constants = [op for op in qmlir.load(folder / "w.mlir").walk() if isinstance(op, ConstantOp)]
+        assert min(int(np.abs(op.value.array.astype(np.int64)).max()) for op in constants) > 100
+
+    return run
 
 
 def squared(folder: Path) -> None:
@@ -54,6 +67,7 @@ def refused(action: Action, message: str) -> Action:
 
 
 QUANTIZE_SQUARED = "quantize squared.onnx --data samples.npy -o s.mlir"
+SHIFTS = SCALES_REMEDY.partition(": ")[2]
 KEPT_FLOAT = "--rule 'name=r keep-float=true'"
 ISLAND = """
 !a = !quant.uniform<i8:f32, 0.5>
@@ -90,7 +104,7 @@ CASES = {
     ),
     "quantize it, or give the device file a key for it": Case(program("nmp", KEPT_FLOAT), program("nmp")),
     SCALES_REMEDY: Case(
-        program("gemmini"), program("gemmini", "--set quant.scale=mult-shift", "--set quant.round=half-up")
+        program("gemmini"), both(program("gemmini", SHIFTS), keeps_weights(f"--target gemmini {SHIFTS}"))
     ),
     "certify the network, which tells where floats come from": Case(
         both(disassembler, write("i.mlir", ISLAND), command("compile i.mlir -o i.o"), command("certify i.o -o i.json")),

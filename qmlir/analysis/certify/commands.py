@@ -42,7 +42,10 @@ from qmlir.numerics import Int64s
 from qmlir.numerics.contracts import CONTRACTS, NUMBERED
 from qmlir.numerics.fixed_point import NumericsError
 
-SCALES_REMEDY = "quantize for a device that shifts: --set quant.scale=mult-shift --set quant.round=half-up"
+SCALES_REMEDY = (
+    "quantize for a device that shifts far enough: "
+    "--set quant.scale=mult-shift --set quant.round=half-up --set quant.shift.max=62"
+)
 """The remedy where a device changes scales in floats."""
 
 Called = Mapping[str, Sequence[Interval | int | None]]
