@@ -94,12 +94,6 @@ class FloatOperation:
         }
 
 
-def _remedy(found: FloatOperation) -> str:
-    if found.operation == CastOp.name and found.path[0].startswith("input "):
-        return f"--inputs {found.node} leaves the cast out, so that the network is given what it yields"
-    return "quantize it, or choose other numerics if a runtime's rounding asks for floats"
-
-
 def first_of(found: Sequence[FloatOperation]) -> tuple[FloatOperation, str]:
     """The first of some float operations, of casts only if there is no other; and how many more there are, as text."""
     first = next((each for each in found if each.operation not in CAST_OPERATIONS), found[0])
@@ -124,12 +118,15 @@ def refuse(found: Sequence[FloatOperation]) -> None:
     if not found:
         return
     first, others = first_of(found)
+    remedy = "quantize it, or choose other numerics if a runtime's rounding asks for floats"
+    if first.operation == CastOp.name and first.path[0].startswith("input "):
+        remedy = f"--inputs {first.node} leaves the cast out, so that the network is given what it yields"
     raise NodeError(
         first.operation,
         first.node,
         "must compute on integers by integer instructions",
         got=f"{first.floats} ({first.reason}), by way of {' → '.join(first.path)}{others}",
-        remedy=_remedy(first),
+        remedy=remedy,
     )
 
 

@@ -259,8 +259,8 @@ def test_a_limit_that_nothing_meets(small: Small) -> None:
     [
         ({}, "or a floor must be given, and not both, got neither"),
         ({"floor": "sqnr=3", "budget": "bytes=3"}, "got both"),
-        ({"floor": "top1=3"}, "give labels"),
-        ({"floor": "metric=3"}, "give metric"),
+        ({"floor": "top1=3"}, "give --labels"),
+        ({"floor": "metric=3"}, "give --metric"),
         ({"floor": "sqnr=3", "most": 0}, "must be a positive number"),
         ({"floor": "sqnr=3", "levels": (4, 9)}, "from 2 to 7"),
         ({"floor": "sqnr=3", "schemas": "symmetric"}, "schemas"),

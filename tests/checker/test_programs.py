@@ -334,11 +334,12 @@ def test_float32_scales(tmp_path: Path) -> None:
     folder = ROOT / "examples" / "digits"
     images = np.load(folder / "digits.npz")["calibration_images"][:10, None]
     device = qmlir.load_device("gemmini")
-    shifts = device.with_({"quant.scale": "mult-shift", "quant.round": "half-up"})  # what the error recommends
+    advised = {"quant.scale": "mult-shift", "quant.round": "half-up", "quant.shift.max": 62}
+    shifts = device.with_(advised)
     for target in (device, shifts):
         quantized = qmlir.quantize(folder / "digits.onnx", data=images, target=target)
         qmlir.compile(quantized, target=target).save(tmp_path / f"{target.quant.scale}.npu")
     with pytest.raises(NodeError, match="got contract float_even, which rounds in float32") as error:
         certificate_of_program(tmp_path / "float32.npu")
-    assert "--set quant.scale=mult-shift --set quant.round=half-up" in str(error.value)
+    assert "--set quant.scale=mult-shift --set quant.round=half-up --set quant.shift.max=62" in str(error.value)
     assert certificate_of_program(tmp_path / "mult-shift.npu")["verdict"] == "integer-only"

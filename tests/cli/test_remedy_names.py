@@ -4,7 +4,7 @@ import argparse
 import dataclasses
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Any, get_args, get_type_hints
 
@@ -15,6 +15,9 @@ import qmlir
 from qmlir.cli.flags import ArgumentParser, argument_parser
 from qmlir.cli.main import _parser
 from qmlir.compiler import EXPORT_FORMATS
+from qmlir.devices import load_device, shipped_devices
+from qmlir.devices.changing import changed, settings_of
+from qmlir.errors import OptionError
 from qmlir.ir.passes import PASSES, pass_class
 from qmlir.policies.ledger import CODES, REMEDIES
 from qmlir.policies.quant_config import Recipe
@@ -48,6 +51,7 @@ def settings() -> dict[str, Any]:
 
 
 PASS_OPTIONS = re.compile(r"--(?P<flag>[a-z][\w-]*|…(?==))(?:=(?P<value>\"[^\"]*\"|[^\s,;)]+))?")
+DEVICE_KEY = re.compile(r"--set (?P<setting>[\w.]+=[\w-]+)")
 SETTING = re.compile(r"(?<![\w-])(?P<key>[a-z][\w-]*)=(?P<value>[\w.-]+)")
 HYPHENED = re.compile(r"(?<![\w.-])[a-z]\w*(?:-\w+)+(?![\w-]*=)")
 QUOTED_COMMAND = re.compile(r"`qmlir ((?:[a-z]+ ?)+)")
@@ -63,6 +67,21 @@ def _accepts(action: argparse.Action, value: str) -> bool:
     return action.choices is None or value in action.choices
 
 
+def _is_changed(name: str, keys: Iterable[str]) -> bool:
+    """Whether a device takes other values of some keys."""
+    try:
+        changed(load_device(name), settings_of(keys))
+    except OptionError:
+        return False
+    return True
+
+
+def _device_complaints(keys: list[str]) -> Iterator[str]:
+    """Says that no device takes the values of some keys."""
+    if keys and not any(_is_changed(name, keys) for name in shipped_devices()):
+        yield f"no device has the keys and values {', '.join(keys)}"
+
+
 def _complaints(text: str) -> Iterator[str]:
     """What a remedy names that does not exist."""
     for match in PASS_OPTIONS.finditer(text):
@@ -76,7 +95,8 @@ def _complaints(text: str) -> Iterator[str]:
             yield f"there is no flag --{name}"
         elif value and "…" not in value and not any(_accepts(a, value.strip('"')) for a in flags()[f"--{name}"]):
             yield f"--{name} has no value {value}"
-    rest = PASS_OPTIONS.sub("", text)
+    yield from _device_complaints(DEVICE_KEY.findall(text))
+    rest = PASS_OPTIONS.sub("", DEVICE_KEY.sub("", text))
     for match in SETTING.finditer(rest):
         key, value = match["key"].replace("-", "_"), match["value"]
         if key not in settings():
@@ -120,6 +140,8 @@ def test_what_remedies_name_exists() -> None:
         "quantize with precision=int12",
         "load the model with numerics=tflite",
         "run npu-casacde",
+        "give --set quant.scales=pow2",
+        "give --set quant.scale=pow3",
         "see `qmlir imports`",
         "load it: qmlir.read(path)",
     ],

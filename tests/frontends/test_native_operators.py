@@ -146,7 +146,9 @@ def test_it_stays_on_floats_between_integers(library: Path, tmp_path: Path) -> N
     assert np.isfinite(simulated(samples()[0])).all()
 
 
-def test_a_c_program_defines_what_an_object_calls(library: Path, compiler: str, tmp_path: Path) -> None:
+def test_a_c_program_defines_what_an_object_calls(
+    library: Path, compiler: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The command line knows no operator of this program; the saved module has the symbol and the numbers."""
     x = np.array([[1, -2, 3, -4, 5, -6]], np.float32)
     with qmlir.scoped_ops():
@@ -154,6 +156,8 @@ def test_a_c_program_defines_what_an_object_calls(library: Path, compiler: str, 
         module = load_onnx(network(strength=2.0))
         qmlir.save(module, tmp_path / "net.mlir")
         wanted = qmlir.reference(module)(x)
+    assert main(["compile", str(tmp_path / "net.mlir"), "--bundle", "-o", str(tmp_path / "bundle")]) == 1
+    assert "compile it to an .o file, and link it with a program that has them in C" in capsys.readouterr().err
     assert main(["compile", str(tmp_path / "net.mlir"), "-o", str(tmp_path / "net.o")]) == 0
     assert "void swirl(const void *const *inputs" in (tmp_path / "net.h").read_text()
     (tmp_path / "program.c").write_text(PROGRAM)

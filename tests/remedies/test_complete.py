@@ -16,10 +16,12 @@ from tests.cli import (
 )
 from tests.cli import test_cut as test_cut_commands
 from tests.cli import test_remedies as commands
-from tests.frontends import test_cut, test_own_operators
+from tests.frontends import test_cut, test_native_operators, test_own_operators
 from tests.frontends.onnx import test_decoder, test_sequences
 from tests.profiles import test_notes
 from tests.remedies import (
+    test_bundles,
+    test_certificates,
     test_decisions,
     test_exports,
     test_files,
@@ -28,12 +30,13 @@ from tests.remedies import (
     test_plugins,
     test_quantizing,
     test_reading,
+    test_searches,
 )
 from tests.remedies.texts import remedies
 
 TABLES = (
     *(test_files.CASES, test_quantizing.CASES, test_lowerings.CASES, test_exports.CASES, test_plugins.CASES),
-    test_reading.CASES,
+    *(test_reading.CASES, test_bundles.CASES, test_certificates.CASES, test_searches.CASES),
     {REMEDIES[code]: case for code, case in test_decisions.CASES.items()},
 )
 
@@ -86,6 +89,9 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "export the model again, or remove … from its metadata and bind the states by --state": (
         test_states.test_damaged_metadata
     ),
+    "compile it to an .o file, and link it with a program that has them in C": (
+        test_native_operators.test_a_c_program_defines_what_an_object_calls
+    ),
     "repair the function": test_own_operators.test_reference_and_machine_code_call_it,
     "--loops-to-llvm=features=+amx-int8": test_lowerings.test_matrices_need_a_unit,
 }
@@ -131,6 +137,11 @@ NOT_CARRIED_OUT = {
         "make a report for each pair",
         "name the files that lines are for, or give all of …",
         "remove it",
+    ),
+    "only programs that another compiler wrote meet it": (
+        "quantize what computes between the two calls, so that integers pass from one to the other",
+        "quantize the network's inputs on the host",
+        "choose a device with wider accumulators, or a lower precision",
     ),
     "only tensors of more than five dimensions meet it": ("reshape before and behind it",),
     "only a device of more than twelve queues or memories meets it": ("add it",),

@@ -28,9 +28,9 @@ def strictly(*nodes: onnx.NodeProto, constants: Mapping[str, Any] | None = None,
     return run
 
 
-IMAGE, ROW = {"s": np.array([1, 1, 2, 4])}, {"t": np.array([1, 8]), "r": np.array([1])}
+IMAGE, GRID = {"s": np.array([1, 1, 2, 4])}, {"g": np.full((1, 2, 2, 2), 0.3, np.float32)}
 SHAPED = node("Reshape", "x s", "i")
-MULTIPLIED: Sequence[onnx.NodeProto] = (node("ReduceProd", "x r"),)
+SAMPLED: Sequence[onnx.NodeProto] = (SHAPED, node("GridSample", "i g"))
 DOUBLE = TensorProto.DOUBLE
 STRICT: dict[str, object] = {"fail_on_float": True}
 ODD = 'qmlir.opaque "Odd" (%x) {reason = "unknown", source = {}} :'
@@ -45,8 +45,8 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
 KNOWN = FOREIGN.replace(ODD + " (tensor<4xf32>)", "nn.relu %x : tensor<4xf32>")
 CASES = {
     "target": Case(
-        strictly(*MULTIPLIED, constants=IMAGE | ROW),
-        both(strictly(*MULTIPLIED, constants=IMAGE | ROW, fail_on_float=False), strictly(node("Sigmoid", "x"))),
+        strictly(*SAMPLED, constants=IMAGE | GRID),
+        both(strictly(*SAMPLED, constants=IMAGE | GRID, fail_on_float=False), strictly(node("Sigmoid", "x"))),
     ),
     "computed-weights": Case(
         strictly(SHAPED, node("Sigmoid", "i", "w"), node("Conv", "i w"), constants=IMAGE),

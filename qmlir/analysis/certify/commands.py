@@ -42,7 +42,10 @@ from qmlir.numerics import Int64s
 from qmlir.numerics.contracts import CONTRACTS, NUMBERED
 from qmlir.numerics.fixed_point import NumericsError
 
-INTEGER_SCALES = "quantize for a device that shifts: --set quant.scale=mult-shift --set quant.round=half-up"
+SCALES_REMEDY = (
+    "quantize for a device that shifts far enough: "
+    "--set quant.scale=mult-shift --set quant.round=half-up --set quant.shift.max=62"
+)
 """The remedy where a device changes scales in floats."""
 
 Called = Mapping[str, Sequence[Interval | int | None]]
@@ -222,7 +225,7 @@ class _At:
         if CONTRACTS[name].in_floats:
             need = "must change scales by integer instructions"
             got = f"contract {name}, which rounds in float32"
-            raise NodeError(*self.where, need, got=got, remedy=INTEGER_SCALES)
+            raise NodeError(*self.where, need, got=got, remedy=SCALES_REMEDY)
         self.rounding = name
         return name
 

@@ -18,7 +18,7 @@ from qmlir.analysis.certify.certificate import (
     file_hashes,
     operations_of,
 )
-from qmlir.analysis.certify.commands import INTEGER_SCALES, CommandProof, prove_commands
+from qmlir.analysis.certify.commands import SCALES_REMEDY, CommandProof, prove_commands
 from qmlir.analysis.certify.contents import ENTERING, LEAVING
 from qmlir.analysis.certify.intervals import Interval, Proof, prove
 from qmlir.backends.npu.stream import Program, Routine, unflattened
@@ -229,5 +229,5 @@ def _refuse(found: Sequence[FloatOperation], routine: Routine, commands: Sequenc
         "must call a routine that computes on integers",
         got=f'{first.operation} "{first.node}" on {first.floats} ({first.reason}), '
         f"by way of {' → '.join(first.path)}{others}",
-        remedy="quantize it, or give the device file a key for it" if first.types else INTEGER_SCALES,
+        remedy="quantize it, or give the device file a key for it" if first.types else SCALES_REMEDY,
     )

@@ -84,7 +84,11 @@ class Floor:
             OptionError: The quality was not measured.
         """
         if (known := reference.quality(self.quality)) is None:
-            remedies = {"top1": "give labels", "metric": "give metric", "agreement": "give sqnr or metric"}
+            remedies = {
+                "top1": "give --labels, or labels in Python",
+                "metric": "give --metric, or metric in Python",
+                "agreement": "ask for sqnr or metric",
+            }
             got = "a network without classes" if self.quality == "agreement" else "nothing that measures it"
             remedy = remedies.get(self.quality)
             raise OptionError(
@@ -105,8 +109,11 @@ def budget_of(given: object) -> Budget:
     name, value = _split("budget", given, COSTS)
     cost, _, device = name.partition(":")
     if cost not in COSTS or (cost == "cycles") != bool(device):
-        named = "name the device behind the colon, as in cycles:nmp"
-        remedy = near_misses(cost, list(COSTS)) if cost not in COSTS else named
+        remedy = (
+            near_misses(cost, list(COSTS))
+            if cost not in COSTS
+            else "name the device behind the colon, as in cycles:nmp"
+        )
         need = f"must be one of {', '.join(COSTS)}, and a number"
         raise OptionError("budget", need, got=str(given), remedy=remedy)
     if (share := re.fullmatch(r"(\d+(?:\.\d+)?)%", value)) is not None and float(share[1]) > 0:

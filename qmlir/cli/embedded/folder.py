@@ -112,18 +112,18 @@ def _contents(
         signature, name, api=arguments.api or "static", weights=arguments.weights_in, archive=arguments.archive
     )
     entry.sym_name = StringAttr(entry_of(name, plan.api))
-    reference = compiler.reference(module)
-    samples = [
-        (given, reference.run_in_order(given))
-        for given in (drawn_inputs(signature.inputs, n) for n in range(samples_of(plan)))
-    ]
     lowered = compiler.to_integers(module)
     numerics = numerics_of(lowered)
     memory = memory_of(arguments)
     executable = compiler.to_machine_code(lowered, 1, machine, memory=memory)
     if executable.calls_program:
-        remedy = "compile it to an .o file, and define them in the program"
+        remedy = "compile it to an .o file, and link it with a program that has them in C"
         raise OptionError("--bundle", "is for networks without operators of the program's own", remedy=remedy)
+    reference = compiler.reference(module)
+    samples = [
+        (given, reference.run_in_order(given))
+        for given in (drawn_inputs(signature.inputs, n) for n in range(samples_of(plan)))
+    ]
     bound = lowered.attributes.get(ARENA_BOUND)
     text = executable.llvm_ir + linked_text(plan, executable.weights, executable.sizes.arena, machine.system.bits)
     code = compile_object(text, machine)

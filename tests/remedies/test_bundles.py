@@ -1,0 +1,60 @@
+"""Remedies of bundles, and of what the inputs and outputs of compiled networks hold."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.remedies.case import Action, Case, both, check, command, write
+
+
+def bundle(*options: str, model: str = "q.mlir") -> Action:
+    return command(" ".join(["compile", model, "--bundle -o bundle", *options]))
+
+
+def declares(header: str, text: str) -> Action:
+    """Requires that a header has a text."""
+
+    def run(folder: Path) -> None:
+        assert text in (folder / header).read_text("utf-8")
+
+    return run
+
+
+DELAY = """
+func.func @main(%s: tensor<1x4xf32> {qmlir.name = #qmlir.name<tensors ["s"]>, qmlir.state = #qmlir.state<1>},
+                %x: tensor<1x4xf32> {qmlir.name = #qmlir.name<tensors ["x"]>}) -> (tensor<1x4xf32>, tensor<1x4xf32>) {
+  func.return %s, %x : tensor<1x4xf32>, tensor<1x4xf32>
+}
+"""
+WIDE = "quantize net.onnx --profile net.yaml --precision int16 -o w.mlir"
+COMPILE = "compile q.mlir -o q.o"
+CASES = {
+    "leave it out, or write an .o file without --bundle": Case(
+        bundle("--threads 2"), both(bundle(), command(COMPILE + " --threads 2"))
+    ),
+    "name a folder": Case(command("compile q.mlir --bundle -o q.o"), bundle()),
+    "choose another name": Case(
+        bundle("--prefix int"), both(bundle("--prefix net"), declares("bundle/net.h", "net_run"))
+    ),
+    "leave it out: Glow's layout has the weights in files": Case(
+        bundle("--api glow", "--weights-in object"), bundle("--api glow")
+    ),
+    "add --bundle, or leave it out": Case(command(COMPILE + " --archive"), both(bundle("--archive"), command(COMPILE))),
+    "compile it to an .o file, whose header has functions that keep the states": Case(
+        both(write("delay.mlir", DELAY), bundle(model="delay.mlir")),
+        both(command("compile delay.mlir -o delay.o"), declares("delay.h", "delay_reset")),
+    ),
+    "choose integers with --io, another --cpu, or compile an .o file without --bundle": Case(
+        bundle("--cpu x86-64"),
+        both(bundle("--cpu x86-64", "--io int8"), bundle("--cpu x86-64-v3"), command(COMPILE + " --cpu x86-64")),
+    ),
+    "ask for integers that the network holds, or for float": Case(
+        both(command(WIDE), command("compile w.mlir --io int8 -o w.o")),
+        both(command("compile w.mlir --io int16 -o w.o"), command("compile w.mlir --io float -o w.o")),
+    ),
+}
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_what_is_told_about_bundles_works(text: str, folder: Path) -> None:
+    check(text, CASES[text], folder)
