@@ -76,7 +76,7 @@ def _moved(data: slice) -> Rule:
 
 
 def _converted(d: Deriver, node: Node) -> Derived:
-    """Of integers that keep their low bits: themselves where these bits hold them as signed numbers."""
+    """A cast of integers keeps their low bits; the interval stays where these bits hold it as signed numbers."""
     given, result = d.value(node.operands[0]), d.value(node.results[0])
     whole = all_of(result)
     if node.operands[0] not in d.known or given.element.startswith("u") or result.element.startswith("u"):
@@ -331,7 +331,8 @@ def _interpolate(d: Deriver, node: Node) -> Derived:
         if any(min(row) < 0 or sum(row) != 1 << bits for row in rows):
             raise UnprovenError(f"operation {node.index}, {node.kind}, has weights that are no parts of 1")
     data, offset = d.operand(node, 0), node.number("offset")
-    require_fit(64, one(tuple(end + offset << sum(node.properties["bits"]) + 1 for end in data)))  # type: ignore[arg-type]
+    low, high = (end + offset << sum(node.properties["bits"]) + 1 for end in data)
+    require_fit(64, one((low, high)))
     return Derived(one(data))
 
 

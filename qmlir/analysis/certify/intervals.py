@@ -207,7 +207,7 @@ def _moved(op: MovementOp, read: Read) -> Proof:
 
 
 def _converted(op: nn.CastOp, read: Read) -> Proof:
-    """Of integers that keep their low bits: themselves where these bits hold them as signed numbers."""
+    """A cast of integers keeps their low bits; the interval stays where these bits hold it as signed numbers."""
     whole, types = whole_type(op.y), (element_of(op.x), element_of(op.y))
     if not all(is_integer(e) and e.signedness.data != Signedness.UNSIGNED for e in types):
         return Proof(whole)

@@ -59,7 +59,7 @@ MOST_TOGETHER = 12
 """The most outputs that are computed together."""
 
 TOGETHER_SMALL = 3
-"""The same where memory is to be small, the stack with it: what finishes many sums spills registers."""
+"""The same where memory is to be small. A block that finishes many sums at once spills registers to the stack."""
 
 FEW_BITS = 512
 """Bits of sums of a processor with few vector registers (MVE), where memory is to be small."""

@@ -81,7 +81,7 @@ class Masked:
 
     @property
     def factors(self) -> Iterator[tuple[SSAValue, SSAValue]]:
-        """The constants far below all scores that masks are multiplied from, each with the other factor."""
+        """The constants, far below all scores, that are factors of masks, each with the other factor of its product."""
         for op in (v.owner for v in self.mask):
             if isinstance(op, MulOp):
                 yield (op.lhs, op.rhs) if _is_far_below(op.lhs) else (op.rhs, op.lhs)
