@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 INTEGERS = ".integers.mlir"
 """The end of the name of the artefact, which is written beside a certificate."""
 
+ERRORS = ("requantization", "rounding", "table")
+"""The parts of a certificate that state an error."""
+
 
 def add_certify_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir certify`."""
@@ -105,6 +108,7 @@ def _report(arguments: argparse.Namespace, certificate: Mapping[str, Any], count
     """Prints what a certificate proves, and writes it as a document."""
     for code in certificate.get("code", ()):
         say(_code_sentence(code))
+    _say_bounds(counts)
     say(f"{arguments.output}: {certificate['verdict']}" + (f": {_sentence(counts)}" if counts else ""))
     fields = {"model": str(arguments.model), "certificate": str(arguments.output), "verdict": certificate["verdict"]}
     write_document(arguments, "certify", {**fields, **counts})
@@ -162,7 +166,7 @@ def _bounds(certificate: Mapping[str, Any]) -> dict[str, Any]:
             ),
             default=None,
         )
-        for kind in ("requantization", "rounding", "table")
+        for kind in ERRORS
     }
     return {"slack": _least_slack(operations), **errors}
 
@@ -180,22 +184,23 @@ def _code_sentence(code: Mapping[str, Any]) -> str:
 
 
 def _sentence(counts: Mapping[str, Any]) -> str:
-    """The figures as one line."""
-    parts = [f"{counts['operations']} operations"]
+    """What the artefact holds, as one line."""
+    parts = [counted(counts["operations"], "operation")]
     if "commands" in counts:
         called = counted(counts["calls"], "call")
-        parts = [f"{counts['commands']} commands", f"{called} of the host with {counts['operations']} operations"]
-    for name, bound, unit in (
-        ("sums", "slack", "bits of slack at least"),
-        ("requantizations", "requantization_error", "steps off at most"),
-        ("roundings", "rounding_error", "steps off at most"),
-        ("tables", "table_error", "steps off at most"),
-    ):
-        figure = counts.get(bound)
-        shown = "" if figure is None else f" ({figure:.6g} {unit})"
-        parts += [f"{counts[name]} {name}{shown}"] if counts.get(name) else []
+        parts = [counted(counts["commands"], "command"), f"{called} of the host with {parts[0]}"]
+    parts += [counted(counts[f"{kind}s"], kind) for kind in ("sum", *ERRORS) if counts.get(f"{kind}s")]
     unknown = counts.get("tables_without_function")
-    return ", ".join(parts) + (f"; {unknown} tables hold no known function" if unknown else "")
+    return ", ".join(parts) + (f"; {counted(unknown, 'table')} without a known function" if unknown else "")
+
+
+def _say_bounds(counts: Mapping[str, Any]) -> None:
+    """Prints the least slack and the largest errors, a line each."""
+    if (slack := counts.get("slack")) is not None:
+        say(f"slack of sums: at least {counted(slack, 'bit')}")
+    for kind in ERRORS:
+        if (error := counts.get(f"{kind}_error")) is not None:
+            say(f"error of {kind}s: at most {error:.6g} steps")
 
 
 def _show(certificate: Mapping[str, Any]) -> None:
