@@ -188,7 +188,7 @@ LIMITS = (
     Limit("ops.*", ["add", "mul"], "both operands have {wanted} type",
           lambda op: len({element_of(op.lhs), element_of(op.rhs)}), lambda device, kind: 1),
     Limit("ops.*", ["add", "mul"], "operands are repeated by whole images, rows and columns alone",
-          properties.repeats_otherwise, lambda device, kind: False, eq),
+          properties.repeated_otherwise, lambda device, kind: (), lambda got, wanted: False),
     Limit("ops.move", ["move"], "data moves in at most {wanted} boxes", properties.transfers,
           lambda device, kind: MOST_TRANSFERS),
     Limit("ops.lut.entries", ["lut"], "a table has {wanted} entries", lambda op: op.table.array.size, fits=eq),

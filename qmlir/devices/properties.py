@@ -234,14 +234,17 @@ def offset(op: Operation) -> int | None:
     return op.offset.value.data if isinstance(op, qint.AveragePool2DOp) else None
 
 
-def repeats_otherwise(op: qint.AddOp | qint.MulOp) -> bool:
-    """Whether an operand is broadcast along channels, or along part of the images, which pitches cannot express."""
+def repeated_otherwise(op: qint.AddOp | qint.MulOp) -> tuple[int, ...] | None:
+    """The shape of an operand that is broadcast along channels, or along part of the images; None if there is none.
+
+    Pitches cannot express such a broadcast.
+    """
     images, (rows, columns, channels) = as_images(shape_of(op.results[0]))
-    found = [as_images(shape_of(operand)) for operand in (op.lhs, op.rhs)]
-    return not all(
-        n in (1, images) and height in (1, rows) and width in (1, columns) and depth == channels
-        for n, (height, width, depth) in found
-    )
+    for operand in (op.lhs, op.rhs):
+        n, (height, width, depth) = as_images(shape_of(operand))
+        if not (n in (1, images) and height in (1, rows) and width in (1, columns) and depth == channels):
+            return shape_of(operand)
+    return None
 
 
 def transfers(op: Operation) -> float:

@@ -133,7 +133,7 @@ CASES: list[tuple[str, Device, Sample, Sample, str]] = [
         device(),
         add(HALF, HALF, (i(8, 2, 4, 2, 4), i(8, 4, 1, 4))),
         add(HALF, HALF, (i(8, 2, 4, 2, 4), i(8, 4, 1, 1))),
-        "operands are repeated by whole images, rows and columns alone",
+        "operands are repeated by whole images, rows and columns alone, got 4x1x1",
     ),
     (
         "ops.move",
