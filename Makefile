@@ -26,8 +26,8 @@ help: ## this list
 demo: $(READY) ## the digits network: profile, quantize, compile, run, compare with float, write a report
 	$(BIN)/python examples/digits/demo.py
 
-certify: $(READY) ## networks that compute on integers only: one line for each with what is proved, and checked
-	$(BIN)/python -W ignore -m tests.models.certificates
+certify: $(READY) ## networks (NETWORKS="kws vit"; all) on integers only: a line for each with what is proved and checked
+	$(BIN)/python -W ignore -m tests.models.certificates $(NETWORKS)
 
 # pytest runs filecheck_tests/ too, in one process; lit then runs the driver's own as real processes.
 test: $(READY) ## every test but those of trained networks

@@ -7,6 +7,7 @@ Python's own integers, fractions and decimals. Import contracts in pyproject.tom
 
 network.py         an artefact as plain Python data
 deriver.py         what rules about intervals share
+weights.py         sums over constants of millions of elements, and their ends
 intervals.py       the interval of each value and of each sum
 normalizations.py  likewise, of softmax and of quotients by roots
 errors.py          the errors of operations that round by themselves

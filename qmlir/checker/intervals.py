@@ -27,6 +27,7 @@ from qmlir.checker.deriver import (
 from qmlir.checker.network import Network, Node
 from qmlir.checker.normalizations import NORMALIZATIONS
 from qmlir.checker.rounding import CONTRACTS, LIMITS, OverflowsError
+from qmlir.checker.weights import ends, signed_sums
 
 
 def derive(network: Network) -> dict[int, Derived]:
@@ -50,7 +51,7 @@ def derive(network: Network) -> dict[int, Derived]:
 def _constant(d: Deriver, node: Node) -> Derived:
     held = node.properties["value"]
     d.constants[node.results[0]] = held
-    return Derived(one((int(min(held.values)), int(max(held.values))) if held.values else (0, 0)))
+    return Derived(one(ends(held.values)))
 
 
 def _quantized(d: Deriver, node: Node) -> Derived:
@@ -118,8 +119,7 @@ def _extremum(of: Callable[[int, int], int]) -> Rule:
 def _terms(weights: Sequence[int], data: Range) -> Range:
     """The interval of Σ w·d, where each product may be left out."""
     low, high = min(data[0], 0), max(data[1], 0)
-    positive = sum(w for w in weights if w > 0)
-    negative = sum(w for w in weights if w < 0)
+    positive, negative = signed_sums(weights)
     return positive * low + negative * high, positive * high + negative * low
 
 

@@ -26,7 +26,10 @@ from qmlir.ir.weights import WeightsAttr
 
 @dataclass(frozen=True)
 class Constant:
-    """Constant data: its elements in row-major order, its shape, and the hash of its bytes."""
+    """Constant data: its elements in row-major order, its shape, and the hash of its bytes.
+
+    Signed bytes, of which weights have millions, stay a memoryview; all else is a list.
+    """
 
     values: Sequence[Any]
     shape: tuple[int, ...]
@@ -174,5 +177,6 @@ def _plain(attribute: Attribute) -> Any:
 
 def _constant(attribute: WeightsAttr) -> Constant:
     array = attribute.array
-    little = array.astype(array.dtype.newbyteorder("<"))
-    return Constant(array.reshape(-1).tolist(), tuple(array.shape), hashlib.sha256(little.tobytes()).hexdigest())
+    stored = array.astype(array.dtype.newbyteorder("<")).tobytes()
+    values = memoryview(stored).cast("b") if str(array.dtype) == "int8" else array.reshape(-1).tolist()
+    return Constant(values, tuple(array.shape), hashlib.sha256(stored).hexdigest())

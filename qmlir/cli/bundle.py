@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from qmlir.cli.streams import stream_functions
 from qmlir.dialects.loops import CACHE_LINE
+from qmlir.errors import UnsupportedError
 from qmlir.files import write_together
 from qmlir.ir.native import PROTOTYPE
 from qmlir.ir.signature import Batch, TensorSpec, batch_symbol
@@ -201,13 +202,21 @@ C_TYPES = {
 
 
 def write_bundle(executable: "Executable", path: Path, emit: str) -> list[Path]:
-    """Writes `path` and, for an object file, its weights and its header beside it; returns the paths written."""
+    """Writes `path` and, for an object file, its weights and its header beside it; returns the paths written.
+
+    Raises:
+        UnsupportedError: An object file would call an operator that the running program defines in Python.
+    """
     match emit:
         case "llvm-ir":
             contents = {path: executable.llvm_ir.encode()}
         case "asm":
             contents = {path: executable.assembly().encode()}
         case _:
+            if executable.in_python:
+                need = "must be a function in C, because an object file cannot call Python"
+                remedy = "define it by qmlir.register_op with library= and symbol=, or run the network in Python"
+                raise UnsupportedError(need, remedy=remedy, where=executable.in_python[0])
             contents = {
                 path.with_suffix(".weights.bin"): executable.weights.tobytes(),
                 path.with_suffix(".h"): header(executable, path.stem).encode(),

@@ -83,6 +83,22 @@ def test_a_network_in_floats(small: Small, capsys: pytest.CaptureFixture[str]) -
     assert error.strip().endswith("small.onnx --data SAMPLES -o small_int8.mlir")
 
 
+def test_a_network_in_floats_with_weights_in_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As TFLite's converter writes it with weights quantized alone."""
+    stored, path = "tensor<2x2x!quant.uniform<i8:f32, 0.5>>", tmp_path / "weights.mlir"
+    path.write_text(f"""
+func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {{
+  %c = nn.constant <tensor<2x2xi8>, [1, 2, 3, 4]> : tensor<2x2xi8>
+  %q = quant.scast %c : tensor<2x2xi8> to {stored}
+  %w = quant.dcast %q : {stored} to tensor<2x2xf32>
+  %y = nn.fully_connected %x, %w : tensor<1x2xf32>, tensor<2x2xf32> -> tensor<1x2xf32>
+  func.return %y : tensor<1x2xf32>
+}}
+""")
+    error = error_of(capsys, path, "-o", tmp_path / "c.json")
+    assert "weights.mlir: must be a quantized network, got a network in floats; quantize it first: " in error
+
+
 def test_what_does_not_come_from_the_quantizer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Plain integers, whose sums wrap around, and an input of floats that becomes integers at once."""
     text = "func.func @main(%x: tensor<1x8x{0}>) -> tensor<1x8xi32> {{ {1} func.return %y : tensor<1x8xi32> }}"

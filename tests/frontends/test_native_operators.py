@@ -17,7 +17,7 @@ from qmlir.errors import OptionError, QmlirError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.ir.own_operators import own_operator
 from tests.frontends.onnx.agreement import FLOAT
-from tests.frontends.test_own_operators import network, samples
+from tests.frontends.test_own_operators import network, samples, swirl
 
 SOURCE = """
 #include <stdint.h>
@@ -165,6 +165,24 @@ def test_a_c_program_defines_what_an_object_calls(
     subprocess.run([compiler, "-Wall", "-o", tmp_path / "program", *sources, "-lm"], check=True)
     done = subprocess.run([tmp_path / "program", tmp_path / "net.weights.bin"], capture_output=True, check=True)
     np.testing.assert_array_equal(np.frombuffer(done.stdout, np.float32).reshape(1, 4), wanted)
+
+
+def test_an_object_calls_no_python(library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Texts, which are for reading, name the call; an object with it could not be linked."""
+    with qmlir.scoped_ops():
+        qmlir.register_op("mine", "Swirl", swirl)
+        module = load_onnx(network(strength=2.0))
+        qmlir.save(module, tmp_path / "net.mlir")
+        assert main(["compile", str(tmp_path / "net.mlir"), "-o", str(tmp_path / "net.o")]) == 1
+        error = capsys.readouterr().err
+        assert 'operator "Swirl" of domain "mine": must be a function in C, because an object file cannot call' in error
+        assert "define it by qmlir.register_op with library= and symbol=, or run the network in Python" in error
+        assert not [tmp_path / f"net.{end}" for end in ("o", "h", "weights.bin") if (tmp_path / f"net.{end}").exists()]
+        assert main(["compile", str(tmp_path / "net.mlir"), "--emit", "asm", "-o", str(tmp_path / "net.s")]) == 0
+        np.testing.assert_array_equal(qmlir.compile(module)(samples()[0]), qmlir.reference(module)(samples()[0]))
+    define(library)
+    qmlir.save(load_onnx(network(strength=2.0)), tmp_path / "net.mlir")
+    assert main(["compile", str(tmp_path / "net.mlir"), "-o", str(tmp_path / "net.o")]) == 0
 
 
 def test_a_definition_that_is_gone_or_another(library: Path) -> None:

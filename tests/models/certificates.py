@@ -1,21 +1,28 @@
 """Certificates of networks: `make certify` prints one line for each, with what is proved or why it is refused.
 
 python -m tests.models.certificates               the demo's network, transformers of seeded weights (transformers.py),
-                                                  and those of $QMLIR_SHARED that there are
+                                                  ONNX's light models with seeded weights (redrawn.py), and those of
+                                                  $QMLIR_SHARED and of $QMLIR_PEERS that there are
 python -m tests.models.certificates digits kws    some of them
+python -m tests.models.certificates --list        their names
 
 Each network is quantized to int8 on a part of its data, or is quantized already; then certified, the certificate
-checked, and its machine code compared with the reference in numpy, bit for bit, on `--inputs` inputs (100).
+checked, and its machine code compared with the reference in numpy, bit for bit, on `--inputs` inputs (100). Each runs
+in a process of its own, which computes with one thread; standard error says what it is at. The status is 1 if a network
+is refused, or if bits differ.
 """
 
 import argparse
 import contextlib
 import io
+import multiprocessing
 import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +33,15 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.cli import main
 from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.errors import QmlirError
 from qmlir.ir.signature import TensorSpec, main_function, signature_of
 from tests.conftest import ROOT
 from tests.models.networks import NETWORKS, split
+from tests.models.redrawn import redrawn
 from tests.models.transformers import TRANSFORMERS
 
 SHARED = Path(os.environ.get("QMLIR_SHARED", ROOT.parent / "shared"))
+PEERS = Path(os.environ.get("QMLIR_PEERS", Path.home() / ".cache" / "qmlir-peers")) / "models"
 
 QUANTIZED = {
     "kws_i8": "kws_dscnn_i8.tflite",
@@ -46,16 +56,38 @@ QUANTIZED = {
 }
 """Networks that are quantized already, below models/tflite."""
 
+LIGHT = {
+    "squeezenet": "squeezenet",
+    "shufflenet": "shufflenet",
+    "inception_v1": "inception_v1",
+    "inception_v2": "inception_v2",
+    "densenet121": "densenet121",
+    "resnet50": "resnet50",
+    "alexnet": "bvlc_alexnet",
+    "zfnet": "zfnet512",
+    "vgg19": "vgg19",
+}
+"""Classifiers whose graphs come with ONNX: name → name there. Their weights are drawn anew."""
 
-LIGHT = ("squeezenet", "shufflenet", "inception_v2", "densenet121", "resnet50")
-"""Classifiers that come with ONNX, which have constant weights."""
+OF_PEERS = ("dscnn", "resnet8", "mobilenetv2", "resnet50", "minilm")
+"""Float networks of seeded weights below $QMLIR_PEERS, which its build_models.py makes."""
+
+
+def _normal(shape: Sequence[int], count: int) -> list[Any]:
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal(shape, np.float32) for _ in range(count)]
 
 
 def _light(name: str) -> ModuleOp:
-    folder = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-    rng = np.random.default_rng(0)
-    samples = [rng.normal(size=(1, 3, 224, 224)).astype(np.float32) for _ in range(2)]
-    return qmlir.quantize(folder / f"light_{name}.onnx", data=samples)
+    with tempfile.TemporaryDirectory() as folder:
+        onnx.save(redrawn(f"light_{LIGHT[name]}"), path := Path(folder) / f"{name}.onnx")
+        return qmlir.quantize(path, data=_normal((1, 3, 224, 224), 2))
+
+
+def _of_peers(name: str) -> ModuleOp:
+    path = PEERS / f"{name}.onnx"
+    (x,) = signature_of(main_function(qmlir.load(path))).inputs
+    return qmlir.quantize(path, data=_normal(x.shape, 4), residuals="int16" if name == "minilm" else None)
 
 
 def digits() -> ModuleOp:
@@ -94,18 +126,23 @@ def networks() -> Mapping[str, Callable[[], ModuleOp]]:
     for name, file in QUANTIZED.items():
         if (SHARED / "models" / "tflite" / file).exists():
             found[name] = lambda name=name: _read(name)
+    for name in OF_PEERS:
+        if (PEERS / f"{name}.onnx").exists():
+            found[f"peers_{name}"] = lambda name=name: _of_peers(name)
     return found | {f"light_{name}": lambda name=name: _light(name) for name in LIGHT}
 
 
 def _inputs(module: ModuleOp, name: str, count: int) -> Iterator[list[Any]]:
     """Inputs of a network: those of its own data first, then random numbers of its inputs' types."""
     specs, rng = signature_of(main_function(module)).inputs, np.random.default_rng(0)
-    own: list[Any] = []
+    own: list[list[Any]] = []
     if name in NETWORKS:
-        own = list(split(NETWORKS[name], lambda file: SHARED / file, 0.1).score[:count])
+        own = [[x] for x in split(NETWORKS[name], lambda file: SHARED / file, 0.1).score[:count]]
+    elif name in TRANSFORMERS:
+        own = [[sample[spec.name] for spec in specs] for sample in TRANSFORMERS[name].samples(count, 2)]
     elif name == "digits":
-        own = list(np.load(ROOT / "examples" / "digits" / "digits.npz")["test_images"][:count, None])
-    yield from ([sample] for sample in own)
+        own = [[x] for x in np.load(ROOT / "examples" / "digits" / "digits.npz")["test_images"][:count, None]]
+    yield from own
     for _ in range(count - len(own)):
         yield [_drawn(rng, spec) for spec in specs]
 
@@ -117,12 +154,38 @@ def _drawn(rng: np.random.Generator, spec: TensorSpec) -> Any:
     return rng.integers(ends.min, ends.max, spec.shape, spec.dtype, endpoint=True)
 
 
-def compared(module: ModuleOp, name: str, count: int) -> tuple[int, int]:
+class Stages:
+    """The stages that a network goes through, each with its seconds; standard error names each when it begins."""
+
+    def __init__(self, name: str):
+        self.name, self.seconds = name, dict[str, float]()
+
+    @contextlib.contextmanager
+    def stage(self, does: str) -> Iterator[None]:
+        """A stage, named by what the program does in it; the seconds of equal names are added."""
+        if does not in self.seconds:
+            sys.stderr.write(f"{self.name}: {does}\n")
+            sys.stderr.flush()
+        begun = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[does] = self.seconds.get(does, 0.0) + time.perf_counter() - begun
+
+    def __str__(self) -> str:
+        return "seconds to " + ", ".join(f"{does} {seconds:.1f}" for does, seconds in self.seconds.items())
+
+
+def compared(module: ModuleOp, name: str, count: int, stages: Stages) -> tuple[int, int]:
     """On how many inputs machine code gives the reference's bits, and of how many."""
-    code, reference = qmlir.compile(module), qmlir.reference(module)
+    with stages.stage("compile"):
+        code, reference = qmlir.compile(module), qmlir.reference(module)
     same = total = 0
     for inputs in _inputs(module, name, count):
-        found, expected = (network.run_in_order(inputs) for network in (code, reference))
+        with stages.stage("run"):
+            found = code.run_in_order(inputs)
+        with stages.stage("run the reference"):
+            expected = reference.run_in_order(inputs)
         same += all(map(np.array_equal, found, expected))
         total += 1
     return same, total
@@ -136,40 +199,59 @@ def _said(*arguments: str) -> tuple[int, str]:
     return status, (err if status else out).getvalue().strip().splitlines()[-1]
 
 
-def lines(names: list[str], inputs: int) -> Iterator[tuple[bool, str]]:
-    """For each network whether it is certified and computed as proved, and a line about it."""
-    makes = networks()
-    for name in names or makes:
-        with tempfile.TemporaryDirectory() as folder:
-            model, certificate = f"{folder}/{name}.mlir", f"{folder}/{name}.json"
-            start = time.perf_counter()
-            module = makes[name]()
+def measured(name: str, inputs: int) -> tuple[bool, str]:
+    """Whether a network is certified and computed as proved, and a line about it."""
+    stages = Stages(name)
+    with tempfile.TemporaryDirectory() as folder:
+        model, certificate = f"{folder}/{name}.mlir", f"{folder}/{name}.json"
+        with stages.stage("quantize"):
+            try:
+                module = networks()[name]()
+            except QmlirError as error:
+                return False, f"{name:17} error: {error} [{stages}]"
             qmlir.save(module, model)
-            made = time.perf_counter()
+        with stages.stage("certify"):
             status, said = _said("certify", model, "-o", certificate)
-            certified = time.perf_counter()
-            if status == 0:
+        if status == 0:
+            with stages.stage("check"):
                 status, checked = _said("certify", "--check", certificate)
-                said = said if status == 0 else checked
-            done = time.perf_counter()
-        same, total = compared(module, name, inputs) if status == 0 else (0, 0)
-        bits = f"; {same} of {total} outputs as the reference" if total else ""
-        times = (
-            f"{made - start:.1f} s to quantize, {certified - made:.1f} s to certify, {done - certified:.1f} s to check"
-        )
-        yield status == 0 and same == total, f"{name:17} {said.replace(folder + '/', '')}{bits} [{times}]"
+            said = said if status == 0 else checked
+    same, total = compared(module, name, inputs, stages) if status == 0 else (0, 0)
+    bits = f"; {same} of {total} outputs as the reference" if total else ""
+    return status == 0 and same == total, f"{name:17} {said.replace(folder + '/', '')}{bits} [{stages}]"
+
+
+def alone(name: str, inputs: int) -> tuple[bool, str]:
+    """`measured` in a process of its own, with one thread."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # what the process inherits, before it loads numpy
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
+        try:
+            return process.submit(measured, name, inputs).result()
+        except BrokenProcessPool:
+            return False, f"{name:17} error: its process ended before it was done, as where memory is short"
 
 
 def run() -> int:
-    """Prints the lines; the status is 1 if a network is refused."""
+    """Prints the lines; the status is 1 if a network is refused, or if bits differ."""
+    known = networks()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("networks", nargs="*", help="their names; by default all")
+    parser.add_argument("networks", nargs="*", metavar="NETWORK", help="their names; by default all")
     parser.add_argument("--inputs", type=int, default=100, help="on how many to compare bits (100)")
-    arguments, refused = parser.parse_args(), 0
-    for holds, line in lines(arguments.networks, arguments.inputs):
+    parser.add_argument("--list", action="store_true", help="print the names of those that there are")
+    arguments, refused, begun = parser.parse_args(), 0, time.perf_counter()
+    if unknown := [name for name in arguments.networks if name not in known]:
+        parser.error(f"no network {', '.join(unknown)}; there are {', '.join(known)}")
+    if arguments.list:
+        sys.stdout.write("\n".join(known) + "\n")
+        return 0
+    names = arguments.networks or list(known)
+    for name in names:
+        holds, line = alone(name, arguments.inputs)
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
         refused += not holds
+    minutes = (time.perf_counter() - begun) / 60
+    sys.stdout.write(f"{len(names) - refused} of {len(names)} networks are certified; {minutes:.1f} minutes\n")
     return int(refused > 0)
 
 

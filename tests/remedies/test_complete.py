@@ -92,6 +92,9 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "compile it to an .o file, and link it with a program that has them in C": (
         test_native_operators.test_a_c_program_defines_what_an_object_calls
     ),
+    "define it by qmlir.register_op with library= and symbol=, or run the network in Python": (
+        test_native_operators.test_an_object_calls_no_python
+    ),
     "repair the function": test_own_operators.test_reference_and_machine_code_call_it,
     "--loops-to-llvm=features=+amx-int8": test_lowerings.test_matrices_need_a_unit,
 }

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 
 from qmlir.analysis.certify.errors import rounded
 from qmlir.analysis.certify.intervals import Interval, Proof, prove
@@ -65,9 +65,16 @@ def certificate_of(module: ModuleOp) -> tuple[ModuleOp, dict[str, Any]]:
 
 
 def is_quantized(module: ModuleOp) -> bool:
-    """Whether a network has quantized types, or computes on no floats at all but in casts."""
-    ops = list(main_function(module).body.block.ops)
-    if any(isinstance(element_of(v), UniformType) for op in ops for v in (*op.operands, *op.results)):
+    """Whether values between inputs and outputs have quantized types, or it computes on no floats at all but in casts.
+
+    Constants of quantized types do not count: a float network may store its weights so.
+    """
+    function = main_function(module).body.block
+    data = set[SSAValue](function.args)
+    for op in function.ops:
+        if not data.isdisjoint(op.operands):
+            data.update(op.results)
+    if any(isinstance(element_of(value), UniformType) for value in data):
         return True
     floats = float_operations(module, context_of(module))
     return all(each.place != BETWEEN or each.operation == nn.CastOp.name for each in floats)

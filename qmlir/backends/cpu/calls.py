@@ -41,6 +41,7 @@ class OwnCalls:
         """
         self._failed = threading.local()
         self.symbols = native_symbols(functions)
+        self.in_python = sorted({_operator(e).called for e in functions.values() if native_symbol(e) is None})
         self._native = [entry for entry in functions.values() if native_symbol(entry) is not None]
         self._functions = {s: self._function(entry) for s, entry in functions.items() if native_symbol(entry) is None}
 
@@ -68,11 +69,9 @@ class OwnCalls:
 
     def _function(self, entry: Attribute) -> Any:
         assert isinstance(entry, DictionaryAttr)
-        domain, name, given = (entry.data[key] for key in ("domain", "operator", "attributes"))
-        assert isinstance(domain, StringAttr)
-        assert isinstance(name, StringAttr)
+        given = entry.data["attributes"]
         assert isinstance(given, DictionaryAttr)
-        own, attributes = required_operator(domain.data, name.data), attribute_values(given.data)
+        own, attributes = _operator(entry), attribute_values(given.data)
         inputs, outputs = (_specs(entry.data[key]) for key in ("inputs", "outputs"))
 
         def call(*pointers: int | None) -> None:
@@ -119,3 +118,16 @@ def _seen(pointer: int | None, spec: Spec) -> Array:
     if not size:
         return np.empty(shape, dtype)
     return np.frombuffer(memoryview((ctypes.c_char * size).from_address(pointer or 0)), dtype).reshape(shape)
+
+
+def _operator(entry: Attribute) -> OwnOperator:
+    """The operator that a function of a module computes.
+
+    Raises:
+        QmlirError: The program does not define it.
+    """
+    assert isinstance(entry, DictionaryAttr)
+    domain, name = entry.data["domain"], entry.data["operator"]
+    assert isinstance(domain, StringAttr)
+    assert isinstance(name, StringAttr)
+    return required_operator(domain.data, name.data)

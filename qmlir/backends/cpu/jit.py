@@ -66,6 +66,7 @@ class Executable(CallableNetwork):
     uses_pool  whether a call shares loops with the threads of the process's pool (pool.py)
     calls_program  whether a call calls operators that the running program defines (calls.py)
     native_symbols  the C functions among these operators, which a program that links the object defines
+    in_python       the others of these operators, as errors call them; no program that links the object can define them
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class Executable(CallableNetwork):
         super().__init__(signature)
         self._calls, self.calls_program = calls, calls is not None
         self.native_symbols = [] if calls is None else calls.symbols
+        self.in_python = [] if calls is None else calls.in_python
         self._llvm_ir = llvm_ir
         self._flat = signature.flat()
         self.entry = entry
