@@ -9,14 +9,15 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.compiler import Pipeline, main_function
 from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.nn import ConstantOp, FullyConnectedOp, MulOp
 from qmlir.dialects.target import load_target
 from qmlir.errors import ProfileError
 from qmlir.numerics.schemas import Schema
 from qmlir.policies.quant_config import Recipe
 from qmlir.transforms.quantize.apply_profile import apply_profile
-from qmlir.transforms.quantize.equalize_channels import equalize_channels
+from qmlir.transforms.quantize.equalize_channels import GainedChannels, equalize_channels, equalize_gains
 from qmlir.transforms.quantize.recipes import Recipes
-from tests.transforms.quantize.calibrated import Array, learnt, parsed, sqnr
+from tests.transforms.quantize.calibrated import Array, calibrated, learnt, parsed, sqnr
 
 HEIGHTS = np.array([1.0, 0.02, 5.0, 0.3], np.float32)
 
@@ -190,3 +191,94 @@ def test_samples_on_which_a_tensor_is_not_finite_are_refused(values: list[float]
     )
     with pytest.raises(ProfileError, match="must stay finite on calibration data"):
         qmlir.quantize(parsed(text), data=[np.array([values], np.float32)])
+
+
+def tokens(moves: str, rows: int = 1) -> str:
+    """Three tokens of four channels, gained and shifted as behind a normalization; a layer reads what `moves` leaves."""
+    rng = np.random.default_rng(11)
+    return f"""
+func.func @main(%x: tensor<1x3x4xf32>) -> tensor<{rows}x2xf32> {{
+  calib.observe %x {{name = "x"}} : tensor<1x3x4xf32>
+  %n = nn.layer_norm %x {{axis = 2 : i64, epsilon = 1.0e-6 : f32}} : tensor<1x3x4xf32> -> tensor<1x3x4xf32>
+  %g = nn.constant {weights(rng, 4, heights=np.array([1.0, 30.0, 0.2, 1.0], np.float32))}
+  %1 = nn.mul %n, %g : tensor<1x3x4xf32>, tensor<4xf32> -> tensor<1x3x4xf32>
+  %s = nn.constant {weights(rng, 4)}
+  %2 = nn.add %1, %s : tensor<1x3x4xf32>, tensor<4xf32> -> tensor<1x3x4xf32>
+  calib.observe %2 {{name = "shifted"}} : tensor<1x3x4xf32>
+  {moves}
+  %w = nn.constant {weights(rng, 2, 4)}
+  %y = nn.fully_connected %r, %w : tensor<{rows}x4xf32>, tensor<2x4xf32> -> tensor<{rows}x2xf32>
+  calib.observe %y {{name = "y"}} : tensor<{rows}x2xf32>
+  func.return %y : tensor<{rows}x2xf32>
+}}"""
+
+
+TOKEN = """
+  %t = nn.slice %2 {offsets = array<i64: 0, 0, 0>, sizes = array<i64: 1, 1, 4>, strides = array<i64: 1, 1, 1>}
+      : tensor<1x3x4xf32> -> tensor<1x1x4xf32>
+  calib.observe %t {name = "token"} : tensor<1x1x4xf32>
+  %r = nn.reshape %t {shape = array<i64: 1, 4>} : tensor<1x1x4xf32> -> tensor<1x4xf32>"""
+
+GATHERED = """
+  %i = nn.constant <tensor<1xi64>, [2]> : tensor<1xi64>
+  %t = nn.gather %2, %i {axis = 1 : i64} : tensor<1x3x4xf32>, tensor<1xi64> -> tensor<1x1x4xf32>
+  %r = nn.reshape %t {shape = array<i64: 1, 4>} : tensor<1x1x4xf32> -> tensor<1x4xf32>"""
+
+TURNED = """
+  %t = nn.transpose %2 {permutation = array<i64: 1, 0, 2>} : tensor<1x3x4xf32> -> tensor<3x1x4xf32>
+  %r = nn.reshape %t {shape = array<i64: 3, 4>} : tensor<3x1x4xf32> -> tensor<3x4xf32>"""
+
+BACKWARDS = """
+  %t = nn.slice %2 {offsets = array<i64: 0, 0, 3>, sizes = array<i64: 1, 3, 4>, strides = array<i64: 1, 1, -1>}
+      : tensor<1x3x4xf32> -> tensor<1x3x4xf32>
+  %r = nn.reshape %t {shape = array<i64: 3, 4>} : tensor<1x3x4xf32> -> tensor<3x4xf32>"""
+
+PICKED = """
+  %i = nn.constant <tensor<4xi64>, [3, 0, 1, 2]> : tensor<4xi64>
+  %t = nn.gather %2, %i {axis = 2 : i64} : tensor<1x3x4xf32>, tensor<4xi64> -> tensor<1x3x4xf32>
+  %r = nn.reshape %t {shape = array<i64: 3, 4>} : tensor<1x3x4xf32> -> tensor<3x4xf32>"""
+
+
+@pytest.mark.parametrize(
+    ("moves", "rows", "number"),
+    [(TOKEN, 1, 1), (GATHERED, 1, 1), (TURNED, 3, 1), (BACKWARDS, 3, 0), (PICKED, 3, 0)],
+    ids=["slice", "gather", "transpose", "channels backwards", "channels picked"],
+)
+def test_gains_reach_layers_through_moved_rows(moves: str, rows: int, number: int) -> None:
+    """Operations that move whole tokens lie between gains and layer; operations that move channels do not."""
+    rng = np.random.default_rng(12)
+    data = [rng.standard_normal((1, 3, 4)).astype(np.float32) for _ in range(8)]
+    module = calibrated(parsed(tokens(moves, rows)), data)
+    equal = module.clone()
+    network, target = main_function(equal), load_target()
+    recipes = Recipes(network.body.block, Recipe(), target)
+    assert equalize_gains(network, [[x] for x in data], recipes, target) == number
+    for x in data:
+        before, after = qmlir.reference(module)(x), qmlir.reference(equal)(x)
+        np.testing.assert_allclose(after, before, rtol=1e-4, atol=1e-4 * np.abs(before).max())
+    spread = [np.ptp(np.log(np.abs(_gains(m)))) for m in (module, equal)]
+    assert (spread[1] < spread[0] - 1) == (number == 1)
+    if moves is TOKEN:
+        old, new = ({o.tensor.data: o for o in m.walk() if isinstance(o, ObserveOp)} for m in (module, equal))
+        assert new["token"].range != old["token"].range
+
+
+def _gains(module: ModuleOp) -> Array:
+    """The constant that the product multiplies by."""
+    (product,) = (o for o in module.walk() if isinstance(o, MulOp))
+    assert isinstance(product.rhs.owner, ConstantOp)
+    return product.rhs.owner.value.array
+
+
+def test_the_share_leaves_the_least_noise() -> None:
+    """The fewer bits weights have, the more of the differences between channels stays in the data."""
+    rng = np.random.default_rng(13)
+    module = calibrated(parsed(tokens(TURNED, 3)), [rng.standard_normal((1, 3, 4)).astype(np.float32)])
+    (layer,) = (o for o in module.walk() if isinstance(o, FullyConnectedOp))
+    highest, squares = np.array([1.0, 30.0, 0.2, 1.0]), np.array([0.1, 90.0, 0.004, 0.1])
+    spread = []
+    for bits in (4, 8, 16):
+        gained = GainedChannels(layer.x, (), (), (layer,), "asymmetric", bits)
+        factors = gained.factors(highest, squares)
+        spread.append(np.ptp(np.log(highest / factors)))
+    assert spread[0] > spread[1] > spread[2]
