@@ -12,6 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import qmlir
+from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.cli.documents import schema
 from qmlir.cli.main import main
 from tests.cli.small import Small, run, write_small
@@ -109,6 +110,37 @@ int main(void) {
 }
 """
 
+SAME = """\
+#include <pthread.h>
+#include <string.h>
+#include "net.h"
+#include "net_vectors.h"
+typedef struct {
+  NET_ALIGNED uint8_t arena[NET_ARENA_SIZE + 1];
+  uint8_t scores[NET_OUTPUT0_ELEMENTS];
+  long failed;
+} Own;
+static Own one, two;
+static void *calls(void *argument) {
+  Own *own = argument;
+  long i;
+  for (i = 0; i < 3000; ++i) {
+    const void *inputs[] = {net_input0 + i % NET_SAMPLES * NET_INPUT0_ELEMENTS};
+    void *outputs[] = {own->scores};
+    net(net_weights, own->arena, inputs, outputs);
+    own->failed += memcmp(own->scores, net_output0 + i % NET_SAMPLES * NET_OUTPUT0_ELEMENTS, NET_OUTPUT0_ELEMENTS) != 0;
+  }
+  return 0;
+}
+int main(void) {
+  pthread_t first, second;
+  if (pthread_create(&first, 0, calls, &one) || pthread_create(&second, 0, calls, &two)) return 2;
+  pthread_join(first, 0);
+  pthread_join(second, 0);
+  return one.failed || two.failed;
+}
+"""
+
 
 def tool(name: str) -> str:
     """The path of a program; the test is skipped where it is missing."""
@@ -135,7 +167,8 @@ def build(folder: Path, language: Sequence[str], source: str, *files: str) -> Pa
     program = folder / f"{source}.out"
     compiler = tool(language[0])
     subprocess.run([compiler, *language[1:], *STRICT, "-c", source, "-o", f"{source}.o"], cwd=folder, check=True)
-    subprocess.run([tool("gcc"), "-o", program.name, f"{source}.o", *files], cwd=folder, check=True)
+    command = [tool("gcc"), "-Wl,--fatal-warnings", "-o", program.name, f"{source}.o", *files]
+    subprocess.run(command, cwd=folder, check=True)
     return program
 
 
@@ -216,6 +249,23 @@ def test_two_networks_in_one_program_and_from_two_threads(small: Small, tmp_path
     command = [gcc, "-Ione", "-Itwo", "-o", "two.out", "two.c", *objects, "-pthread"]
     subprocess.run(command, cwd=tmp_path, check=True)
     assert status(tmp_path / "two.out") == 0
+
+
+def test_one_network_from_two_threads_in_memory_of_the_callers(small: Small, tmp_path: Path) -> None:
+    folder = bundle(small, tmp_path / "out", "--prefix", "net", "--api", "dynamic", "--io", "int8")
+    (folder / "same.c").write_text(SAME)
+    command = [tool("gcc"), "-std=c11", *STRICT, "-o", "same", "same.c", "net.o", "-pthread"]
+    subprocess.run(command, cwd=folder, check=True)
+    assert status(folder / "same") == 0
+
+
+@pytest.mark.parametrize("cpu", [cpu for cpu in PROCESSORS if cpu != "wasm32"])
+def test_no_object_asks_for_an_executable_stack(small: Small, tmp_path: Path, cpu: str) -> None:
+    """Linkers take a stack that holds code for wanted, and warn of it, unless each object says otherwise."""
+    folder = bundle(small, tmp_path / "out", "--prefix", "net", "--cpu", cpu, "--io", "int8")
+    listed = subprocess.run([tool("readelf"), "-SW", folder / "net.o"], check=True, capture_output=True, text=True)
+    (line,) = (line for line in listed.stdout.splitlines() if ".note.GNU-stack" in line)
+    assert "X" not in line.split(".note.GNU-stack")[1]
 
 
 def test_the_stack_is_no_deeper_than_stated(small: Small, tmp_path: Path) -> None:
