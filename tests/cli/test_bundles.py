@@ -326,6 +326,37 @@ def test_a_program_for_aarch64_runs_under_an_emulator(small: Small, tmp_path: Pa
     assert subprocess.run([emulator, folder / "selftest"], check=False).returncode == 0
 
 
+ASKING = '#include "net.h"\nint main(void) { return net_runs_here(); }\n'
+
+
+@pytest.mark.parametrize(
+    ("cpu", "features", "processor", "runs"),
+    [
+        ("cortex-a76", None, "cortex-a76", True),
+        ("cortex-a76", None, "cortex-a53", False),
+        ("generic", "+i8mm", "neoverse-n2", True),
+        ("generic", "+i8mm", "cortex-a76", False),
+        ("cortex-a53", None, "cortex-a53", True),
+    ],
+)
+def test_linux_is_asked_what_the_processor_has(
+    small: Small, tmp_path: Path, cpu: str, features: str | None, processor: str, *, runs: bool
+) -> None:
+    gcc, emulator = tool("aarch64-linux-gnu-gcc"), tool("qemu-aarch64")
+    options = ["--triple", "aarch64-linux-gnu", "--cpu", cpu, *(["--features", features] if features else [])]
+    folder = bundle(small, tmp_path / "out", "--prefix", "net", "--io", "int8", *options)
+    (folder / "asking.c").write_text(ASKING)
+    subprocess.run([gcc, "-static", "-std=c99", *STRICT, "-o", "asking", "asking.c", "net.o"], cwd=folder, check=True)
+    done = subprocess.run([emulator, "-cpu", processor, folder / "asking"], check=False)
+    assert done.returncode == runs
+
+
+def test_the_vectors_of_riscv_are_asked_for(small: Small, tmp_path: Path) -> None:
+    for cpu, asked in (("rv64gcv", f"AT_HWCAP) & 0x{1 << 21:x}UL"), ("rv64gc", None), ("cortex-m55", None)):
+        header = (bundle(small, tmp_path / cpu, "--prefix", "net", "--io", "int8", "--cpu", cpu) / "net.h").read_text()
+        assert (asked in header) if asked else ("runs_here" not in header)
+
+
 @pytest.mark.parametrize("right", [True, False])
 def test_a_program_for_cortex_m4_runs_on_an_emulated_board(small: Small, tmp_path: Path, *, right: bool) -> None:
     """The program starts from the vector table of a board without a system, and has no library."""
