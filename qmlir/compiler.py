@@ -486,7 +486,8 @@ def to_planned_loops(
         signature = replace(signature, outputs=(*signature.outputs, readings))
     share, hoist, plan, _ = TO_LLVM
     hoisting = (hoist, {"least": LEAST_SMALL}) if small else hoist
-    Pipeline((share, {"threads": threads}), hoisting, (plan, small)).apply(
+    striping = ("stripe-calls",) if small else ()
+    Pipeline((share, {"threads": threads}), hoisting, *striping, (plan, small)).apply(
         module, make_context(), verify_each=VERIFY_LOOPS
     )
     return signature

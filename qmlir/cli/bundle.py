@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from qmlir.cli.runs_here import runs_here
 from qmlir.cli.streams import stream_functions
 from qmlir.dialects.loops import CACHE_LINE
 from qmlir.errors import UnsupportedError
@@ -306,14 +307,6 @@ def _batch_function(batch: "Batch", prefix: str, name: str) -> list[str]:
     ]
 
 
-ASKABLE = (
-    *("sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "avx2", "fma", "bmi", "bmi2"),
-    *("avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl", "avx512ifma", "avx512vbmi", "avx512vbmi2"),
-    *("avx512vnni", "avx512bitalg", "avx512vpopcntdq"),
-)
-"""Features that `__builtin_cpu_supports` of GCC 8 and of Clang knows; no code is generated for a lone other one."""
-
-
 def requirements(executable: "Executable", prefix: str) -> list[str]:
     """Returns the lines that say which system the code is for, if not for this one, and the features it needs, if any.
 
@@ -327,24 +320,12 @@ def requirements(executable: "Executable", prefix: str) -> list[str]:
     )
     if not needed:
         return system
-    asked = " && ".join(f'__builtin_cpu_supports("{name}")' for name in ASKABLE if name in needed)
-    matrices = "amx-int8" in needed  # which those compilers do not know: bits 24 and 25 of cpuid, AMX-TILE and AMX-INT8
-    lines = [
+    return [
         *system,
         f"/* The code needs a processor like {comment(executable.machine.cpu)}, with these features (LLVM's names). */",
         f'#define {prefix}_CPU_FEATURES "{",".join(needed)}"',
+        *runs_here(executable.machine.architecture, needed, executable.entry),
     ]
-    if asked:
-        lines += [
-            "#if defined(__x86_64__) && defined(__GNUC__)",
-            *(["#include <cpuid.h>"] if matrices else []),
-            f"/* Whether this processor has those of them that compilers know; else never call {executable.entry}. */",
-            f"static inline int {executable.entry}_runs_here(void) {{",
-            *(["  unsigned a, b, c, d = 0;", "  __get_cpuid_count(7, 0, &a, &b, &c, &d);"] if matrices else []),
-            f"  __builtin_cpu_init(); return {asked}{' && (d >> 24 & 3) == 3' if matrices else ''}; }}",
-            "#endif",
-        ]
-    return lines
 
 
 _THREADS_NOTE = (

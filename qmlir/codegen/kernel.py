@@ -49,7 +49,7 @@ from qmlir.codegen.code import Buffer, Code, Microkernel
 from qmlir.codegen.features import has_vectors
 from qmlir.codegen.leads import APART
 from qmlir.codegen.value import INDEX, Value
-from qmlir.dialects.loops import LAYER, LEADS
+from qmlir.dialects.loops import LAYER, LEADS, STRIPES
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
 from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.dialects.quant.ops import StorageCastOp
@@ -58,6 +58,7 @@ from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array
 from qmlir.ir.names import NAME
 from qmlir.ir.rewriting import node_name
+from qmlir.ir.stripes import Stripes
 from qmlir.ir.types import dtype_of, is_integer, is_memref, is_numpys_own
 from qmlir.ir.weights import WeightsAttr
 
@@ -95,6 +96,10 @@ class Kernel(abc.ABC):
         The result must lie apart from operands that are not listed.
         """
         return {}
+
+    def stripes(self, types: Sequence[MemRefType[Attribute]]) -> Stripes | None:
+        """The stripes that some of the items touch (ir/stripes.py); None if the kernel has no such order."""
+        return None
 
     @abc.abstractmethod
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
@@ -217,8 +222,11 @@ class MainLowering:
         bounds = [self.insert(arith.ConstantOp(IntegerAttr(i, INDEX))).results[0] for i in (0, items)]
         call = self.insert(func.CallOp(symbol, [*arguments, *bounds], []))
         if self.small:
-            leads = kernel.leads([cast("MemRefType[Attribute]", type) for type in types])
+            buffers = [cast("MemRefType[Attribute]", type) for type in types]
+            leads = kernel.leads(buffers)
             call.attributes[LEADS] = DenseArrayBase.from_list(i64, [leads.get(i, APART) for i in range(len(types))])
+            if (stripes := kernel.stripes(buffers)) is not None:
+                call.attributes[STRIPES] = stripes.attribute()
         if self.at is not None and (layer := self.at.attributes.get(LAYER)) is not None:
             call.attributes[LAYER] = layer
 

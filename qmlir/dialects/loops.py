@@ -50,6 +50,9 @@ LEADS = "qmlir.leads"
 """Attribute of a kernel call: for each buffer, the last of which is the result, the bytes by which the result's memory
 must begin before the buffer's if the two overlap (codegen/leads.py); −1 if they must lie apart."""
 
+STRIPES = "qmlir.stripes"
+"""Attribute of a kernel call: the bytes that the call touches while it computes some of its items (ir/stripes.py)."""
+
 MEMORY = ("fast", "small")
 """What code is made for: `fast` packs and copies data where that saves time, `small` keeps scratch memory small."""
 

@@ -102,20 +102,20 @@ def plan(
         order: The numbers of the items, in the order in which they are placed.
         fit: Chooses the offset of an item.
         neighbours: For each item, the items that are live with it; computed unless given.
-        leads: Items that may overlap; the fit must be first fit or best fit then.
+        leads: Items that may overlap, each lead at most the first item's size; the fit must be first fit or best fit.
     """
-    offsets = [-1] * len(items)
+    offsets, sizes = [-1] * len(items), [item.size for item in items]
     neighbours = neighbours or live_together(items)
-
-    def distance(first: int, then: int) -> int:
-        return min(items[first].size, (leads or {}).get((first, then), items[first].size))
-
+    distance = (leads or {}).get
     for n in order:
         placed = [other for other in neighbours[n] if offsets[other] >= 0]
         if leads:  # the offsets that n must not have, which leave gaps for an item without bytes
-            found = fit([(offsets[o] - distance(n, o), offsets[o] + distance(o, n)) for o in placed], 0)
+            size = sizes[n]
+            found = fit(
+                [(offsets[o] - distance((n, o), size), offsets[o] + distance((o, n), sizes[o])) for o in placed], 0
+            )
         else:
-            found = fit([(offsets[o], offsets[o] + items[o].size) for o in placed], items[n].size)
+            found = fit([(offsets[o], offsets[o] + sizes[o]) for o in placed], sizes[n])
         if found is None:
             return None
         offsets[n] = found
@@ -154,29 +154,6 @@ def live_at_most(items: Sequence[Item]) -> tuple[int, list[Item]]:
     return most, [item for item in items if item.first <= when <= item.last]
 
 
-def bytes_needed(items: Sequence[Item], leads: Leads) -> int:
-    """The bytes that no plan undercuts if some items may overlap: at each step, the bytes that lie apart for sure.
-
-    Of the items of a pair, these are the items that begin first or the others, whichever are more; a lone pair covers
-    the larger of the first item, and the other behind the lead.
-    """
-    most, _ = live_at_most(items) if not leads else (0, [])
-    for step in sorted({item.first for item in items}) if leads else ():
-        live = [n for n, item in enumerate(items) if item.first <= step <= item.last]
-        pairs = [pair for pair in leads if items[pair[0]].first == step == items[pair[1]].last]
-        total = sum(items[n].size for n in live)
-        if len(pairs) == 1:
-            ((first, then),) = pairs
-            apart = total - items[first].size - items[then].size
-            lead = min(leads[first, then], items[first].size)
-            total = apart + max(items[first].size, lead + items[then].size)
-        elif pairs:
-            firsts, others = ({pair[side] for pair in pairs} for side in (0, 1))
-            total -= min(sum(items[n].size for n in firsts), sum(items[n].size for n in others))
-        most = max(most, total)
-    return most
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # Arenas as small as possible
 #
@@ -210,15 +187,23 @@ class Arena:
     bound: int
 
 
-def place(items: Sequence[Item], enough: int = 0, leads: Leads | None = None) -> Arena:
+def _least_bytes(items: Sequence[Item], leads: Leads | None) -> int:
+    """The bytes that no placement undercuts, whichever items overlap."""
+    return max((item.size for item in items), default=0) if leads else live_at_most(items)[0]
+
+
+def place(items: Sequence[Item], enough: int = 0, leads: Leads | None = None, bound: int | None = None) -> Arena:
     """Assigns an offset to each buffer, in an arena as small as can be found.
 
     Args:
         items: The buffers; each size is a multiple of the alignment.
         enough: Stop the search at an arena of this many bytes; a smaller arena is no better.
         leads: Buffers that may overlap; each lead is a multiple of the alignment.
+        bound: Bytes that no placement undercuts; by default, all that are live at once, or the largest buffer where
+            some may overlap.
     """
-    bound = bytes_needed(items, leads or {})
+    bound = _least_bytes(items, leads) if bound is None else bound
+    leads = leads and {pair: min(lead, items[pair[0]].size) for pair, lead in leads.items()}
     goal, neighbours = max(bound, enough), live_together(items)
 
     def tried(order: Sequence[int], fit: Fit = first_fit) -> Arena:

@@ -140,6 +140,7 @@ PASSES: dict[str, str] = {
     "npu-place": "qmlir.transforms.npu.place:NPUPlacePass",
     "npu-order": "qmlir.transforms.npu.order:NPUOrderPass",
     "hoist-scratch": "qmlir.transforms.loops.hoist_scratch:HoistScratchPass",
+    "stripe-calls": "qmlir.transforms.loops.stripe_calls:StripeCallsPass",
     "plan-memory": "qmlir.transforms.loops.plan_memory:PlanMemoryPass",
     "share-items": "qmlir.transforms.loops.share_items:ShareItemsPass",
     "loops-to-llvm": "qmlir.lowering.loops_to_llvm.convert:LoopsToLLVMPass",

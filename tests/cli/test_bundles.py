@@ -12,6 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import qmlir
+from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.cli.documents import schema
 from qmlir.cli.main import main
 from tests.cli.small import Small, run, write_small
@@ -109,6 +110,37 @@ int main(void) {
 }
 """
 
+SAME = """\
+#include <pthread.h>
+#include <string.h>
+#include "net.h"
+#include "net_vectors.h"
+typedef struct {
+  NET_ALIGNED uint8_t arena[NET_ARENA_SIZE + 1];
+  uint8_t scores[NET_OUTPUT0_ELEMENTS];
+  long failed;
+} Own;
+static Own one, two;
+static void *calls(void *argument) {
+  Own *own = argument;
+  long i;
+  for (i = 0; i < 3000; ++i) {
+    const void *inputs[] = {net_input0 + i % NET_SAMPLES * NET_INPUT0_ELEMENTS};
+    void *outputs[] = {own->scores};
+    net(net_weights, own->arena, inputs, outputs);
+    own->failed += memcmp(own->scores, net_output0 + i % NET_SAMPLES * NET_OUTPUT0_ELEMENTS, NET_OUTPUT0_ELEMENTS) != 0;
+  }
+  return 0;
+}
+int main(void) {
+  pthread_t first, second;
+  if (pthread_create(&first, 0, calls, &one) || pthread_create(&second, 0, calls, &two)) return 2;
+  pthread_join(first, 0);
+  pthread_join(second, 0);
+  return one.failed || two.failed;
+}
+"""
+
 
 def tool(name: str) -> str:
     """The path of a program; the test is skipped where it is missing."""
@@ -135,7 +167,8 @@ def build(folder: Path, language: Sequence[str], source: str, *files: str) -> Pa
     program = folder / f"{source}.out"
     compiler = tool(language[0])
     subprocess.run([compiler, *language[1:], *STRICT, "-c", source, "-o", f"{source}.o"], cwd=folder, check=True)
-    subprocess.run([tool("gcc"), "-o", program.name, f"{source}.o", *files], cwd=folder, check=True)
+    command = [tool("gcc"), "-Wl,--fatal-warnings", "-o", program.name, f"{source}.o", *files]
+    subprocess.run(command, cwd=folder, check=True)
     return program
 
 
@@ -218,6 +251,23 @@ def test_two_networks_in_one_program_and_from_two_threads(small: Small, tmp_path
     assert status(tmp_path / "two.out") == 0
 
 
+def test_one_network_from_two_threads_in_memory_of_the_callers(small: Small, tmp_path: Path) -> None:
+    folder = bundle(small, tmp_path / "out", "--prefix", "net", "--api", "dynamic", "--io", "int8")
+    (folder / "same.c").write_text(SAME)
+    command = [tool("gcc"), "-std=c11", *STRICT, "-o", "same", "same.c", "net.o", "-pthread"]
+    subprocess.run(command, cwd=folder, check=True)
+    assert status(folder / "same") == 0
+
+
+@pytest.mark.parametrize("cpu", [cpu for cpu in PROCESSORS if cpu != "wasm32"])
+def test_no_object_asks_for_an_executable_stack(small: Small, tmp_path: Path, cpu: str) -> None:
+    """Linkers take a stack that holds code for wanted, and warn of it, unless each object says otherwise."""
+    folder = bundle(small, tmp_path / "out", "--prefix", "net", "--cpu", cpu, "--io", "int8")
+    listed = subprocess.run([tool("readelf"), "-SW", folder / "net.o"], check=True, capture_output=True, text=True)
+    (line,) = (line for line in listed.stdout.splitlines() if ".note.GNU-stack" in line)
+    assert "X" not in line.split(".note.GNU-stack")[1]
+
+
 def test_the_stack_is_no_deeper_than_stated(small: Small, tmp_path: Path) -> None:
     """A painted stack shows how deep a call went; a call of nothing, what the switch to it took."""
     folder = bundle(small, tmp_path / "out", "--prefix", "net", "--cpu", "x86-64-v3")
@@ -274,6 +324,37 @@ def test_a_program_for_aarch64_runs_under_an_emulator(small: Small, tmp_path: Pa
     command = [gcc, "-static", "-std=c99", *STRICT, "-o", "selftest", "selftest.c", "net.o"]
     subprocess.run(command, cwd=folder, check=True)
     assert subprocess.run([emulator, folder / "selftest"], check=False).returncode == 0
+
+
+ASKING = '#include "net.h"\nint main(void) { return net_runs_here(); }\n'
+
+
+@pytest.mark.parametrize(
+    ("cpu", "features", "processor", "runs"),
+    [
+        ("cortex-a76", None, "cortex-a76", True),
+        ("cortex-a76", None, "cortex-a53", False),
+        ("generic", "+i8mm", "neoverse-n2", True),
+        ("generic", "+i8mm", "cortex-a76", False),
+        ("cortex-a53", None, "cortex-a53", True),
+    ],
+)
+def test_linux_is_asked_what_the_processor_has(
+    small: Small, tmp_path: Path, cpu: str, features: str | None, processor: str, *, runs: bool
+) -> None:
+    gcc, emulator = tool("aarch64-linux-gnu-gcc"), tool("qemu-aarch64")
+    options = ["--triple", "aarch64-linux-gnu", "--cpu", cpu, *(["--features", features] if features else [])]
+    folder = bundle(small, tmp_path / "out", "--prefix", "net", "--io", "int8", *options)
+    (folder / "asking.c").write_text(ASKING)
+    subprocess.run([gcc, "-static", "-std=c99", *STRICT, "-o", "asking", "asking.c", "net.o"], cwd=folder, check=True)
+    done = subprocess.run([emulator, "-cpu", processor, folder / "asking"], check=False)
+    assert done.returncode == runs
+
+
+def test_the_vectors_of_riscv_are_asked_for(small: Small, tmp_path: Path) -> None:
+    for cpu, asked in (("rv64gcv", f"AT_HWCAP) & 0x{1 << 21:x}UL"), ("rv64gc", None), ("cortex-m55", None)):
+        header = (bundle(small, tmp_path / cpu, "--prefix", "net", "--io", "int8", "--cpu", cpu) / "net.h").read_text()
+        assert (asked in header) if asked else ("runs_here" not in header)
 
 
 @pytest.mark.parametrize("right", [True, False])

@@ -450,7 +450,8 @@ def test_code_for_another_architecture(small: Small, quantized: Path, capsys: py
     assert "FEATURES" not in plain
     assert '#define DOT_TRIPLE "aarch64-unknown-linux-gnu"' in dot
     assert re.search(r'^#define DOT_CPU_FEATURES "[^"]*\bdotprod\b', dot, re.MULTILINE)
-    assert "runs_here" not in dot
+    assert "int dot_runs_here(void) { return (getauxval(AT_HWCAP) & " in dot
+    assert "runs_here" not in plain
     assert (small / "dot.o").read_bytes()[18:20] == b"\xb7\0"  # AArch64, as ELF numbers machines
     assert run("compile", quantized, *triple, "--emit", "llvm-ir", "-o", small / "net.ll") == 0
     assert 'target triple = "aarch64-unknown-linux-gnu"' in (small / "net.ll").read_text()

@@ -67,7 +67,7 @@ def test_a_chain_with_leads_takes_its_largest_item_and_the_leads() -> None:
     leads: Leads = {(n + 1, n): 10 for n in range(4)}
     arena = place(chain, leads=leads)
     assert arena.size == 140
-    assert arena.bound == 110
+    assert arena.bound == 100
     assert place(chain).size == 200
 
 

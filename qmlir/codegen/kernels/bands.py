@@ -84,6 +84,13 @@ class Bands:
             return row * self.stride - self.origin
         return max(row * self.stride // self.group, prepared) * self.group - self.origin
 
+    def reach(self) -> tuple[int, int]:
+        """How far above row · stride the bands of an output row begin at most, and the rows from there to their end."""
+        if not self.shared:
+            return self.origin, (self.count * self.group - 1) * self.dilation + 1
+        above = self.phases - 1
+        return self.origin + above, self.count * self.group + above
+
     def phase(self, row: Value) -> Value:
         """The place in its first band at which the window of an output row begins."""
         return row * self.stride % self.phases

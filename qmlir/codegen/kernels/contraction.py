@@ -53,6 +53,7 @@ from qmlir.codegen.kernels.tile_times_block import Job, TileTimesBlock, with_mul
 from qmlir.codegen.leads import least_lead
 from qmlir.codegen.value import Value
 from qmlir.ir.interfaces import shape_of
+from qmlir.ir.stripes import Reads, Stripes
 from qmlir.ir.types import dtype_of, is_memref
 
 MOST_TOGETHER = 12
@@ -200,6 +201,17 @@ class Contraction(FinishedKernel):
                 last = line * width + min(first + self.per_tile, width)
                 written.append(last * self.outputs * element_bytes(types[-1]))
         return {0: least_lead(written, read, buffered=self.tile is not None)}
+
+    def stripes(self, types: Sequence[MemRefType[Attribute]]) -> Stripes | None:
+        """Steps are output rows, and tiles of a pointwise convolution, which has a single row."""
+        window = self.window
+        if self.by_blocks or self.x_batch or self.w_batch or window.batch > 1:
+            return None
+        read, written = element_bytes(types[0]), self.outputs * element_bytes(types[-1])
+        if window.is_pointwise and window.output[0] == 1:
+            reads = Reads(self.per_tile * window.channels * read)
+            return Stripes(self.blocks, self.per_tile * written, {0: reads})
+        return Stripes(self.row_tiles * self.blocks, window.output[1] * written, {0: window.row_reads(read)})
 
     @property
     def inner(self) -> TileTimesBlock:

@@ -44,6 +44,7 @@ from qmlir.codegen.kernels.bands import Bands, PreparedBand, covering
 from qmlir.codegen.kernels.packing import FilledRun, Window
 from qmlir.codegen.leads import least_lead
 from qmlir.codegen.value import Value
+from qmlir.ir.stripes import Reads, Stripes
 from qmlir.ir.types import is_integer
 
 LANES = (16, 8, 4)
@@ -365,6 +366,16 @@ class Depthwise(FinishedKernel):
             read.append(first * element_bytes(types[0]))
             written.append((line + 1) * window.output[1] * self.outputs * element_bytes(types[-1]))
         return {0: least_lead(written, read, buffered=kept)}
+
+    def stripes(self, types: Sequence[MemRefType[Attribute]]) -> Stripes | None:
+        """Steps are output rows. The first row of a call prepares all of its bands anew."""
+        window = self.window
+        if not self.by_lines or window.batch > 1:
+            return None
+        row = window.output[1] * self.outputs * element_bytes(types[-1])
+        origin, extent = self.bands.reach()
+        read = window.width * window.channels * element_bytes(types[0])
+        return Stripes(1, row, {0: Reads(read, window.strides[0], origin, extent)})
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         window, strip, bands = self.window, self.strip, self.bands

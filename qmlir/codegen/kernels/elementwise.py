@@ -13,6 +13,7 @@ from qmlir.codegen.code import WIDTHS, Buffer, Code
 from qmlir.codegen.kernel import Array, Kernel, MainLowering, element_bytes, memref_shape
 from qmlir.codegen.value import INDEX, Value
 from qmlir.ir.interfaces import shape_of
+from qmlir.ir.stripes import Reads, Stripes
 
 # ---------------------------------------------------------------------------------------------------------------
 # Elementwise kernels: any formula of any number of operands that broadcast to the result's shape.
@@ -62,6 +63,11 @@ class Elementwise(Kernel):
         size, result = prod(self.shape), element_bytes(types[-1])
         whole = [i for i, present in enumerate(self.present) if all(present)]
         return {i: size * max(0, result - element_bytes(types[i])) for i in whole}
+
+    def stripes(self, types: Sequence[MemRefType[Attribute]]) -> Stripes | None:
+        step = prod(self.shape[1:]) if len(self.shape) > 1 else RUN
+        whole = [i for i, present in enumerate(self.present) if all(present)]
+        return Stripes(1, step * element_bytes(types[-1]), {i: Reads(step * element_bytes(types[i])) for i in whole})
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         operands, tables, y = buffers[: len(self.present)], buffers[len(self.present) : -1], buffers[-1]

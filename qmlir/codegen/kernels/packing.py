@@ -15,6 +15,7 @@ from qmlir.codegen.kernel import SCRATCH_LIMIT, SMALL_SCRATCH, Arithmetic, Array
 from qmlir.codegen.value import Value
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import Shape
+from qmlir.ir.stripes import Reads
 from qmlir.ir.types import is_integer, is_memref
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -76,6 +77,11 @@ class Window:
             for place, stride, origin in zip((row, column), self.strides, self.origin, strict=True)
         )
         return ((image * self.height + top) * self.width + left) * self.channels
+
+    def row_reads(self, size: int) -> Reads:
+        """The rows of the image that an output row reads; an element has `size` bytes."""
+        extent = (self.extent[0] - 1) * self.dilations[0] + 1
+        return Reads(self.width * self.channels * size, self.strides[0], self.origin[0], extent)
 
     def flattened(self) -> "Window":
         """A pointwise window as a window over one row of all pixels; any other window unchanged."""

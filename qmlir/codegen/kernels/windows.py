@@ -14,6 +14,7 @@ from qmlir.codegen.kernel import Array, Kernel, MainLowering, element_bytes
 from qmlir.codegen.kernels.packing import Window
 from qmlir.codegen.leads import least_lead
 from qmlir.codegen.value import Value
+from qmlir.ir.stripes import Stripes
 
 # ---------------------------------------------------------------------------------------------------------------
 # Pooling kernels: each channel is reduced over windows or over whole images.
@@ -62,6 +63,11 @@ class Pool(Kernel):
         read = [self.window.first_read(line) * element_bytes(types[0]) for line in range(self.items)]
         row = self.window.output[1] * self.window.channels * element_bytes(types[-1])
         return {0: least_lead([(line + 1) * row for line in range(self.items)], read, buffered=False)}
+
+    def stripes(self, types: Sequence[MemRefType[Attribute]]) -> Stripes | None:
+        window = self.window
+        row = window.output[1] * window.channels * element_bytes(types[-1])
+        return None if window.batch > 1 else Stripes(1, row, {0: window.row_reads(element_bytes(types[0]))})
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         x, y = buffers

@@ -19,7 +19,7 @@ codegen/leads.py).
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any, Literal, cast
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,6 @@ from xdsl.context import Context
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
     ArrayAttr,
-    DenseArrayBase,
     DictionaryAttr,
     FunctionType,
     IndexType,
@@ -42,13 +41,12 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
+from qmlir.codegen.occupancy import Call, Occupancy, looks_at_all, statements_of
 from qmlir.dialects.loops import (
     ARENA_BOUND,
     ARENA_SIZE,
     CACHE_LINE,
     INPUTS,
-    LEADS,
-    THREADS,
     VIEWS,
     WEIGHTS_BLOB,
     root_of,
@@ -56,7 +54,7 @@ from qmlir.dialects.loops import (
 )
 from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.errors import PipelineError
-from qmlir.ir.arena import Arena, Item, Leads, best_fit, place, plan, size_of
+from qmlir.ir.arena import Arena, Item, best_fit, place, plan, size_of
 from qmlir.ir.names import NAME
 from qmlir.ir.passes import option
 from qmlir.ir.types import dtype_of, is_memref, is_numpys_own
@@ -102,28 +100,32 @@ class PlanMemoryPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if ARENA_SIZE in op.attributes:
             raise PipelineError(self.name, "must run once", got="a module whose memory is planned")
-        entries = [f for f in op.body.block.ops if isinstance(f, func.FuncOp) and INPUTS in f.attributes]
-        if len(entries) != 1:
-            raise PipelineError(self.name, f"needs one function with the attribute {INPUTS}", got=f"{len(entries)}")
-        plan_entry(op, entries[0], small=self.memory == "small")
+        plan_entry(op, entry_of(op, self.name), small=self.memory == "small")
+
+
+def entry_of(module: ModuleOp, name: str) -> func.FuncOp:
+    """The entry function, of straight code.
+
+    Raises:
+        PipelineError: The pass `name` finds no such function, or several.
+    """
+    entries = [f for f in module.body.block.ops if isinstance(f, func.FuncOp) and INPUTS in f.attributes]
+    if len(entries) != 1:
+        raise PipelineError(name, f"needs one function with the attribute {INPUTS}", got=f"{len(entries)}")
+    if len(entries[0].body.blocks) != 1:
+        raise PipelineError(name, "needs an entry function of straight code")
+    return entries[0]
 
 
 def plan_entry(module: ModuleOp, entry: func.FuncOp, *, small: bool = False) -> None:
     """Plans the memory of `entry`, and rewrites `entry` and the attributes of the module in place."""
-    if len(entry.body.blocks) != 1:
-        raise PipelineError(PlanMemoryPass.name, "needs an entry function of straight code")
     block = entry.body.block
-    forward_out_arguments(entry)
-    for op in reversed(list(block.ops)):
-        unused = isinstance(op, (*VIEWS, memref.AllocOp, ConstantBufferOp)) and not any(r.uses for r in op.results)
-        if unused or isinstance(op, memref.DeallocOp):  # a buffer's lifetime ends at its last use
-            Rewriter.erase_op(op)
-
+    without_needless_copies(entry)
     aligned = SMALL_ALIGNMENT if small else CACHE_LINE
     blob, constants = pack_constants([op for op in block.ops if isinstance(op, ConstantBufferOp)], aligned)
     buffers = live_buffers(block)
     if small:
-        arena = place_over_operands([*buffers.values()], overlapping(block, buffers))
+        arena = place_windows(occupancy(block, buffers))
         placed, arena_size = arena.offsets, arena.size
         module.attributes[ARENA_BOUND] = IntegerAttr(arena.bound, i64)
     else:
@@ -176,29 +178,6 @@ class _Views:
 # -- views and sizes --------------------------------------------------------------------------------------------
 
 
-def looks_at_all(value: SSAValue) -> bool:
-    """Whether a memref covers its whole root buffer, with the same elements in the same order and of the same type."""
-    while isinstance(view := value.owner, VIEWS):
-        source = view.operands[0]
-        if not _same_elements(value.type, source.type):
-            return False
-        if isinstance(view, memref.SubviewOp | memref.ReinterpretCastOp) and any(view.static_offsets.get_values()):
-            return False
-        value = source
-    return True
-
-
-def _same_elements(a: Attribute, b: Attribute) -> bool:
-    return (
-        is_memref(a)
-        and is_memref(b)
-        and isinstance(a.layout, NoneAttr)
-        and isinstance(b.layout, NoneAttr)
-        and a.element_type == b.element_type
-        and prod(a.get_shape()) == prod(b.get_shape())
-    )
-
-
 def buffer_bytes(type: Attribute) -> int:
     """The size of a buffer in bytes.
 
@@ -219,6 +198,15 @@ def buffer_bytes(type: Attribute) -> int:
 
 
 # -- out-arguments ----------------------------------------------------------------------------------------------
+
+
+def without_needless_copies(entry: func.FuncOp) -> None:
+    """Erases copies to out-arguments that may be the copied buffers, and what nothing uses."""
+    forward_out_arguments(entry)
+    for op in reversed(list(entry.body.block.ops)):
+        unused = isinstance(op, (*VIEWS, memref.AllocOp, ConstantBufferOp)) and not any(r.uses for r in op.results)
+        if unused or isinstance(op, memref.DeallocOp):  # a buffer's lifetime ends at its last use
+            Rewriter.erase_op(op)
 
 
 def forward_out_arguments(entry: func.FuncOp) -> None:
@@ -320,35 +308,19 @@ def place_buffers(buffers: Sequence[Item]) -> tuple[list[int], int]:
     return offsets, size_of(aligned, offsets)
 
 
-def overlapping(block: Block, buffers: Mapping[SSAValue, Item]) -> Leads:
-    """The buffers that calls let overlap: a result, and an operand that only this call still reads."""
-    numbers = {buffer: n for n, buffer in enumerate(buffers)}
-    found: dict[tuple[int, int], int] = {}
-    for position, call in enumerate(block.ops):
-        given = call.attributes.get(LEADS)
-        if not isinstance(call, func.CallOp) or not isinstance(given, DenseArrayBase) or THREADS in call.attributes:
-            continue
-        leads = [int(lead) for lead in cast("DenseArrayBase[Any]", given).get_values()]
-        roots = [root_of(argument) if is_memref(argument.type) else None for argument in call.arguments]
-        whole = [root is None or looks_at_all(x) for root, x in zip(roots, call.arguments, strict=True)]
-        result = roots[len(leads) - 1]
-        if result not in numbers or roots.count(result) > 1 or not whole[len(leads) - 1]:
-            continue
-        if result is None or buffers[result].first != position:
-            continue
-        for operand in dict.fromkeys(roots):
-            if operand is None or operand is result or operand not in numbers or buffers[operand].last != position:
-                continue
-            places = [i for i, root in enumerate(roots) if root is operand]
-            if all(i < len(leads) and leads[i] >= 0 and whole[i] for i in places):
-                found[numbers[result], numbers[operand]] = max(leads[i] for i in places)
-    return found
+def occupancy(block: Block, buffers: Mapping[SSAValue, Item]) -> Occupancy:
+    """The windows of buffers, which are small and packed densely."""
+    statements = [
+        s.statement([item.size for item in buffers.values()], s.bounds, {}) if isinstance(s, Call) else s
+        for s in statements_of(block, buffers)
+    ]
+    return Occupancy([item.size for item in buffers.values()], statements, SMALL_ALIGNMENT)
 
 
-def place_over_operands(buffers: Sequence[Item], leads: Leads) -> Arena:
-    """The best plan of several, in which buffers may overlap as far as `leads` permit."""
-    aligned = [replace(buffer, size=whole_lines(buffer.size, SMALL_ALIGNMENT)) for buffer in buffers]
-    return place(aligned, leads={pair: whole_lines(lead, SMALL_ALIGNMENT) for pair, lead in leads.items()})
+def place_windows(windows: Occupancy) -> Arena:
+    """The best plan of several, in which buffers may overlap where their windows never meet."""
+    bound = int(windows.bytes_at().max(initial=0))
+    return place(windows.items(), leads=windows.leads(), bound=bound)
 
 
 # -- the weights blob -------------------------------------------------------------------------------------------
