@@ -71,6 +71,12 @@ The offset is 128 for 8 bits and 32768 for 16 bits (lowering/nn_to_qint/convert.
 UNSIGNED_WEIGHTS = "qmlir.unsigned_weights"
 """The attribute key that marks an operation whose stored weights were unsigned before they became signed."""
 
+BITS = "qmlir.bits"
+"""The attribute key, on a constant of integers, of the bits that each of them needs: 2 to 7, of 8 that its type has.
+
+Files and machine code store such a constant in so many bits.
+"""
+
 MIXED = "qmlir.mixed"
 """The attribute key that marks an operation that had both signed and unsigned operands or results."""
 

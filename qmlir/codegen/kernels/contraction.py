@@ -37,6 +37,7 @@ from qmlir.codegen.kernel import (
     element_bytes,
     memref_shape,
 )
+from qmlir.codegen.kernels.bits import BYTE, pack_bits, width_in_chunks
 from qmlir.codegen.kernels.packing import (
     Rows,
     Tile,
@@ -124,6 +125,7 @@ class Contraction(FinishedKernel):
     tile         geometry of the copied input; None to read the input in place, if it needs no preparation or padding
     by_blocks    whether all tiles are computed for one block before the next; tiles are read in place then, and each
                  step asks for some of the next block's weights
+    bits         the bits of a weight; fewer than 8 are packed (bits.py)
     x_batch,
     w_batch      broadcasts of a matrix product's batches; None if x has the result's batches, and w has no batches
     """
@@ -144,6 +146,7 @@ class Contraction(FinishedKernel):
     groups: int = 1
     by_blocks: bool = False
     scaled: bool = False
+    bits: int = BYTE
 
     @property
     def buffers(self) -> Sequence[str]:
@@ -218,6 +221,7 @@ class Contraction(FinishedKernel):
             self.run_steps if self.run_steps <= FEW_STEPS and self.window.extent[0] > 1 else 0,
             self.scaled,
             self.by_blocks,
+            self.bits,
         )
 
     @property
@@ -315,6 +319,7 @@ class Task:
     weights   an array [O, KH, KW, C / groups], or a buffer that is packed already
     bias, parameters   one entry for each output channel; the bias may be a buffer that is padded already
     multipliers        integers [O, KW] by which the sums of taps are multiplied, if they are; x is read in one row
+    bits               the bits of a weight; fewer than 8 are packed (bits.py)
     """
 
     name: str
@@ -330,6 +335,7 @@ class Task:
     w_batch: Broadcast | None = None
     groups: int = 1
     multipliers: Array | None = None
+    bits: int = BYTE
 
 
 def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None:
@@ -386,9 +392,11 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
         task.groups,
         by_blocks,
         task.multipliers is not None,
+        width_in_chunks(task.bits, lanes * arithmetic.group),
     )
     if not isinstance(packed, SSAValue):
-        packed = state.constant(pack_weights(packed, lanes, arithmetic.group, task.groups))
+        laid_out = pack_weights(packed, lanes, arithmetic.group, task.groups)
+        packed = state.constant(pack_bits(laid_out, kernel.bits, lanes * arithmetic.group))
     scales = [] if task.multipliers is None else [state.constant(pack_multipliers(task.multipliers, lanes))]
     given = [*([task.bias] if task.bias is not None else []), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(pad_channels(g, lanes, task.groups)) for g in given]

@@ -7,6 +7,7 @@ from xdsl.dialects.builtin import i64
 
 from qmlir.codegen.code import Buffer, Code, Microkernel, store_valid
 from qmlir.codegen.kernel import Arithmetic, Epilogue, Finished
+from qmlir.codegen.kernels.bits import BYTE, PackedWeights
 from qmlir.codegen.value import Value
 
 
@@ -83,6 +84,7 @@ class TileTimesBlock(Finished, Microkernel):
     scaled     whether the sums of each run are multiplied, see `Contraction`
     few        the steps of a run if they are few, and the rows several: such loops are unrolled; 0 if they are not
     streams    whether each step asks for weights of the next block, because they come from far memory
+    bits       the bits of a weight; fewer than 8 are packed (bits.py), in chunks of a step's weights
     """
 
     name: str
@@ -98,6 +100,7 @@ class TileTimesBlock(Finished, Microkernel):
     few: int = 0
     scaled: bool = False
     streams: bool = False
+    bits: int = BYTE
 
     @property
     def buffers(self) -> Sequence[str]:
@@ -136,6 +139,8 @@ class TileTimesBlock(Finished, Microkernel):
     ) -> None:
         """Writes `together` neighbouring outputs, from `output` on; `finish` finishes and stores accumulators."""
         x, w, bias, *_ = self.roles(self._unscaled(buffers))
+        if self.bits < BYTE:
+            w = PackedWeights(w, self.bits)
         if not self.scaled:
             start = self.arithmetic.start(code, bias, job.block, self.lanes)
         elif bias is None:
@@ -179,7 +184,7 @@ class TileTimesBlock(Finished, Microkernel):
 
                 def over_run(k: Value, sums: list[Value]) -> Sequence[Value]:
                     if self.streams:
-                        code.prefetch(w, job.ahead + (done + number + k) * job.pace)
+                        code.prefetch(w, (job.ahead + (done + number + k) * job.pace) * self.bits // BYTE)
                     weights = arithmetic.weights(w, before + k, self.lanes)
                     at = left + k * arithmetic.group
                     return [arithmetic.step(acc, x, at + job.window(p), weights) for p, acc in enumerate(sums)]

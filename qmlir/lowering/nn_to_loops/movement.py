@@ -25,6 +25,7 @@ from qmlir.dialects.nn.movement import (
     SliceOp,
     TransposeOp,
 )
+from qmlir.dialects.qmlir import BITS, ConstantBufferOp
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.types import is_integer
 
@@ -298,7 +299,10 @@ def _reshape(state: MainLowering, op: ReshapeOp) -> None:
 def _constant(state: MainLowering, op: ConstantOp) -> None:
     array = constant_array(op.y)
     assert array is not None
-    state.replace(op.y, state.constant(array))
+    buffer = state.constant(array)
+    if BITS in op.attributes and isinstance(buffer.owner, ConstantBufferOp):
+        buffer.owner.attributes[BITS] = op.attributes[BITS]
+    state.replace(op.y, buffer)
 
 
 # ---------------------------------------------------------------------------------------------------------------
