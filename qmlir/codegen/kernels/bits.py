@@ -18,18 +18,21 @@ from itertools import accumulate
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, UnrealizedConversionCastOp, i8
 from xdsl.dialects.memref import ReinterpretCastOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.features import has_vectors
 from qmlir.codegen.kernel import Array, Kernel, MainLowering
 from qmlir.codegen.value import Value
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
-from qmlir.dialects.qmlir import BITS, ConstantBufferOp
+from qmlir.dialects.qmlir import BITS, GROUPS, ConstantBufferOp, GroupsAttr
 from qmlir.dialects.quant.ops import StorageCastOp
 
 BYTE = 8
 """The bits of weights that are not packed."""
+
+STEP = 4
+"""The most terms of a sum that a step of a kernel multiplies."""
 
 PIECES = (4, 2, 1)
 """The bits of the pieces that a weight may have, from its lowest bits on."""
@@ -52,15 +55,44 @@ def width_in_chunks(bits: int, chunk: int) -> int:
     return next(b for b in range(bits, BYTE + 1) if b == BYTE or all(chunk * w % BYTE == 0 for w, _ in pieces(b)))
 
 
-def width_of_weights(tensor: SSAValue, weights: Array) -> int:
-    """The bits that each of a tensor's constant weights is to take: fewer than 8 if the constant says so."""
+def _attribute(tensor: SSAValue, key: str) -> Attribute | None:
+    """An attribute of the constant that a tensor or a buffer is."""
     constant = tensor.owner
     while isinstance(constant, ReshapeOp | ReinterpretCastOp | StorageCastOp | UnrealizedConversionCastOp):
         constant = constant.operands[0].owner
-    bits = constant.attributes.get(BITS) if isinstance(constant, ConstantOp | ConstantBufferOp) else None
+    return constant.attributes.get(key) if isinstance(constant, ConstantOp | ConstantBufferOp) else None
+
+
+def width_of_weights(tensor: SSAValue, weights: Array) -> int:
+    """The bits that each of a tensor's constant weights is to take: fewer than 8 if the constant says so."""
+    bits = _attribute(tensor, BITS)
     if not isinstance(bits, IntegerAttr) or weights.dtype != np.int8:
         return BYTE
     return bits.value.data if fit(weights, bits.value.data) else BYTE
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Weights [O, KH, KW, C] as integers of few bits times multipliers [O, G] of groups of `size` terms.
+
+    quotients   the integers of `bits` bits, [O, KH, KW, C]
+    """
+
+    size: int
+    bits: int
+    multipliers: Array
+    quotients: Array
+
+
+def groups_of_weights(tensor: SSAValue, weights: Array) -> Groups | None:
+    """The groups of a tensor's constant weights; None if it has none, or a step of a kernel would span two."""
+    groups = _attribute(tensor, GROUPS)
+    if not isinstance(groups, GroupsAttr) or weights.dtype != np.int8 or weights.shape[-1] % STEP:
+        return None
+    quotients, size = groups.quotients(weights), groups.size.data
+    if quotients is None or size % STEP:
+        return None
+    return Groups(size, groups.bits.data, groups.multipliers.array, quotients)
 
 
 def fit(weights: Array, bits: int) -> bool:
