@@ -10,19 +10,21 @@ from math import ceil, prod
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.nn import ConstantOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.qmlir import GROUPS, GroupsAttr
+from qmlir.dialects.qmlir import GROUPS, WIDENED, GroupsAttr
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, shape_of, tensor_type
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics.groups import spread
 from qmlir.numerics.roundings import WeightsToRound, rounded_by, rounding_called
-from qmlir.numerics.schemas import QuantizationError
+from qmlir.numerics.schemas import QuantizationError, weight_bits
 from qmlir.plugins import Plugin
 from qmlir.policies.ledger import ROUNDING, note_method
 from qmlir.policies.quant_config import QuantConfig, Recipe, recipe_of
@@ -421,12 +423,14 @@ class WeightRounding:
             integers = _rounded_by(method, layer, cast, terms, nearest)
             note_method(layer.op, ROUNDING, method)
         else:
-            integers = _rounded(layer, cast, terms, nearest, groups if by_groups else None)
+            recipe = recipe_of(layer.op, self.default)
+            searches = _searches_scales(layer, cast, recipe)
+            integers = _rounded(layer, cast, terms, nearest, groups if by_groups else None, searches=searches)
         stored = terms.as_stored(integers).astype(nearest.dtype)
-        if (stored == nearest).all():
-            return False
         back = layer.op.w.owner
         assert isinstance(back, DequantizeCastOp)
+        if (stored == nearest).all() and (back.evaluate(stored)[0] == layer.stored).all():
+            return False
         (layer.stored,) = back.evaluate(stored)
         attributes = old.attributes | {UNROUNDED: WeightsAttr(layer.weights)}
         constant = ConstantOp(layer.stored, tensor_type(old.y), attributes)
@@ -481,9 +485,18 @@ def _unrounded(layer: Layer, cast: QuantizeCastOp, terms: Terms) -> tuple[Array,
 
 
 def _rounded(
-    layer: Layer, cast: QuantizeCastOp, terms: Terms, nearest: Array, groups: GroupsAttr | None = None
+    layer: Layer,
+    cast: QuantizeCastOp,
+    terms: Terms,
+    nearest: Array,
+    groups: GroupsAttr | None = None,
+    *,
+    searches: bool = False,
 ) -> Array:
-    """The stored integers for the weights of a layer, [g, m, k]; multiples of those of `groups` if there are some."""
+    """The stored integers for the weights of a layer, [g, m, k]; multiples of those of `groups` if there are some.
+
+    If it `searches`, the cast's scales are changed to those that cost least.
+    """
     targets, weights = _unrounded(layer, cast, terms)
     pairs = _seen(layer, terms, weights)
     integers = terms.weights(nearest)
@@ -498,9 +511,97 @@ def _rounded(
         least, most = groups.limits
         limits = (-most if limits[0] == -limits[1] else least, most)
         steps = np.maximum(terms.weights(_steps(groups, nearest)).astype(np.float64), 1.0)  # blocks are padded with 0
+    if searches:
+        per_channel = len(cast.quantized.scales) > 1
+        factors = _set_scales(cast, _factors(targets, form, limits, steps, terms, per_channel=per_channel))
+        targets = targets / _of_rows(factors, terms)
+        ones = 1.0 if steps is None else steps
+        integers = np.clip(np.rint(terms.weights(layer.weights / _along_axis(cast)) / ones), *limits) * ones
     found = near_integers(targets, form, limits, steps)
     better = cost(found, targets, form) < cost(integers, targets, form)
     return np.where(better[:, :, None], found, integers)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# With few bits, the scale matters as much as the rounding. `choose-scales` takes the scale of the least square error of
+# the weights. Here, the scale with the least cost on data is taken, after successive rounding, of some around it.
+# Scales of 8 bits or more stay, as their cost is flat there; so do powers of two, and scales that a bias or a factor
+# between scales may have widened.
+
+FACTORS = (0.8, 0.87, 0.94, 1.0, 1.07, 1.15, 1.25)
+"""What scales are multiplied by."""
+
+FEW_BITS = 8
+"""Scales are searched for weights of fewer bits."""
+
+MOST_BIAS = 1 << 28
+"""The largest bias, in steps of the sums, beside which a scale may become smaller."""
+
+LEAST_FACTOR = 2.0**-12
+"""The least factor from sums to results beside which a scale may become smaller."""
+
+
+def _searches_scales(layer: Layer, cast: QuantizeCastOp, recipe: Recipe) -> bool:
+    """Whether the scales of a layer's weights are searched on data."""
+    few = weight_bits(recipe.stored_weights) < FEW_BITS and cast.quantized.storage_width <= FEW_BITS
+    searched = recipe.calibration in ("auto", "mse") and recipe.schema != "symmetric_with_power2_scale"
+    back, data = layer.op.x.owner, _data_step(layer.op)
+    results = [u.operation.quantized for u in layer.op.y.uses if isinstance(u.operation, QuantizeCastOp)]
+    if (
+        not (few and searched and results and data and isinstance(back, DequantizeCastOp))
+        or WIDENED in layer.op.attributes
+    ):
+        return False
+    steps = np.asarray(cast.quantized.scales) * data * min(FACTORS)
+    apart = steps / max(results[0].scales)
+    return float(np.abs(layer.bias).max(initial=0.0) / steps.min()) < MOST_BIAS and float(apart.min()) > LEAST_FACTOR
+
+
+def _factors(
+    targets: Array, form: Array, limits: tuple[int, int], steps: Array | None, terms: Terms, *, per_channel: bool
+) -> Array:
+    """The factor of each channel's scale that costs least, [channel groups, m]; blocks of a sum share a channel's.
+
+    Without scales `per_channel`, it is the same factor for all.
+    """
+    costs: list[Array] = []
+    for factor in FACTORS:
+        found = rounded_in_turn(targets / factor, form, limits, steps)
+        own = factor**2 * cost(found, targets / factor, form)
+        costs.append(own.reshape(terms.channel_groups, terms.blocks, -1).sum(axis=1))
+    total = np.array(costs)
+    if not per_channel:
+        total = np.broadcast_to(total.sum(axis=(1, 2), keepdims=True), total.shape)
+    return np.array(FACTORS)[np.argmin(total, axis=0)]
+
+
+def _set_scales(cast: QuantizeCastOp, factors: Array) -> Array:
+    """Multiplies the scales of a cast by factors [channel groups, m], which are all the same if it has one scale.
+
+    Returns:
+        The factors to which float32 rounds them, in the shape of `factors`.
+    """
+    type = cast.quantized
+    assert isinstance(type, UniformType)
+    old = np.asarray(type.scales)
+    wanted = old * (factors.reshape(-1) if len(old) > 1 else factors.flat[0])
+    scales = wanted.astype(np.float32).astype(np.float64)
+    if type.axis is None:
+        new = UniformType.per_tensor(type.storage, float(scales[0]), 0, type.storage_min, type.storage_max)
+    else:
+        new = UniformType.per_axis(type.storage, type.axis, scales.tolist(), None, type.storage_min, type.storage_max)
+    Rewriter.replace_value_with_new_type(cast.result, TensorType(new, shape_of(cast.result)))
+    return np.broadcast_to((scales / old).reshape(factors.shape if len(old) > 1 else (1, 1)), factors.shape)
+
+
+def _of_rows(factors: Array, terms: Terms) -> Array:
+    """Factors [channel groups, m] for the rows [g, m, 1] of a matrix product."""
+    return np.repeat(factors, terms.blocks, axis=0)[:, :, None]
+
+
+def _along_axis(cast: QuantizeCastOp) -> Array:
+    """The scales of a cast, in a shape that divides its weights."""
+    return cast.quantized.parameters_along(len(shape_of(cast.result)))[0]
 
 
 def _steps(groups: GroupsAttr, weights: Array) -> Array:

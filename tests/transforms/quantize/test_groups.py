@@ -27,7 +27,8 @@ def images() -> list[Any]:
 
 
 def quantized(**options: Any) -> ModuleOp:
-    return qmlir.quantize(DIGITS / "digits.onnx", data=images(), **{"weight_precision": "int4", **options})
+    arguments: dict[str, Any] = {"weight_precision": "int4", **options}
+    return qmlir.quantize(DIGITS / "digits.onnx", data=images(), **arguments)
 
 
 @pytest.fixture(scope="module")
