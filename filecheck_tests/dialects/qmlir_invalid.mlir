@@ -53,3 +53,24 @@ func.func @counter() {
   %0 = qmlir.clock "seconds"
   func.return
 }
+
+// -----
+
+// expected-error@+1 {{groups have 1 weight or more of 2 to 7 bits, got 32, 8}}
+func.func @c1_bits() attributes {qmlir.groups = #qmlir.groups<32, 8, #qmlir.weights<tensor<1x1xi8>, [1]>>} {
+  func.return
+}
+
+// -----
+
+// expected-error@+1 {{multipliers of groups are i8 of two dimensions, 1 or more}}
+func.func @c1_multipliers() attributes {qmlir.groups = #qmlir.groups<32, 4, #qmlir.weights<tensor<1x1xi8>, [0]>>} {
+  func.return
+}
+
+// -----
+
+// expected-error@+1 {{expected the multipliers as #qmlir.weights}}
+func.func @no_multipliers() attributes {qmlir.groups = #qmlir.groups<32, 4, 5 : i8>} {
+  func.return
+}

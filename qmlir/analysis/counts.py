@@ -15,6 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.devices.properties import products
 from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.qmlir import GROUPS, GroupsAttr
 from qmlir.dialects.quant.ops import CastOp
 from qmlir.dialects.quant.types import LayerOrAxisType, ScaledType, UniformType
 from qmlir.ir.rewriting import tensor_name
@@ -33,7 +34,8 @@ class TensorFigures:
     scales       one scale for the tensor, or one for each index of `axis`; None if the tensor is not quantized
     zero_points  zero points in the order of the scales; None if the tensor is not quantized
     axis         the axis whose indices have scales of their own; None for a single scale
-    bytes        bytes of its elements; elements of 2 to 7 bits count packed, booleans a byte each
+    bytes        bytes of its elements; elements of 2 to 7 bits count packed, booleans a byte each, and weights in
+                 groups as their integers of few bits and a byte for each group
     """
 
     name: str
@@ -126,6 +128,7 @@ def _figures(value: SSAValue, *, constant: bool, name: str = "") -> TensorFigure
     type: Any = value.type
     shape, element = tuple(type.get_shape()), element_type(type)
     stored, bits = _stored(element)
+    groups = value.owner.attributes.get(GROUPS) if isinstance(value.owner, ConstantOp) else None
     quantized = element if isinstance(element, ScaledType) else None
     return TensorFigures(
         name=tensor_name(value) or name,
@@ -135,7 +138,7 @@ def _figures(value: SSAValue, *, constant: bool, name: str = "") -> TensorFigure
         scales=None if quantized is None else quantized.scales,
         zero_points=None if quantized is None else quantized.zero_points,
         axis=quantized.axis if isinstance(quantized, LayerOrAxisType) else None,
-        bytes=-(-prod(shape) * bits // 8),
+        bytes=groups.bytes(prod(shape)) if isinstance(groups, GroupsAttr) else -(-prod(shape) * bits // 8),
     )
 
 

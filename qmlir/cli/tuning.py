@@ -29,8 +29,8 @@ def add_tune_options(parser: ArgumentParser) -> None:
     limits.add_argument(
         "--budget",
         metavar="COST=N",
-        help="the most that the network may cost: bytes (of weights and biases, packed), macs-bits, arena (bytes), "
-        "cycles:DEVICE, ms; or a share of the int8 network's, such as bytes=60%%",
+        help="the most that the network may cost: bytes (of weights and biases, packed), stored (bytes in machine "
+        "code), macs-bits, arena (bytes), cycles:DEVICE, ms; or a share of the int8 network's, such as bytes=60%%",
     )
     limits.add_argument(
         "--floor",

@@ -1,7 +1,8 @@
 """The qmlir dialect: attributes and operations that every level uses.
 
 `#qmlir.name` carries the names of the source model through every rewrite. `#qmlir.decision` records what the quantizer
-decided about an operation, and why. `#qmlir.weights` (weights.py) holds constant data. `#qmlir.state` (states.py) marks
+decided about an operation, and why. `#qmlir.weights` (weights.py) holds constant data. `#qmlir.groups` says
+that weights have a multiplier for each group. `#qmlir.state` (states.py) marks
 an argument that lives from call to call. `#qmlir.power_of_two` says that scales are powers of two. `qmlir.opaque`
 represents an operation of the source model that qmlir does not know, so that a single import lists all such operations.
 `qmlir.constant_buffer` is a constant in memory, before the memory planner gives it an address. `qmlir.clock` reads a
@@ -12,8 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 from typing_extensions import TypeVar
-from xdsl.dialects.builtin import DictionaryAttr, MemRefType, StringAttr, i64
+from xdsl.dialects.builtin import DictionaryAttr, IntAttr, MemRefType, StringAttr, i64
 from xdsl.ir import Attribute, Dialect, Operation, ParametrizedAttribute, SSAValue
 from xdsl.irdl import (
     AttrConstraint,
@@ -41,6 +43,8 @@ from qmlir.ir.states import StateAttr
 from qmlir.ir.types import element_type
 from qmlir.ir.verify import SCALES, Broken, Promise
 from qmlir.ir.weights import WeightsAttr
+from qmlir.numerics import Array
+from qmlir.numerics.groups import spread
 from qmlir.numerics.schemas import nearest_exponent
 
 DECISION = "qmlir.decision"
@@ -70,6 +74,15 @@ The offset is 128 for 8 bits and 32768 for 16 bits (lowering/nn_to_qint/convert.
 
 UNSIGNED_WEIGHTS = "qmlir.unsigned_weights"
 """The attribute key that marks an operation whose stored weights were unsigned before they became signed."""
+
+BITS = "qmlir.bits"
+"""The attribute key, on a constant of integers, of the bits that each of them needs: 2 to 7, of 8 that its type has.
+
+Files and machine code store such a constant in so many bits.
+"""
+
+GROUPS = "qmlir.groups"
+"""The attribute key, on a constant of weights, of the `GroupsAttr` that its stored integers follow."""
 
 MIXED = "qmlir.mixed"
 """The attribute key that marks an operation that had both signed and unsigned operands or results."""
@@ -115,6 +128,76 @@ class DecisionAttr(ParametrizedAttribute):
             printer.print_string_literal(self.code.data)
             printer.print_string(", ")
             printer.print_string_literal(self.reason.data)
+
+
+@irdl_attr_definition
+class GroupsAttr(ParametrizedAttribute):
+    """States that integers of weights are multiples, by groups: `#qmlir.groups<32, 4, #qmlir.weights<…>>`.
+
+    Row o of the weights, [O, K] in row-major order, has groups of `size` neighbours. Each integer of group g is its
+    multiplier, [O, ⌈K / size⌉] i8, times an integer of `bits` bits.
+
+    (C1) size and bits are positive, and multipliers are i8 of two dimensions, 1 or more
+    """
+
+    name = "qmlir.groups"
+    size: IntAttr
+    bits: IntAttr
+    multipliers: WeightsAttr
+
+    @staticmethod
+    def of(size: int, bits: int, multipliers: Array) -> "GroupsAttr":
+        """Builds the attribute from plain values."""
+        return GroupsAttr(IntAttr(size), IntAttr(bits), WeightsAttr(multipliers))
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The least and the greatest integer of so many bits."""
+        half = 1 << self.bits.data - 1
+        return -half, half - 1
+
+    def bytes(self, weights: int) -> int:
+        """The bytes of so many weights, stored packed, and of their multipliers."""
+        return -(-weights * self.bits.data // 8) + self.multipliers.array.size
+
+    def quotients(self, weights: Array) -> Array | None:
+        """The integers of few bits, in the weights' shape; None if the weights are not what the attribute states."""
+        outputs, array = len(weights), self.multipliers.array
+        rows = weights.reshape(outputs, -1)
+        if array.shape != (outputs, -(-rows.shape[1] // self.size.data)):
+            return None
+        steps = spread(array, self.size.data, rows.shape[1])
+        found, rest = np.divmod(rows, steps)
+        low, high = self.limits
+        holds = not rest.any() and low <= int(found.min(initial=0)) and int(found.max(initial=0)) <= high
+        return found.reshape(weights.shape) if holds else None
+
+    def verify(self) -> None:
+        array = self.multipliers.array
+        if self.size.data < 1 or not 2 <= self.bits.data <= 7:  # C1
+            raise VerifyException(
+                f"groups have 1 weight or more of 2 to 7 bits, got {self.size.data}, {self.bits.data}"
+            )
+        if array.dtype != np.int8 or array.ndim != 2 or (array < 1).any():  # C1
+            raise VerifyException("multipliers of groups are i8 of two dimensions, 1 or more")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            size = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            parser.parse_punctuation(",")
+            bits = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            parser.parse_punctuation(",")
+            at = parser.pos
+            multipliers = parser.parse_attribute()
+            if not isinstance(multipliers, WeightsAttr):
+                parser.raise_error("expected the multipliers as #qmlir.weights", at)
+            return (IntAttr(size), IntAttr(bits), multipliers)
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(f"{self.size.data}, {self.bits.data}, ")
+            printer.print_attribute(self.multipliers)
 
 
 @irdl_op_definition
@@ -279,5 +362,7 @@ def promises_powers_of_two(scope: Operation) -> bool:
 
 
 QMLIR = Dialect(
-    "qmlir", [OpaqueOp, ConstantBufferOp, ClockOp], [WeightsAttr, NameAttr, StateAttr, DecisionAttr, PowerOfTwoAttr]
+    "qmlir",
+    [OpaqueOp, ConstantBufferOp, ClockOp],
+    [WeightsAttr, NameAttr, StateAttr, DecisionAttr, GroupsAttr, PowerOfTwoAttr],
 )

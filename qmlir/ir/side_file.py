@@ -4,6 +4,11 @@ The format is a length, a JSON header and raw bytes:
 
     {"conv1.weight": {"dtype": "F32", "shape": [8, 25], "data_offsets": [0, 800]}}
 
+Arrays of int8 whose values need 2 to 7 bits, such as weights of int4, are stored packed: as bytes of a stream of bits,
+the first bits of a byte being its lowest, value after value, in two's complement. The header says so:
+
+    {"__metadata__": {"bits of conv1.weight": "4"}, "conv1.weight": {"dtype": "U8", "shape": [100], …}}
+
 Side files are memory-mapped, so parsing a module with 100 MB of weights reads a header of a few kilobytes. They are
 written array by array, so writing needs no memory besides the arrays. The safetensors package would copy the arrays in
 both directions.
@@ -11,6 +16,7 @@ both directions.
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import prod
 from pathlib import Path
@@ -33,6 +39,18 @@ _SAFETENSORS = {
 
 _NAMES = {np.dtype(dtype): name for name, dtype in _SAFETENSORS.items()}
 
+_METADATA = "__metadata__"
+"""The header's key of texts about the file."""
+
+_BITS = "bits of "
+"""The start of the metadata's keys that say how many bits a value of an array has."""
+
+_FEWEST_PACKED = 65
+"""The fewest values that are packed."""
+
+_PACKED_AT_ONCE = 1 << 20
+"""The values that are packed at a time, a multiple of 8: each takes a byte for each of its bits meanwhile."""
+
 _ALIGNMENT = 8
 """The alignment in bytes of the arrays' start in the file: the size of the largest element."""
 
@@ -43,9 +61,12 @@ def write_side_file(arrays: Mapping[str, Array], path: Path) -> None:
     The arrays with the largest elements come first, so that each array is aligned to the size of its elements.
     """
     stored = {k: a if is_numpys_own(a.dtype) else a.view(bits_dtype(a.dtype)) for k, a in arrays.items()}
+    few = {key: bits for key, array in stored.items() if (bits := _bits_needed(array)) < 8}
+    stored |= {key: _packed(stored[key], bits) for key, bits in few.items()}
     ordered = sorted(stored.items(), key=lambda item: -item[1].itemsize)
     ends = list(accumulate((array.nbytes for _, array in ordered), initial=0))
-    header = {
+    header: dict[str, Any] = {_METADATA: {_BITS + key: str(bits) for key, bits in few.items()}} if few else {}
+    header |= {
         key: {"dtype": _NAMES[array.dtype.newbyteorder("<")], "shape": array.shape, "data_offsets": place}
         for (key, array), place in zip(ordered, pairwise(ends), strict=True)
     }
@@ -57,8 +78,61 @@ def write_side_file(arrays: Mapping[str, Array], path: Path) -> None:
             file.write(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).data)
 
 
-def map_side_file(path: Path) -> dict[str, Array]:
-    """Returns the arrays of a safetensors file, memory-mapped: the file's pages are loaded when they are accessed.
+def _bits_needed(array: Array) -> int:
+    """Returns the bits that the values of an int8 array need, 2 at least; 8 for other and for small arrays."""
+    if array.dtype != np.int8 or array.size < _FEWEST_PACKED:
+        return 8
+    low, high = int(array.min()), int(array.max())
+    return next(bits for bits in range(2, 9) if -(1 << bits - 1) <= low and high < 1 << bits - 1)
+
+
+def _packed(array: Array, bits: int) -> Array:
+    """Returns int8 values as a stream of bits, uint8, 1-D."""
+    flat = array.reshape(-1).view(np.uint8)
+    parts = [
+        np.packbits(
+            np.unpackbits(flat[first : first + _PACKED_AT_ONCE, None], axis=1, count=bits, bitorder="little"),
+            bitorder="little",
+        )
+        for first in range(0, flat.size, _PACKED_AT_ONCE)
+    ]
+    return np.concatenate(parts)
+
+
+def _unpacked(stream: Array, bits: int, shape: tuple[int, ...]) -> Array:
+    """Returns the int8 values of a stream of bits; raises ValueError if it has not the length of these values."""
+    count = prod(shape)
+    if stream.dtype != np.uint8 or stream.shape != (-(-count * bits // 8),):
+        raise ValueError
+    values = np.empty(count, np.int8)
+    for first in range(0, count, _PACKED_AT_ONCE):
+        part = values[first : first + _PACKED_AT_ONCE]
+        own = np.unpackbits(stream[first * bits // 8 :], count=part.size * bits, bitorder="little")
+        shifted = np.packbits(own.reshape(-1, bits), axis=1, bitorder="little")[:, 0] << np.uint8(8 - bits)
+        part[:] = shifted.view(np.int8) >> np.int8(8 - bits)
+    return values.reshape(shape)
+
+
+@dataclass(frozen=True)
+class SideFile:
+    """The arrays of a side file, memory-mapped, and the bits of a value of those that are packed."""
+
+    arrays: Mapping[str, Array]
+    bits: Mapping[str, int]
+
+    def array(self, key: str, shape: tuple[int, ...]) -> Array | None:
+        """Returns an array as it is, or unpacked if it is packed values of `shape`; None if there is none."""
+        array = self.arrays.get(key)
+        if array is None or key not in self.bits:
+            return array
+        try:
+            return _unpacked(array, self.bits[key], shape)
+        except ValueError:
+            return array
+
+
+def map_side_file(path: Path) -> SideFile:
+    """Maps the arrays of a safetensors file: the file's pages are loaded when they are accessed.
 
     Tensors of types that numpy lacks are left out.
 
@@ -77,14 +151,18 @@ def map_side_file(path: Path) -> dict[str, Array]:
             raise ValueError
         entries = cast(dict[str, dict[str, Any]], header)
         data: Array = np.memmap(path, np.uint8, "r", offset=8 + length)
-        return {k: _slice_of(data, e) for k, e in entries.items() if k != "__metadata__" and e["dtype"] in _SAFETENSORS}
+        notes = entries.pop(_METADATA, {})
+        bits = {key.removeprefix(_BITS): int(text) for key, text in notes.items() if key.startswith(_BITS)}
+        if not all(2 <= each <= 7 for each in bits.values()):
+            raise ValueError
+        return SideFile({k: _slice_of(data, e) for k, e in entries.items() if e["dtype"] in _SAFETENSORS}, bits)
     except FileNotFoundError:
         raise FileError(
             path, "needs to be there: the module's weights lie in it", remedy="copy it beside the .mlir file"
         ) from None
     except OSError as error:
         raise FileError(path, "must be a readable file", got=error) from None
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise FileError(
             path, "must be a safetensors file", got="something else or a part of one", remedy="write the module again"
         ) from None
@@ -99,11 +177,11 @@ def _slice_of(data: Array, entry: dict[str, Any]) -> Array:
     return data[begin:end].view(dtype).reshape(shape)
 
 
-_mapped: dict[tuple[str, int, int], dict[str, Array]] = {}
+_mapped: dict[tuple[str, int, int], SideFile] = {}
 
 
 def side_array(path: Path, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-    """Returns the array named `key` of a side file, memory-mapped.
+    """Returns the array named `key` of a side file, memory-mapped unless it is packed.
 
     Raises:
         FileError: As for `map_side_file`; or the file has no array of that name, type and shape.
@@ -113,7 +191,7 @@ def side_array(path: Path, key: str, dtype: np.dtype[Any], shape: tuple[int, ...
     if identity not in _mapped:
         _mapped.clear()  # keep a single file mapped: parsing a module accesses only one
         _mapped[identity] = map_side_file(path)
-    array = _mapped[identity].get(key)
+    array = _mapped[identity].array(key, shape)
     if array is not None and not is_numpys_own(dtype) and array.dtype == bits_dtype(dtype):
         array = array.view(dtype)  # the file stores the bits as unsigned integers
     if array is None or array.dtype != dtype or array.shape != shape:

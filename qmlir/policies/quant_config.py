@@ -20,13 +20,16 @@ from xdsl.ir import Attribute, Operation
 
 from qmlir.errors import OptionError, near_misses
 from qmlir.ir.passes import option
+from qmlir.numerics.groups import BITS as GROUPED_BITS
 from qmlir.numerics.halves import HALVES, HalfPrecision
 from qmlir.numerics.schemas import (
     Calibration,
     Precision,
+    QuantizationError,
     Schema,
     WeightPrecision,
     quantization_of_range,
+    weight_bits,
     weight_precision_beside,
 )
 from qmlir.plugins import ROUNDINGS, Extensible
@@ -38,13 +41,15 @@ BiasPrecision: TypeAlias = Literal["auto", "int8", "int16", "int32", "int64"]
 
 Rounding: TypeAlias = Annotated[Literal["auto", "nearest"], Extensible(ROUNDINGS)]
 
+Granularity: TypeAlias = Literal["channel", "group-32", "group-64", "group-128"]
+
 WeightRange: TypeAlias = Literal["auto", "narrow", "full"]
 
 Residuals: TypeAlias = Literal["same", "int16", "auto"]
 
 Format: TypeAlias = tuple[Schema, Precision]
 
-WEIGHT_SETTINGS = ("weight_precision", "per_channel", "bias", "rounding", "weight_range")
+WEIGHT_SETTINGS = ("weight_precision", "per_channel", "granularity", "bias", "rounding", "weight_range")
 """Settings that only operations with weights can have."""
 
 TENSOR_SETTINGS = ("range", "parameters")
@@ -65,6 +70,9 @@ class QuantConfig:
     weight_precision: WeightPrecision = option("same", "storage of weights; same: that of the activations, signed")
     calibration: Calibration = option("auto", "how histograms narrow ranges; auto: mse where there are histograms")
     per_channel: bool = option(True, "one scale for each output channel of weights, instead of one for all")
+    granularity: Granularity = option(
+        "channel", "group-32: beside a channel's scale, an integer multiplier for each 32 weights of a sum"
+    )
     bias: BiasPrecision = option("auto", "storage of biases, by the data's; of 8 and 16 bits with a scale of their own")
     rounding: Rounding = option("auto", "how weights are rounded; auto: together, on data where there are some")
     weight_range: WeightRange = option("auto", "integers of weights; full: all; narrow, the default: all but the least")
@@ -90,6 +98,7 @@ class QuantOptions(TypedDict, total=False):
     weight_precision: str | None
     calibration: str | None
     per_channel: bool | None
+    granularity: str | None
     bias: str | None
     rounding: str | None
     weight_range: str | None
@@ -145,13 +154,37 @@ class Recipe(QuantConfig):
         """The storage of weights; by default that of the activations, but always signed."""
         return weight_precision_beside(self.integers) if self.weight_precision == "same" else self.weight_precision
 
+    @property
+    def group(self) -> int | None:
+        """The weights of a group that has a multiplier; None if channels have a scale and no more."""
+        return None if self.granularity == "channel" else int(self.granularity.removeprefix("group-"))
+
     def check(self, where: str) -> None:
-        """Checks that the schema and the precision go together, for any network.
+        """Checks that the options go together, for any network.
 
         Raises:
-            QuantizationError: They do not go together.
+            QuantizationError: The schema and the precision do not go together, or the weights leave groups no room.
         """
         quantization_of_range(0.0, 0.0, self.schema, self.integers, where=where)
+        self.check_groups(where)
+
+    def check_groups(self, where: str) -> None:
+        """Checks that weights may have groups, if they have.
+
+        Raises:
+            QuantizationError: The options of the weights leave groups no room.
+        """
+        if self.group is None or self.keep_float or self.half is not None:
+            return
+        most = max(GROUPED_BITS)
+        for holds, need, got, remedy in (
+            (weight_bits(self.stored_weights) in GROUPED_BITS, f"needs weights of 2 to {most} bits",
+             f"weight-precision={self.stored_weights}", "ask for weight-precision=int4"),
+            (self.per_channel, "needs a scale for each channel", "per-channel=false", "leave out per-channel=false"),
+            (not self.glow_exact, "has no form in Glow", "glow-exact=true", "leave out glow-exact=true"),
+        ):  # fmt: skip
+            if not holds:
+                raise QuantizationError(f"granularity={self.granularity} {need}", where=where, got=got, remedy=remedy)
 
     def added_bias(self, data_bits: int, sum_bits: int) -> int:
         """Returns the bits of an added bias, for data of `data_bits` on a target with sums of up to `sum_bits`."""

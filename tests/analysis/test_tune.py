@@ -29,6 +29,7 @@ from tests.cli.small import Small, write_small
     [
         ("bytes=24KiB", Budget("bytes", 24 * 1024)),
         ("bytes=60%", Budget("bytes", 0.6, share=True)),
+        ("stored=24KiB", Budget("stored", 24 * 1024)),
         ("macs-bits=1e6", Budget("macs-bits", 1e6)),
         ("cycles:nmp=100000", Budget("cycles", 100000, device="nmp")),
         ("ms=1.5", Budget("ms", 1.5)),
@@ -240,7 +241,7 @@ def test_a_budget_is_kept(small: Small) -> None:
     assert all("precision" not in rule for p in narrow.points for rule in p.trial.policy["rules"])
 
 
-@pytest.mark.parametrize("budget", ["arena=110%", "cycles:ethos-u55-like=100%", "macs-bits=60%"])
+@pytest.mark.parametrize("budget", ["arena=110%", "stored=90%", "cycles:ethos-u55-like=100%", "macs-bits=60%"])
 def test_budgets_that_a_compiler_knows(small: Small, budget: str) -> None:
     found = tune(small.onnx, samples_of(small), budget=budget, levels=(4,), most=3)
     limit = budget_of(budget)

@@ -220,7 +220,7 @@ def test_small_weights_need_no_side_file(tmp_path: Path) -> None:
 def test_a_mapped_file_holds_what_safetensors_reads(dtype: str, tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
     path.write_bytes(save({"a": telling(dtype), "b": np.zeros((2, 3), np.int8)}, {"made": "by a test"}))
-    mapped, read = map_side_file(path), load_file(path)
+    mapped, read = map_side_file(path).arrays, load_file(path)
     assert set(mapped) == {"a", "b"}
     for key, array in mapped.items():
         assert array.dtype == read[key].dtype
@@ -232,7 +232,7 @@ def test_a_mapped_file_holds_what_safetensors_reads(dtype: str, tmp_path: Path) 
 def test_safetensors_reads_what_is_written(dtype: str, tmp_path: Path) -> None:
     arrays = {"a": np.arange(3, dtype=np.int8), 'ä"\\': telling(dtype), "c": np.ones((2, 0), np.float64)}
     write_side_file(arrays, tmp_path / "w.safetensors")
-    for read in (load_file(tmp_path / "w.safetensors"), map_side_file(tmp_path / "w.safetensors")):
+    for read in (load_file(tmp_path / "w.safetensors"), map_side_file(tmp_path / "w.safetensors").arrays):
         assert {k: (a.dtype, a.shape, a.tobytes()) for k, a in read.items()} == {
             k: (a.dtype, a.shape, a.tobytes()) for k, a in arrays.items()
         }
@@ -242,7 +242,34 @@ def test_arrays_lie_at_multiples_of_their_elements(tmp_path: Path) -> None:
     path = tmp_path / "w.safetensors"
     write_side_file({f"a{i}": np.zeros(3, kind) for i, kind in enumerate(("i1", "f8", "u2", "?", "f4"))}, path)
     assert int.from_bytes(path.read_bytes()[:8], "little") % 8 == 0
-    assert all(a.flags.aligned for a in map_side_file(path).values())
+    assert all(a.flags.aligned for a in map_side_file(path).arrays.values())
+
+
+@pytest.mark.parametrize("bits", range(2, 8))
+@pytest.mark.parametrize("count", [65, 100, (1 << 20) + 13])
+def test_values_of_few_bits_take_so_many_in_the_file(count: int, bits: int, tmp_path: Path) -> None:
+    rng = np.random.default_rng(bits)
+    values = rng.integers(-(1 << bits - 1), 1 << bits - 1, count, np.int8)
+    values[:2] = -(1 << bits - 1), (1 << bits - 1) - 1
+    module = module_of(values)
+    write_module(module, tmp_path / "net.mlir")
+    (stream,) = load_file(tmp_path / "net.safetensors").values()
+    assert stream.nbytes == -(-count * bits // 8)
+    last = count - 1  # read bit by bit, as the module states it
+    value = sum((int(stream[i // 8]) >> i % 8 & 1) << i - last * bits for i in range(last * bits, count * bits))
+    assert value - (1 << bits) * (value >> bits - 1) == values[-1]
+    assert load(tmp_path / "net.mlir").is_structurally_equivalent(module)
+
+
+def test_a_packed_array_of_another_length(tmp_path: Path) -> None:
+    path = tmp_path / "net.safetensors"
+    write_module(module_of(np.ones(100, np.int8)), tmp_path / "net.mlir")
+    path.write_bytes(path.read_bytes().replace(b'bits of weights":"2"', b'bits of weights":"3"'))
+    with pytest.raises(FileError, match=r'must hold the tensor "weights" as int8 of shape \[100\], got uint8'):
+        load(tmp_path / "net.mlir")
+    path.write_bytes(path.read_bytes().replace(b'bits of weights":"3"', b'bits of weights":"9"'))
+    with pytest.raises(FileError, match="must be a safetensors file"):
+        load(tmp_path / "net.mlir")
 
 
 def saved(folder: Path) -> Path:

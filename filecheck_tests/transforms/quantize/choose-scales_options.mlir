@@ -10,6 +10,7 @@
 // RUN: qmlir-opt --choose-scales="bias=int8" %s | filecheck %s --check-prefix=ROOM
 // RUN: qmlir-opt --quantize="bias=int8" %s | filecheck %s --check-prefix=BIAS8
 // RUN: qmlir-opt --quantize="bias=int64" %s | filecheck %s --check-prefix=BIAS64
+// RUN: not qmlir-opt --choose-scales="granularity=group-32" %s 2>&1 | filecheck %s --check-prefix=GROUPS
 // RUN: not qmlir-opt --choose-scales="calibration=kl" %s 2>&1 | filecheck %s --check-prefix=KL
 // RUN: not qmlir-opt --choose-scales="glow-exact=true calibration=mse" %s 2>&1 | filecheck %s --check-prefix=GLOWMSE
 // RUN: not qmlir-opt --choose-scales="weight-precision=int9" %s 2>&1 | filecheck %s --check-prefix=INT9
@@ -34,6 +35,7 @@
 // BIAS64-SAME: <quantized, "integer"
 // BIAS64-SAME: tensor<2xi64>
 
+// GROUPS: granularity=group-32 needs weights of 2 to 6 bits, got weight-precision=int8
 // KL: tensor "x": calibration kl needs a histogram; profile the network on data, or use minmax
 // GLOWMSE: Glow calibrates by minmax and kl only, got mse
 // INT9: must be one of same, int2, int3, int4, int5, int6, int7, int8, int16, got int9

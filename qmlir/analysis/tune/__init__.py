@@ -200,8 +200,8 @@ def tune(
     Args:
         module: The float network, or its path; it stays unchanged.
         samples: Samples to learn ranges and to quantize on, as for `quantize`.
-        budget: The most that the network may cost: `bytes=24KiB`, `macs-bits=…`, `arena=…`, `cycles:nmp=100000`,
-            `ms=1.5`, or a share of the int8 network's cost: `bytes=60%`.
+        budget: The most that the network may cost: `bytes=24KiB`, `stored=…`, `macs-bits=…`, `arena=…`,
+            `cycles:nmp=100000`, `ms=1.5`, or a share of the int8 network's cost: `bytes=60%`.
         floor: The least that the network must reach: `sqnr=30`, `agreement=99`, `top1=…`, `metric=…`, or a difference
             to the int8 network: `agreement=int8-0.5`. The cost is then that of bytes.
         tests: Samples to score on; by default those to quantize on, which flatters the result.

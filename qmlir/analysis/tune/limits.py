@@ -9,6 +9,7 @@ from qmlir.errors import OptionError, near_misses
 
 COSTS = {
     "bytes": "bytes of all constants, each element with the bits of its type",
+    "stored": "bytes of constants in the machine code for this processor, with its kernels' padding and parameters",
     "macs-bits": "sum over the layers of MACs times bits of the weights times bits of the data",
     "arena": "bytes of scratch memory of the machine code",
     "cycles": "cycles of a call on a device, as its commands predict them",
@@ -118,7 +119,7 @@ def budget_of(given: object) -> Budget:
         raise OptionError("budget", need, got=str(given), remedy=remedy)
     if (share := re.fullmatch(r"(\d+(?:\.\d+)?)%", value)) is not None and float(share[1]) > 0:
         return Budget(cost, float(share[1]) / 100, share=True, device=device)
-    number = bytes_of(value) if cost in ("bytes", "arena") else _number(value)
+    number = bytes_of(value) if cost in ("bytes", "stored", "arena") else _number(value)
     if number is None or number <= 0:
         raise OptionError("budget", "must be a positive number, or a share of the int8 network's", got=str(given))
     return Budget(cost, float(number), device=device)

@@ -53,7 +53,7 @@ class Trial:
     bytes      of all constants, each element with the bits of its type
     macs_bits  sum of MACs times bits of weights times bits of data
     floats     operations that stayed float
-    other      the cost of the budget if it is none of these: arena, cycles or ms
+    other      the cost of the budget if it is none of these: stored, arena, cycles or ms
     """
 
     policy: Mapping[str, Any]
@@ -224,6 +224,8 @@ class Laboratory:
     def _other(self, quantized: ModuleOp) -> float | None:
         """Returns the cost of the budget if it needs a compiler."""
         match self._budget:
+            case Budget(cost="stored"):
+                return float(compile(quantized).sizes.weights)
             case Budget(cost="arena"):
                 return float(compile(quantized).sizes.arena)
             case Budget(cost="cycles", device=device):

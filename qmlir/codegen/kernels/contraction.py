@@ -37,6 +37,7 @@ from qmlir.codegen.kernel import (
     element_bytes,
     memref_shape,
 )
+from qmlir.codegen.kernels.bits import BYTE, Groups, pack_bits, width_in_chunks
 from qmlir.codegen.kernels.packing import (
     Rows,
     Tile,
@@ -125,6 +126,9 @@ class Contraction(FinishedKernel):
     tile         geometry of the copied input; None to read the input in place, if it needs no preparation or padding
     by_blocks    whether all tiles are computed for one block before the next; tiles are read in place then, and each
                  step asks for some of the next block's weights
+    bits         the bits of a weight; fewer than 8 are packed (bits.py)
+    grouped      steps of a group whose weights have a multiplier for each output, [blocks · groups · lanes] behind w;
+                 0 if weights have none
     x_batch,
     w_batch      broadcasts of a matrix product's batches; None if x has the result's batches, and w has no batches
     """
@@ -145,10 +149,12 @@ class Contraction(FinishedKernel):
     groups: int = 1
     by_blocks: bool = False
     scaled: bool = False
+    bits: int = BYTE
+    grouped: int = 0
 
     @property
     def buffers(self) -> Sequence[str]:
-        return with_multipliers(super().buffers, scaled=self.scaled)
+        return with_multipliers(super().buffers, scaled=self.scaled or self.grouped > 0)
 
     @property
     def group_blocks(self) -> int:
@@ -230,6 +236,8 @@ class Contraction(FinishedKernel):
             self.run_steps if self.run_steps <= FEW_STEPS and self.window.extent[0] > 1 else 0,
             self.scaled,
             self.by_blocks,
+            self.bits,
+            self.grouped,
         )
 
     @property
@@ -327,6 +335,8 @@ class Task:
     weights   an array [O, KH, KW, C / groups], or a buffer that is packed already
     bias, parameters   one entry for each output channel; the bias may be a buffer that is padded already
     multipliers        integers [O, KW] by which the sums of taps are multiplied, if they are; x is read in one row
+    bits               the bits of a weight; fewer than 8 are packed (bits.py)
+    grouped            the integers whose multiples the weights are; they have the bits of these then
     """
 
     name: str
@@ -342,6 +352,8 @@ class Task:
     w_batch: Broadcast | None = None
     groups: int = 1
     multipliers: Array | None = None
+    bits: int = BYTE
+    grouped: Groups | None = None
 
 
 def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None:
@@ -364,7 +376,7 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     together = outputs_together(window.output[1], lanes, sums, state.features)
     if state.small:
         together = min(together, TOGETHER_SMALL)
-    packed = task.weights
+    packed = task.weights if task.grouped is None else task.grouped.quotients
     tile = joined(task, window, together, small=state.small)
     as_is = arithmetic.keeps and _element(x) == arithmetic.element and channels == window.channels
     if tile and not isinstance(packed, SSAValue):
@@ -398,10 +410,14 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
         task.groups,
         by_blocks,
         task.multipliers is not None,
+        width_in_chunks(task.bits, lanes * arithmetic.group),
+        0 if task.grouped is None else task.grouped.size // arithmetic.group,
     )
     if not isinstance(packed, SSAValue):
-        packed = state.constant(pack_weights(packed, lanes, arithmetic.group, task.groups))
-    scales = [] if task.multipliers is None else [state.constant(pack_multipliers(task.multipliers, lanes))]
+        laid_out = pack_weights(packed, lanes, arithmetic.group, task.groups)
+        packed = state.constant(pack_bits(laid_out, kernel.bits, lanes * arithmetic.group))
+    scaling = task.multipliers if task.grouped is None else task.grouped.multipliers
+    scales = [] if scaling is None else [state.constant(pack_multipliers(scaling, lanes))]
     given = [*([task.bias] if task.bias is not None else []), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(pad_channels(g, lanes, task.groups)) for g in given]
     y = state.allocate_result(result)

@@ -41,6 +41,7 @@ from qmlir.codegen.kernel import (
     element_bytes,
 )
 from qmlir.codegen.kernels.bands import Bands, PreparedBand, covering
+from qmlir.codegen.kernels.bits import BYTE, constant_weights
 from qmlir.codegen.kernels.packing import FilledRun, Window
 from qmlir.codegen.leads import least_lead
 from qmlir.codegen.value import Value
@@ -405,6 +406,7 @@ class DepthwiseTask:
 
     weights            [KH, KW, O], an array, or a buffer if the arithmetic takes one tap at a time
     bias, parameters   one entry for each output channel; the bias may be a buffer
+    bits               the bits of a weight; fewer than 8 are packed (bits.py)
     """
 
     name: str
@@ -416,6 +418,7 @@ class DepthwiseTask:
     weights: Array | SSAValue
     bias: Array | SSAValue | None = None
     parameters: Sequence[Array] = ()
+    bits: int = BYTE
 
 
 def _choose_lanes(outputs: int) -> int | None:
@@ -473,7 +476,9 @@ def lower_depthwise(state: MainLowering, op: Operation, task: DepthwiseTask, res
     kernel = Depthwise(
         task.name, window, task.outputs, strip, lanes, arithmetic, task.epilogue, task.bias is not None, state.small
     )
-    weights = task.weights if isinstance(task.weights, SSAValue) else kernel.bands.pack(task.weights)
+    weights = task.weights
+    if not isinstance(weights, SSAValue):
+        weights = constant_weights(state, kernel.bands.pack(weights), task.bits)
     given = [weights, *([task.bias] if task.bias is not None else []), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(g) for g in given]
     y = state.allocate_result(result)

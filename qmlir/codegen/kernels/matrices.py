@@ -30,6 +30,7 @@ from xdsl.ir import SSAValue
 from qmlir.codegen.code import Buffer, Code, Microkernel, store_valid
 from qmlir.codegen.features import multiplies_matrices
 from qmlir.codegen.kernel import Array, Epilogue, Finished, FinishedKernel, MainLowering, memref_shape
+from qmlir.codegen.kernels.bits import constant_weights
 from qmlir.codegen.kernels.contraction import Task
 from qmlir.codegen.kernels.packing import Window, gather_windows, pad_channels, prepare_image
 from qmlir.codegen.value import Value
@@ -573,7 +574,7 @@ def lower_matrices(state: MainLowering, task: Task, result: SSAValue) -> None:
         task.epilogue,
         task.bias is not None,
     )
-    packed = state.constant(depth.pack(weights, channels, lanes))
+    packed = constant_weights(state, depth.pack(weights, channels, lanes), task.bits)
     given = [*([task.bias] if task.bias is not None else []), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(pad_channels(g, lanes)) for g in given]
     y = state.allocate_result(result)

@@ -33,6 +33,7 @@ from xdsl.ir import SSAValue
 from qmlir.codegen.code import Buffer, Code, Microkernel
 from qmlir.codegen.features import quad_bytes
 from qmlir.codegen.kernel import Array, Epilogue, Finished, FinishedKernel, MainLowering, QuadArithmetic, memref_shape
+from qmlir.codegen.kernels.bits import constant_weights
 from qmlir.codegen.kernels.depthwise import DepthwiseTask
 from qmlir.codegen.kernels.packing import Window
 from qmlir.codegen.value import Value
@@ -372,12 +373,9 @@ def lower_sliding(
     made = [arithmetic_of(np.moveaxis(w, -1, 0)) for w in weights]
     lanes = next(n for n in (64, 32, 16) if n <= min(window.channels, quad_bytes(state.features)))
     kernel = SlidingDepthwise(task.name, window, lanes, made[0][0], task.epilogue)
-    constants = [
-        np.concatenate([kernel.pack_weights(w) for w in weights]),
-        np.concatenate([kernel.pack(bias) for _, bias in made]),
-        *map(kernel.pack, task.parameters),
-    ]
+    packed = constant_weights(state, np.concatenate([kernel.pack_weights(w) for w in weights]), task.bits)
+    constants = [np.concatenate([kernel.pack(bias) for _, bias in made]), *map(kernel.pack, task.parameters)]
     y = state.allocate_result(result)
     source, target = state.view(task.x, (prod(memref_shape(task.x)),)), state.view(y, (prod(shape_of(result)),))
-    state.call(kernel, [source, *map(state.constant, constants), target], kernel.items)
+    state.call(kernel, [source, packed, *map(state.constant, constants), target], kernel.items)
     state.replace(result, y)

@@ -7,6 +7,7 @@ from xdsl.dialects.builtin import i64
 
 from qmlir.codegen.code import Buffer, Code, Microkernel, store_valid
 from qmlir.codegen.kernel import Arithmetic, Epilogue, Finished
+from qmlir.codegen.kernels.bits import BYTE, PackedWeights
 from qmlir.codegen.value import Value
 
 
@@ -83,6 +84,9 @@ class TileTimesBlock(Finished, Microkernel):
     scaled     whether the sums of each run are multiplied, see `Contraction`
     few        the steps of a run if they are few, and the rows several: such loops are unrolled; 0 if they are not
     streams    whether each step asks for weights of the next block, because they come from far memory
+    bits       the bits of a weight; fewer than 8 are packed (bits.py), in chunks of a step's weights
+    grouped    steps of a group whose weights have a multiplier for each output, [blocks · groups · lanes] behind w;
+               0 if weights have none
     """
 
     name: str
@@ -98,10 +102,17 @@ class TileTimesBlock(Finished, Microkernel):
     few: int = 0
     scaled: bool = False
     streams: bool = False
+    bits: int = BYTE
+    grouped: int = 0
+
+    @property
+    def multiplies(self) -> bool:
+        """Whether a buffer of multipliers lies behind that of the weights."""
+        return self.scaled or self.grouped > 0
 
     @property
     def buffers(self) -> Sequence[str]:
-        return with_multipliers(super().buffers, scaled=self.scaled)
+        return with_multipliers(super().buffers, scaled=self.multiplies)
 
     @property
     def arguments(self) -> Sequence[str]:
@@ -136,20 +147,22 @@ class TileTimesBlock(Finished, Microkernel):
     ) -> None:
         """Writes `together` neighbouring outputs, from `output` on; `finish` finishes and stores accumulators."""
         x, w, bias, *_ = self.roles(self._unscaled(buffers))
+        if self.bits < BYTE:
+            w = PackedWeights(w, self.bits)
         if not self.scaled:
             start = self.arithmetic.start(code, bias, job.block, self.lanes)
         elif bias is None:
             start = code.zeros(i64, self.lanes)
         else:
             start = bias.load(job.block * self.lanes, lanes=self.lanes)
-        sums = self.accumulate(code, x, w, job, output, [start] * together, buffers[2] if self.scaled else None)
+        sums = self.accumulate(code, x, w, job, output, [start] * together, buffers[2] if self.multiplies else None)
         first = job.y_at + output * job.apart
         for p, accumulator in enumerate(sums):
             finish(accumulator, first + job.apart * p)
 
     def _unscaled(self, buffers: Sequence[Buffer]) -> Sequence[Buffer]:
         """The buffers without that of multipliers."""
-        return [*buffers[:2], *buffers[3:]] if self.scaled else buffers
+        return [*buffers[:2], *buffers[3:]] if self.multiplies else buffers
 
     def accumulate(
         self,
@@ -163,7 +176,8 @@ class TileTimesBlock(Finished, Microkernel):
     ) -> list[Value]:
         """Sums the products over kh, kw and c, from the accumulators `start` of neighbouring outputs.
 
-        With multipliers, those of one run by themselves, which are then multiplied.
+        With multipliers, those of one run by themselves, which are then multiplied; weights of groups are multiplied
+        before they multiply data.
         """
         arithmetic, one = self.arithmetic, code.index(1)
         first = job.x_at + output * job.strides[0]
@@ -179,13 +193,15 @@ class TileTimesBlock(Finished, Microkernel):
 
                 def over_run(k: Value, sums: list[Value]) -> Sequence[Value]:
                     if self.streams:
-                        code.prefetch(w, job.ahead + (done + number + k) * job.pace)
+                        code.prefetch(w, (job.ahead + (done + number + k) * job.pace) * self.bits // BYTE)
                     weights = arithmetic.weights(w, before + k, self.lanes)
+                    if self.grouped and multipliers is not None:
+                        weights = weights * self._factors(multipliers, job, number + k, weights)
                     at = left + k * arithmetic.group
                     return [arithmetic.step(acc, x, at + job.window(p), weights) for p, acc in enumerate(sums)]
 
                 steps = code.index(self.few) if self.few else job.steps
-                if multipliers is None:
+                if multipliers is None or self.grouped:
                     return code.fold(0, steps, sums, over_run, "k")
                 own = code.fold(0, steps, [code.zeros(arithmetic.sums, self.lanes)] * len(sums), over_run, "k")
                 at = (job.block * job.runs + j) * self.lanes
@@ -195,3 +211,10 @@ class TileTimesBlock(Finished, Microkernel):
             return code.fold(0, job.runs if self.runs else one, sums, over_runs, "kw")
 
         return code.fold(0, job.rows if self.rows else one, start, over_rows, "kh")
+
+    def _factors(self, multipliers: Buffer, job: Job, step: Value, weights: Value) -> Value:
+        """The multipliers of a step's weights: one for each output, beside each other for the terms of the step."""
+        groups = (job.rows * job.runs * job.steps + (self.grouped - 1)) // self.grouped
+        at = (job.block * groups + step // self.grouped) * self.lanes
+        own = multipliers.load(at, lanes=self.lanes).to(weights.element)
+        return own.shuffle(own, [lane for lane in range(self.lanes) for _ in range(self.arithmetic.group)])

@@ -25,6 +25,7 @@ from qmlir.dialects.nn.movement import (
     SliceOp,
     TransposeOp,
 )
+from qmlir.dialects.qmlir import BITS, GROUPS, ConstantBufferOp
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.types import is_integer
 
@@ -298,7 +299,10 @@ def _reshape(state: MainLowering, op: ReshapeOp) -> None:
 def _constant(state: MainLowering, op: ConstantOp) -> None:
     array = constant_array(op.y)
     assert array is not None
-    state.replace(op.y, state.constant(array))
+    buffer = state.constant(array)
+    if isinstance(buffer.owner, ConstantBufferOp):
+        buffer.owner.attributes.update({k: op.attributes[k] for k in (BITS, GROUPS) if k in op.attributes})
+    state.replace(op.y, buffer)
 
 
 # ---------------------------------------------------------------------------------------------------------------

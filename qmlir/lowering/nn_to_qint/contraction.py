@@ -4,14 +4,14 @@ from collections.abc import Sequence
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i8, i32, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.qint.requantize import int32, width_of
-from qmlir.dialects.qmlir import UNSIGNED_WEIGHTS
+from qmlir.dialects.qmlir import BITS, UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
@@ -156,6 +156,7 @@ def lower_blocked(op: nn.BlockedFullyConnectedOp, operands: Sequence[SSAValue], 
     if (bias := op.stored_bias()) is not None:
         arrays.append(bias)
     constants = [nn.ConstantOp(array) for array in arrays]
+    constants[0].attributes.update(few_bits(int(centred.min(initial=0)), int(centred.max(initial=0))))
     w, m, *b = (c.y for c in constants)
     sums = qint.BlockedFullyConnectedOp.make([x, w, m, b], {"zero_point": int32(zero_point)})
     return [*new, *constants, sums, requantize(sums.acc, op, _wide(rounding))]
@@ -223,8 +224,15 @@ def _centred(op: WeightedOp) -> nn.ConstantOp | None:
     if not any(uniform(op.w).zero_points) or not isinstance(op.w.owner, nn.ConstantOp):
         return None
     array = op.centred(op.w.owner.value.array)
-    narrow = np.int8 if np.abs(array).max(initial=0) < 128 else np.int16
-    return nn.ConstantOp(array.astype(narrow))
+    narrow, type = np.int8 if np.abs(array).max(initial=0) < 128 else np.int16, uniform(op.w)
+    bits = few_bits(type.storage_min - max(type.zero_points), type.storage_max - min(type.zero_points))
+    return nn.ConstantOp(array.astype(narrow), None, bits)
+
+
+def few_bits(least: int, greatest: int) -> dict[str, Attribute]:
+    """The attribute of a constant whose integers need 2 to 7 bits; no attribute if they need more."""
+    bits = next((n for n in range(2, 8) if -(1 << n - 1) <= least and greatest < 1 << n - 1), None)
+    return {} if bits is None else {BITS: IntegerAttr(bits, i64)}
 
 
 def _ended(op: WeightedOp | nn.MatMulOp, sums: Operation, acc: SSAValue, rounding: Rounding) -> list[Operation]:

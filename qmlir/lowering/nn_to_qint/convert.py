@@ -31,7 +31,7 @@ from qmlir.dialects.nn.functions import LinearOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import activations, data_operands, uniform
 from qmlir.dialects.nn.reduction import ArgumentOp, ExtremeOp, ReduceToSumOp
-from qmlir.dialects.qmlir import DECISION, MIXED, UNSIGNED, UNSIGNED_WEIGHTS
+from qmlir.dialects.qmlir import DECISION, GROUPS, MIXED, UNSIGNED, UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.dialects.target import Target
@@ -42,7 +42,7 @@ from qmlir.ir.registry import Registry
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.weights import WeightsAttr
-from qmlir.lowering.nn_to_qint.contraction import lower_blocked, lower_matmul, lower_weighted
+from qmlir.lowering.nn_to_qint.contraction import few_bits, lower_blocked, lower_matmul, lower_weighted
 from qmlir.lowering.nn_to_qint.conversions import (
     lower_converted_integers,
     lower_quantized_integers,
@@ -315,7 +315,7 @@ class _Converter:
         converted: list[Operation] = []
         for op in list(self.block.ops):
             if isinstance(op, nn.ConstantOp) and is_quantized(op.y):
-                self._finish(op, [nn.ConstantOp(op.value, None, _kept(op))])
+                self._finish(op, [nn.ConstantOp(op.value, None, {**_kept(op), **_bits(op)})])
             elif any(map(is_quantized, data_operands(op))):
                 self._lower(op)
             elif isinstance(op, ComparisonOp) and (sources := compared_storage(op, self.runtime)):
@@ -455,6 +455,12 @@ def _float_bias(op: WeightedOp) -> nn.ConstantOp | None:
     return nn.ConstantOp(fixed_point.dequantize(constant.value.array, steps, np.zeros(1)), None, _kept(constant))
 
 
+def _bits(op: nn.ConstantOp) -> dict[str, Attribute]:
+    """The attribute of a constant whose stored integers have fewer bits than a byte."""
+    element = element_of(op.y)
+    return few_bits(element.storage_min, element.storage_max) if isinstance(element, UniformType) else {}
+
+
 def _kept(op: Operation) -> dict[str, Attribute]:
-    """The attributes that the lowered operation inherits: the names and the quantization decision."""
-    return {k: op.attributes[k] for k in (NAME, DECISION) if k in op.attributes}
+    """The attributes that the lowered operation inherits: names, the quantization decision, groups of weights."""
+    return {k: op.attributes[k] for k in (NAME, DECISION, GROUPS) if k in op.attributes}

@@ -35,6 +35,7 @@ from qmlir.codegen.kernel import (
     TapArithmetic,
 )
 from qmlir.codegen.kernels import matrices, sliding
+from qmlir.codegen.kernels.bits import BYTE, groups_of_weights, width_of_weights
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
 from qmlir.codegen.kernels.depthwise import LANES, DepthwiseTask, lower_depthwise
 from qmlir.codegen.kernels.packing import Window, pack_columns, window_of
@@ -337,6 +338,17 @@ def _bias(state: MainLowering, op: WeightedOp) -> Array | None:
     return None if op.b is None else state.require_constant(op, op.b, "bias")
 
 
+def _arithmetic(op: WeightedOp, weights: Array, *, wide: bool, pairs: bool) -> Arithmetic:
+    """The fastest exact arithmetic for data of any width."""
+    zero_point = op.zero_point.value.data
+    if isinstance(op, SaturatingFullyConnectedOp):
+        return SaturatingPairs(zero_point)
+    if wide:
+        largest = int(np.abs(weights.astype(np.int64)).max())
+        return wide_arithmetic_for(op.x, zero_point, largest, other_fits=pairs)
+    return arithmetic_for(op.x, zero_point, other_fits=pairs)
+
+
 def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weights: Array, groups: int = 1) -> None:
     """Lowers a contraction with constant weights [O, KH, KW, C / groups]."""
     zero_point, wide = op.zero_point.value.data, element_of(op.acc) == i64
@@ -346,27 +358,24 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
     if widens:
         epilogue, bias, parameters = widened(epilogue, bias, parameters)
     pairs = groups == 1 or weights.shape[3] % 2 == 0  # a pair must not span two groups
-    if isinstance(op, SaturatingFullyConnectedOp):
-        arithmetic = SaturatingPairs(zero_point)
-    elif wide and not widens:
-        largest = int(np.abs(weights.astype(np.int64)).max())
-        arithmetic = wide_arithmetic_for(op.x, zero_point, largest, other_fits=pairs)
-    else:
-        arithmetic = arithmetic_for(op.x, zero_point, other_fits=pairs)
-    x, outputs = state.buffer(op.x), weights.shape[0]
-    task = Task(name, window, outputs, arithmetic, epilogue, x, weights, bias, parameters, groups=groups)
+    arithmetic = _arithmetic(op, weights, wide=wide and not widens, pairs=pairs)
+    x, outputs, bits = state.buffer(op.x), weights.shape[0], width_of_weights(op.w, weights)
+    grouped = groups_of_weights(op.w, weights) if groups == 1 else None
+    bits = bits if grouped is None else grouped.bits
+    task = Task(name, window, outputs, arithmetic, epilogue, x, weights, bias, parameters, groups=groups, bits=bits,
+                grouped=grouped)  # fmt: skip
     by_bytes = not isinstance(arithmetic, SaturatingPairs) and arithmetic.sums == i32 and _are_bytes(op, weights)
     quads_fit = by_bytes and weights.shape[3] * (groups > 1) % 4 == 0  # none spans groups
     by_quads = quads_fit and sums_quads(state.features)
     wide_tile = int(np.prod(weights.shape[1:])) * 2 > SMALL_SCRATCH  # of pairs, for a single output
-    if by_bytes and not state.small and matrices.suits(task, state.features):
+    if by_bytes and not state.small and grouped is None and matrices.suits(task, state.features):
         arithmetic, bias = signed_quads(weights, zero_point, bias)
         task = replace(task, arithmetic=arithmetic, bias=bias)
         matrices.lower_matrices(state, task, result)
     elif quads_fit and not has_vectors(state.features):
         arithmetic, bias = signed_quads(weights, zero_point, bias)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
-    elif not (state.small or saves_memory(state.features)) and suits(
+    elif not (state.small or saves_memory(state.features) or bits < BYTE) and suits(
         task, largest_difference(op.x, zero_point), products_at_once(state.features) if by_quads else 1
     ):
         lower_winograd(state, replace(task, name="qint_winograd"), result)
@@ -379,7 +388,11 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         make = signed_quads if quads_are_signed(state.features) else quads
         arithmetic, bias = make(weights, zero_point, bias)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
-    elif not state.small and sums_byte_pairs(state.features) and (pairing := pairing_for(task)):
+    elif grouped is None and bits < BYTE and quads_fit and sums_byte_pairs(state.features):
+        # Twice 255 times a weight of 7 bits fits 16 bits.
+        arithmetic, bias = quads(weights, zero_point, bias, pairs_fit=True)
+        lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
+    elif not state.small and bits == BYTE and sums_byte_pairs(state.features) and (pairing := pairing_for(task)):
         arithmetic, bias = quads(weights, zero_point, bias, pairs_fit=True)
         lower_paired(state, replace(task, arithmetic=arithmetic, bias=bias), pairing, result)
     else:
@@ -448,7 +461,8 @@ def _blocked(state: MainLowering, op: BlockedFullyConnectedOp) -> None:
         share = -offset * (each * multipliers).sum(axis=1)
         bias = share if bias is None else bias + share
     task = Task("qint_blocked_fully_connected", window, outputs, arithmetic, epilogue, state.buffer(op.x),
-                weights.reshape(outputs, 1, blocks, -1), bias, parameters, multipliers=multipliers)  # fmt: skip
+                weights.reshape(outputs, 1, blocks, -1), bias, parameters, multipliers=multipliers,
+                bits=width_of_weights(op.w, weights))  # fmt: skip
     lower_contraction(state, task, result)
 
 
@@ -471,6 +485,7 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
         weights[0],
         tap_bias,
         parameters,
+        width_of_weights(op.w, weights),
     )
     by_bytes = taps.sums == i32 and _are_bytes(op, weights) and not state.small
     if by_bytes and sliding.suits(task, state.features):

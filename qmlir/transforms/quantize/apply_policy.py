@@ -43,7 +43,7 @@ from qmlir.policies.quant_config import (
     recipe_of,
     settings_of,
 )
-from qmlir.transforms.quantize.recipes import computes_in_halves, float_input
+from qmlir.transforms.quantize.recipes import computes_in_halves, float_input, why_no_groups
 from qmlir.transforms.quantize.scale_group import storage_type
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -372,6 +372,10 @@ def _foreign(op: Operation, settings: Settings) -> dict[str, str]:
         found.update((s, f"it has no weights, so no {_spelled(s)}") for s in settings if s in WEIGHT_SETTINGS)
     elif op.b is None and "bias" in settings:
         found["bias"] = "it has no bias"
+    if isinstance(op, WeightedOp) and settings.get("granularity", "channel") != "channel":
+        size = Recipe().with_settings({"granularity": settings["granularity"]}).group
+        if (reason := why_no_groups(op, size or 0)) is not None:
+            found["granularity"] = reason
     if any(rule.bounded for rule in op.get_traits_of_type(FixedScale)):
         found.update((s, f"the function itself fixes its {s}") for s in settings if s in TENSOR_SETTINGS)
     return found

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp, TensorType, UnitAttr, i64
+from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp, TensorType, UnitAttr, i8, i64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -29,7 +29,7 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import LEAST_FACTOR, data_operands, data_values, is_weight
-from qmlir.dialects.qmlir import DECISION, WIDENED, PowerOfTwoAttr, promises_powers_of_two
+from qmlir.dialects.qmlir import DECISION, GROUPS, WIDENED, GroupsAttr, PowerOfTwoAttr, promises_powers_of_two
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
@@ -38,6 +38,8 @@ from qmlir.ir.interfaces import Array, element_of, shape_of, tensor_type
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.states import state_values
 from qmlir.ir.verify import SCALES
+from qmlir.ir.weights import WeightsAttr
+from qmlir.numerics import groups
 from qmlir.numerics.schemas import (
     SMALLEST_SCALE,
     STORAGE_RANGES,
@@ -53,9 +55,9 @@ from qmlir.policies.legality import target_of
 from qmlir.policies.quant_config import QuantConfig, Recipe
 from qmlir.transforms.quantize.masks import ranges_of_masked
 from qmlir.transforms.quantize.on_floats import clamp_to_domain
-from qmlir.transforms.quantize.recipes import EMPTY, MOVED, Reason, Recipes, called, no_range
+from qmlir.transforms.quantize.recipes import EMPTY, MOVED, Reason, Recipes, called, no_range, why_no_groups
 from qmlir.transforms.quantize.scale_groups import FINE, ScaleGroups
-from qmlir.transforms.quantize.side_by_side import IMPORTED, cast_of_weights
+from qmlir.transforms.quantize.side_by_side import IMPORTED, UNROUNDED, cast_of_weights
 
 BIAS_LIMITS = {32: 2.0**30, 64: 2.0**62}
 """Accumulator bits → largest bias in the accumulator's steps: half of the range is for the products."""
@@ -278,6 +280,10 @@ class _Chooser:
         recipe = self.recipes.of(op)
         axis = op.CHANNEL_AXIS if recipe.per_channel else None
         where, precision, narrow = f"weights {called(op.w)}", recipe.stored_weights, recipe.narrow_weights
+        recipe.check_groups(where)
+        if recipe.group is not None and why_no_groups(op, recipe.group) is None:
+            self._cast_groups(op, recipe)
+            return
         searched = recipe.calibration in ("auto", "mse") and not recipe.glow_exact
         scales = choose_weight_quantization(
             weights, axis, recipe.schema, precision, narrow=narrow, searched=searched, where=where
@@ -294,6 +300,38 @@ class _Chooser:
         back = DequantizeCastOp(quantized.result, op.w.type)
         Rewriter.insert_op([quantized, back], InsertPoint.before(op))
         op.operands[1] = back.result
+
+    def _cast_groups(self, op: WeightedOp, recipe: Recipe) -> None:
+        """Casts weights to 8 bits and a scale for each channel, and rounds them to multiples of their groups' integers.
+
+        The cast then reads the real values of these multiples, and the constant keeps the float weights.
+        """
+        constant, size, precision = op.w.owner, recipe.group, recipe.stored_weights
+        assert isinstance(constant, ConstantOp)
+        assert size is not None
+        weights = constant.value.array
+        if not np.isfinite(weights).all():
+            raise QuantizationError("weights must be finite numbers", where=f"weights {called(op.w)}")
+        limits, rows = weight_range(precision, narrow=recipe.narrow_weights), weights.reshape(len(weights), -1)
+        scales = groups.finest_scales(rows, limits)
+        if recipe.schema == "symmetric_with_power2_scale":
+            scales = np.array([power_of_two_above(float(scale)) for scale in scales])
+        scales = self._room_for_shift(op, self._room_for_bias(op, self._fine_without_weights(op, scales)))
+        multipliers = groups.choose_multipliers(rows, scales, size, limits)
+        stored = groups.nearest(rows, scales, multipliers, size, limits).reshape(weights.shape)
+        low, high = (groups.largest_multiplier(limits) * limit for limit in limits)
+        element = UniformType.per_axis(i8, op.CHANNEL_AXIS, scales.tolist(), None, low, high)
+        real = (stored * scales.reshape(-1, *[1] * (weights.ndim - 1))).astype(np.float32)
+        rounded = ConstantOp(real, tensor_type(op.w), constant.attributes | {
+            UNROUNDED: WeightsAttr(weights), GROUPS: GroupsAttr.of(size, weight_bits(precision), multipliers)
+        })  # fmt: skip
+        rounded.y.name_hint = op.w.name_hint
+        quantized = QuantizeCastOp(rounded.y, TensorType(element, weights.shape))
+        back = DequantizeCastOp(quantized.result, op.w.type)
+        Rewriter.insert_op([rounded, quantized, back], InsertPoint.before(op))
+        op.operands[1] = back.result
+        if not constant.y.uses:
+            Rewriter.erase_op(constant)
 
     def _fine_without_weights(self, op: WeightedOp, scales: Array) -> Array:
         """Narrows the scale of weights that are all 0 where it would round the bias, the whole result, coarsely."""

@@ -28,7 +28,7 @@ from qmlir.dialects.nn.quantizable import (
     storage_name,
     uniform,
 )
-from qmlir.dialects.qmlir import RESIDUAL, OpaqueOp
+from qmlir.dialects.qmlir import GROUPS, RESIDUAL, GroupsAttr, OpaqueOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
@@ -131,7 +131,12 @@ def _record_quantized(op: Operation, *, signed: bool = False) -> None:
         text = f"{storage_name(data)} activations, {storage} results" if mixed else f"{storage} activations"
         if isinstance(op, WeightedOp):
             weights = uniform(op.w)
-            text += f", {storage_name(weights.storage)} weights per {'channel' if weights.is_per_axis else 'tensor'}"
+            groups = op.w.owner.attributes.get(GROUPS) if isinstance(op.w.owner, ConstantOp) else None
+            if isinstance(groups, GroupsAttr):
+                text += f", i{groups.bits.data} weights in groups of {groups.size.data}"
+            else:
+                per = "channel" if weights.is_per_axis else "tensor"
+                text += f", {storage_name(weights.storage)} weights per {per}"
         elif isinstance(op, BlockedFullyConnectedOp):
             stored = element_of(op.w)
             text += f", {storage_name(stored) if is_integer(stored) else stored} weights in blocks of {op.size}"

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from math import prod
 
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.nn import CastOp, ConstantOp, DivOp
+from qmlir.dialects.nn import CastOp, ConstantOp, Conv2DOp, DivOp, FullyConnectedOp
 from qmlir.dialects.nn.base import NNOp, is_float, is_half
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import MovementOp
@@ -16,6 +17,7 @@ from qmlir.dialects.qmlir import BLOCK
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.target import Target
+from qmlir.ir.interfaces import shape_of
 from qmlir.ir.names import POWER
 from qmlir.ir.rewriting import tensor_name
 from qmlir.numerics.halves import HALVES, HalfPrecision
@@ -51,6 +53,22 @@ def argument_of(value: SSAValue) -> BlockArgument | None:
 
 Reason = tuple[str, str]
 """A reason code of the ledger, which records decisions, and a sentence in which `it` is the operation."""
+
+
+def why_no_groups(op: WeightedOp, size: int) -> str | None:
+    """Why a contraction's weights get no multiplier for each group of `size` terms of a sum; None if they do.
+
+    Kernels multiply four terms at a time, neighbouring channels, which are of one group then.
+    """
+    if not isinstance(op, Conv2DOp | FullyConnectedOp) or (isinstance(op, Conv2DOp) and op.group_count() > 1):
+        return "groups of weights are for convolutions of all channels, and for fully connected layers"
+    _, *terms = shape_of(op.w)
+    if prod(terms) <= size:
+        return f"its sums have {prod(terms)} terms, which are no more than a group"
+    if terms[-1] % 4:
+        return f"groups of weights need a multiple of 4 input channels, and it has {terms[-1]}"
+    return None
+
 
 COMPUTED_WEIGHTS: Reason = (
     "computed-weights",

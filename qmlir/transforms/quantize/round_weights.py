@@ -10,16 +10,21 @@ from math import ceil, prod
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.nn import ConstantOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.qmlir import GROUPS, WIDENED, GroupsAttr
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, shape_of, tensor_type
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.weights import WeightsAttr
+from qmlir.numerics.groups import spread
 from qmlir.numerics.roundings import WeightsToRound, rounded_by, rounding_called
+from qmlir.numerics.schemas import QuantizationError, weight_bits
 from qmlir.plugins import Plugin
 from qmlir.policies.ledger import ROUNDING, note_method
 from qmlir.policies.quant_config import QuantConfig, Recipe, recipe_of
@@ -242,18 +247,19 @@ SWEEPS = 4
 """The largest number of rounds of coordinate descent; further rounds change too little to show in any result."""
 
 
-def near_integers(targets: Array, form: Array, limits: tuple[int, int]) -> Array:
+def near_integers(targets: Array, form: Array, limits: tuple[int, int], steps: Array | None = None) -> Array:
     """Integers that approximate real numbers at little cost, by successive rounding and coordinate descent.
 
     Args:
         targets: t, [g, m, k] float64: m rows of k numbers for each of g forms.
         form: H, [g, k, k], symmetric and positive definite.
         limits: The least and the greatest integer.
+        steps: Positive integers, [g, m, k]: each number is a multiple of its own, by an integer within the limits.
 
     Returns:
         [g, m, k], integers as float64.
     """
-    return descended(rounded_in_turn(targets, form, limits), targets, form, limits)
+    return descended(rounded_in_turn(targets, form, limits, steps), targets, form, limits, steps)
 
 
 def cost(integers: Array, targets: Array, form: Array) -> Array:
@@ -262,10 +268,10 @@ def cost(integers: Array, targets: Array, form: Array) -> Array:
     return np.einsum("gmk,gmk->gm", errors @ form, errors)
 
 
-def rounded_in_turn(targets: Array, form: Array, limits: tuple[int, int]) -> Array:
+def rounded_in_turn(targets: Array, form: Array, limits: tuple[int, int], steps: Array | None = None) -> Array:
     """Rounds numbers in turn (step 1 of this module); arguments and result are those of `near_integers`."""
     order = np.argsort(np.diagonal(form, axis1=1, axis2=2), axis=1, kind="stable")
-    t = np.take_along_axis(targets, order[:, None], axis=2)
+    t, own = (np.take_along_axis(a, order[:, None], axis=2) for a in (targets, _ones_or(steps, targets)))
     ordered = np.take_along_axis(np.take_along_axis(form, order[:, :, None], axis=1), order[:, None], axis=2)
     factor = np.linalg.cholesky(ordered)
     factor /= np.diagonal(factor, axis1=1, axis2=2)[:, None].copy()
@@ -275,7 +281,8 @@ def rounded_in_turn(targets: Array, form: Array, limits: tuple[int, int]) -> Arr
         fed = errors[:, :, last:] @ factor[:, last:, first:last]
         for k in reversed(range(last - first)):
             column = t[:, :, first + k]
-            error = np.clip(np.rint(column - fed[:, :, k]), *limits) - column
+            step = own[:, :, first + k]
+            error = np.clip(np.rint((column - fed[:, :, k]) / step), *limits) * step - column
             errors[:, :, first + k] = error
             fed[:, :, :k] += error[:, :, None] * factor[:, first + k, None, first : first + k]
     integers = np.empty_like(t)
@@ -283,9 +290,13 @@ def rounded_in_turn(targets: Array, form: Array, limits: tuple[int, int]) -> Arr
     return integers
 
 
-def descended(start: Array, targets: Array, form: Array, limits: tuple[int, int]) -> Array:
+def _ones_or(steps: Array | None, targets: Array) -> Array:
+    return np.ones(targets.shape) if steps is None else steps
+
+
+def descended(start: Array, targets: Array, form: Array, limits: tuple[int, int], steps: Array | None = None) -> Array:
     """Improves integers `start` by coordinate descent (step 2); other arguments and result as for `near_integers`."""
-    integers = start.copy()
+    integers, steps = start.copy(), _ones_or(steps, targets)
     errors = integers - targets
     curvature = np.diagonal(form, axis1=1, axis2=2)
     for _ in range(SWEEPS):
@@ -295,7 +306,8 @@ def descended(start: Array, targets: Array, form: Array, limits: tuple[int, int]
             slope = errors @ form[:, :, first:last]
             for k in range(first, last):
                 old = integers[:, :, k]
-                new = np.clip(np.rint(old - slope[:, :, k - first] / curvature[:, k, None]), *limits)
+                own = steps[:, :, k]
+                new = np.clip(np.rint((old - slope[:, :, k - first] / curvature[:, k, None]) / own), *limits) * own
                 step = new - old
                 if step.any():
                     changed = True
@@ -396,19 +408,29 @@ class WeightRounding:
         cast, terms = self._cast(layer.op), Terms.of(layer.op)
         if cast is None or terms is None or not _is_finite(layer):
             return False
-        (nearest,) = cast.evaluate(layer.weights)
+        old = cast.input.owner
+        assert isinstance(old, ConstantOp)
+        groups = old.attributes.get(GROUPS)
+        by_groups = isinstance(groups, GroupsAttr)
+        (nearest,) = cast.evaluate(old.value.array if by_groups else layer.weights)
         method = rounding_called(recipe_of(layer.op, self.default).rounding)
+        if method is not None and by_groups:
+            raise QuantizationError(
+                f"rounding={method.name} knows no groups of weights, whose integers have a multiplier",
+                where=node_name(layer.op), remedy="ask for rounding=auto, or granularity=channel",
+            )  # fmt: skip
         if method is not None:
             integers = _rounded_by(method, layer, cast, terms, nearest)
             note_method(layer.op, ROUNDING, method)
         else:
-            integers = _rounded(layer, cast, terms, nearest)
+            recipe = recipe_of(layer.op, self.default)
+            searches = _searches_scales(layer, cast, recipe)
+            integers = _rounded(layer, cast, terms, nearest, groups if by_groups else None, searches=searches)
         stored = terms.as_stored(integers).astype(nearest.dtype)
-        if (stored == nearest).all():
-            return False
-        back, old = layer.op.w.owner, cast.input.owner
+        back = layer.op.w.owner
         assert isinstance(back, DequantizeCastOp)
-        assert isinstance(old, ConstantOp)
+        if (stored == nearest).all() and (back.evaluate(stored)[0] == layer.stored).all():
+            return False
         (layer.stored,) = back.evaluate(stored)
         attributes = old.attributes | {UNROUNDED: WeightsAttr(layer.weights)}
         constant = ConstantOp(layer.stored, tensor_type(old.y), attributes)
@@ -462,8 +484,19 @@ def _unrounded(layer: Layer, cast: QuantizeCastOp, terms: Terms) -> tuple[Array,
     return weights + terms.weights(np.broadcast_to(zero_points, layer.weights.shape)), weights
 
 
-def _rounded(layer: Layer, cast: QuantizeCastOp, terms: Terms, nearest: Array) -> Array:
-    """The stored integers for the weights of a layer, [g, m, k]."""
+def _rounded(
+    layer: Layer,
+    cast: QuantizeCastOp,
+    terms: Terms,
+    nearest: Array,
+    groups: GroupsAttr | None = None,
+    *,
+    searches: bool = False,
+) -> Array:
+    """The stored integers for the weights of a layer, [g, m, k]; multiples of those of `groups` if there are some.
+
+    If it `searches`, the cast's scales are changed to those that cost least.
+    """
     targets, weights = _unrounded(layer, cast, terms)
     pairs = _seen(layer, terms, weights)
     integers = terms.weights(nearest)
@@ -473,10 +506,108 @@ def _rounded(layer: Layer, cast: QuantizeCastOp, terms: Terms, nearest: Array) -
     form = whole.covariance()
     if len(halves) > 1:
         targets = targets + _share(*halves) * _shift(whole, form)
-    limits = cast.quantized.storage_min, cast.quantized.storage_max
-    found = near_integers(targets, form, limits)
+    limits, steps = (cast.quantized.storage_min, cast.quantized.storage_max), None
+    if groups is not None:
+        least, most = groups.limits
+        limits = (-most if limits[0] == -limits[1] else least, most)
+        steps = np.maximum(terms.weights(_steps(groups, nearest)).astype(np.float64), 1.0)  # blocks are padded with 0
+    if searches:
+        per_channel = len(cast.quantized.scales) > 1
+        factors = _set_scales(cast, _factors(targets, form, limits, steps, terms, per_channel=per_channel))
+        targets = targets / _of_rows(factors, terms)
+        ones = 1.0 if steps is None else steps
+        integers = np.clip(np.rint(terms.weights(layer.weights / _along_axis(cast)) / ones), *limits) * ones
+    found = near_integers(targets, form, limits, steps)
     better = cost(found, targets, form) < cost(integers, targets, form)
     return np.where(better[:, :, None], found, integers)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# With few bits, the scale matters as much as the rounding. `choose-scales` takes the scale of the least square error of
+# the weights. Here, the scale with the least cost on data is taken, after successive rounding, of some around it.
+# Scales of 8 bits or more stay, as their cost is flat there; so do powers of two, and scales that a bias or a factor
+# between scales may have widened.
+
+FACTORS = (0.8, 0.87, 0.94, 1.0, 1.07, 1.15, 1.25)
+"""What scales are multiplied by."""
+
+FEW_BITS = 8
+"""Scales are searched for weights of fewer bits."""
+
+MOST_BIAS = 1 << 28
+"""The largest bias, in steps of the sums, beside which a scale may become smaller."""
+
+LEAST_FACTOR = 2.0**-12
+"""The least factor from sums to results beside which a scale may become smaller."""
+
+
+def _searches_scales(layer: Layer, cast: QuantizeCastOp, recipe: Recipe) -> bool:
+    """Whether the scales of a layer's weights are searched on data."""
+    few = weight_bits(recipe.stored_weights) < FEW_BITS and cast.quantized.storage_width <= FEW_BITS
+    searched = recipe.calibration in ("auto", "mse") and recipe.schema != "symmetric_with_power2_scale"
+    back, data = layer.op.x.owner, _data_step(layer.op)
+    results = [u.operation.quantized for u in layer.op.y.uses if isinstance(u.operation, QuantizeCastOp)]
+    if (
+        not (few and searched and results and data and isinstance(back, DequantizeCastOp))
+        or WIDENED in layer.op.attributes
+    ):
+        return False
+    steps = np.asarray(cast.quantized.scales) * data * min(FACTORS)
+    apart = steps / max(results[0].scales)
+    return float(np.abs(layer.bias).max(initial=0.0) / steps.min()) < MOST_BIAS and float(apart.min()) > LEAST_FACTOR
+
+
+def _factors(
+    targets: Array, form: Array, limits: tuple[int, int], steps: Array | None, terms: Terms, *, per_channel: bool
+) -> Array:
+    """The factor of each channel's scale that costs least, [channel groups, m]; blocks of a sum share a channel's.
+
+    Without scales `per_channel`, it is the same factor for all.
+    """
+    costs: list[Array] = []
+    for factor in FACTORS:
+        found = rounded_in_turn(targets / factor, form, limits, steps)
+        own = factor**2 * cost(found, targets / factor, form)
+        costs.append(own.reshape(terms.channel_groups, terms.blocks, -1).sum(axis=1))
+    total = np.array(costs)
+    if not per_channel:
+        total = np.broadcast_to(total.sum(axis=(1, 2), keepdims=True), total.shape)
+    return np.array(FACTORS)[np.argmin(total, axis=0)]
+
+
+def _set_scales(cast: QuantizeCastOp, factors: Array) -> Array:
+    """Multiplies the scales of a cast by factors [channel groups, m], which are all the same if it has one scale.
+
+    Returns:
+        The factors to which float32 rounds them, in the shape of `factors`.
+    """
+    type = cast.quantized
+    assert isinstance(type, UniformType)
+    old = np.asarray(type.scales)
+    wanted = old * (factors.reshape(-1) if len(old) > 1 else factors.flat[0])
+    scales = wanted.astype(np.float32).astype(np.float64)
+    if type.axis is None:
+        new = UniformType.per_tensor(type.storage, float(scales[0]), 0, type.storage_min, type.storage_max)
+    else:
+        new = UniformType.per_axis(type.storage, type.axis, scales.tolist(), None, type.storage_min, type.storage_max)
+    Rewriter.replace_value_with_new_type(cast.result, TensorType(new, shape_of(cast.result)))
+    return np.broadcast_to((scales / old).reshape(factors.shape if len(old) > 1 else (1, 1)), factors.shape)
+
+
+def _of_rows(factors: Array, terms: Terms) -> Array:
+    """Factors [channel groups, m] for the rows [g, m, 1] of a matrix product."""
+    return np.repeat(factors, terms.blocks, axis=0)[:, :, None]
+
+
+def _along_axis(cast: QuantizeCastOp) -> Array:
+    """The scales of a cast, in a shape that divides its weights."""
+    return cast.quantized.parameters_along(len(shape_of(cast.result)))[0]
+
+
+def _steps(groups: GroupsAttr, weights: Array) -> Array:
+    """The multipliers of a layer's weights, in the operation's layout."""
+    rows = weights.reshape(len(weights), -1)
+    return spread(groups.multipliers.array, groups.size.data, rows.shape[1]).reshape(weights.shape)
 
 
 def _seen(layer: Layer, terms: Terms, weights: Array) -> list[tuple[Array, Array]]:

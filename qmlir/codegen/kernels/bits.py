@@ -1,0 +1,193 @@
+"""Weights of 2 to 7 bits: packed in memory, and unpacked to bytes by the kernels that read them.
+
+Weights are packed chunk by chunk, so that a chunk is unpacked by a few instructions on whole vectors. A chunk of n
+weights consists of pieces: a weight of 7 bits has pieces of 4, 2 and 1 bits, a weight of 6 bits has pieces of 4 and 2.
+The pieces of a chunk lie behind each other. A piece of w bits takes n·w/8 bytes, and byte i of them holds the pieces of
+8/w weights, from its lowest bits on:
+
+    byte i of a piece of w bits = Σ_f piece(weight[f · n·w/8 + i]) · 2^(f·w),  0 ≤ f < 8/w
+
+So a field of all bytes is the pieces of neighbouring weights. The pieces are those of the weight plus 2^(bits−1), which
+is not negative. Before a chunk of b bits, all chunks take b/8 bytes for each weight.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, UnrealizedConversionCastOp, i8
+from xdsl.dialects.memref import ReinterpretCastOp
+from xdsl.ir import Attribute, SSAValue
+
+from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.features import has_vectors
+from qmlir.codegen.kernel import Array, Kernel, MainLowering
+from qmlir.codegen.value import Value
+from qmlir.dialects.nn import ConstantOp, ReshapeOp
+from qmlir.dialects.qmlir import BITS, GROUPS, ConstantBufferOp, GroupsAttr
+from qmlir.dialects.quant.ops import StorageCastOp
+
+BYTE = 8
+"""The bits of weights that are not packed."""
+
+STEP = 4
+"""The most terms of a sum that a step of a kernel multiplies."""
+
+PIECES = (4, 2, 1)
+"""The bits of the pieces that a weight may have, from its lowest bits on."""
+
+CHUNK = 64
+"""The weights that are unpacked to memory at a time: a register of AVX-512."""
+
+FEW_AT_ONCE = 8
+"""The weights that are unpacked to memory at a time by processors without vectors."""
+
+
+def pieces(bits: int) -> Sequence[tuple[int, int]]:
+    """The pieces of a weight of 2 to 7 bits: the bits of each, and how many bits of the weight lie below."""
+    widths = [w for w in PIECES if bits & w]
+    return list(zip(widths, accumulate(widths, initial=0), strict=False))
+
+
+def width_in_chunks(bits: int, chunk: int) -> int:
+    """The least width, of at least `bits`, of which a chunk's pieces fill whole bytes; 8 if there is none."""
+    return next(b for b in range(bits, BYTE + 1) if b == BYTE or all(chunk * w % BYTE == 0 for w, _ in pieces(b)))
+
+
+def _attribute(tensor: SSAValue, key: str) -> Attribute | None:
+    """An attribute of the constant that a tensor or a buffer is."""
+    constant = tensor.owner
+    while isinstance(constant, ReshapeOp | ReinterpretCastOp | StorageCastOp | UnrealizedConversionCastOp):
+        constant = constant.operands[0].owner
+    return constant.attributes.get(key) if isinstance(constant, ConstantOp | ConstantBufferOp) else None
+
+
+def width_of_weights(tensor: SSAValue, weights: Array) -> int:
+    """The bits that each of a tensor's constant weights is to take: fewer than 8 if the constant says so."""
+    bits = _attribute(tensor, BITS)
+    if not isinstance(bits, IntegerAttr) or weights.dtype != np.int8:
+        return BYTE
+    return bits.value.data if fit(weights, bits.value.data) else BYTE
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Weights [O, KH, KW, C] as integers of few bits times multipliers [O, G] of groups of `size` terms.
+
+    quotients   the integers of `bits` bits, [O, KH, KW, C]
+    """
+
+    size: int
+    bits: int
+    multipliers: Array
+    quotients: Array
+
+
+def groups_of_weights(tensor: SSAValue, weights: Array) -> Groups | None:
+    """The groups of a tensor's constant weights; None if it has none, or a step of a kernel would span two."""
+    groups = _attribute(tensor, GROUPS)
+    if not isinstance(groups, GroupsAttr) or weights.dtype != np.int8 or weights.shape[-1] % STEP:
+        return None
+    quotients, size = groups.quotients(weights), groups.size.data
+    if quotients is None or size % STEP:
+        return None
+    return Groups(size, groups.bits.data, groups.multipliers.array, quotients)
+
+
+def fit(weights: Array, bits: int) -> bool:
+    """Whether all weights are signed integers of so many bits."""
+    half = 1 << bits - 1
+    return -half <= int(weights.min(initial=0)) and int(weights.max(initial=0)) < half
+
+
+def pack_bits(weights: Array, bits: int, chunk: int) -> Array:
+    """Packs weights, a whole number of chunks, of signed integers of `bits`.
+
+    Returns:
+        int8, 1-D, bits/8 bytes for each weight; the weights as they are if they have 8 bits or more.
+    """
+    if bits >= BYTE:
+        return weights
+    offset = (weights.reshape(-1, chunk).astype(np.int16) + (1 << bits - 1)).astype(np.uint8)
+    packed: list[Array] = []
+    for width, below in pieces(bits):
+        fields = (offset >> below & (1 << width) - 1).reshape(len(offset), BYTE // width, -1)
+        shifts = np.arange(BYTE // width, dtype=np.uint8)[:, None] * np.uint8(width)
+        packed.append(np.bitwise_or.reduce(fields << shifts, axis=1))
+    return np.ascontiguousarray(np.concatenate(packed, axis=1)).reshape(-1).astype(np.uint8).view(np.int8)
+
+
+class PackedWeights(Buffer):
+    """A buffer of packed weights that is read as if it held a byte for each of them.
+
+    bits   the bits of a weight
+    """
+
+    __slots__ = ("bits",)
+
+    def __init__(self, buffer: Buffer, bits: int):
+        super().__init__(buffer.code, buffer.ssa)
+        self.bits = bits
+
+    def load(self, *indices: Value | int, lanes: int | None = None) -> Value:
+        """Loads and unpacks a chunk of `lanes` weights, from the weight at `indices` on."""
+        (at,) = indices
+        assert lanes is not None
+        place, whole = self.code.index(at) * self.bits // BYTE, None
+        for width, below in pieces(self.bits):
+            count = lanes * width // BYTE
+            packed = super().load(place, lanes=count)
+            fields = [_field(packed, f, width) for f in range(0, BYTE, width)]
+            while len(fields) > 1:
+                fields = [
+                    one.shuffle(other, range(2 * (one.lanes or 1)))
+                    for one, other in zip(fields[::2], fields[1::2], strict=True)
+                ]
+            piece = fields[0] << below if below else fields[0]
+            whole = piece if whole is None else whole | piece
+            place = place + count
+        assert whole is not None
+        return whole - (1 << self.bits - 1)
+
+
+def _field(packed: Value, low: int, width: int) -> Value:
+    """The field of `width` bits of each byte, from bit `low` on."""
+    shifted = packed.logical_shift(low) if low else packed
+    return shifted & (1 << width) - 1 if low + width < BYTE else shifted
+
+
+@dataclass(frozen=True)
+class UnpackedBits(Kernel):
+    """y[i] = weight i of the packed ones, chunk by chunk.
+
+    Buffers: packed [chunks · chunk · bits / 8], y [chunks · chunk].
+    """
+
+    bits: int
+    chunk: int
+
+    @property
+    def symbol(self) -> str:
+        return "unpacked_bits"
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        packed, y = buffers
+        weights = PackedWeights(packed, self.bits)
+        with code.loop(begin, end, name="chunk") as chunk:
+            at = chunk * self.chunk
+            y.store(weights.load(at, lanes=self.chunk), at)
+
+
+def constant_weights(state: MainLowering, weights: Array, bits: int) -> SSAValue:
+    """A buffer of weights for kernels that read bytes; weights of fewer bits are unpacked to scratch memory first.
+
+    The buffer of unpacked weights has one dimension, and may have elements behind the last weight.
+    """
+    if bits == BYTE:
+        return state.constant(weights)
+    chunk = CHUNK if has_vectors(state.features) else FEW_AT_ONCE
+    flat = np.pad(weights.reshape(-1), (0, -weights.size % chunk))
+    y = state.allocate(MemRefType(i8, flat.shape))
+    state.call(UnpackedBits(bits, chunk), [state.constant(pack_bits(flat, bits, chunk)), y], len(flat) // chunk)
+    return y
