@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qmlir import cached
 from qmlir.analysis.counts import decided, figures_of
-from qmlir.analysis.effects import OutputEffect, OutputMeasure, has_classes, relative_noise
+from qmlir.analysis.output_measure import OutputEffect, OutputMeasure, has_classes, relative_noise
 from qmlir.analysis.own_errors import NearestWeights, StoredResults, StoredWeights
 from qmlir.analysis.scores import Metric, agreeing, own_score, with_logits
 from qmlir.analysis.tune.assignment import Layer
