@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         export,
         load,
         load_program,
-        profile,
         reference,
         save,
         to_integers,
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
     from qmlir.profiles.profile import Profile
     from qmlir.reports.report import report
     from qmlir.samples.reading import read_samples
+    from qmlir.sharded import profile
 
 __all__ = [
     "Device",
@@ -105,6 +105,7 @@ _HOMES = {
     "scoped_ops": "qmlir.ir.own_operators",
     "report": "qmlir.reports.report",
     "load_device": "qmlir.devices",
+    "profile": "qmlir.sharded",
     "read_samples": "qmlir.samples.reading",
     "score": "qmlir.analysis.scores",
 }
