@@ -22,21 +22,23 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 import numpy.typing as npt
 
+from qmlir.analysis.kept_results import results_folder
 from qmlir.analysis.scores import Metric, check_count, labels_given
 from qmlir.analysis.tune.attempts import Attempts
 from qmlir.analysis.tune.limits import Budget, Floor, budget_of, floor_of
 from qmlir.analysis.tune.result import Point as Point
 from qmlir.analysis.tune.result import Tuned as Tuned
 from qmlir.analysis.tune.search import Search
-from qmlir.analysis.tune.trials import Laboratory, kept_in
+from qmlir.analysis.tune.trials import FOLDER, Laboratory
 from qmlir.arguments import Network, integer_given, options_given, profile_given, samples_given
 from qmlir.compiler import loaded, main_function
-from qmlir.compiler import profile as learn
 from qmlir.errors import OptionError, QmlirError
+from qmlir.executors import Given, workers_of
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.interfaces import Array
 from qmlir.ir.states import states_of
 from qmlir.policies.quant_config import QuantConfig, QuantOptions
+from qmlir.sharded import profile as learn
 
 if TYPE_CHECKING:
     from qmlir.devices import Accelerator
@@ -64,6 +66,7 @@ def tune(
     results: str | Path | None = None,
     most: int = MOST,
     levels: Sequence[int] = LEVELS,
+    workers: Given = None,
     **options: Unpack[QuantOptions],
 ) -> Tuned:
     """Searches the policy that costs least above a floor, or reaches most within a budget.
@@ -83,6 +86,8 @@ def tune(
         results: The folder in which trials are kept; by default within the cache of compiled networks, if there is one.
         most: The most quantizations.
         levels: Bits of weights below 8 to try; 8 and 16 are tried always.
+        workers: A number of processes, the address of a Dask scheduler, or a `concurrent.futures.Executor`, which
+            make trials side by side; the result is the same. By default this process.
         **options: Options of `quantize` that all trials share; the search leaves them as they are.
 
     Raises:
@@ -112,20 +117,26 @@ def tune(
         raise OptionError("most", "must be a positive number", got=str(allowed))
     narrow = _levels_given(levels)
     fixed = options_given("tune", options, QuantConfig().options())
-    ranges = learn(network, given) if profile is None else profile_given(profile)[0]
-    laboratory = Laboratory(
-        network,
-        ranges,
-        given,
-        scored,
-        labels=classes,
-        metric=metric,
-        target=target,
-        budget=limit if isinstance(limit, Budget) else None,
-        folder=kept_in(results),
-        options=fixed,
-    )
-    return Search(Attempts(laboratory, limit, allowed), fixed, narrow).run()
+    chosen = workers_of(workers)
+    try:
+        ranges = learn(network, given, workers=chosen) if profile is None else profile_given(profile)[0]
+        laboratory = Laboratory(
+            network,
+            ranges,
+            given,
+            scored,
+            labels=classes,
+            metric=metric,
+            target=target,
+            budget=limit if isinstance(limit, Budget) else None,
+            folder=results_folder(results, FOLDER),
+            options=fixed,
+            workers=chosen,
+        )
+        return Search(Attempts(laboratory, limit, allowed), fixed, narrow).run()
+    finally:
+        if chosen is not workers:
+            chosen.close()
 
 
 def _levels_given(levels: object) -> list[int]:

@@ -60,6 +60,10 @@ class Attempts:
         self.bound = limit.within(reference.trial) if isinstance(limit, Budget) else limit.at(reference.trial)
         return reference
 
+    def ahead(self, what: str, assignments: Sequence[Assignment]) -> None:
+        """Makes trials on workers that `attempt` will ask for; see `Laboratory.ahead`."""
+        self.laboratory.ahead(what, [each.policy() for each in assignments])
+
     def attempt(self, assignment: Assignment, said: str, predicted: float | None = None) -> Point | None:
         """Makes the trial of an assignment, or returns the known one; None if there may be no more, or it fails."""
         policy = assignment.policy()

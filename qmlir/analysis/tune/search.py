@@ -53,10 +53,11 @@ class Search:
         levels = [*self.narrow, NARROW_BITS]
         weighted = [layer.tensor for layer in layers if layer.weights]
         if len(levels) ** len(weighted) <= self.attempts.left:
-            for bits in product(levels, repeat=len(weighted)):
-                self.attempts.attempt(
-                    Assignment(tuple(zip(weighted, bits, strict=True)), settings=settings), said(bits)
-                )
+            every = list(product(levels, repeat=len(weighted)))
+            each = [Assignment(tuple(zip(weighted, bits, strict=True)), settings=settings) for bits in every]
+            self.attempts.ahead("trial", each)
+            for bits, assignment in zip(every, each, strict=True):
+                self.attempts.attempt(assignment, said(bits))
             algorithm = "every assignment of bits to weights was quantized"
         else:
             algorithm = self._search(layers, settings)
@@ -72,9 +73,10 @@ class Search:
         """Tries other options one at a time; returns the best that hold from now on."""
         best = self.attempts.first.trial.sqnr + BETTER
         chosen: dict[str, Any] = {}
-        for settings in SETTINGS:
-            if self.fixed.keys() & settings.keys() or self.attempts.left <= len(self.narrow) + 2:
-                continue
+        free = [settings for settings in SETTINGS if not self.fixed.keys() & settings.keys()]
+        tried = free[: max(self.attempts.left - len(self.narrow) - 2, 0)]
+        self.attempts.ahead("trial", [Assignment.uniform(layers, 8, self._default(each)) for each in tried])
+        for settings in tried:
             words = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in settings.items())
             point = self.attempts.attempt(Assignment.uniform(layers, 8, self._default(settings)), f"int8, {words}")
             if point is not None and point.trial.sqnr > best:
@@ -86,6 +88,9 @@ class Search:
         weights: dict[str, dict[int, float]] = {}
         results: dict[str, dict[int, float]] = {}
         levels: list[int] = []
+        promoted = Assignment.uniform(layers, 8, settings, wide=True)
+        uniform = [Assignment.uniform(layers, bits, settings) for bits in (NARROW_BITS, *self.narrow)]
+        self.attempts.ahead("effects", [*uniform, *([promoted] if promoted.wide else [])])
         for bits in (NARROW_BITS, *self.narrow):
             rows = self._uniform(Assignment.uniform(layers, bits, settings), f"int{bits} weights, int8 data")
             levels += [bits] if rows else []
@@ -94,7 +99,6 @@ class Search:
                     weights.setdefault(row.tensor, {})[bits] = row.noise
                 elif bits == 8:
                     results[row.tensor] = dict.fromkeys((NARROW_BITS, WIDE_BITS), row.noise)
-        promoted = Assignment.uniform(layers, 8, settings, wide=True)
         widened = self._uniform(promoted, "int8 weights, int16 data") if promoted.wide else []
         for row in widened:
             if row.part != WEIGHTS and row.tensor in results:
@@ -115,12 +119,10 @@ class Search:
 
     def _uniform(self, assignment: Assignment, said: str) -> list[OutputEffect]:
         """Makes the trial of a uniform network; returns its effects, or none if it cannot be quantized so."""
-        key = assignment.policy().text()
+        known, key = list(self.attempts.points), assignment.policy().text()
         if self.attempts.left <= 0:
             return []
-        self.attempts.spent += key in self.attempts.points and key != next(
-            iter(self.attempts.points)
-        )  # the first one's effects are known
+        self.attempts.spent += key in known[1:]  # another quantization; the effects of the first network are known
         try:
             rows = self.attempts.laboratory.effects(assignment.policy())
         except QmlirError:

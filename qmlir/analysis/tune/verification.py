@@ -37,7 +37,9 @@ class Verification:
         """Quantizes the predicted assignments that decide, and repairs the best; returns how, in words."""
         how = "all assignments" if self.model.complete else "greedy changes by effect over cost"
         if isinstance(self.attempts.limit, Budget) and self.attempts.cost in ("bytes", "macs-bits"):
-            for each in self.model.within(self.settings, self.attempts.bound, max(self.attempts.left - PATIENCE, 1)):
+            fits = self.model.within(self.settings, self.attempts.bound, max(self.attempts.left - PATIENCE, 1))
+            self.attempts.ahead("trial", [each.assignment for each in fits])
+            for each in fits:
                 self.attempts.attempt_predicted(each)
             self._repair()
             return f"{how} predict the best within the budget, which were verified and repaired"
@@ -63,8 +65,14 @@ class Verification:
             least,
         )
         count = max(self.attempts.left - PATIENCE, 1)
-        for i in range(count):
-            for each in self.model.within(self.settings, least + (most - least) * i / count, 1):
+        sizes = [least + (most - least) * i / count for i in range(count)]
+        several = self.attempts.laboratory.side_by_side
+        for start in range(0, count, several):
+            some = [
+                each for size in sizes[start : start + several] for each in self.model.within(self.settings, size, 1)
+            ]
+            self.attempts.ahead("trial", [each.assignment for each in some])
+            for each in some:
                 point = self.attempts.attempt_predicted(each)
                 if point is not None and self.attempts.meets(point.trial):
                     return
