@@ -75,7 +75,12 @@ class Workers:
         return False
 
     def map(
-        self, function: Callable[[S, T], R], shared: S, tasks: Iterable[T], done: Progress | None = None
+        self,
+        function: Callable[[S, T], R],
+        shared: S,
+        tasks: Iterable[T],
+        done: Progress | None = None,
+        keep: Callable[[T, R], None] | None = None,
     ) -> list[R]:
         """Returns the results of a function for all tasks, in the order of the tasks.
 
@@ -83,14 +88,17 @@ class Workers:
             function: A function of a module: (shared, task) → the result. It must depend on nothing else.
             shared: What all tasks need.
             tasks: The tasks; they are taken from the iterator as workers become free.
-            done: Is called when a task is done.
+            done: Is called with the number of tasks that are done, whenever a task is.
+            keep: Is called with a task and its result, as soon as it is there, to write it to disk.
 
         Raises:
             QmlirError: The error of the first task that fails, or workers end again and again.
         """
         found: list[R] = []
         for task in tasks:
-            found.append(function(shared, task))
+            found.append(result := function(shared, task))
+            if keep is not None:
+                keep(task, result)
             if done is not None:
                 done(len(found))
         return found
@@ -190,7 +198,12 @@ class ExecutorWorkers(Workers):
         return Shared[Any](digest, data)
 
     def map(
-        self, function: Callable[[S, T], R], shared: S, tasks: Iterable[T], done: Progress | None = None
+        self,
+        function: Callable[[S, T], R],
+        shared: S,
+        tasks: Iterable[T],
+        done: Progress | None = None,
+        keep: Callable[[T, R], None] | None = None,
     ) -> list[R]:
         try:
             data = pickle.dumps(shared, protocol=pickle.HIGHEST_PROTOCOL)
@@ -198,7 +211,7 @@ class ExecutorWorkers(Workers):
             remedy = "take a function of a module, or leave out --jobs and --scheduler"
             raise OptionError("workers", "can take only what pickles", got=str(error), remedy=remedy) from None
         digest = hashlib.sha256(data).hexdigest()
-        return _Run(self, function, lambda: self.share(data, digest), iter(tasks), done).results()
+        return _Run(self, function, lambda: self.share(data, digest), iter(tasks), done, keep).results()
 
 
 @dataclass
@@ -217,6 +230,7 @@ class _Run(Generic[T, R]):
     share: Callable[[], Any]
     tasks: Iterator[T]
     done: Progress | None
+    keep: Callable[[T, R], None] | None
     waiting: list[tuple[int, T]] = field(default_factory=list[tuple[int, T]])
     running: "dict[Future[_Result[R]], tuple[int, T]]" = field(default_factory=dict[Any, Any])
     found: dict[int, R] = field(default_factory=dict[int, R])
@@ -279,6 +293,8 @@ class _Run(Generic[T, R]):
             else:
                 self.found[number], self.breaks = result.value, 0
                 self.said |= dict.fromkeys(result.said)
+                if self.keep is not None:
+                    self.keep(task, result.value)
                 if self.done is not None:
                     self.done(len(self.found))
         return intact

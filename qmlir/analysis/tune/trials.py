@@ -169,12 +169,16 @@ class Laboratory:
             return
         given = (self._samples, self._tests, self._labels, self._metric, self._target, self._budget, self._options)
         bench = Bench(text_of(self.module), self.profile, *given)
-        for (_, policy), (made, fresh, refused) in zip(tasks, self._workers.map(_made, bench, tasks), strict=True):
-            self.made += made
+
+        def keep(task: tuple[str, dict[str, Any]], made: tuple[int, list[Fresh], QmlirError | None]) -> None:
+            count, fresh, refused = made
+            self.made += count
             for each, own, data in fresh:
                 self._results.store({"what": each, "policy": own}, data)
             if refused is not None:
-                self._refused[Policy.of(policy).text()] = refused
+                self._refused[Policy.of(task[1]).text()] = refused
+
+        self._workers.map(_made, bench, tasks, keep=keep)
 
     def made_since(self) -> tuple[int, list["Fresh"]]:
         """Returns how many quantizations were made since the last call, and what was found out by them."""
