@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from qmlir.analysis.differences import compare
     from qmlir.analysis.effects import effects
     from qmlir.analysis.error_budget import error_budgets
+    from qmlir.analysis.explore import Workload, explore
     from qmlir.analysis.scores import score
     from qmlir.analysis.tensors import analyze
     from qmlir.analysis.tune import tune
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
         export,
         load,
         load_program,
-        profile,
         reference,
         save,
         to_integers,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from qmlir.profiles.profile import Profile
     from qmlir.reports.report import report
     from qmlir.samples.reading import read_samples
+    from qmlir.sharded import profile
 
 __all__ = [
     "Device",
@@ -57,6 +58,7 @@ __all__ = [
     "Profile",
     "QmlirError",
     "Rule",
+    "Workload",
     "analyze",
     "choose_quantization",
     "compare",
@@ -64,6 +66,7 @@ __all__ = [
     "decisions",
     "effects",
     "error_budgets",
+    "explore",
     "export",
     "load",
     "load_device",
@@ -99,12 +102,15 @@ _HOMES = {
     "summary": "qmlir.notebooks",
     "effects": "qmlir.analysis.effects",
     "tune": "qmlir.analysis.tune",
+    "Workload": "qmlir.analysis.explore",
     "error_budgets": "qmlir.analysis.error_budget",
+    "explore": "qmlir.analysis.explore",
     "quantize": "qmlir.configured",
     "register_op": "qmlir.ir.own_operators",
     "scoped_ops": "qmlir.ir.own_operators",
     "report": "qmlir.reports.report",
     "load_device": "qmlir.devices",
+    "profile": "qmlir.sharded",
     "read_samples": "qmlir.samples.reading",
     "score": "qmlir.analysis.scores",
 }

@@ -1,9 +1,7 @@
 """The functions that users call. Stages of passes (stages.py) meet only here."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
@@ -52,6 +50,7 @@ if TYPE_CHECKING:
     from qmlir.policies.ledger import Decisions
     from qmlir.policies.policy import Policy
     from qmlir.profiles.profile import Profile
+    from qmlir.profiling import Profiler
 
 
 EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
@@ -154,29 +153,24 @@ def profile(module: Network, samples: Calibration, bins: int = 2000, *, per_chan
     >>> qmlir.profile("digits.onnx", samples).samples == len(samples)
     True
     """
-    from qmlir.backends.cpu.tally import IN_MACHINE_CODE
-    from qmlir.profiles.collect import collect
-    from qmlir.profiles.profile import Profile
-    from qmlir.transforms.quantize import observers as observing
+    found = (profiler := profiler_of(module, bins, per_channel=per_channel)).profile(
+        compile(profiler.network), arguments.samples_given(samples)
+    )
+    return with_samples(found)
+
+
+def profiler_of(module: Network, bins: int, *, per_channel: bool) -> "Profiler":
+    """Returns what learns the ranges of a float network's tensors; see `profile`."""
+    from qmlir.profiling import Profiler
 
     most, by_channel = arguments.integer_given("bins", bins), arguments.flag_given("per_channel", per_channel)
     module = loaded(module)
     refuse_opaque(module, "the network")
-    observed = Pipeline(*OBSERVE)(module)
-    network = main_function(observed)
-    taps, shapes = observing.observers(network), observing.observed_shapes(network)
-    if not shapes:
-        raise observing.nothing_to_observe(network)
-    keys = observing.observed_keys(network)
-    empty = Profile.empty(shapes, most, keys=keys, per_channel=by_channel)
-    executable = compile(Pipeline("observers-to-results")(observed))
-    signature, taken = executable.signature, executable.taken(arguments.samples_given(samples))
+    return Profiler(Pipeline(*OBSERVE)(module), most, per_channel=by_channel)
 
-    def values(inputs: Sequence[Array]) -> Mapping[str, Array]:
-        return observing.by_tensor(taps, executable.advance(inputs)[-len(taps) :])
 
-    one = 1 if signature.states else None  # thread: samples follow one another
-    found = collect(taken, values, partial(deepcopy, empty), IN_MACHINE_CODE, signature.output_bytes, one)
+def with_samples(found: "Profile") -> "Profile":
+    """Returns a profile; raises `ProfileError` if it is over no samples."""
     if not found.samples:
         raise ProfileError("calibration data", "must hold at least one sample", got="none")
     return found

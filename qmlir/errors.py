@@ -1,7 +1,7 @@
 """Typed errors for what can be wrong with a user's input, in words that are safe to print."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 # ---------------------------------------------------------------------------------------------------------------
 # Makes text from a user's files safe for a terminal and for one paragraph.
@@ -92,6 +92,18 @@ class QmlirError(Exception):
         if remedy is not None:
             text += f"; {_shown(remedy)}"
         super().__init__(text)
+
+    def __reduce__(self) -> "tuple[Callable[..., QmlirError], tuple[object, ...]]":
+        """Pickles the error with its parts: subclasses take other arguments than its text."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[QmlirError], args: tuple[object, ...], parts: dict[str, object]) -> QmlirError:
+    """Returns an error that another process raised."""
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(parts)
+    return error
 
 
 def _shown(text: str) -> str:

@@ -155,7 +155,8 @@ def _show_budgets(arguments: argparse.Namespace, module: "ModuleOp", quantized: 
 
 def _show_effects(arguments: argparse.Namespace, module: "ModuleOp", quantized: "ModuleOp", samples: "Samples") -> Said:
     """Prints a row for the weights and for the result of each operation, with what other precisions would do."""
-    from qmlir.analysis.effects import decibels, effects
+    from qmlir.analysis.effects import effects
+    from qmlir.analysis.output_measure import decibels
     from qmlir.cli.scoring import metric_of
 
     metric = None if arguments.metric is None else metric_of(arguments.metric)

@@ -16,7 +16,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.cli import analyzing, bench, certify, compare, device, forms, ledger, quantizing, scoring, tuning
+from qmlir.cli import analyzing, bench, certify, compare, device, exploring, forms, ledger, quantizing, scoring, tuning
 from qmlir.cli import report as reporting
 from qmlir.cli.data import add_data_options, add_sequence_option, samples_of, stored_in
 from qmlir.cli.documents import add_json_option, prints_document, signature_fields, with_targets, write_document
@@ -76,7 +76,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _require_folders(arguments: argparse.Namespace) -> None:
     """Checks before a command works that the folders of the files that it writes exist."""
-    written = ["output", "save_profile", "tensors", "trace", "json"]
+    written = ["output", "save_profile", "tensors", "trace", "json", "csv", "plot"]
     written += ["ledger"] if arguments.subcommand == "quantize" else []  # other commands read a ledger
     for name in written:
         if isinstance(path := getattr(arguments, name, None), Path):
@@ -208,6 +208,10 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
 
     tuning.add_tune_options(
         command("tune", tuning.run_tune, "search the precision of each layer for a budget, or for a floor of accuracy")
+    )
+
+    exploring.add_explore_options(
+        bare("explore", exploring.run_explore, "measure networks, quantized by policies, on variants of a device")
     )
 
     compare.add_compare_options(

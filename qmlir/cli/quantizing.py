@@ -16,7 +16,8 @@ from qmlir.cli.layer_errors import add_layer_errors_option, measured_samples, pr
 from qmlir.cli.models import load_known, load_model
 from qmlir.cli.pass_list import OptionInfo, read_pass
 from qmlir.cli.scoring import add_scoring_options, held_out, print_comparison, wants_score
-from qmlir.cli.terminal import is_verbose, progress, say
+from qmlir.cli.terminal import counting, is_verbose, progress, say
+from qmlir.cli.workers import add_worker_options, workers_from
 from qmlir.display import counted
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -40,6 +41,7 @@ def add_profile_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--per-channel", action="store_true", help="learn the same of each channel, along the last axis"
     )
+    add_worker_options(parser)
     _add_output(parser)
     add_json_option(parser)
 
@@ -61,12 +63,19 @@ def run_profile(arguments: argparse.Namespace) -> None:
     from qmlir.compiler import main_function, profile
     from qmlir.ir.signature import signature_of
     from qmlir.samples.reading import in_sequences
+    from qmlir.sharded import profile as profile_on
 
     module = load_known(arguments)
     signature = signature_of(main_function(module))
     samples = samples_of(arguments, signature)
-    taken = in_sequences(progress(samples, len(samples), "profiling"), arguments.sequence, signature)
-    found = profile(module, taken, bins=arguments.bins, per_channel=arguments.per_channel)
+    options = {"bins": arguments.bins, "per_channel": arguments.per_channel}
+    with workers_from(arguments) as workers:
+        if workers.elsewhere and not signature.states:
+            with counting(len(samples), "profiling") as done:
+                found = profile_on(module, samples, **options, workers=workers, done=done)
+        else:
+            taken = in_sequences(progress(samples, len(samples), "profiling"), arguments.sequence, signature)
+            found = profile(module, taken, **options)
     found.notes = given_notes(arguments)
     _write(found, arguments)
 

@@ -3,14 +3,14 @@
 import os
 import re
 import sys
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
 from shutil import get_terminal_size
 from textwrap import wrap
-from typing import TextIO, TypeVar
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
@@ -18,6 +18,9 @@ from rich.table import Table
 from rich.text import Text
 
 from qmlir.errors import printable
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 LONGEST = 4000
 """The most characters of a line."""
@@ -201,6 +204,24 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
         total: The number of items.
         what: The work, in a word.
     """
+    with _bar() as bar:
+        yield from bar.track(items, total=total, description=what)
+
+
+@contextmanager
+def counting(total: int, what: str) -> Generator[Callable[[int], None]]:
+    """Gives a function that shows how many of the items are done, for items that others work on.
+
+    Args:
+        total: The number of items.
+        what: The work, in a word.
+    """
+    with _bar() as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _bar() -> "Progress":
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
@@ -223,5 +244,4 @@ def progress(items: Iterable[T], total: int, what: str) -> Iterator[T]:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
     console = Console(stderr=True)
     hidden = _detail.get().quiet or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        yield from bar.track(items, total=total, description=what)
+    return Progress(*columns, console=console, transient=True, disable=hidden)

@@ -14,6 +14,7 @@ from qmlir.cli.models import load_known
 from qmlir.cli.quantizing import add_config_options, config_options
 from qmlir.cli.scoring import add_scoring_options, held_out
 from qmlir.cli.terminal import say, table_of, terminal
+from qmlir.cli.workers import add_worker_options, workers_from
 from qmlir.display import counted
 from qmlir.files import write_whole
 
@@ -59,6 +60,7 @@ def add_tune_options(parser: ArgumentParser) -> None:
         metavar="FOLDER",
         help="keep what was measured here: a search goes on where it stopped (default: beside compiled networks)",
     )
+    add_worker_options(parser)
     parser.add_argument("--front", type=file_of(".csv"), help="write all points, and which are on the front, as CSV")
     parser.add_argument("-o", "--output", type=file_of(".yaml"), required=True, help="the policy, for --policy")
     add_json_option(parser)
@@ -85,21 +87,19 @@ def run_tune(arguments: argparse.Namespace) -> None:
     used, trial = held_out(arguments, samples, tests)
     named = [option.name.replace("-", "_") for option in config_options()]
     options: dict[str, Any] = {name: value for name in named if (value := getattr(arguments, name)) is not None}
-    found = tune(
-        module,
-        list(used or ()),
-        budget=arguments.budget,
-        floor=arguments.floor,
-        tests=list(trial.samples),
-        labels=trial.labels,
-        metric=trial.metric,
-        profile=arguments.profile,
-        target=arguments.target,
-        results=arguments.results,
-        most=arguments.most or MOST,
-        levels=arguments.levels or LEVELS,
-        **options,
-    )
+    limits: dict[str, Any] = {
+        "budget": arguments.budget,
+        "floor": arguments.floor,
+        "labels": trial.labels,
+        "metric": trial.metric,
+        "profile": arguments.profile,
+        "target": arguments.target,
+        "results": arguments.results,
+        "most": arguments.most or MOST,
+        "levels": arguments.levels or LEVELS,
+    }
+    with workers_from(arguments) as workers:
+        found = tune(module, list(used or ()), tests=list(trial.samples), workers=workers, **limits, **options)
     say(trial.said)
     _print_front(found)
     found.save(arguments.output)

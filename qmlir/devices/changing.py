@@ -14,6 +14,7 @@ from pydantic.fields import FieldInfo
 from qmlir.devices.description import Device
 from qmlir.devices.reading import data_of, problems
 from qmlir.devices.schema import keys_of, table_of
+from qmlir.display import bytes_of
 from qmlir.errors import OptionError, near_misses
 
 
@@ -57,7 +58,9 @@ def settings_of(texts: Iterable[str]) -> dict[str, object]:
 
 
 def _value(text: str) -> object:
-    """The value of a TOML text; the text itself if it is none, such as a bare word."""
+    """The value of a TOML text, or the bytes of a size such as 64KiB; the text itself if it is neither."""
+    if not text.isdecimal() and (size := bytes_of(text)) is not None:
+        return size
     try:
         found = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):

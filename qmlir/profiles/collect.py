@@ -32,6 +32,7 @@ def collect(
     counter: Counter,
     bytes_each: int,
     threads: int | None = None,
+    first: int = 0,
 ) -> Profile:
     """Returns the profile of a network over samples; it is the same for any number of threads.
 
@@ -42,6 +43,7 @@ def collect(
         counter: The way to count values.
         bytes_each: The bytes of all tensors that `evaluate` returns.
         threads: The number of samples side by side; by default as many as there are processors and memory for them.
+        first: The number of the first sample, for errors.
 
     Raises:
         ProfileError: A tensor is not finite on a sample. The error is that of the first such sample.
@@ -49,7 +51,7 @@ def collect(
     found = empty()
     most = threads_for(bytes_each) if threads is None else threads
     if most == 1:
-        for number, sample in enumerate(samples):
+        for number, sample in enumerate(samples, first):
             found.update(evaluate(sample), counter, number=number)
         return found
 
@@ -69,7 +71,7 @@ def collect(
 
     try:
         with ThreadPoolExecutor(most, "profile") as pool:  # at its end it waits for all samples that have begun
-            for number, sample in enumerate(samples):
+            for number, sample in enumerate(samples, first):
                 part = idle.get()
                 if failed:
                     break

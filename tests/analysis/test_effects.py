@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 import qmlir
-from qmlir.analysis.effects import OutputMeasure, decibels, effects, rank_correlation, relative_noise
+from qmlir.analysis.effects import effects
+from qmlir.analysis.output_measure import OutputMeasure, decibels, relative_noise
 from qmlir.analysis.own_errors import NearestWeights, Part, StoredResults, StoredWeights
+from qmlir.analysis.rank_correlation import rank_correlation
 from qmlir.errors import QmlirError
 from tests.cli.small import Small, write_small
 

@@ -224,6 +224,16 @@ def test_a_search_goes_on_where_it_stopped(found: Tuned, small: Small) -> None:
     assert tune(small.onnx, samples_of(small), **arguments).made == 0
 
 
+def test_any_number_of_workers_finds_the_same(found: Tuned, small: Small, tmp_path: Path) -> None:
+    arguments: dict[str, Any] = {"floor": "sqnr=int8-12", "levels": (4, 6), "most": 14}
+    again = tune(small.onnx, samples_of(small), results=tmp_path, workers=2, **arguments)
+    assert again.text() == found.text()
+    assert again.as_dict() == found.as_dict()
+    assert again.made >= found.made
+    files = {path.name: path.read_bytes() for path in (small / "results").iterdir()}
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
+
+
 def test_other_samples_are_other_results(found: Tuned, small: Small) -> None:
     before = len(list((small / "results").iterdir()))
     arguments: dict[str, Any] = {"floor": "sqnr=int8-12", "results": small / "results", "levels": (4, 6), "most": 1}

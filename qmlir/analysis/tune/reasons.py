@@ -4,12 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from qmlir.analysis.effects import OutputEffect, decibels
+from qmlir.analysis.output_measure import OutputEffect, decibels
 from qmlir.analysis.own_errors import WEIGHTS
 from qmlir.yaml_files import Dumper
 
 if TYPE_CHECKING:
-    from qmlir.analysis.tune import Point, Tuned
+    from qmlir.analysis.tune.result import Point, Tuned
 
 
 def policy_text(tuned: "Tuned") -> str:

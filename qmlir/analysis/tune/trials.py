@@ -1,42 +1,44 @@
 """Trials: real quantizations by a policy, scored, with their costs, and kept on disk.
 
-A result on disk is one JSON file. Its name is a hash of all that the result depends on: the float network with its
-weights, the profile, the policy, the samples that quantize and those that score, the labels, the metric, the device,
-the figures asked for, and the sources of qmlir. So a search that was interrupted goes on where it stopped, and any
-number of searches can share a folder: a file appears whole, and always with the same content.
+A result depends on the float network with its weights, the profile, the policy, the samples that quantize and those
+that score, the labels, the metric, the device, the figures asked for, and the sources of qmlir (kept_results.py).
+
+A search decides one step after another. Where it knows of several trials that it will need, `ahead` makes them on
+workers, and the search then reads them; so it finds the same on any number of workers.
 """
 
-import hashlib
 import inspect
-import json
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from qmlir import cached
 from qmlir.analysis.counts import decided, figures_of
-from qmlir.analysis.effects import OutputEffect, OutputMeasure, has_classes, relative_noise
+from qmlir.analysis.kept_results import KeptResults, hash_of, profile_hash, samples_hash
+from qmlir.analysis.output_measure import OutputEffect, OutputMeasure, has_classes, relative_noise
 from qmlir.analysis.own_errors import NearestWeights, StoredResults, StoredWeights
 from qmlir.analysis.scores import Metric, agreeing, own_score, with_logits
 from qmlir.analysis.tune.assignment import Layer
 from qmlir.analysis.tune.layers import layers_of
 from qmlir.analysis.tune.limits import Budget
 from qmlir.compiler import compile, main_function, quantize
-from qmlir.files import write_whole
+from qmlir.errors import QmlirError
+from qmlir.executors import Workers
 from qmlir.ir.interfaces import Array
 from qmlir.numerics import Int64s
 from qmlir.policies.policy import Policy
 from qmlir.profiles.profile import Profile
+from qmlir.sharded import network_of, text_of
 
 FOLDER = "tune"
 """The folder of results within the folder of compiled networks."""
 
-FORMAT = 1
+FORMAT = 2
 """The version of the files; part of their names."""
 
 
@@ -91,7 +93,6 @@ class Laboratory:
     module     the float network
     profile    the ranges of its tensors
     made       quantizations that were made
-    read       trials that were read from disk
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class Laboratory:
         budget: Budget | None = None,
         folder: Path | None = None,
         options: Mapping[str, Any] | None = None,
+        workers: Workers | None = None,
     ):
         """Runs the float network on the samples to score on.
 
@@ -121,18 +123,22 @@ class Laboratory:
             budget: The cost to measure, if it is more than bytes or products.
             folder: Where results are kept; None for nowhere.
             options: Options of `quantize` that all trials share.
+            workers: Where trials are made that are known to be needed.
         """
         self.module, self.profile, self._samples, self._tests = module, profile, list(samples), list(tests)
         self._labels, self._metric, self._target, self._budget = labels, metric, target, budget
-        self._folder, self._options = folder, dict(options or {})
-        self.made = self.read = 0
-        self._known: dict[str, Any] = {}
+        self._options = dict(options or {})
+        self.made = 0
+        self._workers = workers or Workers()
+        self._refused: dict[str, QmlirError] = {}
+        self._fresh: list[Fresh] = []
         self._measure: OutputMeasure | None = None
         self._classes = has_classes(module)
         if labels is not None and not self._classes:
             with_logits(module)  # raises the error that says why
         self._truth, _ = self._outputs(module)
-        self._facts = self._known_facts()
+        facts = self._known_facts()
+        self._results = KeptResults(folder if facts["network"] is not None else None, facts)
 
     def trial(self, policy: Policy) -> Trial:
         """Returns the trial of a policy, from disk if it is there.
@@ -144,6 +150,41 @@ class Laboratory:
         if known is None:
             known = self._make(policy, self._quantized(policy))
         return Trial(**known)
+
+    @property
+    def side_by_side(self) -> int:
+        """How many trials can be made side by side."""
+        return self._workers.count
+
+    def ahead(self, what: str, policies: Iterable[Policy]) -> None:
+        """Makes trials on workers that will be needed, unless they are known; without workers, does nothing.
+
+        Args:
+            what: `trial`, or `effects` for the effects of the parts, too.
+            policies: The policies; one that cannot be quantized raises its error when it is asked for.
+        """
+        needed = {policy.text(): policy for policy in policies if self._load(what, policy) is None}
+        tasks = [(what, policy.as_dict()) for text, policy in needed.items() if text not in self._refused]
+        if not self._workers.elsewhere or len(tasks) < 2:
+            return
+        given = (self._samples, self._tests, self._labels, self._metric, self._target, self._budget, self._options)
+        bench = Bench(text_of(self.module), self.profile, *given)
+
+        def keep(task: tuple[str, dict[str, Any]], made: tuple[int, list[Fresh], QmlirError | None]) -> None:
+            count, fresh, refused = made
+            self.made += count
+            for each, own, data in fresh:
+                self._results.store({"what": each, "policy": own}, data)
+            if refused is not None:
+                self._refused[Policy.of(task[1]).text()] = refused
+
+        self._workers.map(_made, bench, tasks, keep=keep)
+
+    def made_since(self) -> tuple[int, list["Fresh"]]:
+        """Returns how many quantizations were made since the last call, and what was found out by them."""
+        made, fresh = self.made, self._fresh
+        self.made, self._fresh = 0, []
+        return made, fresh
 
     def effects(self, policy: Policy) -> list[OutputEffect]:
         """Returns the effects of the weights and results of a network quantized by a policy, from disk if there."""
@@ -185,6 +226,8 @@ class Laboratory:
         return self._measure
 
     def _quantized(self, policy: Policy) -> ModuleOp:
+        if (refused := self._refused.get(policy.text())) is not None:
+            raise refused
         self.made += 1
         options = {name: value for name, value in self._options.items() if name not in policy.default}
         return quantize(self.module, self.profile, data=self._samples, policy=policy, target=self._target, **options)
@@ -251,44 +294,60 @@ class Laboratory:
         return {
             "format": FORMAT,
             "network": cached.module_hash(self.module),
-            "profile": _profile_hash(self.profile),
-            "samples": _samples_hash(self._samples),
-            "tests": _samples_hash(self._tests),
-            "labels": None if self._labels is None else _hash_of(self._labels.tobytes()),
+            "profile": profile_hash(self.profile),
+            "samples": samples_hash(self._samples),
+            "tests": samples_hash(self._tests),
+            "labels": None if self._labels is None else hash_of(self._labels.tobytes()),
             "metric": None if self._metric is None else _source_of(self._metric),
             "target": device,
             "budget": None if self._budget is None else [self._budget.cost, self._budget.device],
             "options": self._options,
-            "sources": cached.sources_hash(),
-            "libraries": cached.library_versions(),
         }
 
-    def _name(self, what: str, policy: Policy) -> str:
-        facts = {**self._facts, "what": what, "policy": policy.as_dict()}
-        return _hash_of(json.dumps(facts, sort_keys=True, default=str).encode())
-
-    def _path(self, name: str) -> Path | None:
-        keeps = self._folder is not None and self._facts["network"] is not None
-        return self._folder / f"{name}.json" if keeps and self._folder is not None else None
-
     def _load(self, what: str, policy: Policy) -> Any:
-        name = self._name(what, policy)
-        if name not in self._known and (path := self._path(name)) is not None and path.is_file():
-            try:
-                self._known[name] = json.loads(path.read_text(encoding="utf-8"))
-            except (OSError, ValueError):
-                return None  # a damaged file is made anew
-            self.read += what == "trial"
-        return self._known.get(name)
+        return self._results.load({"what": what, "policy": policy.as_dict()})
 
     def _store(self, what: str, policy: Policy, data: Any) -> Any:
-        name = self._name(what, policy)
-        text = json.dumps(data, indent=1, sort_keys=True) + "\n"
-        if (path := self._path(name)) is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, text)
-        self._known[name] = json.loads(text)
-        return self._known[name]
+        self._fresh.append((what, policy.as_dict(), data))
+        return self._results.store({"what": what, "policy": policy.as_dict()}, data)
+
+
+Fresh: TypeAlias = tuple[str, dict[str, Any], Any]
+"""Something that was found out: what, of which policy, and its plain data."""
+
+
+@dataclass
+class Bench:
+    """All that trials depend on, as workers receive it; the fields are arguments of `Laboratory`."""
+
+    network: str
+    profile: Profile
+    samples: list[Any]
+    tests: list[Any]
+    labels: Int64s | None
+    metric: Metric | None
+    target: Any
+    budget: Budget | None
+    options: dict[str, Any]
+
+    @cached_property
+    def laboratory(self) -> Laboratory:
+        """Made once by each worker."""
+        return Laboratory(
+            network_of(self.network), self.profile, self.samples, self.tests, labels=self.labels, metric=self.metric,
+            target=self.target, budget=self.budget, options=self.options,
+        )  # fmt: skip
+
+
+def _made(bench: Bench, task: tuple[str, dict[str, Any]]) -> tuple[int, list[Fresh], QmlirError | None]:
+    """Makes a trial on a worker: how many quantizations that took, what was found out, and why there is none."""
+    laboratory, refused = bench.laboratory, None
+    policy = Policy.of(task[1])
+    try:
+        laboratory.effects(policy) if task[0] == "effects" else laboratory.trial(policy)
+    except QmlirError as error:
+        refused = error
+    return *laboratory.made_since(), refused
 
 
 SECONDS = 0.5
@@ -310,35 +369,6 @@ def _bits(stored: str) -> int:
     """The bits of a stored type by its name, such as i8 or f32."""
     digits = "".join(c for c in stored if c.isdigit())
     return int(digits) if digits else 32
-
-
-def kept_in(folder: str | Path | None) -> Path | None:
-    """Returns the folder of results: the one given, or that beside the compiled networks; None to keep nothing."""
-    if folder is not None:
-        return Path(folder)
-    place = cached.place()
-    return None if place is None else place / FOLDER
-
-
-def _hash_of(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def _profile_hash(profile: Profile) -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        profile.save(path := Path(folder) / "profile.yaml")
-        return _hash_of(path.read_bytes())
-
-
-def _samples_hash(samples: Sequence[Any]) -> str:
-    total = hashlib.sha256()
-    for sample in samples:
-        named: Mapping[str, Any] = cast(Any, sample) if isinstance(sample, Mapping) else {"": sample}
-        for name in sorted(named):
-            array: Array = np.ascontiguousarray(named[name])
-            total.update(f"{name} {array.dtype.str} {array.shape}".encode())
-            total.update(array.tobytes())
-    return total.hexdigest()
 
 
 def _source_of(metric: Metric) -> str:

@@ -1,0 +1,116 @@
+"""Verifies predicted assignments by real quantizations, and repairs the best of them.
+
+Under a floor of SQNR: bisection along the predicted front for the cheapest network that meets it; under another floor:
+sizes from the least on, since counts of samples do not rise evenly with the SQNR. Then fewer bits for single layers of
+what was found. Within a budget of bytes or of MACs times bits: the assignments of the least predicted noise that fit,
+then exchanges of bits between two layers of the best. Within any other budget, which only the compiled network knows:
+bisection.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from qmlir.analysis.tune.attempts import Attempts
+from qmlir.analysis.tune.front import Model, Predicted
+from qmlir.analysis.tune.limits import Budget, Floor
+from qmlir.display import counted
+from qmlir.policies.quant_config import Settings
+
+PATIENCE = 4
+"""Repairs in a row that fail before the search ends."""
+
+
+@dataclass
+class Verification:
+    """Verifies and repairs what a model predicts.
+
+    attempts  makes the trials
+    model     predicts
+    settings  the options of all trials
+    """
+
+    attempts: Attempts
+    model: Model
+    settings: Settings
+
+    def run(self) -> str:
+        """Quantizes the predicted assignments that decide, and repairs the best; returns how, in words."""
+        how = "all assignments" if self.model.complete else "greedy changes by effect over cost"
+        if isinstance(self.attempts.limit, Budget) and self.attempts.cost in ("bytes", "macs-bits"):
+            fits = self.model.within(self.settings, self.attempts.bound, max(self.attempts.left - PATIENCE, 1))
+            self.attempts.ahead("trial", [each.assignment for each in fits])
+            for each in fits:
+                self.attempts.attempt_predicted(each)
+            self._repair()
+            return f"{how} predict the best within the budget, which were verified and repaired"
+        front = self.model.front(self.settings)
+        if isinstance(self.attempts.limit, Floor) and self.attempts.limit.quality != "sqnr":
+            self._scan()
+        else:
+            self._bisect(front)
+        self._repair()
+        return f"{how} predict a front of {counted(len(front), 'network')}, which was verified and repaired"
+
+    def _scan(self) -> None:
+        """Tries sizes from the least on, each with the least predicted noise, up to a network that meets the floor.
+
+        Counts of samples do not rise evenly with the SQNR, so bisection could miss the cheapest.
+        """
+        best = self.attempts.best()
+        least = self.model.bytes(self.model.cheapest(self.settings))
+        most = max(
+            self.model.bytes(self.model.cheapest(self.settings, highest=True))
+            if best is None
+            else best.trial.bytes - 1,
+            least,
+        )
+        count = max(self.attempts.left - PATIENCE, 1)
+        sizes = [least + (most - least) * i / count for i in range(count)]
+        several = self.attempts.laboratory.side_by_side
+        for start in range(0, count, several):
+            some = [
+                each for size in sizes[start : start + several] for each in self.model.within(self.settings, size, 1)
+            ]
+            self.attempts.ahead("trial", [each.assignment for each in some])
+            for each in some:
+                point = self.attempts.attempt_predicted(each)
+                if point is not None and self.attempts.meets(point.trial):
+                    return
+
+    def _bisect(self, front: Sequence[Predicted]) -> None:
+        """Bisects along the predicted front for the end of what meets the limit."""
+        floor = isinstance(self.attempts.limit, Floor)
+        low, high = -1, len(front)  # under a floor, front[high] meets it; within a budget, front[low] does
+        while high - low > 1 and self.attempts.left > PATIENCE:
+            middle = (low + high) // 2
+            point = self.attempts.attempt_predicted(front[middle])
+            if (point is not None and self.attempts.meets(point.trial)) == floor:
+                high = middle
+            else:
+                low = middle
+        failed = 0
+        for each in (front[i] for i in range(low, -1, -1)):
+            point = self.attempts.attempt_predicted(each)
+            failed = 0 if point is not None and self.attempts.meets(point.trial) else failed + 1
+            if failed >= 2:
+                break
+
+    def _repair(self) -> None:
+        """Changes single layers of the best network, as long as that helps."""
+        failed = 0
+        known = {layer.tensor for layer in self.model.layers if layer.weights}
+        while self.attempts.left > 0 and failed < PATIENCE:
+            best = self.attempts.best()
+            if best is None or not known or known != {name for name, _ in best.assignment.bits}:
+                return
+            if isinstance(self.attempts.limit, Floor):
+                near = [self.model.predicted(each) for each in self.model.downgrades(best.assignment)]
+            else:
+                near = self.model.exchanges(best.assignment, self.attempts.bound)
+            following = next(
+                (each for each in near if each.assignment.policy().text() not in self.attempts.points), None
+            )
+            if following is None:
+                return
+            self.attempts.attempt_predicted(following)
+            failed = 0 if self.attempts.best() is not best else failed + 1

@@ -1,0 +1,48 @@
+"""`--jobs`, `--scheduler` and `--worker-memory`: where the work of a command runs, the same for all commands."""
+
+import argparse
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from qmlir.cli.flags import ArgumentParser, count, size
+from qmlir.cli.terminal import say
+from qmlir.errors import OptionError
+
+if TYPE_CHECKING:
+    from qmlir.executors import Workers
+
+
+def add_worker_options(parser: ArgumentParser) -> None:
+    """Adds the options that choose workers; results are the same bytes wherever the work runs."""
+    with parser.section("where the work runs"):
+        parser.add_argument("--jobs", type=count, metavar="N", help="in N processes of this machine")
+        parser.add_argument(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="on the workers of a Dask cluster, such as tcp://localhost:8786; they need qmlir, and files under the "
+            "same paths",
+        )
+        parser.add_argument(
+            "--worker-memory",
+            type=size,
+            metavar="SIZE",
+            help="the most memory of each process of --jobs, such as 2GiB (default: an equal share of this machine's)",
+        )
+
+
+@contextmanager
+def workers_from(arguments: argparse.Namespace) -> "Generator[Workers]":
+    """Gives the workers of a command line, and says what they are; closes them at the end.
+
+    Raises:
+        OptionError: There are both processes and a scheduler, or no scheduler answers.
+    """
+    from qmlir.executors import workers_of
+
+    if arguments.jobs is not None and arguments.scheduler is not None:
+        raise OptionError("--jobs", "must not be given with --scheduler", remedy="drop one of them")
+    with workers_of(arguments.scheduler or arguments.jobs, arguments.worker_memory) as workers:
+        if workers.elsewhere:
+            say(f"on {workers.said}")
+        yield workers

@@ -1,0 +1,70 @@
+"""Learns the ranges of a network's tensors from samples: the network is compiled once, for any number of samples."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from qmlir.backends.cpu.tally import IN_MACHINE_CODE
+from qmlir.ir.interfaces import Array
+from qmlir.ir.passes import Pipeline
+from qmlir.ir.signature import main_function
+from qmlir.profiles.collect import collect
+from qmlir.profiles.profile import Profile
+from qmlir.transforms.quantize import observers as observing
+
+if TYPE_CHECKING:
+    from qmlir.backends.cpu.jit import Executable
+
+
+class Profiler:
+    """Learns the ranges of a network's tensors.
+
+    network  the network to compile: each tensor that is observed is a result of it
+    """
+
+    def __init__(self, observed: ModuleOp, bins: int, *, per_channel: bool):
+        """Prepares a profile without samples.
+
+        Args:
+            observed: A float network with observers; it stays unchanged.
+            bins: The most bins a histogram may have.
+            per_channel: Whether to learn the same for each channel.
+
+        Raises:
+            ProfileError: There is nothing to observe.
+        """
+        function = main_function(observed)
+        self._taps, shapes = observing.observers(function), observing.observed_shapes(function)
+        if not shapes:
+            raise observing.nothing_to_observe(function)
+        keys = observing.observed_keys(function)
+        self._empty = Profile.empty(shapes, bins, keys=keys, per_channel=per_channel)
+        self.network = Pipeline("observers-to-results")(observed)
+
+    def profile(
+        self, executable: "Executable", samples: Iterable[Any], threads: int | None = None, first: int = 0
+    ) -> Profile:
+        """Returns the profile over samples; it has no samples if there are none.
+
+        Args:
+            executable: The compiled `network`.
+            samples: Arrays for the only input, or dicts of them by name.
+            threads: The number of samples side by side; by default as many as there are processors and memory for.
+            first: The number of the first sample, for errors.
+
+        Raises:
+            ProfileError: A tensor is not finite on a sample.
+        """
+        signature, taken = executable.signature, executable.taken(samples)
+
+        def values(inputs: Sequence[Array]) -> Mapping[str, Array]:
+            return observing.by_tensor(self._taps, executable.advance(inputs)[-len(self._taps) :])
+
+        most = 1 if signature.states else threads  # samples of a network with states follow one another
+        return collect(taken, values, self.empty, IN_MACHINE_CODE, signature.output_bytes, most, first)
+
+    def empty(self) -> Profile:
+        """Returns a profile without samples."""
+        return deepcopy(self._empty)

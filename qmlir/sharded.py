@@ -1,0 +1,145 @@
+"""`qmlir.profile`: the compiler's `profile`, over shards of the samples if there are workers.
+
+A profile depends neither on the order of the samples nor on how they are split, so that workers profile shards, and the
+merged profile has the bytes of a serial one. Samples of `qmlir.read_samples` are read by the workers, from the same
+paths; other samples are sent to them.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from xdsl.dialects.builtin import ModuleOp
+
+from qmlir import cached, compiler
+from qmlir.arguments import Network, samples_given
+from qmlir.executors import Given, Progress, Workers, workers_of
+from qmlir.ir.callable_network import Calibration
+from qmlir.ir.context import make_context
+from qmlir.ir.source import parse_text
+from qmlir.ir.states import states_of
+from qmlir.ir.weights import WeightsMode, module_text
+from qmlir.samples.files import Samples
+
+if TYPE_CHECKING:
+    from qmlir.backends.cpu.jit import Executable
+    from qmlir.profiles.profile import Profile
+    from qmlir.profiling import Profiler
+
+SHARDS = 8
+"""Shards for each worker, so that workers of unequal speed end together."""
+
+LARGEST = 32
+"""The most samples of a shard; also its size where the number of samples is not known."""
+
+
+def profile(
+    module: Network,
+    samples: Calibration,
+    bins: int = 2000,
+    *,
+    per_channel: bool = False,
+    workers: Given = None,
+    done: Progress | None = None,
+) -> "Profile":
+    """Learns the ranges of a float network's tensors by running the compiled network on samples.
+
+    Args:
+        module: A float network, or its path; it stays unchanged.
+        samples: Arrays for the only input, or dicts of them by name. To a network with states they are one sequence,
+            and a list of them is a sequence of its own.
+        bins: The most bins a histogram may have.
+        per_channel: Whether to learn the same for each channel, along the last axis, too.
+        workers: A number of processes, the address of a Dask scheduler, or a `concurrent.futures.Executor`; by default
+            threads of this process. A network with states is always profiled in this process.
+        done: Is called with the number of samples that are done.
+
+    Raises:
+        ProfileError: No sample was given, a tensor was not finite on a sample, or there is nothing to profile.
+        QmlirError: The network has operations that qmlir does not know.
+
+    >>> import qmlir
+    >>> qmlir.profile("digits.onnx", samples).samples == len(samples)
+    True
+    """
+    chosen = workers_of(workers)
+    try:
+        network = compiler.loaded(module)
+        if not chosen.elsewhere or states_of(compiler.main_function(network)):
+            return compiler.profile(network, samples, bins, per_channel=per_channel)
+        profiler = compiler.profiler_of(network, bins, per_channel=per_channel)
+        cached.compile(profiler.network)  # workers of this machine read the code that this keeps
+        work = _Work(text_of(network), bins, per_channel)
+        if isinstance(samples, Samples):
+            work.samples = samples
+        count = len(samples) if isinstance(samples, Samples | list | tuple) else None
+        size = shard_size(count, chosen)
+
+        def said(shards: int) -> None:
+            if done is not None:
+                done(min(shards * size, count or shards * size))
+
+        found = profiler.empty()
+        for part in chosen.map(_profiled, work, _shards(samples_given(samples), size), said):
+            found.merge(part)
+        return compiler.with_samples(found)
+    finally:
+        if chosen is not workers:
+            chosen.close()
+
+
+def shard_size(count: int | None, workers: Workers) -> int:
+    """Returns how many samples a shard has, of `count`; None if the number is not known."""
+    return LARGEST if count is None else min(LARGEST, max(1, -(-count // (SHARDS * workers.count))))
+
+
+def _shards(samples: Iterable[Any], size: int) -> Iterator[tuple[int, Any]]:
+    """Yields shards of samples: the number of the first sample, and the samples; of `Samples`, only how many."""
+    if isinstance(samples, Samples):
+        yield from ((start, min(size, len(samples) - start)) for start in range(0, len(samples), size))
+        return
+    rest, start = iter(samples), 0
+    while shard := list(islice(rest, size)):
+        yield start, shard
+        start += len(shard)
+
+
+def text_of(network: ModuleOp) -> str:
+    """Returns a network as text with all of its weights, which workers read."""
+    return module_text(network, WeightsMode.INLINE)
+
+
+def network_of(text: str) -> ModuleOp:
+    """Returns the network of a text that `text_of` made."""
+    return parse_text(make_context(), text, "a network for workers")
+
+
+class _Work:
+    """What all shards of a profile need.
+
+    samples  the samples, if workers read them; else shards hold them
+    """
+
+    samples: Samples | None = None
+
+    def __init__(self, text: str, bins: int, per_channel: bool):
+        self._text, self._bins, self._per_channel = text, bins, per_channel
+
+    @cached_property
+    def profiler(self) -> "Profiler":
+        """Made on the worker."""
+        return compiler.profiler_of(network_of(self._text), self._bins, per_channel=self._per_channel)
+
+    @cached_property
+    def executable(self) -> "Executable":
+        """Compiled on the worker, or read from disk where the worker shares that with us."""
+        return cached.compile(self.profiler.network)
+
+
+def _profiled(work: _Work, shard: tuple[int, Any]) -> "Profile":
+    """Returns the profile of a shard; a worker has one thread for each task."""
+    start, taken = shard
+    if work.samples is not None:
+        taken = work.samples.of(work.samples.chosen[start : start + taken])
+    return work.profiler.profile(work.executable, taken, threads=1, first=start)
