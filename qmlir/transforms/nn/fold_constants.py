@@ -39,7 +39,7 @@ from qmlir.ir.rewriting import replace, rewrite
 from qmlir.ir.types import dtype_of
 
 GROWTH_LIMIT = 16 << 20
-"""The most bytes by which the results of a folded operation may exceed its operands together, unless they are weights."""
+"""The most bytes by which the results of a folded operation may exceed its operands, unless they are weights."""
 
 
 @dataclass(frozen=True)
