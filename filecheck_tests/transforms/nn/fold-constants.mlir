@@ -137,3 +137,21 @@ func.func @single(%x: tensor<1x4xf32>) -> (tensor<1x4xf32>, tensor<1x4xf32>, ten
   %2 = nn.reduce_sum %x {axes = array<i64: 1>} : tensor<1x4xf32> -> tensor<1x1xf32>
   func.return %0, %1, %2 : tensor<1x4xf32>, tensor<1x4xf32>, tensor<1x1xf32>
 }
+
+// -----
+
+// What is larger than 16 MiB stays as it is described, unless it is the weights of a layer, which integers need as a
+// constant.
+// CHECK-LABEL: func.func @weights
+// CHECK: nn.constant <tensor<2048x2049xf32>
+// CHECK: nn.broadcast
+// CHECK-SAME: -> tensor<2049x2048xf32>
+// CHECK-NOT: nn.broadcast
+// CHECK: func.return
+func.func @weights(%x: tensor<1x2049xf32>) -> (tensor<1x2048xf32>, tensor<2049x2048xf32>) {
+  %c = nn.constant <tensor<1x1xf32>, [0.5]> : tensor<1x1xf32>
+  %w = nn.broadcast %c {shape = array<i64: 2048, 2049>} : tensor<1x1xf32> -> tensor<2048x2049xf32>
+  %y = nn.fully_connected %x, %w : tensor<1x2049xf32>, tensor<2048x2049xf32> -> tensor<1x2048xf32>
+  %r = nn.broadcast %c {shape = array<i64: 2049, 2048>} : tensor<1x1xf32> -> tensor<2049x2048xf32>
+  func.return %y, %r : tensor<1x2048xf32>, tensor<2049x2048xf32>
+}

@@ -2,7 +2,8 @@
 
 `evaluate` computes matrix products in floats, because numpy's float products are compiled and its integer products are
 not. Every step is exact in any order: products and sums stay below 2^24 in f32 or below 2^53 in f64, and where they
-could exceed 2^53 they are computed in i64.
+could exceed 2^53 they are computed in i64. A convolution goes by its own weights, which rarely are as large as their
+type allows.
 
 A sum of products has no formula of single elements that all forms share. Its meaning is the equation; each form sums in
 the order and in the types that are fast for it: BLAS here, pairs of i16 in kernels, one product at a time in linalg.
@@ -89,6 +90,11 @@ class WeightedOp(ContractionOp, abc.ABC):
         """The type in which a sum of `terms` products is exact for all values of the data and the weights."""
         return self.exact(terms, largest_difference(self.x, self.zero_point.value.data), largest_difference(self.w, 0))
 
+    def exact_for(self, rows: Array) -> Exact:
+        """The type in which sums are exact for all values of the data and these weights, [O, terms]."""
+        largest = int(np.abs(rows, dtype=np.int64).sum(axis=1).max(initial=0))
+        return self.exact(1, largest_difference(self.x, self.zero_point.value.data), largest)
+
     def centred(self, x: Array, dtype: npt.DTypeLike) -> Array:
         """The data minus its zero point, in the given dtype."""
         centred = x.astype(dtype)
@@ -121,15 +127,16 @@ class Conv2DOp(WeightedOp, GroupedWindowOp):
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         x, w, *bias = inputs
         groups, terms = self.group_count(), prod(w.shape[1:])
-        dtype = self.exact_type(terms)
+        dtype = self.exact_for(w.reshape(w.shape[0], terms))
         columns = w.reshape(groups, w.shape[0] // groups, terms).transpose(0, 2, 1).astype(dtype)
         windows = self.windows(self.centred(x, dtype), (w.shape[1], w.shape[2]), 0)
-        # One matrix product for each output row keeps numpy on one thread, which is faster here.
+        # One product for all places of a group: one for each row of places would share each of them among threads.
+        places = (prod(windows.shape[:3]), terms)
         products = [
-            windows[..., g * w.shape[3] : (g + 1) * w.shape[3]].reshape(*windows.shape[:3], terms) @ columns[g]
-            for g in range(groups)
+            windows[..., g * w.shape[3] : (g + 1) * w.shape[3]].reshape(places) @ columns[g] for g in range(groups)
         ]
-        return (self.accumulate(np.concatenate(products, axis=3), bias),)
+        sums = np.concatenate(products, axis=1).reshape(*windows.shape[:3], w.shape[0])
+        return (self.accumulate(sums, bias),)
 
 
 @irdl_op_definition

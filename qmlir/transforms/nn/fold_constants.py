@@ -27,6 +27,7 @@ from qmlir.dialects.nn import (
     TransposeOp,
 )
 from qmlir.dialects.nn.base import NNOp, is_quantized
+from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import FillingOp, MovementOp
 from qmlir.dialects.nn.queries import constant_of, keeps_shape, split_constant
 from qmlir.dialects.nn.reduction import ReductionOp
@@ -38,12 +39,14 @@ from qmlir.ir.rewriting import replace, rewrite
 from qmlir.ir.types import dtype_of
 
 GROWTH_LIMIT = 16 << 20
-"""The most bytes by which the results of a folded operation may exceed its operands together."""
+"""The most bytes by which the results of a folded operation may exceed its operands, unless they are weights."""
 
 
 @dataclass(frozen=True)
 class EvaluateOnConstants(RewritePattern):
     """f(constant, …) → constant, unless the result exceeds its operands by more than `GROWTH_LIMIT` bytes.
+
+    Weights of layers may be larger: a layer has integer weights only if they are constants.
 
     budget  the bytes by which all folded results together may exceed their operands
     """
@@ -58,11 +61,19 @@ class EvaluateOnConstants(RewritePattern):
             return
         arrays = [c.value.array for c in constants]
         growth = _result_bytes(op) - sum({id(a): a.nbytes for a in arrays}.values())
-        if growth > GROWTH_LIMIT or not self.budget.take((max(growth, 0),), 1):
+        if (growth > GROWTH_LIMIT and not _are_weights(op)) or not self.budget.take((max(growth, 0),), 1):
             return
         with within_memory(op), np.errstate(all="ignore"):  # infinities and NaNs are regular values
             results = op.evaluate(*arrays)
         replace(rewriter, op, [ConstantOp(r) for r in results], absorbing=constants)
+
+
+def _are_weights(op: Operation) -> bool:
+    """Whether all that reads an operation's results are layers whose weights they are."""
+    uses = [use for result in op.results for use in result.uses]
+    return bool(uses) and all(
+        isinstance(u.operation, WeightedOp) and u.operation.operands[u.index] is u.operation.w for u in uses
+    )
 
 
 def _result_bytes(op: Operation) -> int:

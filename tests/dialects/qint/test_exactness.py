@@ -39,6 +39,25 @@ def test_sums_are_exact_on_both_sides_of_f32(terms: int, zero_point: int) -> Non
     np.testing.assert_array_equal(op.evaluate(x, w)[0], expected)
 
 
+@pytest.mark.parametrize("terms", [514, 515, 1023, 1024, 1600])
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("weight", [-128, 82, 0])
+def test_sums_of_convolutions_are_exact_for_their_weights(terms: int, groups: int, weight: int) -> None:
+    """514 weights of −128 stay below 2^24, and so do 800 of 82; their types alone would not say so."""
+    shapes = (1, 2, 2, terms * groups), (2 * groups, 1, 1, terms)
+    given = {"zero_point": int32(-128), "groups": int32(groups)}
+    op = qint.Conv2DOp.make([value(8, *shapes[0]), value(8, *shapes[1]), []], given)
+    w = np.full(shapes[1], weight, np.int8)
+    w[1, :, :, ::3] = 0
+    fits = terms * 255 * abs(weight) < 1 << 24
+    assert (op.exact_for(w.reshape(-1, terms)) is np.float32) == fits
+    x = np.full(shapes[0], 127, np.int8)
+    x[0, 1, ::2] -= 1
+    parts = (x.astype(np.int64) + 128).reshape(4, groups, terms)
+    expected = np.einsum("pgk,gok->pgo", parts, w.astype(np.int64).reshape(groups, 2, terms)).reshape(1, 2, 2, -1)
+    np.testing.assert_array_equal(op.evaluate(x, w)[0], expected)
+
+
 def test_wide_sums_are_exact_in_f64() -> None:
     """The bias is added to integers, not to f32, where it would lose bits."""
     op = qint.FullyConnectedOp.make([value(8, 1, 1), value(8, 1, 1), [value(32, 1)]])
