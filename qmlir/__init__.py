@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from qmlir.analysis.tensors import analyze
     from qmlir.analysis.tune import tune
     from qmlir.cached import compile
+    from qmlir.cli.embedded.folder import bundle
     from qmlir.compiler import (
         Pipeline,
         decisions,
@@ -58,6 +59,7 @@ __all__ = [
     "QmlirError",
     "Rule",
     "analyze",
+    "bundle",
     "choose_quantization",
     "compare",
     "compile",
@@ -91,6 +93,7 @@ _HOMES = {
     "QmlirError": "qmlir.errors",
     "Rule": "qmlir.policies.policy",
     "analyze": "qmlir.analysis.tensors",
+    "bundle": "qmlir.cli.embedded.folder",
     "compare": "qmlir.analysis.differences",
     "compile": "qmlir.cached",
     "choose_quantization": "qmlir.numerics.calibration",
