@@ -280,8 +280,10 @@ def test_the_stack_is_no_deeper_than_stated(small: Small, tmp_path: Path) -> Non
     assert stated <= 1024
 
 
-def test_an_object_with_integers_at_both_ends_has_no_floats(small: Small, tmp_path: Path) -> None:
-    folder = bundle(small, tmp_path / "out", "--io", "int8", "--cpu", "x86-64-v3")
+@pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v2", "x86-64-v3"])
+def test_an_object_with_integers_at_both_ends_has_no_floats(small: Small, tmp_path: Path, cpu: str) -> None:
+    """On x86 without AVX2, LLVM shifts lanes by conversions from floats unless they have 64 bits."""
+    folder = bundle(small, tmp_path / "out", "--io", "int8", "--cpu", cpu)
     assert run("certify", folder / "net.o", "-o", tmp_path / "certificate.json") == 0
     certificate = json.loads((tmp_path / "certificate.json").read_text())
     assert certificate["verdict"] == "integer-only"
