@@ -38,4 +38,4 @@ def test_large_networks_have_the_same_bits_on_aarch64(name: str, cpu: str) -> No
     (found,) = programs.run(executable, [[sample]])
     for got, expected in zip(found, reference.run(sample), strict=True):
         np.testing.assert_array_equal(got, expected)
-        assert np.ptp(expected) > 0
+        assert np.unique(expected).size > 10
