@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from qmlir.analysis.tensors import analyze
     from qmlir.analysis.tune import tune
     from qmlir.cached import compile
+    from qmlir.cli.embedded.folder import bundle
     from qmlir.compiler import (
         Pipeline,
         decisions,
@@ -60,6 +61,7 @@ __all__ = [
     "Rule",
     "Workload",
     "analyze",
+    "bundle",
     "choose_quantization",
     "compare",
     "compile",
@@ -94,6 +96,7 @@ _HOMES = {
     "QmlirError": "qmlir.errors",
     "Rule": "qmlir.policies.policy",
     "analyze": "qmlir.analysis.tensors",
+    "bundle": "qmlir.cli.embedded.folder",
     "compare": "qmlir.analysis.differences",
     "compile": "qmlir.cached",
     "choose_quantization": "qmlir.numerics.calibration",

@@ -135,6 +135,7 @@ def calls(model: Path, tmp_path: Path) -> dict[str, Callable[[Any], object]]:
         "quantize": lambda m: qmlir.quantize(m, profile),
         "reference": qmlir.reference,
         "compile": qmlir.compile,
+        "bundle": lambda m: qmlir.bundle(m, tmp_path / "bundle", memory="fast"),
         "to_integers": qmlir.to_integers,
         "export": lambda m: qmlir.export(m, tmp_path / "out.onnx"),
         "analyze": lambda m: qmlir.analyze(m, quantized, SAMPLES),

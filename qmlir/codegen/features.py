@@ -89,6 +89,14 @@ def bits_of_sums(features: frozenset[str]) -> int:
     return 4 * 128 if "mve" in features else 256 * accumulators(features)
 
 
+def most_lanes_without_spills(features: frozenset[str]) -> int:
+    """The most channels to compute together where memory is to be small.
+
+    With the few registers of MVE, 16 channels spill more than 1,000 bytes to the stack.
+    """
+    return 8 if has_vectors(features) and bits_of_sums(features) <= 4 * 128 else 32
+
+
 def accumulators(features: frozenset[str]) -> int:
     """Registers of 256 bits that sums may take on processors with vectors.
 

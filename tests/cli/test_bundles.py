@@ -15,6 +15,7 @@ import qmlir
 from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.cli.documents import schema
 from qmlir.cli.main import main
+from qmlir.errors import OptionError, UnsupportedError
 from tests.cli.small import Small, run, write_small
 
 STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic")
@@ -279,8 +280,10 @@ def test_the_stack_is_no_deeper_than_stated(small: Small, tmp_path: Path) -> Non
     assert stated <= 1024
 
 
-def test_an_object_with_integers_at_both_ends_has_no_floats(small: Small, tmp_path: Path) -> None:
-    folder = bundle(small, tmp_path / "out", "--io", "int8", "--cpu", "x86-64-v3")
+@pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v2", "x86-64-v3"])
+def test_an_object_with_integers_at_both_ends_has_no_floats(small: Small, tmp_path: Path, cpu: str) -> None:
+    """On x86 without AVX2, LLVM shifts lanes by conversions from floats unless they have 64 bits."""
+    folder = bundle(small, tmp_path / "out", "--io", "int8", "--cpu", cpu)
     assert run("certify", folder / "net.o", "-o", tmp_path / "certificate.json") == 0
     certificate = json.loads((tmp_path / "certificate.json").read_text())
     assert certificate["verdict"] == "integer-only"
@@ -310,6 +313,52 @@ def test_the_manifest_says_what_is_in_the_folder(small: Small, tmp_path: Path) -
     assert f"#define NET_ARENA_SIZE {sizes['arena']} " in header
     assert f"#define NET_STACK_SIZE {sizes['stack']} " in header
     assert f"#define NET_INPUT0_ZERO_POINT ({image['zero_point']})" in header
+
+
+def test_python_writes_the_same_bundle(small: Small, tmp_path: Path) -> None:
+    options = ("--cpu", "x86-64-v3", "--io", "int8", "--api", "dynamic", "--weights-in", "array", "--archive")
+    folder = bundle(small, tmp_path / "command", "--prefix", "seen", *options)
+    given = {"cpu": "x86-64-v3", "io": "int8", "api": "dynamic", "weights_in": "array"}
+    files = qmlir.bundle(small / "net.mlir", tmp_path / "python", prefix="seen", archive=True, **given)
+    assert files[0].name == "manifest.json"
+    assert {path.name for path in files} == {path.name for path in folder.iterdir()}
+    for path in files:
+        assert path.read_bytes() == (folder / path.name).read_bytes(), path.name
+
+
+def test_python_writes_a_bundle_of_a_network_that_it_holds(small: Small, tmp_path: Path) -> None:
+    module = qmlir.load(small / "net.mlir")
+    before = str(module)
+    folder = tmp_path / "held"
+    qmlir.bundle(module, folder, cpu="x86-64-v3", io="int8")
+    assert str(module) == before
+    manifest = json.loads((folder / "manifest.json").read_text())
+    Draft202012Validator(schema()).validate(manifest)
+    assert manifest["model"]["file"] is None
+    assert status(build(folder, LANGUAGES["C99"], "selftest.c", "held.o")) == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"api": "fast"}, "api: must be one of static, dynamic, glow"),
+        ({"weights_in": "flash"}, "weights_in: must be one of object, array, file"),
+        ({"prefix": "int"}, "prefix: must be an identifier of C"),
+        ({"memory": "tiny"}, "memory: must be one of fast, small"),
+        ({"archive": 1}, "archive: must be True or False"),
+        ({"cpu": "cortex-m0"}, "cpu: must be"),
+    ],
+)
+def test_python_refuses_what_it_cannot_write(small: Small, tmp_path: Path, given: dict[str, str], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        qmlir.bundle(small / "net.mlir", tmp_path / "out", **given)  # pyright: ignore
+    assert not (tmp_path / "out").exists()
+
+
+def test_batches_are_refused(small: Small, tmp_path: Path) -> None:
+    module = qmlir.Pipeline(("batch-samples", {"most": 3}))(qmlir.load(small / "net.mlir"))
+    with pytest.raises(UnsupportedError, match="must take one sample a call in a bundle, got up to 3; make it of the"):
+        qmlir.bundle(module, tmp_path / "out")
 
 
 def test_equal_bundles_have_equal_bytes(small: Small, tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 python -m tests.models.everywhere                          all networks on all processors
 python -m tests.models.everywhere kws --cpu cortex-m4      one network on one processor
 python -m tests.models.everywhere --inputs 10              fewer inputs than 100
+python -m tests.models.everywhere --memory fast            code for speed, not for little memory as bundles have it
 
 Each network is compiled for a processor and linked with a program that has no library beside memset and memcpy on
 Linux, and nothing elsewhere. The inputs are seeded: the least and the greatest numbers, and random ones. A line says
-how many inputs give the bytes of the reference, the bytes of code and of constants, and of memory that a call needs
-beside its stack, and the instructions of a call where the emulator counts them. The status is 1 if a byte differs.
+how many inputs give the bytes of the reference, the bytes of code, of constants, of memory that a call needs and of its
+stack, if they are known, and the instructions of a call where the emulator counts them. The status is 1 if a byte
+differs.
 """
 
 import argparse
@@ -24,6 +26,8 @@ from xdsl.rewriter import Rewriter
 
 import qmlir
 from qmlir.backends.cpu.processors import PROCESSORS
+from qmlir.backends.cpu.stack import stack_bytes
+from qmlir.dialects.loops import MEMORY
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.ir.signature import main_function
 from qmlir.numerics import Array
@@ -87,7 +91,7 @@ def inputs_of(shape: Sequence[int], dtype: np.dtype[Any], count: int) -> list[Ar
     return random
 
 
-def run(name: str, make: Callable[[], ModuleOp], processors: Sequence[str], count: int) -> bool:
+def run(name: str, make: Callable[[], ModuleOp], processors: Sequence[str], count: int, memory: str = "small") -> bool:
     """Prints a line for each processor; whether all of them give the reference's bytes."""
     module = without_casts(qmlir.to_integers(make()))
     reference = qmlir.reference(module)
@@ -97,7 +101,7 @@ def run(name: str, make: Callable[[], ModuleOp], processors: Sequence[str], coun
     all_same = True
     for processor in processors:
         begun = time.monotonic()
-        executable = qmlir.compile(module, cpu=processor)
+        executable = qmlir.compile(module, cpu=processor, memory=memory)
         found = programs.ran(executable, [[sample] for sample in samples])
         same = sum(
             all(np.array_equal(a, b) for a, b in zip(want, got, strict=True))
@@ -106,7 +110,9 @@ def run(name: str, make: Callable[[], ModuleOp], processors: Sequence[str], coun
         all_same = all_same and same == count
         sizes = executable.sizes
         counted = f"{round(sum(found.instructions) / count):12,}" if found.instructions else f"{'':>12}"
+        stack = stack_bytes(executable.assembly(), executable.entry)
         line = f"{name:8} {processor:11} {same:4} of {count:<4} {sizes.code:8,} {sizes.weights:9,} {sizes.arena:8,}"
+        line += f" {stack:6,}" if stack is not None else f" {'':6}"
         _say(f"{line} {counted} {time.monotonic() - begun:6.0f}")
     return all_same
 
@@ -122,6 +128,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("networks", nargs="*", metavar="NETWORK", help=f"one of {', '.join(NETWORKS)}; all by default")
     parser.add_argument("--cpu", action="append", choices=list(PROCESSORS), help="a processor; all by default")
     parser.add_argument("--inputs", type=int, default=INPUTS, help=f"inputs of each network (default: {INPUTS})")
+    parser.add_argument("--memory", choices=MEMORY, default="small", help="what the code is made for (default: small)")
     arguments = parser.parse_args(words)
     warnings.simplefilter("ignore")
     known = networks()
@@ -129,9 +136,10 @@ def main(words: Sequence[str] | None = None) -> int:
     if not chosen:
         sys.stderr.write(f"there is none of the networks in {SHARED}\n")
         return 2
-    sizes = f"{'code':>8} {'constants':>9} {'arena':>8}"
+    sizes = f"{'code':>8} {'constants':>9} {'arena':>8} {'stack':>6}"
     _say(f"{'network':8} {'processor':11} {'same bytes':>12} {sizes} {'instructions':>12} {'s':>6}")
-    results = [run(n, known[NETWORKS[n]], arguments.cpu or list(PROCESSORS), arguments.inputs) for n in chosen]
+    processors, count, memory = arguments.cpu or list(PROCESSORS), arguments.inputs, arguments.memory
+    results = [run(n, known[NETWORKS[n]], processors, count, memory) for n in chosen]
     return 0 if all(results) else 1
 
 

@@ -1,6 +1,8 @@
 """Makes the files of a bundle and writes them together: all of them appear, or none."""
 
 import argparse
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -11,7 +13,7 @@ from qmlir.cli.embedded.archive import archive_of
 from qmlir.cli.embedded.header import bundle_header
 from qmlir.cli.embedded.linked import linked_text
 from qmlir.cli.embedded.manifest import Figures, manifest_fields, numerics_of
-from qmlir.cli.embedded.plan import Plan, bundle_name, entry_of, planned
+from qmlir.cli.embedded.plan import APIS, PLACES, Plan, bundle_name, entry_of, planned
 from qmlir.cli.embedded.selftest import (
     cmake_text,
     drawn_inputs,
@@ -24,16 +26,106 @@ from qmlir.cli.embedded.selftest import (
 from qmlir.cli.models import load_simplified, memory_of
 from qmlir.cli.terminal import say
 from qmlir.errors import FileError, OptionError, UnsupportedError
-from qmlir.files import write_together
+from qmlir.files import path_of, write_together
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from qmlir.arguments import Network
     from qmlir.backends.cpu.jit import Executable
+    from qmlir.backends.cpu.machine import Machine
 
 
 COPIES = ("memcpy", "memmove", "memset")
 """Functions that code may call on systems with a C library, all of which any program there has."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a bundle; `name`, `api`, `weights` and `archive` are those of `Plan`.
+
+    machine  the processor
+    memory   what the code is made for
+    """
+
+    name: str
+    api: str
+    weights: str | None
+    archive: bool
+    machine: "Machine"
+    memory: str
+
+
+@dataclass(frozen=True)
+class _Made:
+    """A bundle to write: the network's code, the files by name, the document first, and the sizes."""
+
+    executable: "Executable"
+    contents: Mapping[str, bytes]
+    figures: Figures
+
+
+def bundle(
+    module: "Network", directory: str | Path, *, prefix: str | None = None, api: str = "static",
+    weights_in: str | None = None, archive: bool = False, cpu: str | None = None, features: str | None = None,
+    triple: str | None = None, memory: str = "small", io: str | None = None,
+) -> list[Path]:  # fmt: skip
+    """Writes a bundle: a folder with the object of a network and all that a program in C takes beside it.
+
+    Args:
+        module: A network, or its path; it stays unchanged.
+        directory: The folder, which is made if it does not exist.
+        prefix: The prefix of all symbols and files; by default the name of the model's file, or of the folder.
+        api: How programs call the network: "static", with weights and scratch memory inside the object; "dynamic", with
+            memory of their own; or "glow", as Glow's bundles are called.
+        weights_in: Where the weights are: "object", a section of the object; "array", a file in C; or "file". By
+            default the object, and files for "glow".
+        archive: Whether the object lies in a static library.
+        cpu: The processor, as for `qmlir.compile`.
+        features: Features to switch on and off in addition.
+        triple: The architecture and system.
+        memory: "small" for as little scratch memory as possible, or "fast".
+        io: What the network takes and gives: "int8", "uint8", "int16" or "float"; by default what the module says.
+
+    Returns:
+        The files written, of which the first is `manifest.json`, with all sizes.
+
+    Raises:
+        OptionError: An argument has no such value.
+        UnsupportedError: The network keeps states or takes batches, or its code calls a library.
+        FileError: The folder is a file, or cannot be made.
+
+    >>> import qmlir
+    >>> quantized = qmlir.quantize("digits.onnx", data=samples)
+    >>> files = qmlir.bundle(quantized, "digits", cpu="cortex-m4", io="int8")
+    >>> [path.name for path in files][:3]
+    ['manifest.json', 'digits.h', 'digits_vectors.h']
+    """
+    from qmlir import arguments, compiler
+    from qmlir.frontends.opaque import refuse_opaque
+    from qmlir.ir.weights import WeightsMode, module_text
+
+    folder = path_of(directory, "directory")
+    name = None if prefix is None else arguments.text_given("prefix", prefix)
+    place = None if weights_in is None else arguments.choice_given("weights_in", weights_in, PLACES)
+    asked = Asked(
+        bundle_name(name, Path(module).stem if isinstance(module, str | Path) else folder.resolve().name),
+        arguments.choice_given("api", api, APIS),
+        place,
+        arguments.flag_given("archive", archive),
+        arguments.machine_given(cpu, features, triple),
+        arguments.memory_given(memory, 1),
+    )
+    source = compiler.loaded(module)
+    refuse_opaque(source, "the network" if not isinstance(module, str | Path) else str(module))
+    if isinstance(module, str | Path):
+        model = {"file": Path(module).name, "sha256": sha256(Path(module).read_bytes()).hexdigest()}
+    else:
+        model = {"file": None, "sha256": sha256(module_text(source, WeightsMode.INLINE).encode()).hexdigest()}
+    if io is not None:
+        source = compiler.with_interface(source, io)
+    made = _made(asked, source.clone(), model)
+    return _written(folder, made.contents)
 
 
 def write_folder(arguments: argparse.Namespace) -> tuple["Executable", list[Path], dict[str, int]]:
@@ -46,6 +138,8 @@ def write_folder(arguments: argparse.Namespace) -> tuple["Executable", list[Path
         OptionError: An option is not for bundles.
         FileError: The folder is a file, or cannot be made.
     """
+    from qmlir.backends.cpu.machine import Machine
+
     _check(arguments)
     name = bundle_name(arguments.prefix, arguments.model.stem)
     module = load_simplified(arguments)
@@ -54,24 +148,31 @@ def write_folder(arguments: argparse.Namespace) -> tuple["Executable", list[Path
 
         module = with_interface(module, arguments.io)
     model = {"file": arguments.model.name, "sha256": sha256(arguments.model.read_bytes()).hexdigest()}
-    plan, executable, contents, figures = _contents(arguments, name, module, model)
-    folder: Path = arguments.output
+    machine, api = Machine.of(arguments.cpu, arguments.features, arguments.triple), arguments.api or "static"
+    asked = Asked(name, api, arguments.weights_in, arguments.archive, machine, memory_of(arguments))
+    made = _made(asked, module, model)
+    files, figures = _written(arguments.output, made.contents), made.figures
+    for path in files:
+        say(f"{path}: written")
+    bound = "" if figures.bound is None else f" (at least {figures.bound} for any plan)"
+    stack = "a stack of no known size" if figures.stack is None else f"{figures.stack} of stack"
+    say(
+        f"{name}: {figures.code} bytes of code, {figures.constants} of weights, {figures.arena} of scratch memory"
+        f"{bound}, {stack}"
+    )
+    sizes = {"weights": figures.constants, "arena": figures.arena, "code": figures.code, "threads": 1}
+    return made.executable, files, sizes
+
+
+def _written(folder: Path, contents: Mapping[str, bytes]) -> list[Path]:
+    """Writes files into a folder, all or none, and returns them."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(folder, "must be a folder, or its name", got=error) from None
     files = {folder / file: data for file, data in contents.items()}
     write_together({path: partial(_write, data) for path, data in files.items()})
-    for path in files:
-        say(f"{path}: written")
-    bound = "" if figures.bound is None else f" (at least {figures.bound} for any plan)"
-    stack = "a stack of no known size" if figures.stack is None else f"{figures.stack} of stack"
-    say(
-        f"{plan.name}: {figures.code} bytes of code, {figures.constants} of weights, {figures.arena} of scratch memory"
-        f"{bound}, {stack}"
-    )
-    sizes = {"weights": figures.constants, "arena": figures.arena, "code": figures.code, "threads": 1}
-    return executable, list(files), sizes
+    return list(files)
 
 
 def _write(data: bytes, path: Path) -> None:
@@ -93,28 +194,23 @@ def _check(arguments: argparse.Namespace) -> None:
         raise OptionError("--output", need, got=str(arguments.output), remedy="name a folder")
 
 
-def _contents(
-    arguments: argparse.Namespace, name: str, module: "ModuleOp", model: dict[str, str]
-) -> tuple[Plan, "Executable", dict[str, bytes], Figures]:
-    """Returns the plan, the network's code, the files by name, the document first, and the sizes."""
+def _made(asked: Asked, module: "ModuleOp", model: Mapping[str, str | None]) -> _Made:
+    """Makes a bundle of a module, which it changes."""
     from xdsl.dialects.builtin import IntegerAttr, StringAttr
 
     from qmlir import compiler
-    from qmlir.backends.cpu.machine import Machine, code_bytes, compile_assembly, compile_object
+    from qmlir.backends.cpu.machine import code_bytes, compile_assembly, compile_object
     from qmlir.backends.cpu.stack import called_outside, stack_bytes
     from qmlir.dialects.loops import ARENA_BOUND
     from qmlir.ir.signature import signature_of
 
-    machine = Machine.of(arguments.cpu, arguments.features, arguments.triple)
+    machine, memory = asked.machine, asked.memory
     entry = compiler.main_function(module)
     signature = signature_of(entry)
-    plan = planned(
-        signature, name, api=arguments.api or "static", weights=arguments.weights_in, archive=arguments.archive
-    )
-    entry.sym_name = StringAttr(entry_of(name, plan.api))
+    plan = planned(signature, asked.name, api=asked.api, weights=asked.weights, archive=asked.archive)
+    entry.sym_name = StringAttr(entry_of(plan.name, plan.api))
     lowered = compiler.to_integers(module)
     numerics = numerics_of(lowered)
-    memory = memory_of(arguments)
     executable = compiler.to_machine_code(lowered, 1, machine, memory=memory)
     if executable.calls_program:
         remedy = "compile it to an .o file, and link it with a program that has them in C"
@@ -151,7 +247,7 @@ def _contents(
         plan.linked: archive_of(f"{plan.name}.o", code, _symbols(plan)) if plan.archive else code,
     }
     fields = manifest_fields(plan, model, machine, memory, figures, numerics, files)
-    return plan, executable, {"manifest.json": document("bundle", fields).encode(), **files}, figures
+    return _Made(executable, {"manifest.json": document("bundle", fields).encode(), **files}, figures)
 
 
 def _weights(plan: Plan, executable: "Executable") -> dict[str, bytes]:

@@ -39,7 +39,7 @@ class Figures:
 
 
 def manifest_fields(
-    plan: Plan, model: Mapping[str, str], machine: "Machine", memory: str, figures: Figures,
+    plan: Plan, model: Mapping[str, str | None], machine: "Machine", memory: str, figures: Figures,
     numerics: Mapping[str, Any], files: Mapping[str, bytes],
 ) -> dict[str, Any]:  # fmt: skip
     """Returns the fields of the document."""

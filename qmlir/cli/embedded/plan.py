@@ -134,8 +134,13 @@ def planned(
 
     Raises:
         OptionError: The place of the weights is none that the API knows.
-        UnsupportedError: The network keeps states, or has no output.
+        UnsupportedError: The network keeps states, or takes batches.
     """
+    if signature.batch is not None:
+        remedy = "make it of the network before batch-samples: its calls compute the same bits one by one"
+        raise UnsupportedError(
+            "must take one sample a call in a bundle", f"up to {signature.batch.most}", remedy, where="network"
+        )
     if signature.states:
         remedy = "compile it to an .o file, whose header has functions that keep the states"
         raise UnsupportedError("must keep no states in a bundle", f"{len(signature.states)}", remedy, where="network")

@@ -27,7 +27,7 @@ from xdsl.dialects.builtin import MemRefType, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.features import bits_of_sums, widest_block
+from qmlir.codegen.features import bits_of_sums, most_lanes_without_spills, widest_block
 from qmlir.codegen.kernel import (
     Arithmetic,
     Array,
@@ -62,12 +62,6 @@ MOST_TOGETHER = 12
 
 TOGETHER_SMALL = 3
 """The same where memory is to be small. A block that finishes many sums at once spills registers to the stack."""
-
-FEW_BITS = 512
-"""Bits of sums of a processor with few vector registers (MVE), where memory is to be small."""
-
-FEW_LANES = 8
-"""The most output channels of a block there: 16 spill 1,100 bytes."""
 
 FEW_STEPS = 4
 """The most steps of a run that are unrolled, where a window has several rows."""
@@ -368,8 +362,8 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
         window = window.flattened()
     widest = widest_block(state.features, arithmetic.group)
     widest = min(16, widest) if isinstance(task.weights, SSAValue) else widest
-    if state.small and bits_of_sums(state.features) <= FEW_BITS:
-        widest = min(widest, FEW_LANES)
+    if state.small:
+        widest = min(widest, most_lanes_without_spills(state.features))
     lanes = choose_lanes(task.outputs // task.groups, widest)
     channels = window.channels + -window.channels % arithmetic.group
     sums = arithmetic.sums if task.multipliers is None else i64

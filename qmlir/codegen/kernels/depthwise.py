@@ -28,7 +28,7 @@ from xdsl.dialects.builtin import AnyFloat, MemRefType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
-from qmlir.codegen.features import has_vectors
+from qmlir.codegen.features import has_vectors, most_lanes_without_spills
 from qmlir.codegen.kernel import (
     SCRATCH_LIMIT,
     SMALL_SCRATCH,
@@ -421,10 +421,10 @@ class DepthwiseTask:
     bits: int = BYTE
 
 
-def _choose_lanes(outputs: int) -> int | None:
-    """The channels of a vector: 16 if more than half of the last vector is new, else 8, else 4, else none."""
-    widest = LANES[0]
-    return next((n for n in LANES if n <= outputs and (n < widest or not 0 < outputs % n <= n // 2)), None)
+def _choose_lanes(outputs: int, most: int) -> int | None:
+    """The channels of a vector, at most `most`: 16 if more than half of the last vector is new, else 8, 4 or none."""
+    fitting = (n for n in LANES if n <= min(outputs, most))
+    return next((n for n in fitting if n < LANES[0] or not 0 < outputs % n <= n // 2), None)
 
 
 def _bytes(element: Attribute) -> int:
@@ -463,7 +463,8 @@ def lower_depthwise(state: MainLowering, op: Operation, task: DepthwiseTask, res
     """
     window, arithmetic = task.window, task.arithmetic
     outputs = task.outputs
-    lanes, strip = _choose_lanes(outputs) if has_vectors(state.features) else None, None
+    most = most_lanes_without_spills(state.features) if state.small else LANES[0]
+    lanes, strip = _choose_lanes(outputs, most) if has_vectors(state.features) else None, None
     narrower = [n for n in LANES if lanes is not None and n < lanes]
     limits = (SMALL_SCRATCH, RING) if state.small else (RING,)
     for lanes, limit in (*((lanes, n) for n in limits), *((n, SCRATCH_LIMIT) for n in (lanes, *narrower))):

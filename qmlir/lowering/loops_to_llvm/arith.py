@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import copysign, isnan
 from typing import Any, cast
 
-from xdsl.dialects import arith, llvm, math
+from xdsl.dialects import arith, llvm, math, vector
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr, VectorType, f32, f64, i1, i64
 from xdsl.ir import Attribute, Operation, SSAValue
 
@@ -65,6 +65,14 @@ def _overflowing(kind: type[Operation]) -> Rule:
         f.define(op.results[0], f.binary(kind, lhs, rhs, properties))
 
     return rule
+
+
+def _shift_left(f: FunctionLowering, op: Operation) -> None:
+    lhs, rhs = f.values(op.operands)
+    if f.shifts_by_floats(lhs.type) and not isinstance(op.operands[1].owner, arith.ConstantOp | vector.BroadcastOp):
+        f.define(op.results[0], f.shift_left(lhs, rhs))
+    else:
+        _overflowing(ShlOp)(f, op)
 
 
 def _float(kind: type[Operation]) -> Rule:
@@ -296,7 +304,7 @@ RULES: Mapping[type[Operation], Rule] = {
     arith.AddiOp: _overflowing(AddOp),
     arith.SubiOp: _overflowing(SubOp),
     arith.MuliOp: _overflowing(MulOp),
-    arith.ShLIOp: _overflowing(ShlOp),
+    arith.ShLIOp: _shift_left,
     arith.DivSIOp: _binary(llvm.SDivOp),
     arith.DivUIOp: _binary(llvm.UDivOp),
     arith.RemSIOp: _binary(llvm.SRemOp),

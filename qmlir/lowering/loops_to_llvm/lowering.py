@@ -31,7 +31,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from qmlir.dialects.simd.matrices import matrix_shape
 from qmlir.errors import UnsupportedError
 from qmlir.ir.types import is_integer, is_memref, is_vector, vector_of
-from qmlir.ir.upstream.llvm import X86AMXType
+from qmlir.ir.upstream.llvm import ShlOp, X86AMXType
 
 # ---------------------------------------------------------------------------------------------------------------
 # The LLVM types of loops-level types.
@@ -424,6 +424,24 @@ class FunctionLowering:
     def cast(self, kind: type[Operation], value: SSAValue, type: Attribute) -> SSAValue:
         """A conversion to `type`."""
         return self.emit(kind.create(operands=[value], result_types=[type]))
+
+    def shifts_by_floats(self, type: Attribute) -> bool:
+        """Whether LLVM shifts lanes of a vector by distances of their own by way of floats.
+
+        On x86 without AVX2 it computes the power of two of a lane of 16 or 32 bits by a conversion from a float. The
+        bits are right, but the conversion has no place in code on integers only.
+        """
+        short = is_vector(type) and is_integer(type.element_type) and type.element_type.width.data in (16, 32)
+        return short and "sse2" in self.features and "avx2" not in self.features
+
+    def shift_left(self, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
+        """Shifts lanes to the left by distances of their own; lanes of 64 bits where LLVM shifts others by floats."""
+        if not self.shifts_by_floats(lhs.type):
+            return self.binary(ShlOp, lhs, rhs, WRAP)
+        assert is_vector(lhs.type)
+        wide = VectorType(i64, lhs.type.get_shape())
+        value, distance = (self.cast(llvm.ZExtOp, x, wide) for x in (lhs, rhs))
+        return self.cast(llvm.TruncOp, self.binary(ShlOp, value, distance, WRAP), lhs.type)
 
     def compare(self, predicate: str, lhs: SSAValue, rhs: SSAValue) -> SSAValue:
         """An integer comparison, lane by lane on vectors."""

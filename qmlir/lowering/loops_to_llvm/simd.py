@@ -434,7 +434,7 @@ def _products_shifted(
         odd = f.splat(1, drop.type)
         if offset is not None:
             odd = f.binary(AddOp, f.binary(AddOp, offset, offset, WRAP), odd, WRAP)
-        return f.binary(ShlOp, odd, f.binary(SubOp, drop, f.splat(less, drop.type), WRAP), WRAP)
+        return f.shift_left(odd, f.binary(SubOp, drop, f.splat(less, drop.type), WRAP))
 
     def rounding_of(first: int) -> SSAValue:
         """2^(drop − 1) + offset · 2^drop in the even (first = 0) or odd lanes."""

@@ -26,7 +26,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.codegen.occupancy import Call, Occupancy, Statement, statements_of
-from qmlir.dialects.loops import ARENA_SIZE, root_of
+from qmlir.dialects.loops import ARENA_SIZE, VIEWS, root_of
+from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.errors import PipelineError
 from qmlir.transforms.loops.plan_memory import (
     SMALL_ALIGNMENT,
@@ -47,6 +48,9 @@ BANDS = (2, 4, 8, 16)
 
 ROUNDS = 16
 """The most chains that are divided."""
+
+DEFINITIONS = (*VIEWS, memref.AllocOp, arith.ConstantOp, ConstantBufferOp)
+"""Operations that may stand between the calls of a chain: they compute nothing."""
 
 Chain = tuple[int, int]
 """The numbers of the first and of the last statement of a chain."""
@@ -79,7 +83,9 @@ class StripeCallsPass(ModulePass):
         buffers = live_buffers(entry.body.block)
         if not buffers:
             return
-        statements = [s for s in statements_of(entry.body.block, buffers) if isinstance(s, Call) or s.uses]
+        block = entry.body.block
+        given = zip(block.ops, statements_of(block, buffers), strict=True)
+        statements = [statement for op, statement in given if not isinstance(op, DEFINITIONS)]
         schedule = Schedule(statements, [item.size for item in buffers.values()])
         divided = search(schedule)
         if not divided:

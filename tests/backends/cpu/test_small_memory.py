@@ -9,6 +9,7 @@ import pytest
 import qmlir
 from qmlir import compiler
 from qmlir.backends.cpu import Machine
+from qmlir.backends.cpu.stack import stack_bytes
 from qmlir.errors import OptionError
 from tests.graphs import Graph, quantized
 
@@ -49,6 +50,19 @@ def test_networks_take_no_more_than_promised(name: str, shared: Callable[[str], 
     np.testing.assert_array_equal(small(x), fast(x))
     assert small.sizes.arena <= MOST[name]
     assert compiler.compile(module, memory="small", triple="aarch64-linux-gnu").sizes.arena <= MOST[name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cpu", ["cortex-m4", "cortex-m7", "cortex-m55", "rv32imc"])
+@pytest.mark.parametrize("name", MOST)
+def test_the_stack_of_a_microcontroller_is_small(name: str, cpu: str, shared: Callable[[str], Path]) -> None:
+    """A kilobyte at most, and the arena as promised, with integers at both ends."""
+    module = qmlir.Pipeline("simplify")(qmlir.load(shared(f"models/tflite/{name}.tflite")))
+    executable = compiler.compile(module, memory="small", cpu=cpu)
+    stack = stack_bytes(executable.assembly(), executable.entry)
+    assert stack is not None
+    assert stack <= 1024
+    assert executable.sizes.arena <= MOST[name]
 
 
 def test_a_result_lies_over_its_operand(shared: Callable[[str], Path]) -> None:

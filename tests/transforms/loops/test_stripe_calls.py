@@ -89,6 +89,15 @@ def test_a_call_that_reads_all_of_its_operand_waits_for_it() -> None:
     assert calls(module)[0] == (0, 8)
 
 
+def test_calls_stay_on_their_side_of_what_stands_between_them() -> None:
+    """A call of another kind may read a clock, as those of time-calls do."""
+    text = WIDE.replace("STRIPES", ROWS) + "func.func private @clock() { func.return }\n"
+    parts = text.split("  func.call @rows")
+    module = parsed("  func.call @clock() : () -> ()\n  func.call @rows".join(parts))
+    StripeCallsPass().apply(make_context(), module)
+    assert [len(op.arguments) for op in module.walk() if isinstance(op, func.CallOp)] == [0, 4] * 3
+
+
 def test_a_planned_module_is_refused() -> None:
     module = parsed(WIDE.replace("STRIPES", ROWS))
     PlanMemoryPass().apply(make_context(), module)
