@@ -223,8 +223,8 @@ def quantize(
         io: What the quantized network takes and gives: "int8", "uint8" or "int16", with the network's own scales and
             zero points, or "float". By default, floats stay floats.
         **options: The fields of `QuantConfig` (policies/quant_config.py), which says what each of them means: schema,
-            precision, weight_precision, calibration, per_channel, granularity, bias, rounding, residuals, glow_exact. An
-            option of None has its default, or what the target asks for.
+            precision, weight_precision, calibration, per_channel, granularity, bias, rounding, residuals, glow_exact.
+            An option of None has its default, or what the target asks for.
 
     >>> import qmlir
     >>> q = qmlir.quantize("digits.onnx", data=samples, schema="symmetric")

@@ -34,6 +34,9 @@ NOUNS = {PASSES: "pass", DIALECTS: "dialect", CALIBRATIONS: "calibration", ROUND
 PROGRAM = "this program"
 """The origin of plugins that Python code has registered."""
 
+_NUMBERED = re.compile(r"([A-Za-z_]+)-(\d+(?:\.\d+)?)")
+"""Values that a number follows."""
+
 _NAME = re.compile(r"[A-Za-z][\w.-]*")
 """Names that command lines, policies and MLIR text can spell without quotes."""
 
@@ -193,9 +196,14 @@ def plugin_lines() -> list[str]:
 
 @dataclass(frozen=True)
 class Extensible:
-    """Marks an option to whose values plugins add: `Annotated[Literal["auto", "nearest"], Extensible(ROUNDINGS)]`."""
+    """Marks an option to whose values plugins add: `Annotated[Literal["auto", "nearest"], Extensible(ROUNDINGS)]`.
+
+    group     the group of entry points that adds values
+    numbered  values that a number may follow, behind a hyphen: `percentile-99.9`
+    """
 
     group: str
+    numbered: tuple[str, ...] = ()
 
 
 def choices(hint: Any) -> tuple[Any, ...] | None:
@@ -204,9 +212,9 @@ def choices(hint: Any) -> tuple[Any, ...] | None:
         return get_args(hint)
     if get_origin(hint) is Union and all(get_origin(member) is Literal for member in get_args(hint)):
         return tuple(value for member in get_args(hint) for value in get_args(member))
-    if (group := _extended(hint)) is not None:
+    if (mark := _extended(hint)) is not None:
         listed = get_args(get_args(hint)[0])
-        return (*listed, *(name for name in plugins_in(group) if name not in listed))
+        return (*listed, *(name for name in plugins_in(mark.group) if name not in listed))
     return None
 
 
@@ -216,14 +224,26 @@ def admits(hint: Any, value: object) -> bool:
     Raises:
         PluginError: Several plugins have the name, or a plugin and qmlir itself.
     """
-    if (group := _extended(hint)) is not None and isinstance(value, str):
+    if (mark := _extended(hint)) is not None and isinstance(value, str):
         listed = get_args(get_args(hint)[0])
-        return plugin(group, value, listed) is not None or value in listed
+        return plugin(mark.group, value, listed) is not None or value in listed or is_numbered(hint, value)
     return value in (choices(hint) or ())
 
 
-def _extended(hint: Any) -> str | None:
-    """Returns the group that extends the values of an option; None if no group does."""
+def is_numbered(hint: Any, value: str) -> bool:
+    """Whether a value is one that a number follows, such as `percentile-99.9`, and an option may have such values."""
+    mark, (name, number) = _extended(hint), without_number(value)
+    return mark is not None and number is not None and name in mark.numbered
+
+
+def without_number(value: str) -> tuple[str, float | None]:
+    """Divides a value such as `percentile-99.9` into its name and its number; None if it has no number."""
+    found = _NUMBERED.fullmatch(value)
+    return (value, None) if found is None else (found[1], float(found[2]))
+
+
+def _extended(hint: Any) -> Extensible | None:
+    """Returns what extends the values of an option; None if nothing does."""
     if get_origin(hint) is not Annotated:
         return None
-    return next((mark.group for mark in get_args(hint)[1:] if isinstance(mark, Extensible)), None)
+    return next((mark for mark in get_args(hint)[1:] if isinstance(mark, Extensible)), None)

@@ -23,7 +23,7 @@ from xdsl.passes import ModulePass
 from qmlir.errors import OptionError, near_misses
 from qmlir.ir.option_text import value_text
 from qmlir.ir.passes import option_help
-from qmlir.plugins import admits, choices
+from qmlir.plugins import admits, choices, is_numbered
 
 T = TypeVar("T")
 
@@ -161,6 +161,8 @@ def _convert(option: str, text: str, annotation: Any) -> object:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if (known := choices(annotation)) is not None:
         by_text = {value_text(a): a for a in known}
+        if is_numbered(annotation, text):
+            return text
         if text not in by_text or not admits(annotation, by_text[text]):
             raise OptionError(
                 option, f"must be one of {', '.join(by_text)}", got=text or "nothing", remedy=_near(text, by_text)

@@ -5,7 +5,7 @@ A calibration narrows the observed range: values outside the narrowed range satu
     auto            mse if the histogram has enough bins; minmax otherwise, and for inputs of the network
     minmax          the whole range
     moving_average  the mean range of a sample, computed while profiling
-    percentile      the range that contains all but 0.01 % of the values
+    percentile      the range that contains all but 0.01 % of the values; percentile-99.9: all but 0.1 %
     kl              least Kullback-Leibler divergence, by Glow's search (divergence.py)
     kl_tvm          least Kullback-Leibler divergence, by TVM's search: over windows around zero
     mse             least mean square error; with power-of-two scales, the exponent with the least error
@@ -41,12 +41,15 @@ from qmlir.numerics.schemas import (
     representable_range,
 )
 from qmlir.plugins import CALIBRATIONS as GROUP
-from qmlir.plugins import Plugin, choices, plugin, register
+from qmlir.plugins import Plugin, choices, is_numbered, plugin, register, without_number
 
 Bounds = tuple[float, float]
 
 PERCENTILE = 0.9999
 """The share of values that `percentile` keeps within the range."""
+
+PERCENTS = (50.0, 100.0)
+"""The least and the greatest percent that `percentile-…` may keep."""
 
 LEAST_BINS = 64
 """The least number of bins over a range for a calibration to narrow it: with fewer, a single bin is too coarse."""
@@ -185,6 +188,12 @@ def calibration_called(name: str, *, where: str | None = None) -> Callable[[Sear
     """
     if (found := plugin(GROUP, name, BUILT_IN)) is not None:
         return found
+    if is_numbered(Calibration, name):
+        percent = without_number(name)[1]
+        if percent is None or not PERCENTS[0] <= percent <= PERCENTS[1]:
+            need = f"a percentile keeps {PERCENTS[0]:g} to {PERCENTS[1]:g} percent of the values"
+            raise QuantizationError(need, where=where, got=name, remedy="write percentile-99.9")
+        return partial(_percentile, share=percent / 100)
     if name not in BUILT_IN:
         remedy = near_misses(name, choices(Calibration) or ())
         raise QuantizationError("there is no such calibration", where=where, got=name, remedy=remedy)
@@ -282,14 +291,14 @@ def _of_narrowed(lo: float, hi: float, schema: Schema, precision: StoredPrecisio
 # The calibrations
 
 
-def _percentile(search: Search) -> Bounds:
-    """Saturates the excluded share: by magnitude if symmetric, at the far end of a range from 0, else half per side."""
-    histogram, cut = search.histogram, 1 - PERCENTILE
+def _percentile(search: Search, share: float = PERCENTILE) -> Bounds:
+    """Saturates all but a share: by magnitude if symmetric, at the far end of a range from 0, else half per side."""
+    histogram, cut = search.histogram, 1 - share
     if search.centred:
-        most = search.spread.magnitudes().point_below(PERCENTILE * histogram.total)
+        most = search.spread.magnitudes().point_below(share * histogram.total)
         return -most, most
     if search.low == 0 or search.high == 0:
-        bound = histogram.point_below((PERCENTILE if search.low == 0 else cut) * histogram.total)
+        bound = histogram.point_below((share if search.low == 0 else cut) * histogram.total)
         return (0.0, bound) if search.low == 0 else (bound, 0.0)
     return histogram.point_below(cut / 2 * histogram.total), histogram.point_below((1 - cut / 2) * histogram.total)
 

@@ -32,7 +32,8 @@ Precision = Literal["int8", "uint8", "int16"]
 StoredPrecision = Precision | Literal["int32"]
 WeightPrecision = Literal["same", "int2", "int3", "int4", "int5", "int6", "int7", "int8", "int16"]
 Calibration = Annotated[
-    Literal["auto", "minmax", "moving_average", "percentile", "kl", "kl_tvm", "mse", "aciq"], Extensible(CALIBRATIONS)
+    Literal["auto", "minmax", "moving_average", "percentile", "kl", "kl_tvm", "mse", "aciq"],
+    Extensible(CALIBRATIONS, numbered=("percentile",)),
 ]
 
 SCHEMAS: tuple[Schema, ...] = get_args(Schema)

@@ -39,7 +39,7 @@ POLICY = "qmlir.policy"
 
 BiasPrecision: TypeAlias = Literal["auto", "int8", "int16", "int32", "int64"]
 
-Rounding: TypeAlias = Annotated[Literal["auto", "nearest"], Extensible(ROUNDINGS)]
+Rounding: TypeAlias = Annotated[Literal["auto", "nearest", "gptq"], Extensible(ROUNDINGS)]
 
 Granularity: TypeAlias = Literal["channel", "group-32", "group-64", "group-128"]
 

@@ -119,6 +119,29 @@ def test_known_ranges() -> None:
     assert hi == pytest.approx(11.16, rel=0.01)
 
 
+@pytest.mark.parametrize("percent", [50.0, 90.0, 99.0, 99.9, 99.99, 100.0])
+@pytest.mark.parametrize("schema", SCHEMAS)
+def test_a_percentile_keeps_its_percent(percent: float, schema: Schema) -> None:
+    name: Any = f"percentile-{percent:g}"
+    lo, hi = kept(NORMAL, name, schema)
+    inside = 100 * float(((lo <= NORMAL) & (hi >= NORMAL)).mean())
+    assert inside == pytest.approx(percent, abs=0.3)
+    if percent == 99.99:
+        assert (lo, hi) == pytest.approx(kept(NORMAL, "percentile", schema), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["percentile-49", "percentile-100.5", "percentile-200"])
+def test_a_percentile_of_no_percent(name: Any) -> None:
+    with pytest.raises(QuantizationError, match=f"keeps 50 to 100 percent of the values, got {name}"):
+        kept(NORMAL, name)
+
+
+@pytest.mark.parametrize("name", ["percentile-", "percentile-x", "mse-3", "percentiles-99"])
+def test_a_number_that_no_calibration_takes(name: Any) -> None:
+    with pytest.raises(QuantizationError, match=f"there is no such calibration, got {name}"):
+        kept(NORMAL, name)
+
+
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 2**32), st.sampled_from(BY_HISTOGRAM), st.sampled_from(SCHEMAS))
 def test_random_histograms(seed: int, calibration: Calibration, schema: Schema) -> None:

@@ -10,6 +10,8 @@
 // RUN: qmlir-opt --choose-scales="bias=int8" %s | filecheck %s --check-prefix=ROOM
 // RUN: qmlir-opt --quantize="bias=int8" %s | filecheck %s --check-prefix=BIAS8
 // RUN: qmlir-opt --quantize="bias=int64" %s | filecheck %s --check-prefix=BIAS64
+// RUN: not qmlir-opt --choose-scales="calibration=percentile-99.9" %s 2>&1 | filecheck %s --check-prefix=PERCENT
+// RUN: not qmlir-opt --choose-scales="calibration=mse-99" %s 2>&1 | filecheck %s --check-prefix=NUMBER
 // RUN: not qmlir-opt --choose-scales="granularity=group-32" %s 2>&1 | filecheck %s --check-prefix=GROUPS
 // RUN: not qmlir-opt --choose-scales="calibration=kl" %s 2>&1 | filecheck %s --check-prefix=KL
 // RUN: not qmlir-opt --choose-scales="glow-exact=true calibration=mse" %s 2>&1 | filecheck %s --check-prefix=GLOWMSE
@@ -35,6 +37,8 @@
 // BIAS64-SAME: <quantized, "integer"
 // BIAS64-SAME: tensor<2xi64>
 
+// PERCENT: tensor "x": calibration percentile-99.9 needs a histogram
+// NUMBER: must be one of auto, minmax, moving_average, percentile, kl, kl_tvm, mse, aciq, got mse-99
 // GROUPS: granularity=group-32 needs weights of 2 to 6 bits, got weight-precision=int8
 // KL: tensor "x": calibration kl needs a histogram; profile the network on data, or use minmax
 // GLOWMSE: Glow calibrates by minmax and kl only, got mse

@@ -102,7 +102,7 @@
 // RUN: qmlir-opt --quantize="rounding=auto" %s | filecheck %s --check-prefix=OURS
 // RUN: qmlir-opt --quantize="rounding=nearest" %s | filecheck %s --check-prefix=OURS
 // RUN: not qmlir-opt --quantize="rounding=up" %s 2>&1 | filecheck %s --check-prefix=NOROUNDING
-// NOROUNDING: error: {{.*}}must be one of auto, nearest, got up
+// NOROUNDING: error: {{.*}}must be one of auto, nearest, gptq, got up
 
 // Whether an operation may stay float; the last one reads what has no range.
 // RUN: qmlir-opt --quantize="fail-on-float=false" %s | filecheck %s --check-prefix=MAY

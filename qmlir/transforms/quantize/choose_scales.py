@@ -254,14 +254,18 @@ class _Chooser:
         return element
 
     def _requantizes(self, op: WeightedOp) -> bool:
-        """Turns a float layer's stored weights into floats if a scale breaks the promise; returns whether it did."""
+        """Turns a float layer's stored weights into floats if the recipe cannot keep them; returns whether it did.
+
+        It cannot if a scale breaks the promise of powers of two, or if fewer bits are asked for.
+        """
         back = op.w.owner
         if not isinstance(back, DequantizeCastOp) or isinstance(op.x.owner, DequantizeCastOp):
             return False
-        stored, kept = back.input.owner, element_of(back.input)
-        if self.recipes.of(op).schema != "symmetric_with_power2_scale" or not isinstance(stored, ConstantOp):
+        stored, kept, recipe = back.input.owner, element_of(back.input), self.recipes.of(op)
+        if not isinstance(stored, ConstantOp) or not isinstance(kept, UniformType):
             return False
-        if not isinstance(kept, UniformType) or all(exponent_of(scale) is not None for scale in kept.scales):
+        breaks = recipe.schema == "symmetric_with_power2_scale" and any(exponent_of(s) is None for s in kept.scales)
+        if not breaks and weight_bits(recipe.stored_weights) >= kept.storage_width:
             return False
         (real,) = back.evaluate(stored.value.array)
         constant = ConstantOp(real, tensor_type(op.w), dict(stored.attributes))

@@ -88,13 +88,13 @@ class QuantizePass(QuantConfig, PassPipeline):
 
 
 def _check_rounding(recipes: Iterable[Recipe], *, sampled: bool) -> None:
-    """Refuses a plugin's rounding method where it would not be asked.
+    """Refuses a rounding method that needs data, GPTQ's or a plugin's, where it would not be asked.
 
     Raises:
         OptionError: There are no samples, or the integers are to be Glow's.
     """
     for recipe in recipes:
-        if rounding_called(recipe.rounding) is None:
+        if rounding_called(recipe.rounding) is None and recipe.rounding != "gptq":
             continue
         if not sampled:
             remedy = "give samples with --data (in Python data=), or leave the option out"

@@ -10,26 +10,26 @@ from math import ceil, prod
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.nn import ConstantOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.qmlir import GROUPS, WIDENED, GroupsAttr
+from qmlir.dialects.qmlir import GROUPS, GroupsAttr
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
-from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, shape_of, tensor_type
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics.groups import spread
 from qmlir.numerics.roundings import WeightsToRound, rounded_by, rounding_called
-from qmlir.numerics.schemas import QuantizationError, weight_bits
+from qmlir.numerics.schemas import QuantizationError
 from qmlir.plugins import Plugin
 from qmlir.policies.ledger import ROUNDING, note_method
 from qmlir.policies.quant_config import QuantConfig, Recipe, recipe_of
 from qmlir.transforms.quantize.correct_bias import correct
+from qmlir.transforms.quantize.near_integers import cost, near_integers, rounded_in_turn
 from qmlir.transforms.quantize.side_by_side import IMPORTED, UNROUNDED, Layer, SampledPass, SideBySide, cast_of_weights
+from qmlir.transforms.quantize.weight_scales import factors_of_scales, searches_scales, set_scales
 
 # ---------------------------------------------------------------------------------------------------------------
 # Writes contractions (convolutions, fully connected layers) as matrix products, by im2col.
@@ -220,106 +220,6 @@ def _off_diagonal_squares(x: Array) -> Array:
 
 
 # ---------------------------------------------------------------------------------------------------------------
-# Rounds real numbers to integers whose errors interact (adaptive rounding).
-#
-# Rounding each number to the nearest integer is best if the errors do not interact. Where integers q stand for targets
-# t, and a positive definite matrix H gives the cost of their errors together,
-#
-#     cost(q) = (q − t)ᵀ H (q − t),
-#
-# the best q is the point of a lattice nearest to t in the metric of H, which is hard to find. Two classic steps find a
-# near point:
-#
-# 1. *Successive rounding.* With H = L·Lᵀ the cost is Σ_k L_kk²·(q_k − c_k)², where c_k is t_k moved by the errors of
-#    the numbers after it: c_k = t_k − Σ_{j>k} (q_j − t_j)·L_jk / L_kk. So numbers are rounded from the last to the
-#    first, each around its c_k. This is Babai's nearest plane (1986); as a method for weights, with the errors fed
-#    forward through H⁻¹, it is optimal brain surgery and quantization and GPTQ (Hassibi and Stork 1993, Frantar et al.
-#    2022). Numbers whose errors cost most are rounded first, as the numbers rounded later can still make up for their
-#    errors.
-# 2. *Coordinate descent.* Each number in turn is set to the best integer, given the current values of the others; no
-#    step makes the cost larger.
-
-
-BLOCK = 64
-"""The number of columns that are rounded one by one before one matrix product passes their errors to the rest."""
-
-SWEEPS = 4
-"""The largest number of rounds of coordinate descent; further rounds change too little to show in any result."""
-
-
-def near_integers(targets: Array, form: Array, limits: tuple[int, int], steps: Array | None = None) -> Array:
-    """Integers that approximate real numbers at little cost, by successive rounding and coordinate descent.
-
-    Args:
-        targets: t, [g, m, k] float64: m rows of k numbers for each of g forms.
-        form: H, [g, k, k], symmetric and positive definite.
-        limits: The least and the greatest integer.
-        steps: Positive integers, [g, m, k]: each number is a multiple of its own, by an integer within the limits.
-
-    Returns:
-        [g, m, k], integers as float64.
-    """
-    return descended(rounded_in_turn(targets, form, limits, steps), targets, form, limits, steps)
-
-
-def cost(integers: Array, targets: Array, form: Array) -> Array:
-    """(q − t)ᵀ H (q − t) of each row, [g, m]."""
-    errors = integers - targets
-    return np.einsum("gmk,gmk->gm", errors @ form, errors)
-
-
-def rounded_in_turn(targets: Array, form: Array, limits: tuple[int, int], steps: Array | None = None) -> Array:
-    """Rounds numbers in turn (step 1 of this module); arguments and result are those of `near_integers`."""
-    order = np.argsort(np.diagonal(form, axis1=1, axis2=2), axis=1, kind="stable")
-    t, own = (np.take_along_axis(a, order[:, None], axis=2) for a in (targets, _ones_or(steps, targets)))
-    ordered = np.take_along_axis(np.take_along_axis(form, order[:, :, None], axis=1), order[:, None], axis=2)
-    factor = np.linalg.cholesky(ordered)
-    factor /= np.diagonal(factor, axis1=1, axis2=2)[:, None].copy()
-    errors = np.zeros_like(t)
-    for first in reversed(range(0, t.shape[2], BLOCK)):
-        last = min(first + BLOCK, t.shape[2])
-        fed = errors[:, :, last:] @ factor[:, last:, first:last]
-        for k in reversed(range(last - first)):
-            column = t[:, :, first + k]
-            step = own[:, :, first + k]
-            error = np.clip(np.rint((column - fed[:, :, k]) / step), *limits) * step - column
-            errors[:, :, first + k] = error
-            fed[:, :, :k] += error[:, :, None] * factor[:, first + k, None, first : first + k]
-    integers = np.empty_like(t)
-    np.put_along_axis(integers, np.broadcast_to(order[:, None], t.shape), np.rint(t + errors), axis=2)
-    return integers
-
-
-def _ones_or(steps: Array | None, targets: Array) -> Array:
-    return np.ones(targets.shape) if steps is None else steps
-
-
-def descended(start: Array, targets: Array, form: Array, limits: tuple[int, int], steps: Array | None = None) -> Array:
-    """Improves integers `start` by coordinate descent (step 2); other arguments and result as for `near_integers`."""
-    integers, steps = start.copy(), _ones_or(steps, targets)
-    errors = integers - targets
-    curvature = np.diagonal(form, axis1=1, axis2=2)
-    for _ in range(SWEEPS):
-        changed = False
-        for first in range(0, targets.shape[2], BLOCK):
-            last = min(first + BLOCK, targets.shape[2])
-            slope = errors @ form[:, :, first:last]
-            for k in range(first, last):
-                old = integers[:, :, k]
-                own = steps[:, :, k]
-                new = np.clip(np.rint((old - slope[:, :, k - first] / curvature[:, k, None]) / own), *limits) * own
-                step = new - old
-                if step.any():
-                    changed = True
-                    integers[:, :, k] = new
-                    errors[:, :, k] += step
-                    slope += step[:, :, None] * form[:, k, None, first:last]
-        if not changed:
-            break
-    return integers
-
-
-# ---------------------------------------------------------------------------------------------------------------
 # The nearest integer is the best choice for a single weight. But the inputs of a sum vary together, so other weights
 # can make up for the error of a weight. What counts is the error of the sums over calibration data,
 #
@@ -424,8 +324,11 @@ class WeightRounding:
             note_method(layer.op, ROUNDING, method)
         else:
             recipe = recipe_of(layer.op, self.default)
-            searches = _searches_scales(layer, cast, recipe)
-            integers = _rounded(layer, cast, terms, nearest, groups if by_groups else None, searches=searches)
+            own, searches = groups if by_groups else None, searches_scales(layer, cast, recipe, _data_step(layer.op))
+            if recipe.rounding == "gptq":
+                integers = _rounded_in_turn(layer, cast, terms, nearest, own)
+            else:
+                integers = _rounded(layer, cast, terms, nearest, own, searches=searches)
         stored = terms.as_stored(integers).astype(nearest.dtype)
         back = layer.op.w.owner
         assert isinstance(back, DequantizeCastOp)
@@ -506,14 +409,12 @@ def _rounded(
     form = whole.covariance()
     if len(halves) > 1:
         targets = targets + _share(*halves) * _shift(whole, form)
-    limits, steps = (cast.quantized.storage_min, cast.quantized.storage_max), None
-    if groups is not None:
-        least, most = groups.limits
-        limits = (-most if limits[0] == -limits[1] else least, most)
-        steps = np.maximum(terms.weights(_steps(groups, nearest)).astype(np.float64), 1.0)  # blocks are padded with 0
+    limits, steps = _lattice(cast, terms, nearest, groups)
     if searches:
         per_channel = len(cast.quantized.scales) > 1
-        factors = _set_scales(cast, _factors(targets, form, limits, steps, terms, per_channel=per_channel))
+        shape = terms.channel_groups, terms.blocks
+        found = factors_of_scales(targets, form, limits, steps, shape, per_channel=per_channel)
+        factors = set_scales(cast, found)
         targets = targets / _of_rows(factors, terms)
         ones = 1.0 if steps is None else steps
         integers = np.clip(np.rint(terms.weights(layer.weights / _along_axis(cast)) / ones), *limits) * ones
@@ -522,76 +423,33 @@ def _rounded(
     return np.where(better[:, :, None], found, integers)
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# With few bits, the scale matters as much as the rounding. `choose-scales` takes the scale of the least square error of
-# the weights. Here, the scale with the least cost on data is taken, after successive rounding, of some around it.
-# Scales of 8 bits or more stay, as their cost is flat there; so do powers of two, and scales that a bias or a factor
-# between scales may have widened.
-
-FACTORS = (0.8, 0.87, 0.94, 1.0, 1.07, 1.15, 1.25)
-"""What scales are multiplied by."""
-
-FEW_BITS = 8
-"""Scales are searched for weights of fewer bits."""
-
-MOST_BIAS = 1 << 28
-"""The largest bias, in steps of the sums, beside which a scale may become smaller."""
-
-LEAST_FACTOR = 2.0**-12
-"""The least factor from sums to results beside which a scale may become smaller."""
-
-
-def _searches_scales(layer: Layer, cast: QuantizeCastOp, recipe: Recipe) -> bool:
-    """Whether the scales of a layer's weights are searched on data."""
-    few = weight_bits(recipe.stored_weights) < FEW_BITS and cast.quantized.storage_width <= FEW_BITS
-    searched = recipe.calibration in ("auto", "mse") and recipe.schema != "symmetric_with_power2_scale"
-    back, data = layer.op.x.owner, _data_step(layer.op)
-    results = [u.operation.quantized for u in layer.op.y.uses if isinstance(u.operation, QuantizeCastOp)]
-    if (
-        not (few and searched and results and data and isinstance(back, DequantizeCastOp))
-        or WIDENED in layer.op.attributes
-    ):
-        return False
-    steps = np.asarray(cast.quantized.scales) * data * min(FACTORS)
-    apart = steps / max(results[0].scales)
-    return float(np.abs(layer.bias).max(initial=0.0) / steps.min()) < MOST_BIAS and float(apart.min()) > LEAST_FACTOR
-
-
-def _factors(
-    targets: Array, form: Array, limits: tuple[int, int], steps: Array | None, terms: Terms, *, per_channel: bool
+def _rounded_in_turn(
+    layer: Layer, cast: QuantizeCastOp, terms: Terms, nearest: Array, groups: GroupsAttr | None
 ) -> Array:
-    """The factor of each channel's scale that costs least, [channel groups, m]; blocks of a sum share a channel's.
-
-    Without scales `per_channel`, it is the same factor for all.
-    """
-    costs: list[Array] = []
-    for factor in FACTORS:
-        found = rounded_in_turn(targets / factor, form, limits, steps)
-        own = factor**2 * cost(found, targets / factor, form)
-        costs.append(own.reshape(terms.channel_groups, terms.blocks, -1).sum(axis=1))
-    total = np.array(costs)
-    if not per_channel:
-        total = np.broadcast_to(total.sum(axis=(1, 2), keepdims=True), total.shape)
-    return np.array(FACTORS)[np.argmin(total, axis=0)]
+    """The stored integers of GPTQ, [g, m, k]: successive rounding alone, by second moments of the data."""
+    targets, weights = _unrounded(layer, cast, terms)
+    pairs = _seen(layer, terms, np.zeros_like(weights[:, :1]))
+    origin = np.zeros((len(weights), 1, weights.shape[2])), np.zeros((len(weights), 1, 1))
+    form = Moments.of(pairs, origin).mean_xx
+    diagonal = np.einsum("gii->gi", form)
+    diagonal += DAMPING * diagonal.mean(axis=1, keepdims=True) + np.finfo(np.float32).tiny
+    return rounded_in_turn(targets, form, *_lattice(cast, terms, nearest, groups))
 
 
-def _set_scales(cast: QuantizeCastOp, factors: Array) -> Array:
-    """Multiplies the scales of a cast by factors [channel groups, m], which are all the same if it has one scale.
+DAMPING = 0.01
+"""Added to each second moment by GPTQ, as a share of their mean."""
 
-    Returns:
-        The factors to which float32 rounds them, in the shape of `factors`.
-    """
-    type = cast.quantized
-    assert isinstance(type, UniformType)
-    old = np.asarray(type.scales)
-    wanted = old * (factors.reshape(-1) if len(old) > 1 else factors.flat[0])
-    scales = wanted.astype(np.float32).astype(np.float64)
-    if type.axis is None:
-        new = UniformType.per_tensor(type.storage, float(scales[0]), 0, type.storage_min, type.storage_max)
-    else:
-        new = UniformType.per_axis(type.storage, type.axis, scales.tolist(), None, type.storage_min, type.storage_max)
-    Rewriter.replace_value_with_new_type(cast.result, TensorType(new, shape_of(cast.result)))
-    return np.broadcast_to((scales / old).reshape(factors.shape if len(old) > 1 else (1, 1)), factors.shape)
+
+def _lattice(
+    cast: QuantizeCastOp, terms: Terms, nearest: Array, groups: GroupsAttr | None
+) -> tuple[tuple[int, int], Array | None]:
+    """The least and the greatest integer of a layer's weights, and the steps of `near_integers` if they have groups."""
+    limits = cast.quantized.storage_min, cast.quantized.storage_max
+    if groups is None:
+        return limits, None
+    least, most = groups.limits
+    steps = terms.weights(_steps(groups, nearest)).astype(np.float64)
+    return (-most if limits[0] == -limits[1] else least, most), np.maximum(steps, 1.0)  # blocks are padded with 0
 
 
 def _of_rows(factors: Array, terms: Terms) -> Array:

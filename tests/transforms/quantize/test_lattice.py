@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from qmlir.transforms.quantize.round_weights import cost, descended, near_integers, rounded_in_turn
+from qmlir.transforms.quantize.near_integers import cost, descended, near_integers, rounded_in_turn
 
 Array = npt.NDArray[Any]
 

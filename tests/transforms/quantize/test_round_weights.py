@@ -15,7 +15,9 @@ import qmlir
 from qmlir.compiler import main_function
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.errors import OptionError
 from qmlir.ir.interfaces import shape_of
+from qmlir.transforms.quantize import weight_scales
 from qmlir.transforms.quantize.correct_bias import correct
 from qmlir.transforms.quantize.round_weights import Terms, WeightRounding
 from qmlir.transforms.quantize.side_by_side import Layer, SideBySide
@@ -34,12 +36,16 @@ def pictures(count: int, seed: int) -> list[Array]:
 
 
 def noise(
-    module: ModuleOp, options: dict[str, Any], learning: list[Array], scoring: list[Array]
+    module: ModuleOp,
+    options: dict[str, Any],
+    learning: list[Array],
+    scoring: list[Array],
+    roundings: tuple[str, str] = ("nearest", "auto"),
 ) -> tuple[float, float]:
-    """SQNR in dB with the nearest weights, and with weights rounded together."""
+    """SQNR in dB with two roundings, by default with the nearest weights, and with weights rounded together."""
     profile = learnt(module, learning)
     found: list[float] = []
-    for rounding in ("nearest", "auto"):
+    for rounding in roundings:
         quantized = qmlir.quantize(module, profile, data=learning, rounding=rounding, **options)
         reference, truth = qmlir.reference(quantized), qmlir.reference(module)
         pairs = [(truth(x), reference(x)) for x in scoring]
@@ -97,7 +103,8 @@ def weights(module: ModuleOp) -> list[tuple[Array, Operation]]:
 
 
 @pytest.mark.parametrize("precision", ["int2", "int4", "int8"])
-def test_scales_stay_and_weights_keep_within_their_range(precision: str) -> None:
+def test_scales_stay_near_and_weights_keep_within_their_range(precision: str) -> None:
+    """Scales of 8 bits stay as they are; with fewer bits each is one of a few multiples."""
     module = parsed(DEEP)
     profile = learnt(module, samples := pictures(20, 4))
     made = [
@@ -107,9 +114,34 @@ def test_scales_stay_and_weights_keep_within_their_range(precision: str) -> None
     for (_, a), (together, b) in zip(*made, strict=True):
         assert isinstance(a, WeightedOp)
         assert isinstance(b, WeightedOp)
-        assert uniform(a.w) == uniform(b.w)
+        factors = np.array(uniform(b.w).scales) / np.array(uniform(a.w).scales)
+        allowed = (1.0,) if precision == "int8" else weight_scales.FACTORS
+        np.testing.assert_allclose(np.abs(factors[:, None] - allowed).min(axis=1), 0, atol=1e-6)
         assert uniform(b.w).storage_min <= together.min() <= together.max() <= uniform(b.w).storage_max
     assert any((nearest != together).any() for (nearest, _), (together, _) in zip(*made, strict=True))
+
+
+@pytest.mark.parametrize("granularity", ["channel", "group-32"])
+def test_scales_searched_on_data_err_less_on_other_samples(granularity: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"schema": "symmetric", "precision": "int16", "weight_precision": "int3", "granularity": granularity}
+    module, learning, scoring = parsed(DEEP), pictures(40, 1), pictures(20, 2)
+    searched = noise(module, options, learning, scoring)[1]
+    monkeypatch.setattr(weight_scales, "FACTORS", (1.0,))
+    assert searched > noise(module, options, learning, scoring)[1] + 0.5
+
+
+@pytest.mark.parametrize("granularity", ["channel", "group-32"])
+def test_gptq_errs_less_than_the_nearest_weights(granularity: str) -> None:
+    options = {"schema": "symmetric", "precision": "int16", "weight_precision": "int4", "granularity": granularity}
+    module, learning, scoring = parsed(DEEP), pictures(40, 1), pictures(20, 2)
+    nearest, gptq = noise(module, options, learning, scoring, ("nearest", "gptq"))
+    assert gptq > nearest + 2
+
+
+def test_gptq_is_refused_without_samples() -> None:
+    module = parsed(DEEP)
+    with pytest.raises(OptionError, match="rounding gptq: needs samples, got none"):
+        qmlir.quantize(module, learnt(module, pictures(4, 1)), rounding="gptq")
 
 
 def test_a_rule_leaves_one_layer_alone() -> None:
