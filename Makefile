@@ -17,7 +17,7 @@ export PYTHONHASHSEED := 0
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo certify everywhere test check lint docs models models-sample accuracy tune npu conformance fuzz files \
+.PHONY: help demo certify everywhere test check lint docs models models-sample accuracy tune explore npu conformance fuzz files \
         tables bench clean
 
 help: ## this list
@@ -65,6 +65,9 @@ accuracy: $(READY) ## what each option of the quantizer costs on them: write ACC
 tune: $(READY) ## the fewest bytes of weights near int8's accuracy on these networks, and what the searches cost
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.models.tuning
 	OMP_NUM_THREADS=1 $(BIN)/python -m tests.models.tuning --exhaustive
+
+explore: $(READY) ## networks on variants of a device: cycles, bytes and errors by precision, and which none beats; JOBS
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.models.exploring --jobs $(JOBS)
 
 npu: $(READY) ## networks on the devices that come with qmlir, simulated: what differs, cycles, utilization
 	$(BIN)/python -m tests.models.accelerators

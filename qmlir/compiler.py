@@ -153,20 +153,19 @@ def profile(module: Network, samples: Calibration, bins: int = 2000, *, per_chan
     >>> qmlir.profile("digits.onnx", samples).samples == len(samples)
     True
     """
-    found = (profiler := profiler_of(module, bins, per_channel=per_channel)).profile(
-        compile(profiler.network), arguments.samples_given(samples)
-    )
-    return with_samples(found)
+    profiler, network = profiler_of(module, bins, per_channel=per_channel)
+    return with_samples(profiler.profile(compile(network), arguments.samples_given(samples)))
 
 
-def profiler_of(module: Network, bins: int, *, per_channel: bool) -> "Profiler":
-    """Returns what learns the ranges of a float network's tensors; see `profile`."""
+def profiler_of(module: Network, bins: int, *, per_channel: bool) -> "tuple[Profiler, ModuleOp]":
+    """Returns what learns the ranges of a float network's tensors, and the network that it runs; see `profile`."""
     from qmlir.profiling import Profiler
 
     most, by_channel = arguments.integer_given("bins", bins), arguments.flag_given("per_channel", per_channel)
     module = loaded(module)
     refuse_opaque(module, "the network")
-    return Profiler(Pipeline(*OBSERVE)(module), most, per_channel=by_channel)
+    observed = Pipeline(*OBSERVE)(module)
+    return Profiler(observed, most, per_channel=by_channel), Profiler.network(observed)
 
 
 def with_samples(found: "Profile") -> "Profile":

@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 
 class Profiler:
-    """Learns the ranges of a network's tensors.
-
-    network  the network to compile: each tensor that is observed is a result of it
-    """
+    """Learns the ranges of a network's tensors; it is plain data, which workers can be sent."""
 
     def __init__(self, observed: ModuleOp, bins: int, *, per_channel: bool):
         """Prepares a profile without samples.
@@ -36,12 +33,17 @@ class Profiler:
             ProfileError: There is nothing to observe.
         """
         function = main_function(observed)
-        self._taps, shapes = observing.observers(function), observing.observed_shapes(function)
+        self._names = [observer.tensor.data for observer in observing.observers(function)]
+        shapes = observing.observed_shapes(function)
         if not shapes:
             raise observing.nothing_to_observe(function)
         keys = observing.observed_keys(function)
         self._empty = Profile.empty(shapes, bins, keys=keys, per_channel=per_channel)
-        self.network = Pipeline("observers-to-results")(observed)
+
+    @staticmethod
+    def network(observed: ModuleOp) -> ModuleOp:
+        """Returns the network to compile: each tensor that is observed is a result of it."""
+        return Pipeline("observers-to-results")(observed)
 
     def profile(
         self, executable: "Executable", samples: Iterable[Any], threads: int | None = None, first: int = 0
@@ -49,7 +51,7 @@ class Profiler:
         """Returns the profile over samples; it has no samples if there are none.
 
         Args:
-            executable: The compiled `network`.
+            executable: The compiled `network` of the same observers.
             samples: Arrays for the only input, or dicts of them by name.
             threads: The number of samples side by side; by default as many as there are processors and memory for.
             first: The number of the first sample, for errors.
@@ -60,7 +62,7 @@ class Profiler:
         signature, taken = executable.signature, executable.taken(samples)
 
         def values(inputs: Sequence[Array]) -> Mapping[str, Array]:
-            return observing.by_tensor(self._taps, executable.advance(inputs)[-len(self._taps) :])
+            return observing.by_tensor(self._names, executable.advance(inputs)[-len(self._names) :])
 
         most = 1 if signature.states else threads  # samples of a network with states follow one another
         return collect(taken, values, self.empty, IN_MACHINE_CODE, signature.output_bytes, most, first)

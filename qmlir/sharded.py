@@ -2,11 +2,12 @@
 
 A profile depends neither on the order of the samples nor on how they are split, so that workers profile shards, and the
 merged profile has the bytes of a serial one. Samples of `qmlir.read_samples` are read by the workers, from the same
-paths; other samples are sent to them.
+paths; other samples are sent to them. They run the machine code that this process has compiled; a worker whose
+processor lacks its features refuses to.
 """
 
 from collections.abc import Iterable, Iterator
-from functools import cached_property
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -68,11 +69,8 @@ def profile(
         network = compiler.loaded(module)
         if not chosen.elsewhere or states_of(compiler.main_function(network)):
             return compiler.profile(network, samples, bins, per_channel=per_channel)
-        profiler = compiler.profiler_of(network, bins, per_channel=per_channel)
-        cached.compile(profiler.network)  # workers of this machine read the code that this keeps
-        work = _Work(text_of(network), bins, per_channel)
-        if isinstance(samples, Samples):
-            work.samples = samples
+        profiler, observed = compiler.profiler_of(network, bins, per_channel=per_channel)
+        work = _Work(profiler, cached.compile(observed), samples if isinstance(samples, Samples) else None)
         count = len(samples) if isinstance(samples, Samples | list | tuple) else None
         size = shard_size(count, chosen)
 
@@ -115,26 +113,18 @@ def network_of(text: str) -> ModuleOp:
     return parse_text(make_context(), text, "a network for workers")
 
 
+@dataclass(frozen=True)
 class _Work:
     """What all shards of a profile need.
 
-    samples  the samples, if workers read them; else shards hold them
+    profiler    counts values
+    executable  the compiled network: workers run this machine code, so that their floats have the bits of ours
+    samples     the samples, if workers read them; else shards hold them
     """
 
-    samples: Samples | None = None
-
-    def __init__(self, text: str, bins: int, per_channel: bool):
-        self._text, self._bins, self._per_channel = text, bins, per_channel
-
-    @cached_property
-    def profiler(self) -> "Profiler":
-        """Made on the worker."""
-        return compiler.profiler_of(network_of(self._text), self._bins, per_channel=self._per_channel)
-
-    @cached_property
-    def executable(self) -> "Executable":
-        """Compiled on the worker, or read from disk where the worker shares that with us."""
-        return cached.compile(self.profiler.network)
+    profiler: "Profiler"
+    executable: "Executable"
+    samples: Samples | None
 
 
 def _profiled(work: _Work, shard: tuple[int, Any]) -> "Profile":

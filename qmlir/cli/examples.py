@@ -17,7 +17,7 @@ EXAMPLES: dict[str, str] = {
     "  qmlir quantize digits.onnx --data digits.npz:calibration_images \\\n"
     "    --policy tuned.yaml -o tuned.mlir",
     "explore": "  qmlir explore nmp digits.onnx --sweep array.lanes.n=8,16 \\\n"
-    "    --data digits.npz:calibration_images --samples 8 --csv rows.csv --plot front.svg",
+    "    --data digits.npz:calibration_images --samples 8 \\\n    --csv rows.csv --plot front.svg",
     "compare": "  qmlir compare int8.mlir --data digits.npz:test_images --samples 8",
     "certify": "  qmlir certify int8.mlir -o certificate.json\n  qmlir certify --check certificate.json",
     "graph": "  qmlir graph int8.mlir -o int8.dot",

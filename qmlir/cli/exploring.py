@@ -55,15 +55,13 @@ def add_explore_options(parser: ArgumentParser) -> None:
         "--front",
         type=names_of,
         metavar="NAME,…",
-        help="what combinations are compared by (default: cycles,macs,inside,sqnr); also weights, stream, memory, "
+        help="what combinations are compared by (default: cycles,macs,memories,sqnr); also weights, stream, memory, "
         "utilization, host, agreement, seconds",
     )
     add("--csv", type=file_of(".csv"), help="write all rows as CSV")
     add("--plot", type=file_of(".svg"), help="write a picture of the rows, with a line along the best")
     add("--axes", type=names_of, metavar="X,Y", help="axes of the picture (default: cycles,sqnr, or cycles,macs)")
-    add(
-        "--results", type=Path, metavar="FOLDER", help="keep what was measured here (default: beside compiled networks)"
-    )
+    add("--results", type=Path, metavar="FOLDER", help="keep results here (default: beside compiled networks)")
     add_worker_options(parser)
     add_json_option(parser)
 

@@ -55,6 +55,8 @@ COMMANDS: dict[str, str] = {
     "analyze effects": "analyze {d}/small.onnx {d}/q.mlir --data {d}/data.npz --effect",
     "tune": "tune {d}/small.onnx --data {d}/data.npz --floor sqnr=int8-20 --most 6 --results {d}/results "
     "--front {d}/f.csv -o {d}/t.yaml",
+    "explore": f"explore {DEVICE} {{d}}/small.onnx --data {{d}}/data.npz --sweep array.lanes.n=8,0 --csv {{d}}/r.csv "
+    "--plot {d}/front.svg",
     "compare": "compare {d}/q.mlir --data {d}/data.npz",
     "compare two networks": "compare {d}/q.mlir {d}/n.mlir --data {d}/data.npz",
     "certify": "certify {d}/q.mlir -o {d}/certificate.json",

@@ -127,6 +127,7 @@ COMMANDS = {
     "ledger diff": "ledger diff {d}/q.mlir {d}/q.mlir",
     "analyze": "analyze {d}/small.onnx {d}/q.mlir --data {d}/data.npz",
     "tune": "tune {d}/small.onnx --data {d}/data.npz --floor sqnr=int8-20 --most 2 -o {d}/t.yaml",
+    "explore": "explore nmp {d}/small.onnx --data {d}/data.npz --sweep array.lanes.n=8,0",
     "compile": "compile {d}/q.mlir -o {d}/q.o",
     "bench": "bench {d}/q.mlir --runs 2",
     "run": "run {d}/q.mlir --data {d}/data.npz",

@@ -485,7 +485,7 @@ def learnt(module: ModuleOp, feeds: Sequence[Mapping[str, Array]], bins: int) ->
     found = Profile.empty(shapes, bins, keys=observed_keys(network))
     reference = qmlir.reference(qmlir.Pipeline("observers-to-results")(observed))
     for feed in feeds:
-        found.update(by_tensor(taps, reference.run(feed)[-len(taps) :]))
+        found.update(by_tensor([tap.tensor.data for tap in taps], reference.run(feed)[-len(taps) :]))
     return found
 
 

@@ -18,6 +18,7 @@ from qmlir.analysis.timing import random_inputs
 from qmlir.arguments import Network, policy_given, profile_given, samples_given
 from qmlir.compiler import loaded, main_function
 from qmlir.devices import load_device, text_of
+from qmlir.dialects.nn.base import is_quantized
 from qmlir.errors import OptionError, QmlirError
 from qmlir.executors import Given, Progress, Workers, workers_of
 from qmlir.frontends.opaque import refuse_opaque
@@ -97,7 +98,8 @@ def explore(
     objectives = objectives_given(front)
     base = load_device(device)
     variants = variants_of(base, sweep or {})
-    rules = {name: _policy(name, given) for name, given in (policies or {"default": Policy()}).items()}
+    named = {"default": Policy()} if policies is None else policies
+    rules = {name: _policy(name, given) for name, given in named.items()}
     if not rules:
         raise OptionError("policies", "must hold a policy", got="none", remedy="leave them out for the defaults")
     several = list(networks) if isinstance(networks, list | tuple) else [networks]
@@ -129,6 +131,9 @@ def _model(given: Any, number: int, workers: Workers) -> Model:
     path = load.network if isinstance(load.network, str | Path) else ""
     name = load.name or Path(path).stem or f"network {number}"
     refuse_opaque(network, name)
+    if any(is_quantized(result) for op in network.walk() for result in op.results):
+        remedy = "give the network that it was made of"
+        raise QmlirError("a sweep quantizes float networks", where=name, got="a quantized one", remedy=remedy)
     if states_of(main_function(network)):
         raise QmlirError("a sweep needs samples of their own", where=name, got="a network with states")
     samples = None if load.samples is None else list(samples_given(load.samples))

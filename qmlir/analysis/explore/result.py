@@ -58,7 +58,7 @@ class Row:
             "policy": self.policy,
             "front": self.front,
             "macs_per_cycle": None if device is None else device.peak_macs,
-            "inside_bytes": None if device is None else inside_bytes(device),
+            "memory_bytes": None if device is None else memory_bytes(device),
             "seconds": self.seconds,
             "figures": own,
             "reason": self.reason or None,
@@ -66,9 +66,9 @@ class Row:
         }
 
 
-def inside_bytes(device: Device) -> int:
-    """Returns the bytes of the memories inside a device."""
-    return sum(memory.bytes for memory in device.memory if not memory.external)
+def memory_bytes(device: Device) -> int:
+    """Returns the bytes of all memories of a device."""
+    return sum(memory.bytes for memory in device.memory)
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ OBJECTIVES: Mapping[str, Objective] = {
     "cycles": Objective("cycles of a call", 1, _figure("cycles")),
     "seconds": Objective("seconds of a call at the device's clock", 1, lambda row: row.seconds),
     "macs": Objective("MACs per cycle of the array", 1, _of_device(lambda device: device.peak_macs)),
-    "inside": Objective("bytes of the memories inside the device", 1, _of_device(inside_bytes)),
+    "memories": Objective("bytes of the memories of the device", 1, _of_device(memory_bytes)),
     "weights": Objective("bytes of constants", 1, _figure("weights")),
     "stream": Objective("bytes of commands", 1, _figure("stream")),
     "memory": Objective("bytes of tensors outside the device", 1, _figure("memory")),
@@ -108,7 +108,7 @@ OBJECTIVES: Mapping[str, Objective] = {
 }
 """What rows can be compared by, by name."""
 
-FRONT = ("cycles", "macs", "inside", "sqnr")
+FRONT = ("cycles", "macs", "memories", "sqnr")
 """What rows are compared by unless the user says otherwise: speed, the two large costs of a device, and exactness."""
 
 

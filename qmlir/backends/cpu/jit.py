@@ -18,7 +18,7 @@ import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -111,6 +111,13 @@ class Executable(CallableNetwork):
         self.uses_pool = RUN_SHARES.encode() in self.object
         self._missing = [] if self.machine.triple else missing_here(self.machine)
         self._function = self._refuse if self.machine.triple or self._missing else self._load()
+
+    def __reduce__(self) -> tuple[Callable[..., "Executable"], tuple[object, ...]]:
+        """Pickles the compiled code, which another process loads; its processor must have the same features."""
+        if self.calls_program:
+            raise TypeError("the code calls operators of the running program")
+        parts = (self.llvm_ir, self.weights, self._arena_size, self.signature, self.entry, self.machine, self.object)
+        return _loaded, parts
 
     def table(self) -> Table:
         sizes = f"{bytes_text(self.sizes.code)} of code, {bytes_text(self.sizes.weights)} of weights, "
@@ -248,3 +255,11 @@ def _aligned(array: Array) -> Array:
     copy = aligned_empty(data.size)
     copy[:] = data
     return copy
+
+
+def _loaded(
+    text: str, weights: Array, arena: int, signature: Signature, entry: str, machine: Machine, compiled: bytes
+) -> Executable:
+    """Loads the parts of an executable that another process compiled."""
+    settings: dict[str, Any] = {"signature": signature, "entry": entry, "machine": machine, "compiled": compiled}
+    return Executable(text, weights=weights, arena_size=arena, **settings)

@@ -100,11 +100,11 @@ def observers(within: Operation) -> list[ObserveOp]:
     return [o for o in within.walk() if isinstance(o, ObserveOp)]
 
 
-def by_tensor(observed: Sequence[ObserveOp], arrays: Sequence[Array]) -> dict[str, Array]:
-    """Name → values, from an array for each observer; arrays of the same name are joined, flat."""
+def by_tensor(names: Sequence[str], arrays: Sequence[Array]) -> dict[str, Array]:
+    """Name → values, from the name and the array of each observer; arrays of the same name are joined, flat."""
     found: dict[str, list[Array]] = {}
-    for observer, array in zip(observed, arrays, strict=True):
-        found.setdefault(observer.tensor.data, []).append(array)
+    for name, array in zip(names, arrays, strict=True):
+        found.setdefault(name, []).append(array)
     return {name: a[0] if len(a) == 1 else np.concatenate([each.ravel() for each in a]) for name, a in found.items()}
 
 
