@@ -83,6 +83,9 @@ class TileTimesBlock(Finished, Microkernel):
     scaled     whether the sums of each run are multiplied, see `Contraction`
     few        the steps of a run if they are few, and the rows several: such loops are unrolled; 0 if they are not
     streams    whether each step asks for weights of the next block, because they come from far memory
+    at_once    the steps of a turn of the innermost loop, which divide those of a run
+    stride     the distance between the windows of neighbouring outputs, if functions that differ in it share no code;
+               0 if it is an argument. A distance in the code saves an address register
     """
 
     name: str
@@ -98,6 +101,8 @@ class TileTimesBlock(Finished, Microkernel):
     few: int = 0
     scaled: bool = False
     streams: bool = False
+    at_once: int = 1
+    stride: int = 0
 
     @property
     def buffers(self) -> Sequence[str]:
@@ -177,14 +182,22 @@ class TileTimesBlock(Finished, Microkernel):
                 number = (i * job.runs + j) * job.steps
                 before = job.w_at + number
 
-                def over_run(k: Value, sums: list[Value]) -> Sequence[Value]:
+                def step(k: Value, sums: list[Value]) -> list[Value]:
                     if self.streams:
                         code.prefetch(w, job.ahead + (done + number + k) * job.pace)
                     weights = arithmetic.weights(w, before + k, self.lanes)
                     at = left + k * arithmetic.group
-                    return [arithmetic.step(acc, x, at + job.window(p), weights) for p, acc in enumerate(sums)]
+                    return [
+                        arithmetic.step(acc, x, at + (self.stride * p or job.window(p)), weights)
+                        for p, acc in enumerate(sums)
+                    ]
 
-                steps = code.index(self.few) if self.few else job.steps
+                def over_run(turn: Value, sums: list[Value]) -> Sequence[Value]:
+                    for k in range(self.at_once):
+                        sums = step(turn * self.at_once + k, sums)
+                    return sums
+
+                steps = code.index(self.few) if self.few else job.steps // self.at_once
                 if multipliers is None:
                     return code.fold(0, steps, sums, over_run, "k")
                 own = code.fold(0, steps, [code.zeros(arithmetic.sums, self.lanes)] * len(sums), over_run, "k")
