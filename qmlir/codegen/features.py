@@ -74,6 +74,11 @@ def has_vectors(features: frozenset[str]) -> bool:
     return features.isdisjoint(("thumb2", "m")) or not features.isdisjoint(("mve", "v"))
 
 
+def multiplies_halves(features: frozenset[str]) -> bool:
+    """Whether the processor has no vectors, but multiplies the halves of words (smlad of Arm's profile M)."""
+    return "dsp" in features and not has_vectors(features)
+
+
 def saves_memory(features: frozenset[str]) -> bool:
     """Whether constants should be small rather than fast: those of microcontrollers lie in some 100 KB of flash."""
     return "thumb2" in features or not has_vectors(features)

@@ -430,6 +430,10 @@ class Arithmetic(abc.ABC):
     def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
         """The initial accumulators of a block of output channels: the bias or zeros."""
 
+    def arranged(self, weights: Array) -> Array:
+        """Packed weights, groups behind groups, in the order in which steps take those of a group."""
+        return weights
+
     @abc.abstractmethod
     def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
         """Loads the weights of one step; `at` is the number of steps whose weights lie before."""

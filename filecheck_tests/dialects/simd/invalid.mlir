@@ -126,6 +126,33 @@ func.func @signed_quads_c3(%acc: vector<8xi32>, %a: vector<16xi8>) {
 
 // -----
 
+// C1: the accumulator is a 1-D vector
+func.func @wide_quads_c1(%acc: vector<2x4xi32>, %a: vector<32xi16>, %b: vector<32xi8>) {
+  // expected-error@+1 {{acc must be a 1-D vector, got vector<2x4xi32>}}
+  %0 = simd.dot_i16_i8_quads %acc, %a, %b : vector<2x4xi32>, vector<32xi16>, vector<32xi8>
+  func.return
+}
+
+// -----
+
+// C2: the quads are 1-D vectors
+func.func @wide_quads_c2(%acc: vector<8xi32>, %a: vector<32xi16>, %b: vector<2x16xi8>) {
+  // expected-error@+1 {{a and b must be 1-D vectors, got vector<2x16xi8>}}
+  %0 = simd.dot_i16_i8_quads %acc, %a, %b : vector<8xi32>, vector<32xi16>, vector<2x16xi8>
+  func.return
+}
+
+// -----
+
+// C3: four lanes of both factors for each of the accumulator
+func.func @wide_quads_c3(%acc: vector<8xi32>, %a: vector<32xi16>, %b: vector<16xi8>) {
+  // expected-error@+1 {{b must have four times the 8 lanes of acc, got 16}}
+  %0 = simd.dot_i16_i8_quads %acc, %a, %b : vector<8xi32>, vector<32xi16>, vector<16xi8>
+  func.return
+}
+
+// -----
+
 // C1: bytes are 1-D vectors
 func.func @add_bytes_c1(%a: vector<2x8xi8>, %k: vector<16xi32>) {
   // expected-error@+1 {{a and b must be 1-D vectors, got vector<2x8xi8>}}

@@ -19,6 +19,11 @@ func.func @bytes(%acc: vector<8xi32>, %x: vector<32xi8>, %places: vector<32xi8>,
   func.return %3 : vector<8xi32>
 }
 
+func.func @wide(%acc: vector<8xi32>, %x: vector<32xi16>, %w: vector<32xi8>) -> vector<8xi32> {
+  %0 = simd.dot_i16_i8_quads %acc, %x, %w : vector<8xi32>, vector<32xi16>, vector<32xi8>
+  func.return %0 : vector<8xi32>
+}
+
 func.func @table(%table: vector<256xi8>, %places: vector<32xi8>) -> vector<32xi8> {
   %0 = simd.lookup_bytes %table, %places : vector<32xi8>
   func.return %0 : vector<32xi8>
@@ -40,6 +45,8 @@ func.func @sum(%a: vector<16xi8>, %b: vector<16xi8>, %w: vector<16xi32>, %k: vec
 // CHECK-NEXT: %1 = simd.dot_u8_i8_quads %acc, %0, %w : vector<8xi32>, vector<32xi8>
 // CHECK-NEXT: %2 = simd.dot_u8_i8_quads %1, %0, %w pairs_fit : vector<8xi32>, vector<32xi8>
 // CHECK-NEXT: %3 = simd.dot_i8_quads %2, %x, %w : vector<8xi32>, vector<32xi8>
+
+// CHECK: %0 = simd.dot_i16_i8_quads %acc, %x, %w : vector<8xi32>, vector<32xi16>, vector<32xi8>
 
 // CHECK: %0 = simd.lookup_bytes %table, %places : vector<32xi8>
 

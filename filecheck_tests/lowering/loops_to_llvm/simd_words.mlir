@@ -37,6 +37,25 @@ func.func private @quads(%acc: vector<1xi32>, %a: vector<4xi8>, %b: vector<4xi8>
 // RISCV-COUNT-4: llvm.mul %{{.*}} : vector<1xi32>
 // RISCV: llvm.return
 
+// Data that are i16 already: only the word of weights is extended, its even bytes and its odd ones.
+func.func private @wide_quads(%acc: vector<1xi32>, %a: vector<4xi16>, %b: vector<4xi8>) -> vector<1xi32> {
+  %0 = simd.dot_i16_i8_quads %acc, %a, %b : vector<1xi32>, vector<4xi16>, vector<4xi8>
+  func.return %0 : vector<1xi32>
+}
+
+// DSP-LABEL: @wide_quads
+// DSP: %[[FIRST:.*]] = llvm.bitcast %{{.*}} : vector<2xi16> to i32
+// DSP: %[[EVEN:.*]] = llvm.call_intrinsic "llvm.arm.sxtb16"
+// DSP: %[[SUM:.*]] = llvm.call_intrinsic "llvm.arm.smlad"(%[[FIRST]], %[[EVEN]], %{{.*}})
+// DSP: %[[SECOND:.*]] = llvm.bitcast %{{.*}} : vector<2xi16> to i32
+// DSP: llvm.call_intrinsic "llvm.fshr.i32"
+// DSP: %[[ODD:.*]] = llvm.call_intrinsic "llvm.arm.sxtb16"
+// DSP: llvm.call_intrinsic "llvm.arm.smlad"(%[[SECOND]], %[[ODD]], %[[SUM]])
+// DSP: llvm.return
+// RISCV-LABEL: @wide_quads
+// RISCV-COUNT-4: llvm.mul %{{.*}} : vector<1xi32>
+// RISCV: llvm.return
+
 func.func private @eight_pairs(%acc: vector<4xi32>, %a: vector<8xi16>, %b: vector<8xi16>) -> vector<4xi32> {
   %0 = simd.dot_i16_pairs %acc, %a, %b : vector<4xi32>, vector<8xi16>
   func.return %0 : vector<4xi32>

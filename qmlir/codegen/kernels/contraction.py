@@ -27,7 +27,13 @@ from xdsl.dialects.builtin import MemRefType, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.features import bits_of_sums, most_lanes_without_spills, widest_block
+from qmlir.codegen.features import (
+    bits_of_sums,
+    has_vectors,
+    most_lanes_without_spills,
+    multiplies_halves,
+    widest_block,
+)
 from qmlir.codegen.kernel import (
     Arithmetic,
     Array,
@@ -62,6 +68,10 @@ MOST_TOGETHER = 12
 
 TOGETHER_SMALL = 3
 """The same where memory is to be small. A block that finishes many sums at once spills registers to the stack."""
+
+AT_ONCE = 2
+"""The steps in a turn of the innermost loop on processors that multiply halves of words: counting turns takes two of
+the 20 instructions of a step."""
 
 FEW_STEPS = 4
 """The most steps of a run that are unrolled, where a window has several rows."""
@@ -125,6 +135,8 @@ class Contraction(FinishedKernel):
                  0 if weights have none
     x_batch,
     w_batch      broadcasts of a matrix product's batches; None if x has the result's batches, and w has no batches
+    at_once      the steps that the innermost loop takes in a turn where they divide those of a run
+    fixed        whether the distance between the windows of neighbouring outputs is in the code, not an argument
     """
 
     name: str
@@ -145,6 +157,8 @@ class Contraction(FinishedKernel):
     scaled: bool = False
     bits: int = BYTE
     grouped: int = 0
+    at_once: int = 1
+    fixed: bool = False
 
     @property
     def buffers(self) -> Sequence[str]:
@@ -216,6 +230,7 @@ class Contraction(FinishedKernel):
     @property
     def inner(self) -> TileTimesBlock:
         """The function that computes a tile's outputs for a block."""
+        few = self.run_steps if self.run_steps <= FEW_STEPS and self.window.extent[0] > 1 else 0
         return TileTimesBlock(
             f"{self.name.split('_')[0]}_tile_times_block",
             self.lanes,
@@ -227,11 +242,13 @@ class Contraction(FinishedKernel):
             self.window.extent[0] > 1,
             self.runs > 1,
             self.outputs // self.groups % self.lanes != 0,
-            self.run_steps if self.run_steps <= FEW_STEPS and self.window.extent[0] > 1 else 0,
+            few,
             self.scaled,
             self.by_blocks,
             self.bits,
             self.grouped,
+            1 if few or self.run_steps % self.at_once else self.at_once,
+            self.window.strides[1] * self.channels if self.fixed else 0,
         )
 
     @property
@@ -360,23 +377,20 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     arithmetic, window, x = task.arithmetic, task.window, task.x
     if task.x_batch is None and task.w_batch is None:
         window = window.flattened()
-    widest = widest_block(state.features, arithmetic.group)
-    widest = min(16, widest) if isinstance(task.weights, SSAValue) else widest
-    if state.small:
-        widest = min(widest, most_lanes_without_spills(state.features))
-    lanes = choose_lanes(task.outputs // task.groups, widest)
+    lanes = _lanes(state, task, window)
     channels = window.channels + -window.channels % arithmetic.group
     sums = arithmetic.sums if task.multipliers is None else i64
     together = outputs_together(window.output[1], lanes, sums, state.features)
     if state.small:
         together = min(together, TOGETHER_SMALL)
     packed = task.weights if task.grouped is None else task.grouped.quotients
-    tile = joined(task, window, together, small=state.small)
+    small = state.small or multiplies_halves(state.features)
+    tile = joined(task, window, together, small=small)
     as_is = arithmetic.keeps and _element(x) == arithmetic.element and channels == window.channels
     if tile and not isinstance(packed, SSAValue):
         channels, packed = window.channels, packed.reshape(*packed.shape[:2], 1, -1)
     elif window.padded_rows or window.padded_columns or not as_is:
-        tile = choose_tile(window, channels, arithmetic.element, together, arithmetic.outside, small=state.small)
+        tile = choose_tile(window, channels, arithmetic.element, together, arithmetic.outside, small=small)
         if tile is None:  # a tile would exceed scratch memory: prepare the whole input beforehand
             x, window = prepare_image(state, f"{task.name}_input", window, channels, arithmetic, x)
     per_tile = tile.outputs if tile else together if state.small else _dense_outputs(window, together)
@@ -406,9 +420,11 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
         task.multipliers is not None,
         width_in_chunks(task.bits, lanes * arithmetic.group),
         0 if task.grouped is None else task.grouped.size // arithmetic.group,
+        AT_ONCE if multiplies_halves(state.features) else 1,
+        multiplies_halves(state.features) and together > 1,
     )
     if not isinstance(packed, SSAValue):
-        laid_out = pack_weights(packed, lanes, arithmetic.group, task.groups)
+        laid_out = arithmetic.arranged(pack_weights(packed, lanes, arithmetic.group, task.groups))
         packed = state.constant(pack_bits(laid_out, kernel.bits, lanes * arithmetic.group))
     scaling = task.multipliers if task.grouped is None else task.grouped.multipliers
     scales = [] if scaling is None else [state.constant(pack_multipliers(scaling, lanes))]
@@ -449,6 +465,23 @@ def joined(task: Task, window: Window, together: int, *, small: bool = False) ->
     slack = -window.extent[1] * window.channels % group
     element, outside = task.arithmetic.element, task.arithmetic.outside
     return choose_tile(window, window.channels, element, together, outside, slack, small=small)
+
+
+def _lanes(state: MainLowering, task: Task, window: Window) -> int:
+    """The output channels of a block.
+
+    On processors without vectors, where a row has one output, no other shares the weights of a block: as many channels
+    as there are registers for sums share the data instead.
+    """
+    features, outputs, packed = state.features, task.outputs // task.groups, isinstance(task.weights, SSAValue)
+    widest = widest_block(features, task.arithmetic.group)
+    widest = min(16, widest) if packed else widest
+    if state.small:
+        widest = min(widest, most_lanes_without_spills(features))
+    lanes = choose_lanes(outputs, widest)
+    if packed or has_vectors(features) or window.output[1] > 1:
+        return lanes
+    return next((n for n in (8, 4) if n <= bits_of_sums(features) // 32 and outputs % n == 0), lanes)
 
 
 def _over_a_zero(state: MainLowering, task: Task) -> Task:

@@ -279,12 +279,13 @@ def choose_tile(
 
     The outputs of a row are divided evenly among its tiles, so that the last tile is not a small remainder. The number
     of outputs of a tile is a multiple of `multiple` where possible. A `small` tile takes `SMALL_SCRATCH`, or the bytes
-    of one output's tile if these are more.
+    of a tile of two outputs, or of one if `multiple` is 1, if these are more.
     """
     width = window.output[1]
     smallest = Tile(window, 1, channels, element, outside, slack)
     step = replace(smallest, outputs=2).size - smallest.size
-    limit = min(SCRATCH_LIMIT, max(SMALL_SCRATCH, smallest.size)) if small else SCRATCH_LIMIT
+    fewest = replace(smallest, outputs=min(multiple, 2)).size
+    limit = min(SCRATCH_LIMIT, max(SMALL_SCRATCH, fewest)) if small else SCRATCH_LIMIT
     most = 1 + (limit - smallest.size) // step
     if most < 1:
         return None

@@ -87,6 +87,9 @@ class TileTimesBlock(Finished, Microkernel):
     bits       the bits of a weight; fewer than 8 are packed (bits.py), in chunks of a step's weights
     grouped    steps of a group whose weights have a multiplier for each output, [blocks · groups · lanes] behind w;
                0 if weights have none
+    at_once    the steps of a turn of the innermost loop, which divide those of a run
+    stride     the distance between the windows of neighbouring outputs, if functions that differ in it share no code;
+               0 if it is an argument. A distance in the code saves an address register
     """
 
     name: str
@@ -104,6 +107,8 @@ class TileTimesBlock(Finished, Microkernel):
     streams: bool = False
     bits: int = BYTE
     grouped: int = 0
+    at_once: int = 1
+    stride: int = 0
 
     @property
     def multiplies(self) -> bool:
@@ -191,16 +196,24 @@ class TileTimesBlock(Finished, Microkernel):
                 number = (i * job.runs + j) * job.steps
                 before = job.w_at + number
 
-                def over_run(k: Value, sums: list[Value]) -> Sequence[Value]:
+                def step(k: Value, sums: list[Value]) -> list[Value]:
                     if self.streams:
                         code.prefetch(w, (job.ahead + (done + number + k) * job.pace) * self.bits // BYTE)
                     weights = arithmetic.weights(w, before + k, self.lanes)
                     if self.grouped and multipliers is not None:
                         weights = weights * self._factors(multipliers, job, number + k, weights)
                     at = left + k * arithmetic.group
-                    return [arithmetic.step(acc, x, at + job.window(p), weights) for p, acc in enumerate(sums)]
+                    return [
+                        arithmetic.step(acc, x, at + (self.stride * p or job.window(p)), weights)
+                        for p, acc in enumerate(sums)
+                    ]
 
-                steps = code.index(self.few) if self.few else job.steps
+                def over_run(turn: Value, sums: list[Value]) -> Sequence[Value]:
+                    for k in range(self.at_once):
+                        sums = step(turn * self.at_once + k, sums)
+                    return sums
+
+                steps = code.index(self.few) if self.few else job.steps // self.at_once
                 if multipliers is None or self.grouped:
                     return code.fold(0, steps, sums, over_run, "k")
                 own = code.fold(0, steps, [code.zeros(arithmetic.sums, self.lanes)] * len(sums), over_run, "k")

@@ -170,6 +170,51 @@ class DotI8QuadsOp(IRDLOperation):
 
 
 @irdl_op_definition
+class DotI16I8QuadsOp(IRDLOperation):
+    """Adds dot products of four neighbours of i16 by bytes: acc[i] + Σ_{j<4} a[4i+j]·b[4i+p(j)] mod 2^32.
+
+        %r = simd.dot_i16_i8_quads %acc, %a, %b : vector<2xi32>, vector<8xi16>, vector<8xi8>
+
+    (C1) `acc` and the result are one type, a 1-D vector of i32;
+    (C2) `a` is a 1-D vector of i16, and `b` of i8;
+    (C3) `a` and `b` have four times as many lanes as `acc`.
+
+    The places p of the four bytes are 0, 2, 1, 3: the first two products are of the even bytes of a word.
+
+    On Arm's profile M these are sxtb16 and smlad, which extend the even bytes of a word and multiply its halves.
+    """
+
+    name = "simd.dot_i16_i8_quads"
+
+    ACC: ClassVar = VarConstraint("ACC", VectorType.constr(i32))
+
+    PLACES: ClassVar = (0, 2, 1, 3)
+    """The place in a quad of `b` of the byte that multiplies each number of `a`."""
+
+    acc = operand_def(ACC)  # C1
+    a = operand_def(VectorType.constr(i16))  # C2
+    b = operand_def(VectorType.constr(i8))
+    result = result_def(ACC)
+
+    traits = traits_def(Pure())
+    assembly_format = "$acc `,` $a `,` $b attr-dict `:` type($acc) `,` type($a) `,` type($b)"
+
+    def __init__(self, acc: SSAValue, a: SSAValue, b: SSAValue):
+        super().__init__(operands=[acc, a, b], result_types=[acc.type])
+
+    def verify_(self) -> None:
+        for name, factor in (("a", self.a.type), ("b", self.b.type)):
+            _require_quads(self.acc.type, factor, name)  # C1, C2, C3
+
+    @staticmethod
+    def evaluate(acc: Array, a: Array, b: Array) -> Array:
+        """Computes the result: acc int32 [n], a int16 and b int8 [4n] → int32 [n]."""
+        places = list(DotI16I8QuadsOp.PLACES)
+        products = a.astype("i8").reshape(-1, 4) * b.astype("i8").reshape(-1, 4)[:, places]
+        return (acc + products.sum(1)).astype("i4")
+
+
+@irdl_op_definition
 class PermuteBytesOp(IRDLOperation):
     """Permutes bytes within each 16 lanes: result[i] = x[16·(i div 16) + places[i]].
 
@@ -448,7 +493,7 @@ class AddBytesOp(IRDLOperation):
         return total.clip(-128, 127).astype("i1")
 
 
-def _require_quads(acc: Attribute, factors: Attribute) -> None:
+def _require_quads(acc: Attribute, factors: Attribute, name: str = "a") -> None:
     """Raises VerifyException for types that are not 1-D vectors of which the factors have four times the lanes."""
     lanes, quads = _lanes(acc), _lanes(factors)
     if lanes is None:  # C1
@@ -456,7 +501,7 @@ def _require_quads(acc: Attribute, factors: Attribute) -> None:
     if quads is None:  # C2
         raise VerifyException(f"a and b must be 1-D vectors, got {factors}")
     if quads != 4 * lanes:  # C3
-        raise VerifyException(f"a must have four times the {lanes} lanes of acc, got {quads}")
+        raise VerifyException(f"{name} must have four times the {lanes} lanes of acc, got {quads}")
 
 
 def _require_even(type: Attribute) -> None:
@@ -471,6 +516,7 @@ SIMD = Dialect(
         DotI16PairsOp,
         DotU8I8QuadsOp,
         DotI8QuadsOp,
+        DotI16I8QuadsOp,
         PermuteBytesOp,
         LookupBytesOp,
         MulShiftRoundOp,

@@ -12,13 +12,13 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import i8, i16, i32, i64
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.codegen.features import has_vectors
+from qmlir.codegen.features import has_vectors, multiplies_halves
 from qmlir.dialects import simd
 from qmlir.ir.types import vector_of
 from qmlir.ir.upstream.llvm import AddOp, ExtractElementOp, MulOp, SelectOp, ShlOp, SubOp
 from qmlir.lowering.loops_to_llvm.lowering import WRAP, FunctionLowering, Rule
 from qmlir.lowering.loops_to_llvm.vector import lanes_of
-from qmlir.lowering.loops_to_llvm.words import has_word_products, word_products, words_shifted
+from qmlir.lowering.loops_to_llvm.words import wide_word_products, word_products, words_shifted
 
 PAIR_PRODUCTS = (
     ("avx512bw", 32, "llvm.x86.avx512.pmaddw.d.512"),
@@ -108,7 +108,7 @@ def _pairs_added(f: FunctionLowering, acc: SSAValue, a: SSAValue, b: SSAValue) -
     """acc[i] + a[2i]·b[2i] + a[2i+1]·b[2i+1] of i16."""
     if "neon" in f.features:
         return _neon_pairs(f, acc, a, b)
-    if has_word_products(f):
+    if multiplies_halves(f.features):
         return word_products(f, acc, a, b)
     products = _pair_products(f, a, b) or _portable_products(f, a, b, 2)
     return f.binary(AddOp, acc, products, WRAP)
@@ -242,7 +242,7 @@ def _dot_u8_i8_quads(f: FunctionLowering, op: simd.DotU8I8QuadsOp) -> None:
 
 def _dot_i8_quads(f: FunctionLowering, op: simd.DotI8QuadsOp) -> None:
     acc, a, b = f.values(op.operands)
-    if has_word_products(f):
+    if multiplies_halves(f.features):
         f.define(op.result, word_products(f, acc, a, b))
         return
     if "neon" in f.features:
@@ -251,6 +251,16 @@ def _dot_i8_quads(f: FunctionLowering, op: simd.DotI8QuadsOp) -> None:
         f.define(op.result, sums)
         return
     f.define(op.result, f.binary(AddOp, acc, _portable_products(f, a, b, 4), WRAP))
+
+
+def _dot_i16_i8_quads(f: FunctionLowering, op: simd.DotI16I8QuadsOp) -> None:
+    acc, a, b = f.values(op.operands)
+    if multiplies_halves(f.features):
+        f.define(op.result, wide_word_products(f, acc, a, b))
+        return
+    in_order = f.shuffle(b, b, [first + place for first in range(0, lanes_of(b), 4) for place in op.PLACES])
+    words = f.cast(llvm.SExtOp, in_order, a.type)
+    f.define(op.result, f.binary(AddOp, acc, _portable_products(f, a, words, 4), WRAP))
 
 
 def _permute_bytes(f: FunctionLowering, op: simd.PermuteBytesOp) -> None:
@@ -570,6 +580,7 @@ RULES: Mapping[type[Operation], Rule] = {
     simd.DotI16PairsOp: _dot_i16_pairs,
     simd.DotU8I8QuadsOp: _dot_u8_i8_quads,
     simd.DotI8QuadsOp: _dot_i8_quads,
+    simd.DotI16I8QuadsOp: _dot_i16_i8_quads,
     simd.PermuteBytesOp: _permute_bytes,
     simd.LookupBytesOp: _lookup_bytes,
     simd.MulShiftRoundOp: _mul_shift_round,

@@ -6,16 +6,10 @@ from xdsl.dialects import llvm
 from xdsl.dialects.builtin import i32, i64
 from xdsl.ir import SSAValue
 
-from qmlir.codegen.features import has_vectors
 from qmlir.ir.types import vector_of
 from qmlir.ir.upstream.llvm import AddOp, ExtractElementOp, MulOp, SelectOp, ShlOp, SubOp
 from qmlir.lowering.loops_to_llvm.lowering import WRAP, FunctionLowering
 from qmlir.lowering.loops_to_llvm.vector import lanes_of
-
-
-def has_word_products(f: FunctionLowering) -> bool:
-    """Whether the processor has no vectors, but multiplies the halves of words (smlad of Arm's profile M)."""
-    return "dsp" in f.features and not has_vectors(f.features)
 
 
 def word_products(f: FunctionLowering, acc: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
@@ -31,6 +25,22 @@ def word_products(f: FunctionLowering, acc: SSAValue, a: SSAValue, b: SSAValue) 
             turned = [f.intrinsic("llvm.fshr.i32", (x, x, f.integer(turn, i32)), i32) if turn else x for x in words]
             pairs = [f.intrinsic("llvm.arm.sxtb16", (x,), i32) for x in turned] if quads else turned
             total = f.intrinsic("llvm.arm.smlad", (*pairs, total), i32)
+        result = f.emit(llvm.InsertElementOp.create(operands=[result, total, at], result_types=[acc.type]))
+    return result
+
+
+def wide_word_products(f: FunctionLowering, acc: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
+    """acc plus sums of quads of i16 by i8: the even bytes of a word and the odd ones, extended, are two pairs."""
+    result = acc
+    for lane in range(lanes_of(acc)):
+        at, first = f.integer(lane, i32), 4 * lane
+        word = f.cast(llvm.BitcastOp, f.shuffle(b, b, range(first, first + 4)), i32)
+        total = f.emit(ExtractElementOp.create(operands=[acc, at], result_types=[i32]))
+        for half, turn in enumerate((0, 8)):
+            pair = f.cast(llvm.BitcastOp, f.shuffle(a, a, range(first + 2 * half, first + 2 * half + 2)), i32)
+            turned = f.intrinsic("llvm.fshr.i32", (word, word, f.integer(turn, i32)), i32) if turn else word
+            factors = f.intrinsic("llvm.arm.sxtb16", (turned,), i32)
+            total = f.intrinsic("llvm.arm.smlad", (pair, factors, total), i32)
         result = f.emit(llvm.InsertElementOp.create(operands=[result, total, at], result_types=[acc.type]))
     return result
 

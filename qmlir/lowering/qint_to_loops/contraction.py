@@ -18,6 +18,7 @@ from xdsl.ir import Attribute, SSAValue
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.features import (
     has_vectors,
+    multiplies_halves,
     products_at_once,
     quads_are_signed,
     saves_memory,
@@ -52,6 +53,7 @@ from qmlir.dialects.qint.contraction import (
     WeightedOp,
 )
 from qmlir.dialects.qint.requantize import centred, largest_difference
+from qmlir.dialects.simd import DotI16I8QuadsOp
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.types import dtype_of, is_integer
 from qmlir.lowering.qint_to_loops.requantize import fused_requantize, per_channel, requantization
@@ -176,6 +178,34 @@ class SignedQuads(Integers, QuadArithmetic):
 
     def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
         return accumulator.code.dot_signed_quads(accumulator, x, w)
+
+
+@dataclass(frozen=True)
+class WideQuads(SignedQuads):
+    """Multiplies quads of bytes whose data a tile holds as i16: each is extended once for all output channels."""
+
+    element: Attribute = i16
+
+    @property
+    def keeps(self) -> bool:
+        return False
+
+    @property
+    def prepared(self) -> "WideQuads":
+        return replace(self, zero_point=0, outside=0)
+
+    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
+        return x.to(i16)
+
+    def arranged(self, weights: Array) -> Array:
+        return weights.reshape(-1, 4)[:, DotI16I8QuadsOp.PLACES].reshape(-1)
+
+    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
+        quad = x.load(place, lanes=4)
+        return self.multiply_add(accumulator, quad.shuffle(quad, [*range(4)] * (accumulator.lanes or 1)), w)
+
+    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
+        return accumulator.code.dot_wide_quads(accumulator, x, w)
 
 
 @dataclass(frozen=True)
@@ -373,7 +403,8 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         task = replace(task, arithmetic=arithmetic, bias=bias)
         matrices.lower_matrices(state, task, result)
     elif quads_fit and not has_vectors(state.features):
-        arithmetic, bias = signed_quads(weights, zero_point, bias)
+        wide = multiplies_halves(state.features) and window.output[1] > 1
+        arithmetic, bias = signed_quads(weights, zero_point, bias, wide=wide)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
     elif not (state.small or saves_memory(state.features) or bits < BYTE) and suits(
         task, largest_difference(op.x, zero_point), products_at_once(state.features) if by_quads else 1
@@ -411,9 +442,15 @@ def quads(weights: Array, zero_point: int, bias: Array | None, *, pairs_fit: boo
     return arithmetic, _bias_without(weights, zero_point + 128, bias)
 
 
-def signed_quads(weights: Array, zero_point: int, bias: Array | None) -> tuple[SignedQuads, Array]:
-    """The arithmetic of signed quads for weights [O, …], and the bias with the zero point's share, modulo 2^32."""
-    return SignedQuads(zero_point, outside=zero_point), _bias_without(weights, zero_point, bias)
+def signed_quads(
+    weights: Array, zero_point: int, bias: Array | None, *, wide: bool = False
+) -> tuple[SignedQuads, Array]:
+    """The arithmetic of signed quads for weights [O, …], and the bias with the zero point's share, modulo 2^32.
+
+    With `wide`, the data are extended in a tile.
+    """
+    kind = WideQuads if wide else SignedQuads
+    return kind(zero_point, outside=zero_point), _bias_without(weights, zero_point, bias)
 
 
 def _bias_without(weights: Array, offset: int, bias: Array | None) -> Array:

@@ -8,6 +8,7 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.simd import (
     AddBytesOp,
     DotI8QuadsOp,
+    DotI16I8QuadsOp,
     DotI16PairsOp,
     DotU8I8QuadsOp,
     LookupBytesOp,
@@ -36,6 +37,9 @@ from qmlir.ir.context import make_context
             "c2",
         ),
         ("simd.dot_i8_quads %i4, %b8, %b8 : vector<4xi32>, vector<8xi8>", "quads"),
+        ("simd.dot_i16_i8_quads %i22, %s8, %b8 : vector<2x2xi32>, vector<8xi16>, vector<8xi8>", "c1"),
+        ("simd.dot_i16_i8_quads %i4, %b16, %b16 : vector<4xi32>, vector<16xi8>, vector<16xi8>", "c2"),
+        ("simd.dot_i16_i8_quads %i4, %s8, %b16 : vector<4xi32>, vector<8xi16>, vector<16xi8>", "quads"),
         ("simd.permute_bytes %s8, %s8 : vector<8xi16>", "i8"),
         ("simd.permute_bytes %b12, %b12 : vector<12xi8>", "bytes"),
         ("simd.lookup_bytes %t, %b8 : vector<8xi8>", "places"),
@@ -84,6 +88,13 @@ def test_signed_quads_wrap() -> None:
     acc = np.array([0, 2**31 - 1], np.int32)
     total = 128 * 128 + 127 - 2
     assert DotI8QuadsOp.evaluate(acc, a, b).tolist() == [total, -(2**31) + total - 1]
+
+
+def test_wide_quads_take_even_bytes_first_and_wrap() -> None:
+    a, b = np.array([-(2**15), 300, 0, 2] * 2, np.int16), np.array([-128, 5, 127, -1] * 2, np.int8)
+    acc = np.array([0, 2**31 - 1], np.int32)
+    total = 2**15 * 128 + 300 * 127 - 2
+    assert DotI16I8QuadsOp.evaluate(acc, a, b).tolist() == [total, -(2**31) + total - 1]
 
 
 def test_bytes_stay_in_their_group() -> None:

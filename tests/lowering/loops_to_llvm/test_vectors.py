@@ -12,6 +12,7 @@ from qmlir.backends.cpu.machine import Machine, compile_assembly, host_features
 from qmlir.dialects.simd import (
     AddBytesOp,
     DotI8QuadsOp,
+    DotI16I8QuadsOp,
     DotI16PairsOp,
     DotU8I8QuadsOp,
     LookupBytesOp,
@@ -302,6 +303,19 @@ def test_dot_of_signed_quads(lanes: int, native: bool) -> None:
     a[:4] = b[:4] = -128
     (y,) = run_kernel(kernel, acc, a, b, out=[acc], features=host_features() if native else "")
     assert (y == DotI8QuadsOp.evaluate(acc, a, b)).all()
+
+
+@pytest.mark.parametrize("lanes", [1, 3, 4, 16])
+@pytest.mark.parametrize("native", [False, True])
+def test_dot_of_wide_quads(lanes: int, native: bool) -> None:
+    types = f"vector<{lanes}xi32>, vector<{4 * lanes}xi16>, vector<{4 * lanes}xi8>"
+    operation = f"%r = simd.dot_i16_i8_quads %0, %1, %2 : {types}"
+    kernel = vectorwise(operation, [("i32", lanes), ("i16", 4 * lanes), ("i8", 4 * lanes)], ("i32", lanes))
+    acc = RNG.integers(-(2**31), 2**31, lanes).astype(np.int32)
+    a = RNG.integers(-(2**15), 2**15, 4 * lanes).astype(np.int16)
+    b = RNG.integers(-128, 128, 4 * lanes).astype(np.int8)
+    (y,) = run_kernel(kernel, acc, a, b, out=[acc], features=host_features() if native else "")
+    assert (y == DotI16I8QuadsOp.evaluate(acc, a, b)).all()
 
 
 @pytest.mark.parametrize("lanes", [16, 32, 48, 64])
