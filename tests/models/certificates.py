@@ -191,12 +191,17 @@ def compared(module: ModuleOp, name: str, count: int, stages: Stages) -> tuple[i
     return same, total
 
 
+BOUNDS = ("slack of ", "error of ")
+"""How the lines begin that state a bound."""
+
+
 def _said(*arguments: str) -> tuple[int, str]:
-    """The status of a command, and the last line that it prints."""
+    """The status of a command, and the last line that it prints, with the bounds from the lines before."""
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         status = main.main(arguments)
-    return status, (err if status else out).getvalue().strip().splitlines()[-1]
+    *before, last = (err if status else out).getvalue().strip().splitlines()
+    return status, "; ".join([last, *(line for line in before if line.startswith(BOUNDS))])
 
 
 def measured(name: str, inputs: int) -> tuple[bool, str]:
