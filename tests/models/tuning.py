@@ -3,8 +3,8 @@
     python -m tests.models.tuning [NETWORK …]                 the table of the networks
     python -m tests.models.tuning --exhaustive [NETWORK …]    searches beside all assignments, on small networks
 
-`--samples N` quantizes on the first N samples only; networks are scored on all samples in any case. What was measured
-is kept in build/tune, where a search that was interrupted goes on.
+`--samples N` quantizes on the first N samples only; networks are scored on all samples in any case. `--jobs`
+makes trials side by side. What was measured is kept in build/tune, where a search that was interrupted goes on.
 """
 
 import argparse
@@ -71,7 +71,7 @@ def row(name: str, found: Tuned, seconds: float, one: float) -> str:
     )
 
 
-def table(names: Sequence[str], most: int | None) -> None:
+def table(names: Sequence[str], most: int | None, jobs: int | None) -> None:
     """Prints a row for each network."""
     say("           int8: dB agreement    bytes | chosen: dB agr.    bytes       | ≤ 60 % | networks, made, s, s/one")
     for name in names:
@@ -82,7 +82,7 @@ def table(names: Sequence[str], most: int | None) -> None:
         begun = time.perf_counter()
         qmlir.quantize(module, profile, data=samples)
         one = time.perf_counter() - begun
-        found = tune(module, samples, floor=FLOOR, tests=tests, profile=profile, results=RESULTS)
+        found = tune(module, samples, floor=FLOOR, tests=tests, profile=profile, results=RESULTS, workers=jobs)
         say(row(name, found, time.perf_counter() - start - one, one))
         say(found.text())
 
@@ -117,13 +117,14 @@ def main() -> None:
     warnings.simplefilter("ignore", QmlirWarning)
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int)
+    parser.add_argument("--jobs", type=int)
     parser.add_argument("--exhaustive", action="store_true")
     parser.add_argument("networks", nargs="*")
     given = parser.parse_args()
     if given.exhaustive:
         exhaustive(given.networks or list(LEVELS), given.samples)
     else:
-        table(given.networks or TUNED, given.samples)
+        table(given.networks or TUNED, given.samples, given.jobs)
 
 
 if __name__ == "__main__":

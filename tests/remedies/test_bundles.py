@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import qmlir
 from tests.remedies.case import Action, Case, both, check, command, write
 
 
@@ -16,6 +17,18 @@ def declares(header: str, text: str) -> Action:
 
     def run(folder: Path) -> None:
         assert text in (folder / header).read_text("utf-8")
+
+    return run
+
+
+def in_python(most: int | None) -> Action:
+    """Writes a bundle of a network whose calls take up to so many samples, or one."""
+
+    def run(folder: Path) -> None:
+        module = qmlir.load(folder / "q.mlir")
+        if most is not None:
+            module = qmlir.Pipeline(("batch-samples", {"most": most}))(module)
+        qmlir.bundle(module, folder / "python")
 
     return run
 
@@ -43,6 +56,9 @@ CASES = {
     "compile it to an .o file, whose header has functions that keep the states": Case(
         both(write("delay.mlir", DELAY), bundle(model="delay.mlir")),
         both(command("compile delay.mlir -o delay.o"), declares("delay.h", "delay_reset")),
+    ),
+    "make it of the network before batch-samples: its calls compute the same bits one by one": Case(
+        in_python(3), in_python(None)
     ),
     "choose integers with --io, another --cpu, or compile an .o file without --bundle": Case(
         bundle("--cpu x86-64"),

@@ -10,7 +10,7 @@ from qmlir.analysis.own_errors import WEIGHTS
 from qmlir.analysis.tune.assignment import Assignment, Layer
 from qmlir.analysis.tune.attempts import Attempts, said
 from qmlir.analysis.tune.front import NARROW_BITS, WIDE_BITS, Model
-from qmlir.analysis.tune.result import Tuned
+from qmlir.analysis.tune.result import Point, Tuned
 from qmlir.analysis.tune.verification import Verification
 from qmlir.errors import QmlirError
 from qmlir.policies.policy import Policy
@@ -19,9 +19,14 @@ SETTINGS: tuple[Mapping[str, Any], ...] = (
     {"schema": "symmetric"},
     {"calibration": "minmax"},
     {"rounding": "nearest"},
-    {"per_channel": False},
 )
-"""Options of the quantizer that are tried one at a time, in place of the defaults."""
+"""Options of the quantizer that are tried one at a time on the int8 network, in place of the defaults."""
+
+NARROW_SETTINGS: tuple[Mapping[str, Any], ...] = ({"weight_range": "full"},)
+"""Options of weights that matter where these have few bits; they are tried one at a time on such a network."""
+
+DECIBELS_PER_BIT = 6.02
+"""What a bit more for each weight gains: by it, bytes that an option costs are compared with the dB that it gains."""
 
 BETTER = 0.1
 """dB by which other options must be better than the defaults to replace them."""
@@ -49,7 +54,7 @@ class Search:
         if self.fixed.get("precision") is not None:
             layers = [replace(layer, widens=False) for layer in layers]
         reference = self.attempts.begin(start)
-        settings = self._settings(layers)
+        settings = self._narrow_settings(layers, self._settings(layers))
         levels = [*self.narrow, NARROW_BITS]
         weighted = [layer.tensor for layer in layers if layer.weights]
         if len(levels) ** len(weighted) <= self.attempts.left:
@@ -73,15 +78,43 @@ class Search:
         """Tries other options one at a time; returns the best that hold from now on."""
         best = self.attempts.first.trial.sqnr + BETTER
         chosen: dict[str, Any] = {}
-        free = [settings for settings in SETTINGS if not self.fixed.keys() & settings.keys()]
-        tried = free[: max(self.attempts.left - len(self.narrow) - 2, 0)]
-        self.attempts.ahead("trial", [Assignment.uniform(layers, 8, self._default(each)) for each in tried])
-        for settings in tried:
-            words = ", ".join(f"{name.replace('_', '-')} {value}" for name, value in settings.items())
-            point = self.attempts.attempt(Assignment.uniform(layers, 8, self._default(settings)), f"int8, {words}")
-            if point is not None and point.trial.sqnr > best:
-                best, chosen = point.trial.sqnr, dict(settings)
+        for point, settings in self._one_at_a_time(layers, 8, {}, SETTINGS):
+            if point.trial.sqnr > best:
+                best, chosen = point.trial.sqnr, settings
         return self._default(chosen)
+
+    def _narrow_settings(self, layers: Sequence[Layer], settings: dict[str, Any]) -> dict[str, Any]:
+        """Tries options of weights of few bits one at a time; returns the settings with the best of them."""
+        count = sum(layer.weights for layer in layers)
+        if not self.narrow or not count:
+            return settings
+        bits = self.narrow[len(self.narrow) // 2]
+        tried = self._one_at_a_time(layers, bits, settings, ({}, *NARROW_SETTINGS))
+        if not tried or tried[0][1]:
+            return settings
+        before, best, chosen = tried[0][0].trial, BETTER, dict[str, Any]()
+        for point, own in tried[1:]:
+            more = 8 * (point.trial.bytes - before.bytes) / count
+            gained = point.trial.sqnr - before.sqnr - DECIBELS_PER_BIT * more
+            if gained > best:
+                best, chosen = gained, own
+        return settings | chosen
+
+    def _one_at_a_time(
+        self, layers: Sequence[Layer], bits: int, settings: Mapping[str, Any], options: Sequence[Mapping[str, Any]]
+    ) -> list[tuple[Point, dict[str, Any]]]:
+        """Makes uniform networks with each of some options that are free, as long as enough quantizations are left."""
+        free = [each for each in options if not self.fixed.keys() & each.keys()]
+        tried = free[: max(self.attempts.left - len(self.narrow) - 2, 0)]
+        uniform = [Assignment.uniform(layers, bits, self._default({**settings, **each})) for each in tried]
+        self.attempts.ahead("trial", uniform)
+        found: list[tuple[Point, dict[str, Any]]] = []
+        base = "int8" if bits == NARROW_BITS else f"int{bits} weights, int8 data"
+        for own, assignment in zip(tried, uniform, strict=True):
+            words = "".join(f", {name.replace('_', '-')} {value}" for name, value in own.items())
+            point = self.attempts.attempt(assignment, base + words)
+            found += [(point, dict(own))] if point is not None else []
+        return found
 
     def _search(self, layers: Sequence[Layer], settings: Mapping[str, Any]) -> str:
         """Makes uniform networks and their effects, the predicted front, verification and repair."""
