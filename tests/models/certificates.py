@@ -20,6 +20,7 @@ import os
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -225,10 +226,14 @@ def alone(name: str, inputs: int) -> tuple[bool, str]:
     """`measured` in a process of its own, with one thread."""
     os.environ["OMP_NUM_THREADS"] = "1"  # what the process inherits, before it loads numpy
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        try:
-            return process.submit(measured, name, inputs).result()
-        except BrokenProcessPool:
-            return False, f"{name:17} error: its process ended before it was done, as where memory is short"
+        future = process.submit(measured, name, inputs)
+        error = future.exception()
+    if isinstance(error, BrokenProcessPool):
+        return False, f"{name:17} error: its process ended before it was done, as where memory is short"
+    if error is not None:
+        traceback.print_exception(error)
+        return False, f"{name:17} error: {type(error).__name__}: {error}"
+    return future.result()
 
 
 def run() -> int:
