@@ -209,7 +209,7 @@ def measured(name: str, inputs: int) -> tuple[bool, str]:
             try:
                 module = networks()[name]()
             except QmlirError as error:
-                return False, f"{name:17} error: {error} [{stages}]"
+                return False, f"{name:18} error: {error} [{stages}]"
             qmlir.save(module, model)
         with stages.stage("certify"):
             status, said = _said("certify", model, "-o", certificate)
@@ -219,7 +219,7 @@ def measured(name: str, inputs: int) -> tuple[bool, str]:
             said = said if status == 0 else checked
     same, total = compared(module, name, inputs, stages) if status == 0 else (0, 0)
     bits = f"; {same} of {total} outputs as the reference" if total else ""
-    return status == 0 and same == total, f"{name:17} {said.replace(folder + '/', '')}{bits} [{stages}]"
+    return status == 0 and same == total, f"{name:18} {said.replace(folder + '/', '')}{bits} [{stages}]"
 
 
 def alone(name: str, inputs: int) -> tuple[bool, str]:
@@ -229,10 +229,10 @@ def alone(name: str, inputs: int) -> tuple[bool, str]:
         future = process.submit(measured, name, inputs)
         error = future.exception()
     if isinstance(error, BrokenProcessPool):
-        return False, f"{name:17} error: its process ended before it was done, as where memory is short"
+        return False, f"{name:18} error: its process ended before it was done, as where memory is short"
     if error is not None:
         traceback.print_exception(error)
-        return False, f"{name:17} error: {type(error).__name__}: {error}"
+        return False, f"{name:18} error: {type(error).__name__}: {error}"
     return future.result()
 
 

@@ -66,5 +66,5 @@ def test_an_error_ends_one_network_only(capsys: pytest.CaptureFixture[str]) -> N
     """The process that computes it knows no such name."""
     holds, line = certificates.alone("nothing", INPUTS)
     assert not holds
-    assert line == "nothing           error: KeyError: 'nothing'"
+    assert line == "nothing            error: KeyError: 'nothing'"
     assert "Traceback" in capsys.readouterr().err
