@@ -20,6 +20,7 @@ import os
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -213,7 +214,7 @@ def measured(name: str, inputs: int) -> tuple[bool, str]:
             try:
                 module = networks()[name]()
             except QmlirError as error:
-                return False, f"{name:17} error: {error} [{stages}]"
+                return False, f"{name:18} error: {error} [{stages}]"
             qmlir.save(module, model)
         with stages.stage("certify"):
             status, said = _said("certify", model, "-o", certificate)
@@ -223,17 +224,21 @@ def measured(name: str, inputs: int) -> tuple[bool, str]:
             said = said if status == 0 else checked
     same, total = compared(module, name, inputs, stages) if status == 0 else (0, 0)
     bits = f"; {same} of {total} outputs as the reference" if total else ""
-    return status == 0 and same == total, f"{name:17} {said.replace(folder + '/', '')}{bits} [{stages}]"
+    return status == 0 and same == total, f"{name:18} {said.replace(folder + '/', '')}{bits} [{stages}]"
 
 
 def alone(name: str, inputs: int) -> tuple[bool, str]:
     """`measured` in a process of its own, with one thread."""
     os.environ["OMP_NUM_THREADS"] = "1"  # what the process inherits, before it loads numpy
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as process:
-        try:
-            return process.submit(measured, name, inputs).result()
-        except BrokenProcessPool:
-            return False, f"{name:17} error: its process ended before it was done, as where memory is short"
+        future = process.submit(measured, name, inputs)
+        error = future.exception()
+    if isinstance(error, BrokenProcessPool):
+        return False, f"{name:18} error: its process ended before it was done, as where memory is short"
+    if error is not None:
+        traceback.print_exception(error)
+        return False, f"{name:18} error: {type(error).__name__}: {error}"
+    return future.result()
 
 
 def run() -> int:

@@ -60,3 +60,11 @@ def test_other_bits_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     holds, line = measured("exp", INPUTS)
     assert not holds
     assert f"0 of {INPUTS} outputs" in line
+
+
+def test_an_error_ends_one_network_only(capsys: pytest.CaptureFixture[str]) -> None:
+    """The process that computes it knows no such name."""
+    holds, line = certificates.alone("nothing", INPUTS)
+    assert not holds
+    assert line == "nothing            error: KeyError: 'nothing'"
+    assert "Traceback" in capsys.readouterr().err
