@@ -10,7 +10,7 @@ func.func @main(%x: tensor<4x8xi8>) -> tensor<4x8xi16> {
   func.return %z : tensor<4x8xi16>
 }
 
-// CHECK: func.call @qint_requantize_0({{.*}}) {qmlir.leads = array<i64: 0, {{.*}}-1>}
-// CHECK: func.call @qint_requantize_1({{.*}}) {qmlir.leads = array<i64: 32, {{.*}}-1>}
+// CHECK: func.call @qint_requantize_0({{.*}}) {qmlir.leads = array<i64: 0, {{.*}}-1>, qmlir.stripes = array<i64: 1, 4096, 0, 4096, 1, 0, 1>}
+// CHECK: func.call @qint_requantize_1({{.*}}) {qmlir.leads = array<i64: 32, {{.*}}-1>, qmlir.stripes = array<i64: 1, 8192, 0, 4096, 1, 0, 1>}
 // FAST: func.call @qint_requantize_0
 // FAST-NOT: qmlir.leads
