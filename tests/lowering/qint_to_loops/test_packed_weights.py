@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import IntegerAttr, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 import qmlir
 from qmlir.backends.cpu.processors import PROCESSORS
@@ -43,7 +43,7 @@ def multiples(w: Array, size: int) -> ConstantOp:
     """A constant of weights times multipliers of their groups of `size` terms, which it states."""
     rows = w.reshape(len(w), -1)
     m = np.random.default_rng(9).integers(1, 19, (len(w), -(-rows.shape[1] // size)), np.int8)
-    held = {GROUPS: GroupsAttr.of(size, 4, m)}
+    held: dict[str, Attribute] = {GROUPS: GroupsAttr.of(size, 4, m)}
     return ConstantOp((rows * spread(m, size, rows.shape[1])).reshape(w.shape), None, held)
 
 
