@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from xdsl.dialects.builtin import IntegerAttr, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 import qmlir
 from qmlir.backends.cpu.processors import PROCESSORS
@@ -14,9 +14,10 @@ from qmlir.codegen.kernels.bits import BYTE, pack_bits, pieces, width_in_chunks
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import BlockedFullyConnectedOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.qint.requantize import int32
-from qmlir.dialects.qmlir import BITS, ConstantBufferOp
+from qmlir.dialects.qmlir import BITS, GROUPS, ConstantBufferOp, GroupsAttr
 from qmlir.dialects.windows import ints
 from qmlir.numerics import Array
+from qmlir.numerics.groups import spread
 from tests.backends.cpu import programs
 from tests.backends.cpu.test_elsewhere import machine_of
 from tests.lowering.both import assert_same, check, compiled, features_of, network, referred, to_loops
@@ -36,6 +37,22 @@ def weights_of(bits: int, *shape: int) -> Array:
 
 def constant(w: Array, bits: int) -> ConstantOp:
     return ConstantOp(w, None, {BITS: IntegerAttr(bits, i64)})
+
+
+def multiples(w: Array, size: int) -> ConstantOp:
+    """A constant of weights times multipliers of their groups of `size` terms, which it states."""
+    rows = w.reshape(len(w), -1)
+    m = np.random.default_rng(9).integers(1, 19, (len(w), -(-rows.shape[1] // size)), np.int8)
+    held: dict[str, Attribute] = {GROUPS: GroupsAttr.of(size, 4, m)}
+    return ConstantOp((rows * spread(m, size, rows.shape[1])).reshape(w.shape), None, held)
+
+
+def grouped_convolution(w: Array, size: int = 32) -> Callable[[SSAValue], SSAValue]:
+    def graph(x: SSAValue) -> SSAValue:
+        properties = {"zero_point": int32(-3), "padding": ints((1, 1, 1, 1))}
+        return requantized(Conv2DOp.make([x, multiples(w, size).y, []], properties).acc, len(w), 2)
+
+    return graph
 
 
 def convolution(w: Array, bits: int, groups: int = 1) -> Callable[[SSAValue], SSAValue]:
@@ -136,6 +153,14 @@ def test_blocks(features: str) -> None:
     check(graph, x, features=FEATURES[features])
 
 
+@pytest.mark.parametrize("features", FEATURES)
+@pytest.mark.parametrize(("channels", "size"), [(12, 32), (16, 64), (6, 32)])
+def test_multiples_by_groups(channels: int, size: int, features: str) -> None:
+    """Groups that span taps, and channels that fill no steps, whose weights stay bytes."""
+    x, w = integers(0, 1, 6, 7, channels), weights_of(4, 20, 3, 3, channels).clip(-7)
+    check(grouped_convolution(w, size), x, features=FEATURES[features])
+
+
 def stored(w: Array, bits: int, x: Array) -> int:
     """The bytes of the largest constant in the code of a fully connected layer."""
 
@@ -159,12 +184,13 @@ def test_weights_beyond_their_bits_stay_bytes() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("cpu", [name for name in PROCESSORS if name != "x86-64-v2"])
 def test_code_for_other_processors(cpu: str) -> None:
-    machine, bits = machine_of(cpu), 5
-    x, w = integers(0, 1, 5, 6, 8), weights_of(bits, 12, 3, 3, 8)
-    module = network(convolution(w, bits), ConstantOp(x).y.type)
-    signature, named, expected = referred(module, [x])
-    executable = compiled(to_loops(module, features=features_of(machine), verify=False), signature, machine)
-    assert_same(expected, programs.run(executable, [signature.arrays(named)])[0])
+    machine, x = machine_of(cpu), integers(0, 1, 5, 6, 8)
+    graphs = convolution(weights_of(5, 12, 3, 3, 8), 5), grouped_convolution(weights_of(4, 12, 3, 3, 8).clip(-7))
+    for graph in graphs:
+        module = network(graph, ConstantOp(x).y.type)
+        signature, named, expected = referred(module, [x])
+        executable = compiled(to_loops(module, features=features_of(machine), verify=False), signature, machine)
+        assert_same(expected, programs.run(executable, [signature.arrays(named)])[0])
 
 
 def test_the_quantizer_says_how_many_bits() -> None:
