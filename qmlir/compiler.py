@@ -165,7 +165,8 @@ def profiler_of(module: Network, bins: int, *, per_channel: bool) -> "tuple[Prof
     module = loaded(module)
     refuse_opaque(module, "the network")
     observed = Pipeline(*OBSERVE)(module)
-    return Profiler(observed, most, per_channel=by_channel), Profiler.network(observed)
+    network = Pipeline("observers-to-results")(observed)
+    return Profiler(observed, most, per_channel=by_channel), network
 
 
 def with_samples(found: "Profile") -> "Profile":

@@ -8,7 +8,6 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.backends.cpu.tally import IN_MACHINE_CODE
 from qmlir.ir.interfaces import Array
-from qmlir.ir.passes import Pipeline
 from qmlir.ir.signature import main_function
 from qmlir.profiles.collect import collect
 from qmlir.profiles.profile import Profile
@@ -40,18 +39,13 @@ class Profiler:
         keys = observing.observed_keys(function)
         self._empty = Profile.empty(shapes, bins, keys=keys, per_channel=per_channel)
 
-    @staticmethod
-    def network(observed: ModuleOp) -> ModuleOp:
-        """Returns the network to compile: each tensor that is observed is a result of it."""
-        return Pipeline("observers-to-results")(observed)
-
     def profile(
         self, executable: "Executable", samples: Iterable[Any], threads: int | None = None, first: int = 0
     ) -> Profile:
         """Returns the profile over samples; it has no samples if there are none.
 
         Args:
-            executable: The compiled `network` of the same observers.
+            executable: The compiled network, whose last results are what the observers see.
             samples: Arrays for the only input, or dicts of them by name.
             threads: The number of samples side by side; by default as many as there are processors and memory for.
             first: The number of the first sample, for errors.

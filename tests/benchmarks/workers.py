@@ -38,7 +38,7 @@ def profiled(
     from distributed import LocalCluster
 
     settings: Any = {"processes": True, "threads_per_worker": 1, "dashboard_address": None, "silence_logs": 50}
-    local: Any = LocalCluster(workers, **settings)
+    local: Any = LocalCluster(n_workers=workers, **settings)
     with local as cluster:
         killed: list[int] = []
 
@@ -83,9 +83,8 @@ def main() -> None:
             assert not expected or content == expected, "the profiles differ"
             expected, times[workers], spent[workers] = content, seconds, busy
             how = ", one of them killed" if given.kill and workers == 2 else ""
-            sys.stdout.write(
-                f"{workers} workers{how}: {len(samples)} pictures in {seconds:.1f} s, load {load_now:.1f}\n"
-            )
+            what = f"{len(samples)} pictures in {seconds:.1f} s, busiest {busy:.1f} s, load {load_now:.1f}"
+            sys.stdout.write(f"{workers} workers{how}: {what}\n")
             sys.stdout.flush()
         ratios = f"{times[1] / times[2]:.2f} times as fast, {spent[1] / spent[2]:.2f} times by CPU of the busiest"
         sys.stdout.write(f"the same bytes; two workers are {ratios}\n")
