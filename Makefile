@@ -69,7 +69,7 @@ tune: $(READY) ## the fewest bytes of weights near int8's accuracy on these netw
 npu: $(READY) ## networks on the devices that come with qmlir, simulated: what differs, cycles, utilization
 	$(BIN)/python -m tests.models.accelerators
 
-everywhere: $(READY) ## five networks on each processor that code is for, in emulators: bytes, sizes, instructions
+everywhere: $(READY) ## five networks on each processor that code is for, in emulators: bytes, sizes, instructions, ratios
 	$(BIN)/python -W ignore -m tests.models.everywhere
 
 conformance: $(READY) ## every test case of ONNX and of others, with a table; all random layers, guarded runs, streams of devices
