@@ -72,7 +72,7 @@ explore: $(READY) ## networks on variants of a device: cycles, bytes and errors 
 npu: $(READY) ## networks on the devices that come with qmlir, simulated: what differs, cycles, utilization
 	$(BIN)/python -m tests.models.accelerators
 
-everywhere: $(READY) ## five networks on each processor that code is for, in emulators: bits, sizes, stack, instructions
+everywhere: $(READY) ## five networks on each processor that code is for, in emulators: bits, sizes, instructions, ratios
 	$(BIN)/python -W ignore -m tests.models.everywhere
 
 conformance: $(READY) ## every test case of ONNX and of others, with a table; all random layers, guarded runs, streams of devices

@@ -4,20 +4,29 @@ python -m tests.models.everywhere                          all networks on all p
 python -m tests.models.everywhere kws --cpu cortex-m4      one network on one processor
 python -m tests.models.everywhere --inputs 10              fewer inputs than 100
 python -m tests.models.everywhere --memory fast            code for speed, not for little memory as bundles have it
+python -m tests.models.everywhere --beside FILE            with ratios to a runtime's figures
 
 Each network is compiled for a processor and linked with a program that has no library beside memset and memcpy on
 Linux, and nothing elsewhere. The inputs are seeded: the least and the greatest numbers, and random ones. A line says
 how many inputs give the bytes of the reference, the bytes of code, of constants, of memory that a call needs and of its
 stack, if they are known, and the instructions of a call where the emulator counts them. The status is 1 if a byte
 differs.
+
+A line ends with our figures divided by another runtime's, where the file of `--beside` has some for the network and the
+processor: instructions; memory, which is the arena with inputs and outputs; code with constants. By default these are
+recorded ones, in microcontrollers.json beside this file: what TensorFlow Lite Micro with CMSIS-NN took for the same
+networks on the same emulated boards. docs/microcontrollers.md says of which versions they are.
 """
 
 import argparse
+import json
+import math
 import sys
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from xdsl.dialects.builtin import FunctionType, ModuleOp
@@ -25,6 +34,7 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
 import qmlir
+from qmlir.backends.cpu import Executable
 from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.backends.cpu.stack import stack_bytes
 from qmlir.dialects.loops import MEMORY
@@ -44,6 +54,11 @@ NETWORKS: Mapping[str, str] = {
 """Name → the quantized network of `tests.models.certificates`."""
 
 INPUTS = 100
+
+BESIDE = Path(__file__).with_name("microcontrollers.json")
+"""What another runtime takes: processor → network → instructions, memory, code and constants."""
+
+Figures = Mapping[str, Mapping[str, Mapping[str, int]]]
 
 
 def without_casts(module: ModuleOp) -> ModuleOp:
@@ -91,7 +106,23 @@ def inputs_of(shape: Sequence[int], dtype: np.dtype[Any], count: int) -> list[Ar
     return random
 
 
-def run(name: str, make: Callable[[], ModuleOp], processors: Sequence[str], count: int, memory: str = "small") -> bool:
+def ratios(executable: Executable, instructions: float, others: Mapping[str, int]) -> str:
+    """Our instructions, memory, and code with constants, divided by those of another runtime."""
+    sizes, signature = executable.sizes, executable.signature
+    ends = sum(math.prod(s.shape) * s.dtype.itemsize for s in (*signature.inputs, *signature.outputs))
+    ours = (instructions, sizes.arena + ends, sizes.code + sizes.weights)
+    names = ("instructions", "memory", "code and constants")
+    return " ".join(f"{own / others[name]:6.2f}" for own, name in zip(ours, names, strict=True))
+
+
+def run(
+    name: str,
+    make: Callable[[], ModuleOp],
+    processors: Sequence[str],
+    count: int,
+    memory: str = "small",
+    beside: Figures | None = None,
+) -> bool:
     """Prints a line for each processor; whether all of them give the reference's bytes."""
     module = without_casts(qmlir.to_integers(make()))
     reference = qmlir.reference(module)
@@ -113,7 +144,9 @@ def run(name: str, make: Callable[[], ModuleOp], processors: Sequence[str], coun
         stack = stack_bytes(executable.assembly(), executable.entry)
         line = f"{name:8} {processor:11} {same:4} of {count:<4} {sizes.code:8,} {sizes.weights:9,} {sizes.arena:8,}"
         line += f" {stack:6,}" if stack is not None else f" {'':6}"
-        _say(f"{line} {counted} {time.monotonic() - begun:6.0f}")
+        others = (beside or {}).get(processor, {}).get(name)
+        end = f" {ratios(executable, sum(found.instructions) / count, others)}" if others else ""
+        _say(f"{line} {counted} {time.monotonic() - begun:6.0f}{end}")
     return all_same
 
 
@@ -129,6 +162,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--cpu", action="append", choices=list(PROCESSORS), help="a processor; all by default")
     parser.add_argument("--inputs", type=int, default=INPUTS, help=f"inputs of each network (default: {INPUTS})")
     parser.add_argument("--memory", choices=MEMORY, default="small", help="what the code is made for (default: small)")
+    parser.add_argument("--beside", type=Path, default=BESIDE, metavar="FILE", help="figures of another runtime")
     arguments = parser.parse_args(words)
     warnings.simplefilter("ignore")
     known = networks()
@@ -137,9 +171,11 @@ def main(words: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"there is none of the networks in {SHARED}\n")
         return 2
     sizes = f"{'code':>8} {'constants':>9} {'arena':>8} {'stack':>6}"
-    _say(f"{'network':8} {'processor':11} {'same bytes':>12} {sizes} {'instructions':>12} {'s':>6}")
+    beside: dict[str, Any] = json.loads(arguments.beside.read_text())
+    of_other = f"   ratios to {beside['runtime']}: instructions, memory, code and constants"
+    _say(f"{'network':8} {'processor':11} {'same bytes':>12} {sizes} {'instructions':>12} {'s':>6}{of_other}")
     processors, count, memory = arguments.cpu or list(PROCESSORS), arguments.inputs, arguments.memory
-    results = [run(n, known[NETWORKS[n]], processors, count, memory) for n in chosen]
+    results = [run(n, known[NETWORKS[n]], processors, count, memory, beside) for n in chosen]
     return 0 if all(results) else 1
 
 
