@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(not has_torch(), reason="PyTorch is not installed: pip install 'qmlir[torch]'"),
 ]
 
-CALIBRATION, COMPARED, SCORED = 16, 100, 40
+CALIBRATION, COMPARED, SCORED = 64, 100, 40
 """Numbers of samples: to quantize on, to compare reference and machine code on, and to score on."""
 
 LEAST = 30.0

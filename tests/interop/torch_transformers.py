@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 Arrays = dict[str, npt.NDArray[Any]]
 
-WIDTH, HEADS, LAYERS, TOKENS, WORDS, CLASSES = 96, 4, 2, 24, 200, 12
+WIDTH, HEADS, LAYERS, TOKENS, WORDS, CLASSES = 128, 4, 2, 24, 200, 16
 
 
 def text(random: np.random.Generator) -> Arrays:

@@ -68,3 +68,27 @@ func.func @read_elsewhere(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %4 = nn.mul %3, %half : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
   func.return %4, %1 : tensor<4xf32>, tensor<4xf32>
 }
+
+// -----
+
+// Comparisons with an infinity are tests for it; comparisons with other numbers, with both infinities and with a tensor
+// that is broadcast stay.
+// CHECK-LABEL: func.func @infinities
+// CHECK: nn.is_inf %x {positive = false} : tensor<2xf32>
+// CHECK-NEXT: nn.is_inf %x {negative = false} : tensor<2xf32>
+// CHECK-NEXT: nn.equal %x, %two
+// CHECK-NEXT: nn.equal %x, %both
+// CHECK-NEXT: nn.equal %s, %wide
+func.func @infinities(%x: tensor<2xf32>, %s: tensor<1xf32>) -> (tensor<2xi1>, tensor<2xi1>, tensor<2xi1>, tensor<2xi1>, tensor<2xi1>) {
+  %low = nn.constant <tensor<f32>, "0x000080ff"> : tensor<f32>
+  %high = nn.constant <tensor<1xf32>, "0x0000807f"> : tensor<1xf32>
+  %two = nn.constant <tensor<f32>, [2.0]> : tensor<f32>
+  %both = nn.constant <tensor<2xf32>, "0x0000807f000080ff"> : tensor<2xf32>
+  %wide = nn.constant <tensor<2xf32>, "0x0000807f0000807f"> : tensor<2xf32>
+  %0 = nn.equal %x, %low : tensor<2xf32>, tensor<f32> -> tensor<2xi1>
+  %1 = nn.equal %high, %x : tensor<1xf32>, tensor<2xf32> -> tensor<2xi1>
+  %2 = nn.equal %x, %two : tensor<2xf32>, tensor<f32> -> tensor<2xi1>
+  %3 = nn.equal %x, %both : tensor<2xf32>, tensor<2xf32> -> tensor<2xi1>
+  %4 = nn.equal %s, %wide : tensor<1xf32>, tensor<2xf32> -> tensor<2xi1>
+  func.return %0, %1, %2, %3, %4 : tensor<2xi1>, tensor<2xi1>, tensor<2xi1>, tensor<2xi1>, tensor<2xi1>
+}

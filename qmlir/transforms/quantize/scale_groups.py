@@ -13,6 +13,7 @@ from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import FillingOp
 from qmlir.dialects.nn.quantizable import data_operands, data_values, is_weight
+from qmlir.dialects.qmlir import RESIDUAL
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import FixedScale, keeps_scale
 from qmlir.dialects.quant.types import UniformType
@@ -228,6 +229,8 @@ class ScaleGroups:
         key = root, format or group.recipe.format
         if key not in self._types:
             recipe = group.recipe.in_format(key[1])
+            if recipe != group.recipe and _keeps_outliers(group, recipe):
+                recipe = replace(recipe, calibration="minmax")
             self._types[key] = self._choose(group) if recipe == group.recipe else self._type_of_values(group, recipe)
         return self._types[key]
 
@@ -474,6 +477,17 @@ class ScaleGroups:
         if schema == "symmetric_with_power2_scale" and math.isfinite(coarsest):
             return power_of_two_above(coarsest / 2)
         return float(np.float32(coarsest))
+
+
+def _keeps_outliers(group: Group, recipe: Recipe) -> bool:
+    """Whether a group's type in another format keeps the whole range, under `auto`.
+
+    It does if tensors of a residual stream of 16 bits are read in 8. A range of least square error would cut the few
+    large values off, and these decide: attention goes to tokens that have them.
+    """
+    if recipe.calibration != "auto" or recipe.searches_exponents:
+        return False
+    return any(isinstance(v.owner, Operation) and RESIDUAL in v.owner.attributes for v in group.seen)
 
 
 def _together(seen: Sequence[Observation]) -> tuple[Bounds, Histogram | None]:

@@ -12,6 +12,12 @@ To a stream belong
 * the normalizations that read it, with the gains and shifts by constants behind these;
 * the results of layers that are added to it. The layers still compute on 8 bits.
 
+Two kinds of tensors behind a stream get 16 bits with it, as no layer reads them as they are:
+
+* the results of layers that only a function by a table reads, such as GELU, and the function's result: the values are
+  rounded to 8 bits once, for the layer behind. A smooth function of 16 bits interpolates a table of 513 entries;
+* the results of layers that the network returns.
+
 Layers read the stream through a requantization to their own type. `residuals=int16` widens all streams.
 `residuals=auto` widens the streams for which 8 bits are too coarse: the noise of rounding each of its tensors, a
 twelfth of the squared step of the scale that calibration chooses, in relation to the tensor's mean square, adds up to
@@ -25,13 +31,16 @@ from dataclasses import dataclass, field, replace
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.passes import ModulePass
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import AddOp, ConstantOp, DivOp, MatMulOp, MulOp, SubOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.elementwise import FunctionOp
+from qmlir.dialects.nn.functions import LinearOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.normalization import OverTrailingOp
 from qmlir.dialects.nn.quantizable import data_operands
@@ -101,6 +110,32 @@ class Stream:
         """The tensors whose rounding stays in the stream."""
         return [*self.entering, *(op.results[0] for op in self.carriers)]
 
+    def layers(self) -> Iterator[tuple[SSAValue, FunctionOp | None]]:
+        """The results of layers behind the stream that only a function by a table reads, or that the network returns.
+
+        Yields:
+            (the layer's result, the function; None for a result of the network). The function's result is read by
+            layers only, whose results follow.
+        """
+        waiting = [*self.inputs, *(op.results[0] for op in (*self.carriers, *self.readers))]
+        seen = set[SSAValue]()
+        while waiting:
+            for layer in _uses_of(waiting.pop()):
+                made = layer.operation.results[0] if _is_layer(layer) else None
+                if made is None or made in seen:
+                    continue
+                seen.add(made)
+                match _uses_of(made):
+                    case [use] if isinstance(use.operation, ReturnOp):
+                        yield made, None
+                    case [use] if isinstance(use.operation, FunctionOp) and not isinstance(use.operation, LinearOp):
+                        function = use.operation
+                        if all(_is_layer(u) for u in _uses_of(function.results[0])):
+                            yield made, function
+                            waiting.append(function.results[0])
+                    case _:
+                        pass
+
 
 def widen_residuals(block: Block, default: Recipe, target: Target) -> None:
     """Writes a policy of 16 bits on the residual streams that are to be widened; changes the operations of `block`.
@@ -125,26 +160,40 @@ def widen_residuals(block: Block, default: Recipe, target: Target) -> None:
         for op in (*stream.carriers, *stream.readers):
             _widen(op, recipe_of(op, default), op, target, why)
         for value in stream.entering:
-            if value in observers and isinstance(value.owner, Operation):
-                _widen(observers[value], recipe_of(value.owner, default), value.owner, target, why)
+            _widen_result(value, observers, default, target, why)
+        for value, function in stream.layers():
+            if function is None or _widen(function, recipe_of(function, default), function, target, why):
+                _widen_result(value, observers, default, target, why)
 
 
-def _widen(carrier: Operation, recipe: Recipe, op: Operation, target: Target, why: str) -> None:
-    """Gives an operation, or a tensor by its observer, 16 bits if it has 8 bits and the target computes it in 16."""
+def _widen_result(
+    value: SSAValue, observers: Mapping[SSAValue, ObserveOp], default: Recipe, target: Target, why: str
+) -> None:
+    """Gives the result of a layer 16 bits, if it is observed."""
+    if value in observers and isinstance(value.owner, Operation):
+        _widen(observers[value], recipe_of(value.owner, default), value.owner, target, why)
+
+
+def _widen(carrier: Operation, recipe: Recipe, op: Operation, target: Target, why: str) -> bool:
+    """Gives an operation, or a tensor by its observer, 16 bits if it has 8 bits and the target computes it in 16.
+
+    Returns whether it has 16 bits now.
+    """
     if recipe.half is not None or recipe.keep_float or weight_bits(recipe.integers) > 8:
-        return
+        return False
     if names_format(carrier) or names_format(op):
-        return
+        return False
     # Under a symmetric schema, files of every format can store 16 bits.
     schema = recipe.schema if is_symmetric(recipe.schema) else "symmetric"
     if carrier is op and why_lacking(op, replace(recipe, schema=schema, precision="int16"), target) is not None:
-        return
+        return False
     held = carrier.attributes.get(POLICY)
     wide = policy_attribute({"precision": "int16", "schema": schema})
     carrier.attributes[POLICY] = DictionaryAttr(
         {**(held.data if isinstance(held, DictionaryAttr) else {}), **wide.data}
     )
     op.attributes[RESIDUAL] = StringAttr(why)
+    return True
 
 
 def _left(stream: Stream, observers: Mapping[SSAValue, ObserveOp], default: Recipe) -> float | None:
@@ -210,6 +259,22 @@ def _moved_from(value: SSAValue) -> set[SSAValue]:
         value = data_operands(value.owner)[0]
         found.add(value)
     return found
+
+
+def _uses_of(value: SSAValue) -> list[Use]:
+    """The operands that read a value, directly or moved, observers left out."""
+    found: list[Use] = []
+    for use in value.uses:
+        if isinstance(use.operation, MovementOp):
+            found += _uses_of(use.operation.results[0])
+        elif not isinstance(use.operation, ObserveOp):
+            found.append(use)
+    return found
+
+
+def _is_layer(use: Use) -> bool:
+    """Whether an operand is the data of a layer with weights."""
+    return isinstance(use.operation, WeightedOp) and use.index == 0
 
 
 def _read_elsewhere(value: SSAValue, reader: Operation) -> bool:

@@ -194,7 +194,7 @@ def test_samples_on_which_a_tensor_is_not_finite_are_refused(values: list[float]
 
 
 def tokens(moves: str, rows: int = 1) -> str:
-    """Three tokens of four channels, gained and shifted as behind a normalization; a layer reads what `moves` leaves."""
+    """Three tokens of four channels, gained and shifted as behind a normalization; a layer reads what is moved."""
     rng = np.random.default_rng(11)
     return f"""
 func.func @main(%x: tensor<1x3x4xf32>) -> tensor<{rows}x2xf32> {{

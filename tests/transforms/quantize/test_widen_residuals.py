@@ -8,6 +8,10 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.analysis.scores import sqnr
+from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.nn import AddOp, RequantizeOp
+from qmlir.dialects.nn.quantizable import uniform
+from tests.transforms.quantize.calibrated import calibrated, parsed, quantized
 
 SIZE, BLOCKS = 8, 3
 
@@ -39,8 +43,8 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> ModuleOp:
     return qmlir.load(path)
 
 
-def score(network: ModuleOp, quantized: ModuleOp) -> float:
-    truth, found = (np.stack([run(x).reshape(-1) for x in SAMPLES]) for run in map(qmlir.compile, (network, quantized)))
+def score(network: ModuleOp, wide: ModuleOp) -> float:
+    truth, found = (np.stack([run(x).reshape(-1) for x in SAMPLES]) for run in map(qmlir.compile, (network, wide)))
     return sqnr(truth, found)
 
 
@@ -58,9 +62,9 @@ def test_streams_gain(network: ModuleOp, residuals: str) -> None:
     [("asymmetric", "int8"), ("asymmetric", "uint8"), ("symmetric", "int8"), ("symmetric_with_power2_scale", "int8")],
 )
 def test_machine_code_is_reference(network: ModuleOp, schema: str, precision: str) -> None:
-    quantized = qmlir.quantize(network, data=list(SAMPLES), residuals="int16", schema=schema, precision=precision)
-    assert {entry.outcome for entry in qmlir.decisions(quantized)} == {"quantized"}
-    reference, compiled = qmlir.reference(quantized), qmlir.compile(quantized)
+    wide = qmlir.quantize(network, data=list(SAMPLES), residuals="int16", schema=schema, precision=precision)
+    assert {entry.outcome for entry in qmlir.decisions(wide)} == {"quantized"}
+    reference, compiled = qmlir.reference(wide), qmlir.compile(wide)
     for x in SAMPLES:
         assert np.array_equal(reference(x), compiled(x))
 
@@ -68,6 +72,31 @@ def test_machine_code_is_reference(network: ModuleOp, schema: str, precision: st
 def test_rules(network: ModuleOp) -> None:
     """A precision that a rule names stays."""
     policy = {"rules": [{"kind": "layer_norm", "precision": "int8"}]}
-    quantized = qmlir.quantize(network, data=list(SAMPLES), residuals="int16", policy=policy)
-    norms = [e.reason for e in qmlir.decisions(quantized) if e.operation == "nn.layer_norm"]
+    wide = qmlir.quantize(network, data=list(SAMPLES), residuals="int16", policy=policy)
+    norms = [e.reason for e in qmlir.decisions(wide) if e.operation == "nn.layer_norm"]
     assert norms == ["i8 activations"] * BLOCKS
+
+
+def test_layers_read_outliers_of_a_stream() -> None:
+    """The range through which a layer reads a wide stream in 8 bits keeps the extremes that a least error cuts off."""
+    random, data = np.random.default_rng(3), "tensor<64x8xf32>"
+    weights = ", ".join(f"{v:.6f}" for v in random.normal(0, 0.4, 64))
+    text = f"""
+func.func @main(%x: {data}) -> {data} {{
+  %w = nn.constant <tensor<8x8xf32>, [{weights}]> : tensor<8x8xf32>
+  %0 = nn.fully_connected %x, %w : {data}, tensor<8x8xf32> -> {data}
+  %s = nn.add %x, %0 : {data}, {data} -> {data}
+  %y = nn.fully_connected %s, %w : {data}, tensor<8x8xf32> -> {data}
+  func.return %y : {data}
+}}"""
+    samples = [random.standard_normal((64, 8)).astype(np.float32) for _ in range(400)]
+    spans = dict[str, float]()
+    for calibration in ("auto", "mse"):
+        module = calibrated(parsed(text), samples)
+        seen = next(o.bounds for o in module.walk() if isinstance(o, ObserveOp) and isinstance(o.value.owner, AddOp))
+        found = quantized(module, residuals="int16", calibration=calibration)
+        (read,) = (o for o in found.walk() if isinstance(o, RequantizeOp) and uniform(o.y).storage_width == 8)
+        assert seen is not None
+        assert uniform(read.x).storage_width == 16
+        spans[calibration] = 255 * uniform(read.y).scale / (seen[1] - seen[0])
+    assert spans["auto"] >= 0.99 > 0.93 > spans["mse"]

@@ -1,4 +1,4 @@
-"""The pass `name-functions`: replaces a GELU that a model spells out by `nn.gelu`.
+"""The pass `name-functions`: replaces a GELU that a model spells out by `nn.gelu`, and a comparison with ∞ by a test.
 
 Enters and leaves: nn in float. Exporters of operator sets without Gelu write it as six operators or more, of which each
 would be rounded for itself in a quantized network. As one operation it has one lookup table, which is rounded once. Its
@@ -9,10 +9,14 @@ import math
 from collections.abc import Iterator
 from functools import partial
 
+import numpy as np
 from xdsl.dialects.builtin import BoolAttr, ModuleOp
+from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from qmlir.dialects import nn
-from qmlir.ir.rewriting import PatternPass
+from qmlir.dialects.nn.base import is_float
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.rewriting import PatternPass, replace
 from qmlir.policies.runtimes import follows_litert, runtime_of
 from qmlir.transforms.nn.name_functions.terms import Call, NameFunction, Numbers, Term, X
 
@@ -65,8 +69,26 @@ TANH_GELU = tuple(
 """x · (1 + tanh(√(2/π) · (x + 0.044715 · x³))) / 2 → nn.gelu(x) with `tanh`"""
 
 
+class NameInfinityTest(RewritePattern):
+    """equal(x, ±∞) → is_inf(x): the body of ONNX's Attention looks for rows that a mask hides entirely so."""
+
+    @op_type_rewrite_pattern
+    def match_and_rewrite(self, op: nn.EqualOp, rewriter: PatternRewriter) -> None:
+        for x, other in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+            if not isinstance(other.owner, nn.ConstantOp) or isinstance(x.owner, nn.ConstantOp):
+                continue
+            values = other.owner.value.array
+            if not is_float(x) or shape_of(x) != shape_of(op.y) or values.size == 0:
+                continue
+            if np.isinf(values).all() and (values == values.flat[0]).all():
+                above = bool(values.flat[0] > 0)
+                signs = {"positive": BoolAttr.from_bool(above), "negative": BoolAttr.from_bool(not above)}
+                replace(rewriter, op, [nn.IsInfOp.make([x], signs)])
+                return
+
+
 class NameFunctionsPass(PatternPass):
-    """Replaces the operators that a model writes a GELU as, by `nn.gelu`.
+    """Replaces the operators that a model writes a GELU as, by `nn.gelu`, and comparisons with ∞ by `nn.is_inf`.
 
     ```mlir
     %0 = nn.div %x, %root : tensor<4xf32>, tensor<f32> -> tensor<4xf32>
@@ -80,7 +102,7 @@ class NameFunctionsPass(PatternPass):
     """
 
     name = "name-functions"
-    PATTERNS = (*GELU, *TANH_GELU)
+    PATTERNS = (*GELU, *TANH_GELU, NameInfinityTest())
 
     @classmethod
     def run(cls, module: ModuleOp) -> bool:
