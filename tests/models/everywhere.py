@@ -26,7 +26,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import FunctionType, ModuleOp
