@@ -267,3 +267,4 @@ def test_networks_that_are_quantized_already(small: Small) -> None:
     quantized = qmlir.quantize(small.onnx, data=samples_of(small))
     with pytest.raises(QmlirError, match="a sweep quantizes float networks, got a quantized one; give the network"):
         explore("nmp", quantized)
+    assert explore("nmp", small.onnx)

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 
 from qmlir.policies.ledger import REMEDIES
+from tests import test_executors
+from tests.analysis import test_explore
 from tests.backends.onnx import test_states
 from tests.cli import (
     test_certify,
@@ -41,6 +43,16 @@ TABLES = (
 )
 
 ELSEWHERE: dict[str, Callable[..., None]] = {
+    "give a policy of default and rules; the options of a run are those of explore": (
+        test_explore.test_rows_are_what_the_device_says_of_each_network
+    ),
+    "give the network that it was made of": test_explore.test_networks_that_are_quantized_already,
+    "leave them out for the defaults": test_explore.test_costs_need_no_samples,
+    "put all of its values behind one key": test_explore.test_sweeps_are_keys_and_values,
+    "ask for processes by --jobs": test_executors.test_memory_is_a_limit_of_processes,
+    "take a function of a module, or leave out --jobs and --scheduler": (
+        test_executors.test_results_are_in_order_and_counted
+    ),
     REMEDIES["no-range"]: commands.test_a_range_in_the_policy_is_one,
     REMEDIES["precision"]: commands.test_another_precision_is_advised_where_it_helps,
     REMEDIES["accumulator"]: commands.test_a_lower_precision_makes_sums_fit,
@@ -101,6 +113,14 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
 """Remedies that tests of their own carry out."""
 
 NOT_CARRIED_OUT = {
+    "a cluster, the machine's memory or the environment would have to change": (
+        "see whether the system ran out of memory; have fewer workers, or give each more memory",
+        "allow more by --worker-memory, or have fewer workers by --jobs",
+        "start Dask's workers with --memory-limit",
+        "start workers with `dask worker …`",
+        "pip install 'qmlir[cluster]'",
+        "start one with `dask scheduler`, and workers with `dask worker ADDRESS`",
+    ),
     "parts of other texts": ("-", "--", ", or ", ".tflite", "loc"),
     "another program is needed": (
         "pip install 'qmlir[images]'",
