@@ -214,6 +214,8 @@ def test_the_memory_of_a_process_is_capped() -> None:
         with pytest.raises(QmlirError, match="a task must fit the memory of a worker, got at most 537 MB"):
             workers.map(allocate, 1, [1 << 20, 1 << 30])
         assert workers.map(allocate, 1, [1 << 20]) == [2]
+    with ProcessWorkers(2, 1 << 32) as workers:
+        assert workers.map(allocate, 1, [1 << 30]) == [2]
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -49,6 +49,9 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "give the network that it was made of": test_explore.test_networks_that_are_quantized_already,
     "leave them out for the defaults": test_explore.test_costs_need_no_samples,
     "put all of its values behind one key": test_explore.test_sweeps_are_keys_and_values,
+    "allow more by --worker-memory, or have fewer workers by --jobs": (
+        test_executors.test_the_memory_of_a_process_is_capped
+    ),
     "ask for processes by --jobs": test_executors.test_memory_is_a_limit_of_processes,
     "take a function of a module, or leave out --jobs and --scheduler": (
         test_executors.test_results_are_in_order_and_counted
@@ -115,7 +118,6 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
 NOT_CARRIED_OUT = {
     "a cluster, the machine's memory or the environment would have to change": (
         "see whether the system ran out of memory; have fewer workers, or give each more memory",
-        "allow more by --worker-memory, or have fewer workers by --jobs",
         "start Dask's workers with --memory-limit",
         "start workers with `dask worker …`",
         "pip install 'qmlir[cluster]'",
