@@ -31,7 +31,7 @@ certify: $(READY) ## networks (NETWORKS="kws vit"; all) on integers only: a line
 
 # pytest runs filecheck_tests/ too, in one process; lit then runs the driver's own as real processes.
 test: $(READY) ## every test but those of trained networks
-	$(BIN)/python -m pytest -n $(JOBS) --ignore=tests/benchmarks -m "not models"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --ignore=tests/benchmarks -m "not models"
 	$(BIN)/lit -v -j$(JOBS) filecheck_tests/cli
 
 check: lint ## what has to hold before each commit: format, style, types, layers, the fast tests
