@@ -478,7 +478,7 @@ def workers_of(given: Given, memory: int | None = None) -> Workers:
     [11, 12]
     """
     if memory is not None and not (isinstance(given, int) and given > 1):
-        remedy = "start Dask's workers with --memory-limit" if isinstance(given, str) else "ask for processes by --jobs"
+        remedy = "limit Dask's workers where they start" if isinstance(given, str) else "ask for processes by --jobs"
         raise OptionError("worker memory", "is a limit of processes", got=f"workers {given!r}", remedy=remedy)
     match given:
         case None:

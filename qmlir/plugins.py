@@ -230,10 +230,21 @@ def admits(hint: Any, value: object) -> bool:
     return value in (choices(hint) or ())
 
 
+def numbered(hint: Any) -> tuple[str, ...]:
+    """Returns the values of an option that a number may follow."""
+    mark = _extended(hint)
+    return () if mark is None else mark.numbered
+
+
+def with_number(name: str) -> str:
+    """Returns how lists of values show one that a number follows: `percentile-N`."""
+    return f"{name}-N"
+
+
 def is_numbered(hint: Any, value: str) -> bool:
     """Whether a value is one that a number follows, such as `percentile-99.9`, and an option may have such values."""
-    mark, (name, number) = _extended(hint), without_number(value)
-    return mark is not None and number is not None and name in mark.numbered
+    name, number = without_number(value)
+    return number is not None and name in numbered(hint)
 
 
 def without_number(value: str) -> tuple[str, float | None]:

@@ -163,7 +163,7 @@ def test_calibrations_of_packages(site: Path, root: Path, tmp_path: Path, capsys
         qmlir_main.main(["quantize", "--help"])
     assert "aciq,half" in "".join(capsys.readouterr().out.split())
     assert opt.main(["--quantize", "--help"]) == 0
-    assert "aciq | half> (default: auto)" in " ".join(capsys.readouterr().out.split())
+    assert "aciq | half | percentile-N> (default: auto)" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(

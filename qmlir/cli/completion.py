@@ -107,7 +107,7 @@ def _complete_with(action: argparse.Action, completer: Any) -> None:
 
 def _completer_of(action: argparse.Action) -> Any:
     if isinstance(action.metavar, str) and action.metavar.startswith("{"):
-        words = action.metavar[1:-1].split(",")
+        words = [word for word in action.metavar[1:-1].split(",") if not word.endswith("-N")]  # a number is the user's
         return lambda prefix, **others: [word for word in words if word.startswith(prefix)]  # pyright: ignore
     if action.dest in ("device", "target"):
         from qmlir.devices.reading import shipped_devices

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from qmlir.display import bytes_of
 from qmlir.errors import OptionError, near_misses
+from qmlir.plugins import with_number, without_number
 
 PIPELINE_FLAG = "pass-pipeline"
 
@@ -125,10 +126,14 @@ class ArgumentParser(argparse.ArgumentParser):
 
 
 def one_of(values: Sequence[str]) -> dict[str, Any]:
-    """Returns argparse's settings for an option with these values, the first by default; errors propose values."""
+    """Returns argparse's settings for an option with these values, the first by default; errors propose values.
+
+    A value such as `percentile-N` stands for all numbers behind the name.
+    """
 
     def value(text: str) -> str:
-        if text not in values:
+        name, number = without_number(text)
+        if text not in values and (number is None or with_number(name) not in values):
             remedy = near_misses(text, values) or f"known: {', '.join(values)}"
             raise argparse.ArgumentTypeError(f"must be one of its values, got {text}; {remedy}")
         return text

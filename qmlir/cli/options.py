@@ -10,7 +10,7 @@ from qmlir.cli.pass_list import OptionInfo
 from qmlir.ir.option_parsing import spelled
 from qmlir.ir.option_text import value_text
 from qmlir.ir.passes import option_help
-from qmlir.plugins import choices
+from qmlir.plugins import choices, numbered, with_number
 
 
 def option_infos(pass_type: type[ModulePass]) -> list[OptionInfo]:
@@ -36,7 +36,7 @@ def _type_text(annotation: Any) -> str:
     if origin in (Union, types.UnionType):
         return " | ".join("none" if a is type(None) else _type_text(a) for a in arguments)
     if (known := choices(annotation)) is not None:
-        return " | ".join(value_text(a) for a in known)
+        return " | ".join([*map(value_text, known), *map(with_number, numbered(annotation))])
     if origin is tuple:
         return ",".join("…" if a is ... else _type_text(a) for a in arguments)
     return {bool: "bool", int: "int", float: "float", str: "text"}.get(annotation, str(annotation))

@@ -21,7 +21,7 @@ from typing import cast
 
 from qmlir.cli.flags import fitted, help_width
 from qmlir.ir.option_text import value_text
-from qmlir.plugins import PASSES, Plugin, plugins_in
+from qmlir.plugins import PASSES, Plugin, plugins_in, with_number
 
 _CONVERSIONS = "What goes from one level to another answers to --convert-<name>, too.\n\n"
 _OTHERS = "\npasses of other packages:\n"
@@ -161,9 +161,13 @@ def _type_text(module: str, annotation: ast.expr) -> str:
             return f"{_type_text(module, left)} | {_type_text(module, right)}"
         case ast.Subscript(value=ast.Name(id="Literal"), slice=values):
             return " | ".join(value_text(ast.literal_eval(v)) for v in _elements(values))
-        case ast.Subscript(value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[listed, ast.Call(args=[mark])])):
+        case ast.Subscript(
+            value=ast.Name(id="Annotated"), slice=ast.Tuple(elts=[listed, ast.Call(args=[mark]) as call])
+        ):
             known = _type_text(module, listed)
-            return " | ".join([known, *(n for n in plugins_in(_group(module, mark)) if n not in known.split(" | "))])
+            added = [n for n in plugins_in(_group(module, mark)) if n not in known.split(" | ")]
+            numbered = [n for each in call.keywords if each.arg == "numbered" for n in ast.literal_eval(each.value)]
+            return " | ".join([known, *added, *map(with_number, numbered)])
         case ast.Subscript(value=ast.Name(id="tuple"), slice=members):
             return ",".join(_type_text(module, m) for m in _elements(members))
         case ast.Constant(value=value):

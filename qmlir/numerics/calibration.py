@@ -192,7 +192,7 @@ def calibration_called(name: str, *, where: str | None = None) -> Callable[[Sear
         percent = without_number(name)[1]
         if percent is None or not PERCENTS[0] <= percent <= PERCENTS[1]:
             need = f"a percentile keeps {PERCENTS[0]:g} to {PERCENTS[1]:g} percent of the values"
-            raise QuantizationError(need, where=where, got=name, remedy="write percentile-99.9")
+            raise QuantizationError(need, where=where, got=name, remedy="write calibration=percentile-99.9")
         return partial(_percentile, share=round(percent / 100, 12))  # 99.99 / 100 is not 0.9999
     if name not in BUILT_IN:
         remedy = near_misses(name, choices(Calibration) or ())

@@ -169,3 +169,12 @@ def test_remedies_are_carried_out(small: Small) -> None:
     options = {"data": str(small.data), "labels": str(small / "labels.txt"), "test-data": str(small / "tests.npz")}
     q = qmlir.quantize(small.onnx, policy={"default": {"precision": "int16"}, "options": options})
     assert "i16" in qmlir.decisions(q)[0].reason
+
+
+def test_a_percentile_has_its_percent(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ("quantize", small.onnx, "--data", small.data, "-o", small / "q.mlir", "--calibration")
+    assert run(*command, "percentile-99.9", "--print-config") == 0
+    assert yaml.safe_load(capsys.readouterr().out)["default"]["calibration"] == "percentile-99.9"
+    for wrong, remedy in (("percentile-10", "keeps 50 to 100 percent"), ("kl-3", "did you mean kl?")):
+        assert run(*command, wrong) == 1
+        assert remedy in capsys.readouterr().err

@@ -6,7 +6,8 @@ import inspect
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any, get_args, get_type_hints
+from itertools import chain
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import pytest
 from xdsl.transforms import get_all_passes
@@ -19,6 +20,7 @@ from qmlir.devices import load_device, shipped_devices
 from qmlir.devices.changing import changed, settings_of
 from qmlir.errors import OptionError
 from qmlir.ir.passes import PASSES, pass_class
+from qmlir.plugins import is_numbered
 from qmlir.policies.ledger import CODES, REMEDIES
 from qmlir.policies.quant_config import Recipe
 from qmlir.policies.runtimes import Runtime
@@ -47,7 +49,8 @@ def settings() -> dict[str, Any]:
     """Keys that are written `key=value` → the types of their values."""
     passes: Any = pass_class("quantize")
     load = {name: str for name in inspect.signature(qmlir.load).parameters} | {"numerics": Runtime}
-    return {**load, **get_type_hints(Preprocessing), **get_type_hints(passes), **get_type_hints(Recipe)}
+    hints = (get_type_hints(each, include_extras=True) for each in (Preprocessing, passes, Recipe))
+    return load | dict(chain.from_iterable(each.items() for each in hints))
 
 
 PASS_OPTIONS = re.compile(r"--(?P<flag>[a-z][\w-]*|…(?==))(?:=(?P<value>\"[^\"]*\"|[^\s,;)]+))?")
@@ -101,7 +104,7 @@ def _complaints(text: str) -> Iterator[str]:
         key, value = match["key"].replace("-", "_"), match["value"]
         if key not in settings():
             yield f"there is no setting {match['key']}"
-        elif (known := list(_leaves(settings()[key]))) and value not in known and set(map(type, known)) == {str}:
+        elif (known := list(_leaves(settings()[key]))) and not _is_value(settings()[key], value, known):
             yield f"{key} has no value {value}"
     for word in HYPHENED.findall(SETTING.sub("", rest)):
         if word not in {*PASSES, *get_all_passes(), *EXPORT_FORMATS}:
@@ -113,9 +116,14 @@ def _complaints(text: str) -> Iterator[str]:
     yield from (f"there is no qmlir.{name}" for name in FUNCTION.findall(text) if not hasattr(qmlir, name))
 
 
+def _is_value(hint: Any, value: str, known: list[Any]) -> bool:
+    """Whether a setting may have a value; numbers and truth values are not looked at."""
+    return value in known or is_numbered(hint, value) or set(map(type, known)) != {str}
+
+
 def _leaves(hint: Any) -> Iterator[Any]:
     """The values that a `Literal`, or a union of them, lists."""
-    for argument in get_args(hint):
+    for argument in get_args(get_args(hint)[0] if get_origin(hint) is Annotated else hint):
         if get_args(argument):
             yield from _leaves(argument)
         else:

@@ -118,7 +118,7 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
 NOT_CARRIED_OUT = {
     "a cluster, the machine's memory or the environment would have to change": (
         "see whether the system ran out of memory; have fewer workers, or give each more memory",
-        "start Dask's workers with --memory-limit",
+        "limit Dask's workers where they start",
         "start workers with `dask worker …`",
         "pip install 'qmlir[cluster]'",
         "start one with `dask scheduler`, and workers with `dask worker ADDRESS`",

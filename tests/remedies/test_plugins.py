@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import onnx
 import pytest
 from xdsl.passes import ModulePass
 
 import qmlir
 from qmlir.plugins import CALIBRATIONS, PASSES, installed
+from tests.frontends.onnx.agreement import floats, model, node
 from tests.packages import install
 from tests.packages import site as site
 from tests.remedies.case import Action, Case, both, check, command, opt
@@ -52,6 +54,18 @@ def rounds(*options: str) -> Action:
     )
 
 
+def rounds_groups(rounding: str, granularity: str) -> Action:
+    """Quantizes a layer with sums of 64 terms, with weights of 4 bits."""
+    layer = model(node("MatMul", "x w"), {"x": [1, 64]}, {"w": floats(64, 8)})
+    options = f"--weight-precision int4 --rounding {rounding} --granularity {granularity}"
+    return both(
+        lambda f: onnx.save(layer, f / "wide.onnx"),
+        lambda f: np.save(f / "wide.npy", np.stack([floats(1, 64, seed=i) for i in range(8)])),
+        lambda f: qmlir.register_rounding("down", lambda layer: np.clip(np.floor(layer.weights), -7, 7)),
+        command(f"quantize wide.onnx --data wide.npy -o w.mlir {options}"),
+    )
+
+
 QUANTIZE = "quantize net.onnx --profile net.yaml -o o.mlir --calibration"
 BROKEN = installs("broken", {PASSES: {"broken": "broken:it"}}, {"broken": "1 / 0"})
 CASES = {
@@ -68,6 +82,9 @@ CASES = {
     "drop --glow-exact": Case(
         rounds("--data samples.npy --glow-exact --calibration minmax"),
         rounds("--data samples.npy --calibration minmax"),
+    ),
+    "ask for rounding=auto, or granularity=channel": Case(
+        rounds_groups("down", "group-32"), both(rounds_groups("auto", "group-32"), rounds_groups("down", "channel"))
     ),
     "rename it": Case(
         registers("kl", lambda search: (search.low, search.high)),

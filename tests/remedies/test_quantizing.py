@@ -115,6 +115,9 @@ RANGES = {
             calibrated("percentile", "net.yaml"),
         ),
     ),
+    "write calibration=percentile-99.9": Case(
+        calibrated("percentile-10", "net.yaml"), calibrated("percentile-99.9", "net.yaml")
+    ),
     "profile the network anew, or use minmax": Case(
         passes(OBSERVED, ("quantize", {"calibration": "moving_average"})),
         both(

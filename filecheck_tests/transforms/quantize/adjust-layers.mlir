@@ -1,5 +1,6 @@
 // RUN: qmlir-opt --adjust-layers="data=%S/Inputs/correlated.npy" %s | filecheck %s
 // RUN: qmlir-opt --adjust-layers="data=%S/Inputs/correlated.npy rounding=nearest" %s | filecheck %s --check-prefix=NEAREST
+// RUN: qmlir-opt --adjust-layers="data=%S/Inputs/correlated.npy rounding=gptq" %s | filecheck %s
 // RUN: not qmlir-opt --adjust-layers %s 2>&1 | filecheck %s --check-prefix=NONE
 
 // NONE: adjust-layers: needs data; give some: --adjust-layers="data=samples.npy"

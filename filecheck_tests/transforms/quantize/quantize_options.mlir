@@ -101,6 +101,8 @@
 // How weights are rounded; without data each goes to the nearest integer.
 // RUN: qmlir-opt --quantize="rounding=auto" %s | filecheck %s --check-prefix=OURS
 // RUN: qmlir-opt --quantize="rounding=nearest" %s | filecheck %s --check-prefix=OURS
+// RUN: not qmlir-opt --quantize="rounding=gptq" %s 2>&1 | filecheck %s --check-prefix=NOSAMPLES
+// NOSAMPLES: error: rounding gptq: needs samples, got none; give samples with --data
 // RUN: not qmlir-opt --quantize="rounding=up" %s 2>&1 | filecheck %s --check-prefix=NOROUNDING
 // NOROUNDING: error: {{.*}}must be one of auto, nearest, gptq, got up
 
