@@ -21,6 +21,7 @@ QUANTIZE = (
     "gather-casts",  # of a network as imported
     "separate-slices",
     "widen-residuals",
+    "split-squares",
     "keep-integers",  # this and the next three on samples
     "equalize-channels",
     "search-inputs",

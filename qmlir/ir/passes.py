@@ -96,6 +96,7 @@ PASSES: dict[str, str] = {
     "apply-policy": "qmlir.transforms.quantize.apply_policy:ApplyPolicyPass",
     "widen-residuals": "qmlir.transforms.quantize.widen_residuals:WidenResidualsPass",
     "separate-slices": "qmlir.transforms.quantize.separate_slices:SeparateSlicesPass",
+    "split-squares": "qmlir.transforms.quantize.split_squares:SplitSquaresPass",
     "keep-integers": "qmlir.transforms.quantize.search_inputs:KeepIntegersPass",
     "equalize-channels": "qmlir.transforms.quantize.equalize_channels:EqualizeChannelsPass",
     "search-inputs": "qmlir.transforms.quantize.search_inputs:SearchInputsPass",
