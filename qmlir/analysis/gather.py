@@ -45,7 +45,7 @@ from qmlir.numerics.histograms import Histogram
 from qmlir.policies.ledger import REMEDIES, deciding_operations, decision_of, decisions
 from qmlir.profiles.profile import Profile, TensorProfile
 from qmlir.transforms.quantize.apply_profile import is_float
-from qmlir.transforms.quantize.equalize_channels import FACTORS
+from qmlir.transforms.quantize.channel_pairs import FACTORS
 from qmlir.transforms.quantize.fold_qdq import is_as_imported
 
 if TYPE_CHECKING:

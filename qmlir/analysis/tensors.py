@@ -26,7 +26,7 @@ from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.interfaces import Array, TensorOp, shape_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.policies.ledger import deciding_operations, decisions
-from qmlir.transforms.quantize.equalize_channels import FACTORS
+from qmlir.transforms.quantize.channel_pairs import FACTORS
 
 # ---------------------------------------------------------------------------------------------------------------
 # Builds networks that return their inner tensors (taps), so that float and quantized networks can be compared.

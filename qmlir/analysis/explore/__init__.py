@@ -52,6 +52,9 @@ class Workload:
     tests     samples to measure errors on; by default those to quantize on
     profile   the ranges of its tensors, or a profile's path; by default they are learned from the samples
     name      as rows call it; by default the path
+
+    >>> Workload("digits.onnx", samples, name="digits").name
+    'digits'
     """
 
     network: Network

@@ -28,7 +28,7 @@ from qmlir.dialects.calib import ObserveOp
 from qmlir.numerics import Array
 from qmlir.numerics.calibration import choose_quantization
 from qmlir.policies.quant_config import QuantConfig, Recipe
-from qmlir.transforms.quantize.equalize_channels import (
+from qmlir.transforms.quantize.channel_pairs import (
     ChannelPair,
     ContractionSum,
     channel_pairs,
@@ -80,7 +80,7 @@ def align_scales(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recip
             tied.scale_evenly(_towards_power_of_two(max(scales)))
             aligned.append(tied)
     if aligned:
-        observe_anew(block, aligned, inputs)
+        observe_anew(block, [v for each in aligned for v in each.tensors], inputs)
     return len(aligned)
 
 

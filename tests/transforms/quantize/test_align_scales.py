@@ -13,7 +13,7 @@ from qmlir.numerics.calibration import choose_quantization
 from qmlir.policies.quant_config import Recipe
 from qmlir.transforms.quantize.align_scales import align_scales
 from qmlir.transforms.quantize.apply_profile import apply_profile
-from qmlir.transforms.quantize.equalize_channels import contraction_sums
+from qmlir.transforms.quantize.channel_pairs import contraction_sums
 from qmlir.transforms.quantize.scale_groups import expected
 from tests.transforms.quantize.calibrated import Array, learnt, parsed
 from tests.transforms.quantize.test_equalize_channels import network, weights

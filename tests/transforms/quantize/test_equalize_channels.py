@@ -15,7 +15,8 @@ from qmlir.errors import ProfileError
 from qmlir.numerics.schemas import Schema
 from qmlir.policies.quant_config import Recipe
 from qmlir.transforms.quantize.apply_profile import apply_profile
-from qmlir.transforms.quantize.equalize_channels import GainedChannels, equalize_channels, equalize_gains
+from qmlir.transforms.quantize.equalize_channels import equalize_channels
+from qmlir.transforms.quantize.gained_channels import GainedChannels, equalize_gains
 from qmlir.transforms.quantize.recipes import Recipes
 from tests.transforms.quantize.calibrated import Array, calibrated, learnt, parsed, sqnr
 

@@ -1,0 +1,316 @@
+"""Pairs of contractions whose channels in between can be scaled: up in the writer, down in the reader.
+
+A contraction is a convolution or a fully connected layer. If only relu and pools lie between two contractions, each
+channel can be multiplied before and divided after: relu(s·x) = s·relu(x) for s > 0. A clamp with other bounds admits
+this if all channels have the same factor, as its bounds are multiplied too. The network's function stays the same but
+for rounding. The tensors in between have new values, so they are observed anew.
+
+Several contractions whose results are added admit it as well if all channels of all of them have the same factor:
+they form a sum (ContractionSum).
+
+Works on a float network with observers that hold ranges.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, f32, f64
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.rewriter import InsertPoint, Rewriter
+
+from qmlir.dialects.calib import HistogramAttr, ObserveOp, bounds_attribute
+from qmlir.dialects.nn import (
+    AddOp,
+    AveragePool2DOp,
+    ConcatOp,
+    ConstantOp,
+    Conv2DOp,
+    DepthwiseConv2DOp,
+    FullyConnectedOp,
+    GlobalAveragePoolOp,
+    MaxPool2DOp,
+    ReluOp,
+    ReshapeOp,
+    TransposeOp,
+)
+from qmlir.dialects.nn.base import Clamped, bound, is_float
+from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.quant.ops import DequantizeCastOp
+from qmlir.ir.interfaces import Array, shape_of
+from qmlir.policies.quant_config import POLICY
+from qmlir.profiles.profile import TensorProfile, require_finite
+from qmlir.transforms.quantize.side_by_side import linear_part
+
+FACTORS = "qmlir.channel_factors"
+"""The attribute key, on an operation, of the factors that the channels of its result were multiplied with."""
+
+
+LARGEST_FACTOR = 8.0
+"""The largest factor of a channel: a channel that is nearly dead on the data may be alive on other data."""
+
+
+@dataclass(frozen=True)
+class ChannelPair:
+    """A contraction, the pools and reshapes behind it, and the contraction that reads them."""
+
+    writer: WeightedOp
+    between: tuple[Operation, ...]
+    reader: WeightedOp
+
+    @property
+    def channels(self) -> int:
+        """The number of channels in between."""
+        return self.writer.output_channels()
+
+    @property
+    def scales_singly(self) -> bool:
+        """Whether each channel may have a factor of its own."""
+        return self.writer.bounds() in ((None, None), (0.0, None))
+
+    @property
+    def tensors(self) -> tuple[SSAValue, ...]:
+        """The tensors in between, in order."""
+        return self.writer.y, *(o.results[0] for o in self.between)
+
+    def scale(self, factors: Array) -> None:
+        """Multiplies the channels in between by factors above 0, [channels]; all the same unless `scales_singly`."""
+        writer, reader = self.writer, self.reader
+        for op in (writer, *self.between):
+            note_factors(op, factors)
+        _scale_result(writer, factors)
+        _scale_bounds(writer, float(factors[0]))
+        if isinstance(reader, DepthwiseConv2DOp):
+            factors = np.repeat(factors, reader.multiplier())
+        set_constant(reader, 1, scaled_along(constant_array(reader.w), 1 / factors, len(shape_of(reader.w)) - 1))
+
+    def scale_evenly(self, factor: float) -> None:
+        """Multiplies all channels in between by a factor above 0."""
+        self.scale(np.full(self.channels, factor))
+
+
+@dataclass(frozen=True)
+class ContractionSum:
+    """Contractions whose results are added, or joined, before a single contraction reads them, as in a residual block.
+
+    Only adds, relus, pools and data movement lie in between, so a common factor above 0 passes through.
+    """
+
+    writers: tuple[WeightedOp, ...]
+    between: tuple[Operation, ...]
+    reader: WeightedOp
+
+    @property
+    def tensors(self) -> tuple[SSAValue, ...]:
+        """The values in between."""
+        return *(w.y for w in self.writers), *(o.results[0] for o in self.between)
+
+    def scale_evenly(self, factor: float) -> None:
+        """Multiplies all values in between by a factor above 0."""
+        for op in (*self.writers, *self.between):
+            note_factors(op, np.full((1, *shape_of(op.results[0]))[-1], factor))
+            if isinstance(op, Clamped):
+                _scale_bounds(op, factor)
+        for writer in self.writers:
+            _scale_result(writer, np.full(writer.output_channels(), factor))
+        set_constant(self.reader, 1, scaled_along(constant_array(self.reader.w), np.array([1 / factor]), 0))
+
+
+def channel_pairs(block: Block) -> list[ChannelPair]:
+    """The pairs of a network, in order."""
+    return [pair for op in block.ops if isinstance(op, WeightedOp) and (pair := _pair(op)) is not None]
+
+
+def _pair(writer: WeightedOp) -> ChannelPair | None:
+    """The pair that begins with a contraction; None if the operations behind it cannot be scaled channel by channel."""
+    if not is_scalable(writer):
+        return None
+    between: list[Operation] = []
+    value: SSAValue = writer.y
+    while (reader := _only_reader(value)) is not None and _keeps_channels(reader):
+        between.append(reader)
+        value = reader.results[0]
+    if not isinstance(reader, WeightedOp) or not is_scalable(reader) or reader.x is not value:
+        return None
+    whole = isinstance(reader, DepthwiseConv2DOp | FullyConnectedOp) or (
+        isinstance(reader, Conv2DOp) and reader.group_count() == 1
+    )
+    pair = ChannelPair(writer, tuple(between), reader) if whole else None
+    return None if pair is None or any(map(_is_spoken_for, pair.tensors)) else pair
+
+
+def contraction_sums(block: Block) -> list[ContractionSum]:
+    """The contractions of a network whose results meet in an addition or a concatenation, in program order."""
+    met: set[SSAValue] = set()
+    sums: list[ContractionSum] = []
+    for op in block.ops:
+        if isinstance(op, WeightedOp) and op.y not in met:
+            values = _tied(op.y)
+            met.update(values)
+            if (found := _sum(values)) is not None:
+                sums.append(found)
+    return sums
+
+
+def _tied(value: SSAValue) -> dict[SSAValue, None]:
+    """The values that must have the same factor as a value: homogeneous operations connect them with it."""
+    tied: dict[SSAValue, None] = {}  # a set in order
+    left = [value]
+    while left:
+        value = left.pop()
+        if value not in tied:
+            tied[value] = None
+            left += value.owner.operands if isinstance(value.owner, _HOMOGENEOUS) else ()
+            left += [r.results[0] for r in readers_of(value) if isinstance(r, _HOMOGENEOUS)]
+    return tied
+
+
+def _sum(values: Collection[SSAValue]) -> ContractionSum | None:
+    """The sum that tied values form; None if other operations make or read them, or several contractions read them."""
+    makers = [v.owner for v in values]
+    writers = tuple(o for o in makers if isinstance(o, WeightedOp))
+    between = tuple(o for o in makers if isinstance(o, _HOMOGENEOUS))
+    others = [(v, r) for v in values for r in readers_of(v) if not isinstance(r, _HOMOGENEOUS)]
+    if len(writers) < 2 or len(writers) + len(between) < len(makers) or len(others) != 1:
+        return None
+    ((value, reader),) = others
+    if not isinstance(reader, WeightedOp) or reader.x is not value or not all(map(is_scalable, (*writers, reader))):
+        return None
+    return None if any(map(_is_spoken_for, values)) else ContractionSum(writers, between, reader)
+
+
+_HOMOGENEOUS = (
+    AddOp,
+    AveragePool2DOp,
+    ConcatOp,
+    GlobalAveragePoolOp,
+    MaxPool2DOp,
+    ReluOp,
+    ReshapeOp,
+    TransposeOp,
+)
+"""Homogeneous operations: f(g·x, g·y) = g·f(x, y) for g > 0, if bounds of clamps are multiplied by g too."""
+
+
+def is_scalable(op: WeightedOp) -> bool:
+    """Whether a contraction is float, has no empty tensor and no policy, and its weights and bias are constant."""
+    known = constant_array(op.w) is not None and (op.b is None or constant_array(op.b) is not None)
+    known = known and not any(0 in shape_of(v) for v in (op.x, op.w, op.y))
+    return known and is_float(op.x) and is_float(op.w) and POLICY not in op.attributes
+
+
+def _keeps_channels(op: Operation) -> bool:
+    """Whether scaling a channel of an operation's operand scales the same channel of its result."""
+    if isinstance(op, ReshapeOp):
+        before, after = shape_of(op.operands[0]), shape_of(op.results[0])
+        return before[-1:] == after[-1:] == (int(np.prod(before)),)
+    return isinstance(op, MaxPool2DOp | AveragePool2DOp | GlobalAveragePoolOp)
+
+
+def _only_reader(value: SSAValue) -> Operation | None:
+    readers = readers_of(value)
+    return readers[0] if len(readers) == 1 else None
+
+
+def readers_of(value: SSAValue) -> list[Operation]:
+    """The operations that read a value, observers left out."""
+    return [u.operation for u in value.uses if not isinstance(u.operation, ObserveOp)]
+
+
+def _is_spoken_for(value: SSAValue) -> bool:
+    """Whether the policy has settings for a tensor."""
+    return any(isinstance(u.operation, ObserveOp) and POLICY in u.operation.attributes for u in value.uses)
+
+
+def constant_array(value: SSAValue) -> Array | None:
+    """The real values of a constant, which may be stored in integers; None for other values."""
+    owner = value.owner
+    if isinstance(owner, ConstantOp):
+        return owner.value.array
+    if isinstance(owner, DequantizeCastOp) and isinstance(owner.input.owner, ConstantOp):
+        return owner.evaluate(owner.input.owner.value.array)[0]
+    return None
+
+
+def note_factors(op: Operation, factors: Array) -> None:
+    """Multiplies the factors noted on an operation, of the channels of its result, by further factors."""
+    before = op.attributes.get(FACTORS)
+    held = factors if not isinstance(before, DenseArrayBase) else factors * np.array(before.get_values())
+    op.attributes[FACTORS] = DenseArrayBase.from_list(f64, held.tolist())
+
+
+def _scale_result(op: WeightedOp, factors: Array) -> None:
+    """Multiplies the weights and the bias of each output channel."""
+    set_constant(op, 1, scaled_along(constant_array(op.w), factors, op.CHANNEL_AXIS))
+    if op.b is not None:
+        set_constant(op, 2, scaled_along(constant_array(op.b), factors, 0))
+
+
+def _scale_bounds(op: Clamped, factor: float) -> None:
+    op.lower, op.upper = (bound(None if b is None else b * factor) for b in op.bounds())
+
+
+def scaled_along(array: Array | None, factors: Array, axis: int) -> Array:
+    """Multiplies an array by a factor for each index of an axis, in f32."""
+    assert array is not None
+    shape = [1] * array.ndim
+    shape[axis] = -1
+    return np.ascontiguousarray((array * factors.reshape(shape)).astype(np.float32))
+
+
+def set_constant(op: Operation, index: int, array: Array) -> None:
+    """Gives an operation a new constant as operand `index`; erases the old constant if nothing else reads it."""
+    old = op.operands[index]
+    attributes = dict(old.owner.attributes) if isinstance(old.owner, ConstantOp) else {}
+    constant = ConstantOp(array, TensorType(f32, array.shape), attributes)
+    constant.y.name_hint = old.name_hint
+    Rewriter.insert_op(constant, InsertPoint.before(op))
+    op.operands[index] = constant.y
+    while isinstance(old.owner, ConstantOp | DequantizeCastOp) and not old.uses:
+        unused = old.owner
+        old = unused.operands[0] if unused.operands else constant.y
+        Rewriter.erase_op(unused)
+
+
+def observe_anew(block: Block, tensors: Iterable[SSAValue], inputs: Sequence[Sequence[Array]]) -> None:
+    """Observes tensors anew: writes ranges, histograms and average ranges on their observers.
+
+    Raises:
+        ProfileError: A tensor has a value that is not finite.
+    """
+    changed = set(tensors)
+    observers = {o.value: o for o in block.ops if isinstance(o, ObserveOp) and o.value in changed}
+    seen = {v: TensorProfile(shape_of(v)[1:]) for v in observers}
+    for values in evaluations(block, inputs, set(seen)):
+        for value, array in values.items():
+            require_finite(observers[value].tensor.data, array)
+            seen[value].update(array)
+    for value, profile in seen.items():
+        observer = observers[value]
+        observer.range = bounds_attribute(profile.lo, profile.hi)
+        observer.histogram = HistogramAttr.of(profile.exponent, profile.first, profile.counts)
+        observer.average = bounds_attribute(*profile.average_range)
+
+
+def evaluations(
+    block: Block, inputs: Sequence[Sequence[Array]], wanted: set[SSAValue]
+) -> Iterator[Mapping[SSAValue, Array]]:
+    """Evaluates a float block on each sample; yields the values of the wanted tensors, sample by sample."""
+    if not wanted:
+        return
+    operations = [o for o in block.ops if o.results]
+    last = max(i for i, o in enumerate(operations) if any(r in wanted for r in o.results))
+    products = {o: linear_part(o) for o in operations if isinstance(o, WeightedOp)}
+    constants = {o.y: o.value.array for o in operations if isinstance(o, ConstantOp)}
+    for sample in inputs:
+        values: dict[SSAValue, Array] = {**constants, **dict(zip(block.args, sample, strict=True))}
+        with np.errstate(over="ignore", invalid="ignore"):  # observe_anew refuses values that are not finite
+            for op in operations[: last + 1]:
+                if isinstance(op, WeightedOp):
+                    y = products[op](values[op.x], values[op.w])
+                    values[op.y] = op.clamp(y if op.b is None else y + values[op.b])
+                elif not isinstance(op, ConstantOp):
+                    results = cast(Any, op).evaluate(*(values[v] for v in op.operands))
+                    values.update(zip(op.results, results, strict=True))
+        yield {v: values[v] for v in wanted}
