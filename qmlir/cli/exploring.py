@@ -136,43 +136,31 @@ def _for_each(option: str, given: list[Path], models: list[Path]) -> "list[Path 
     return [*given] if len(given) == len(models) else [*(given or [None]) * len(models)]
 
 
+HEADINGS = ("row", "cycles", "used", "constants", "memory", "host", "SQNR", "agree", "")
+
+
 def _print(found: "Explored") -> None:
-    """Prints the rows: those that the device serves as a table, and the reasons of the others."""
-    served = [row for row in found if row.figures is not None]
-    headings = (
-        "model",
-        "device",
-        "policy",
-        "cycles",
-        "used",
-        "weights",
-        "stream",
-        "memory",
-        "host",
-        "SQNR",
-        "agree",
-        "",
-    )
-    console = terminal()
+    """Prints what each row is, with the reason where the device does not serve it, and the figures of the others.
+
+    The names stand before the table: beside the figures, a terminal of 80 columns has no room for them.
+    """
+    for number, row in enumerate(found, start=1):
+        reason = f": {row.reason}" if row.figures is None else ""
+        say(f"{number}  {row.model}, {row.variant.said}, {row.policy}{reason}")
+    served = [(number, row) for number, row in enumerate(found, start=1) if row.figures is not None]
     if served:
-        console.print(table_of(headings, map(_cells, served), headings[3:11], names=("device",)))
-    for row in found:
-        if row.figures is None:
-            say(f"{row.model}, {row.variant.said}, {row.policy}: {row.reason}")
+        terminal().print(table_of(HEADINGS, (_cells(*each) for each in served), HEADINGS[:-1]))
     say(found.table().title)
 
 
-def _cells(row: "Row") -> tuple[str, ...]:
+def _cells(number: int, row: "Row") -> tuple[str, ...]:
     figures = row.figures
     assert figures is not None
     return (
-        row.model,
-        row.variant.said,
-        row.policy,
+        f"{number}",
         f"{figures.cycles}",
         f"{100 * figures.utilization:.1f} %",
-        bytes_text(figures.weights),
-        bytes_text(figures.stream),
+        bytes_text(figures.weights + figures.stream),
         bytes_text(figures.memory),
         f"{figures.host}",
         "–" if figures.sqnr is None else f"{figures.sqnr:.2f}",

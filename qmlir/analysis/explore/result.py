@@ -11,7 +11,7 @@ from qmlir.analysis.explore.measuring import Figures
 from qmlir.analysis.explore.sweep import Variant
 from qmlir.analysis.front_plot import Axis, Dot, front_svg
 from qmlir.devices import Device
-from qmlir.display import Rows, Table
+from qmlir.display import Rows, Table, counted
 from qmlir.errors import OptionError, near_misses
 from qmlir.files import path_of, write_whole
 
@@ -177,7 +177,8 @@ class Explored(Rows[Row]):
             for row in self
         ]
         title = (
-            f"{len(self)} combinations on {self.device}; by {', '.join(self.objectives)}, none beats {len(self.front)}"
+            f"{counted(len(self), 'combination')} on {self.device}, {len(self.front)} of them on the front by "
+            f"{', '.join(self.objectives)}"
         )
         return Table(title, headings, rows)
 
