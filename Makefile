@@ -56,7 +56,7 @@ models: $(READY) ## accuracy of trained models in QMLIR_SHARED (../shared), QMLI
 	  $(BIN)/python -m pytest tests/models -q -s -n $(JOBS) --dist loadfile
 	$(MAKE) accuracy
 
-models-sample: $(READY) ## a few seeded samples of each of these networks, in minutes
+models-sample: $(READY) ## a few seeded samples of each of these networks, and transformers, in minutes
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --ignore=tests/benchmarks -m models
 
 accuracy: $(READY) ## what each option of the quantizer costs on them: write ACCURACY.md anew, and docs/accuracy.md's table

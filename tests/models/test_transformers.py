@@ -15,7 +15,7 @@ from qmlir.cli import main
 from qmlir.compiler import Pipeline
 from tests.models.transformers import TRANSFORMERS
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.models]
 
 CALIBRATION, COMPARED, SCORED = 16, 100, 40
 """Numbers of samples: to quantize on, to compare reference and machine code on, and to score on."""
