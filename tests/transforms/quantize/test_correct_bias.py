@@ -17,18 +17,19 @@ from tests.transforms.quantize.calibrated import Array, learnt, parsed, sqnr
 from tests.transforms.quantize.test_schemas import values
 
 RNG = np.random.default_rng(3)
+DRAW = np.random.default_rng(5)
 
 DEEP = f"""
 func.func @main(%x: tensor<1x8x8x6xf32>) -> tensor<1x6x6x4xf32> {{
-  %w0 = nn.constant {values(1, 3, 3, 6, spread=0.5)}
+  %w0 = nn.constant {values(1, 3, 3, 6, spread=0.5, draw=DRAW)}
   %0 = nn.depthwise_conv2d %x, %w0 {{padding = array<i64: 1, 1, 1, 1>, min = 0.0 : f32}}
     : tensor<1x8x8x6xf32>, tensor<1x3x3x6xf32> -> tensor<1x8x8x6xf32>
-  %w1 = nn.constant {values(6, 1, 1, 3, spread=0.5)}
-  %b1 = nn.constant {values(6)}
+  %w1 = nn.constant {values(6, 1, 1, 3, spread=0.5, draw=DRAW)}
+  %b1 = nn.constant {values(6, draw=DRAW)}
   %1 = nn.conv2d %0, %w1, %b1 {{groups = 2 : i64}}
     : tensor<1x8x8x6xf32>, tensor<6x1x1x3xf32>, tensor<6xf32> -> tensor<1x8x8x6xf32>
   %2 = nn.add %1, %0 {{max = 4.0 : f32}} : tensor<1x8x8x6xf32>, tensor<1x8x8x6xf32> -> tensor<1x8x8x6xf32>
-  %w2 = nn.constant {values(4, 3, 3, 6, spread=0.5)}
+  %w2 = nn.constant {values(4, 3, 3, 6, spread=0.5, draw=DRAW)}
   %3 = nn.conv2d %2, %w2 : tensor<1x8x8x6xf32>, tensor<4x3x3x6xf32> -> tensor<1x6x6x4xf32>
   func.return %3 : tensor<1x6x6x4xf32>
 }}

@@ -27,8 +27,9 @@ from tests.transforms.quantize.calibrated import (
 RNG = np.random.default_rng(7)
 
 
-def values(*shape: int, spread: float = 1.0) -> str:
-    array = (RNG.standard_normal(shape) * spread).astype(np.float32)
+def values(*shape: int, spread: float = 1.0, draw: np.random.Generator = RNG) -> str:
+    """Random numbers as an attribute of MLIR's; other modules give a generator, so that imports change no number."""
+    array = (draw.standard_normal(shape) * spread).astype(np.float32)
     type = f"tensor<{'x'.join(map(str, shape))}xf32>"
     return f'<{type}, "0x{array.tobytes().hex()}"> : {type}'
 
