@@ -63,8 +63,9 @@ def test_no_multiplier_has_a_smaller_error(limits: tuple[int, int]) -> None:
             assert error <= ((other - own) ** 2).sum() * (1 + 1e-12)
 
 
-def test_stored_integers_are_multiples_of_those_of_their_groups(digits: ModuleOp) -> None:
-    found = grouped(digits)
+@pytest.mark.parametrize("rounding", ["auto", "nearest", "gptq"])
+def test_stored_integers_are_multiples_of_those_of_their_groups(rounding: str) -> None:
+    found = grouped(quantized(granularity="group-32", rounding=rounding))
     assert len(found) == 4  # all layers but the first, whose sums have nine terms
     for op, held in found:
         w = op.value.array.reshape(len(op.value.array), -1).astype(int)
