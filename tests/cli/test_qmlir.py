@@ -16,6 +16,7 @@ import qmlir
 from qmlir.cli import quantizing
 from qmlir.cli.bundle import c_identifier
 from qmlir.ir.passes import pass_class
+from qmlir.plugins import numbered, with_number
 from qmlir.policies.policy import Policy
 from qmlir.policies.quant_config import QuantConfig, QuantOptions
 from qmlir.profiles.profile import Profile, structure_of
@@ -296,9 +297,10 @@ def values(hint: Any) -> list[str]:
 
 def test_the_values_of_options_are_those_of_the_library() -> None:
     """Flags, passes, policies and functions take the fields of `QuantConfig`, by the same names and values."""
-    hints = get_type_hints(QuantConfig)
+    hints, full = get_type_hints(QuantConfig), get_type_hints(QuantConfig, include_extras=True)
+    listed = {name: [*values(hint), *map(with_number, numbered(full[name]))] for name, hint in hints.items()}
     flags = {option.name.replace("-", "_"): option.type for option in quantizing.config_options()}
-    assert flags == {name: "bool" if hint is bool else " | ".join(values(hint)) for name, hint in hints.items()}
+    assert flags == {name: "bool" if hint is bool else " | ".join(listed[name]) for name, hint in hints.items()}
     assert get_type_hints(QuantOptions) == {
         name: (bool if hint is bool else str) | None for name, hint in hints.items()
     }
