@@ -203,7 +203,7 @@ class Occupancy:
         self.live = self.high > self.low
 
     def items(self) -> list[Item]:
-        """The buffers as a planner takes them."""
+        """The buffers as items of an arena: their sizes, and the statements between which they live."""
         bounds = zip(self.sizes, self.begin, self.end, strict=True)
         return [Item("", size, int(begin), int(end)) for size, begin, end in bounds]
 

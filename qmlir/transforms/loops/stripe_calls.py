@@ -238,7 +238,7 @@ def _cost(schedule: Schedule, chains: Mapping[Chain, int]) -> int:
 
 
 def _best_around(schedule: Schedule, chains: Mapping[Chain, int], peak: int, most: int) -> tuple[Chain, int] | None:
-    """The chain around a statement that costs least in some number of bands; None if none takes less than now."""
+    """The chain around a statement, and its bands, that cost least arena and code; None if no chain saves arena."""
     found: list[tuple[int, Chain, int]] = []
     for first, last in chains_around(schedule, chains, peak):
         for bands in BANDS:

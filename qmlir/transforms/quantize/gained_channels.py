@@ -94,13 +94,14 @@ class GainedChannels:
         """
         weights = [w for r in self.readers if (w := constant_array(r.w)) is not None]
         rows = np.abs(np.concatenate(weights).astype(np.float64))
-        known = (highest > 0) & (rows.max(axis=0) > 0)
-        found = [self._factors(share / 10, highest, rows.max(axis=0), known) for share in range(11)]
+        largest: Array = rows.max(axis=0)
+        known = (highest > 0) & (largest > 0)
+        found = [self._factors(share / 10, highest, largest, known) for share in range(11)]
         return min(found, key=lambda factors: self._noise(factors, highest, squares, rows))
 
     @staticmethod
     def _factors(share: float, highest: Array, weight: Array, known: Array) -> Array:
-        """The factors of one share; 1 for channels without data or weights."""
+        """The factor of each channel, if data have this share of it; 1 for channels without data or weights."""
         factors = np.where(known, highest, 1.0) ** share / np.where(known, weight, 1.0) ** (1 - share)
         factors /= np.exp(np.log(factors[known]).mean()) if known.any() else 1.0
         return np.where(known, np.clip(factors, 1 / LARGEST_FACTOR, LARGEST_FACTOR), 1.0)
