@@ -2,10 +2,10 @@
 
     python -m tests.benchmarks.workers [--pictures N] [--kill]
 
-It needs resnet50.onnx in ~/.cache/qmlir-peers/models (or QMLIR_PEERS) and pictures in QMLIR_SHARED. Each worker is a
-process with one thread. Where others use the machine, too, the CPU seconds of the busiest worker say more than the
-time: no run on free processors is faster. `--kill` kills one of the two workers with SIGKILL when a third of the
-pictures is done.
+It needs resnet50.onnx in ~/.cache/qmlir-peers/models (or QMLIR_PEERS) and pictures in QMLIR_SHARED; where these are
+fewer than N (1000), they are taken again and again. Each worker is a process with one thread. Where others use the
+machine, too, the CPU seconds of the busiest worker say more than the time: no run on free processors is faster.
+`--kill` kills one of the two workers with SIGKILL when a third of the pictures is done.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def main() -> None:
     module = load(peers / "models" / "resnet50.onnx")
     qmlir.Pipeline("simplify").apply(module, make_context())
     samples = qmlir.read_samples(shared_file("data/imagenet1k-sample"), module, preprocess=PREPROCESS)
-    samples = samples.first(given.pictures)
+    samples = samples.of([i % len(samples) for i in range(given.pictures)])
     with tempfile.TemporaryDirectory() as folder:
         qmlir.profile(module, samples.first(1), workers=2)  # compiled code is kept on disk from now on
         times, spent = dict[int, float](), dict[int, float]()
