@@ -111,7 +111,7 @@ def error_budgets(
         given = {spec.name: exact[n] for spec, n in zip(executable.signature.inputs, taken, strict=True)}
         arrays = iter(executable.run(given))
         for name in made:
-            stages = [exact[name], *(next(arrays) for _ in range(3))]
+            stages = [exact[name], *(compared.saturated(name, next(arrays)) for _ in range(3))]
             clipped, rounded = stored_stages(stages[-1], uniform(operations[name].results[0]))
             stages += [clipped, rounded, alone[name]]
             _update(sums[name], stages)

@@ -14,7 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.analysis.own_errors import Errors, Part, Tensors
 from qmlir.analysis.scores import Metric, agreeing, own_score, sqnr, with_logits
-from qmlir.analysis.tensors import tapped
+from qmlir.analysis.tensors import tapped, unnamed
 from qmlir.arguments import Network, samples_given
 from qmlir.compiler import Pipeline, compile, loaded, main_function
 from qmlir.dialects.nn import AddOp, ConstantOp
@@ -26,6 +26,7 @@ from qmlir.ir.interfaces import Array, TensorOp
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.states import states_of
 from qmlir.numerics import Float64s, Int64s
+from qmlir.transforms.quantize.masks import FAR_BELOW, unobserved
 from qmlir.transforms.quantize.observers import without_observers
 
 MOST_SAMPLES = 32
@@ -106,7 +107,7 @@ class OutputMeasure:
             most: The most samples to use.
 
         Raises:
-            QmlirError: There is no sample, or the network has states or unknown operations.
+            QmlirError: There is no sample, or the network has states, unknown operations, or no tensor with a name.
         """
         given = list(samples_given(samples))
         if not given:
@@ -120,6 +121,9 @@ class OutputMeasure:
             raise QmlirError("effects on the output need samples of their own", got="a network with states")
         self.classes = has_classes(self.origin)
         tapped_module, self._tensors = tapped(self.origin, main_function(self.origin))
+        if not self._tensors:
+            raise unnamed("the network")
+        self._masked = {tensor_name(v) for v in unobserved(main_function(self.origin).body.block)} & {*self._tensors}
         self._exact = compile(tapped_module)
         injected, self.names = _with_errors(with_logits(self.origin) if self.classes else self.origin)
         self._injected = compile(injected)
@@ -130,8 +134,9 @@ class OutputMeasure:
         self.truth = np.stack([self._row(self._run(sample, {})) for sample in self.samples])
 
     def exact(self, sample: Array | Mapping[str, Array]) -> dict[str, Array]:
-        """Returns the tensors of the float network on a sample, by name."""
-        return dict(zip(self._tensors, self._exact.run(sample)[-len(self._tensors) :], strict=True))
+        """Returns the tensors of the float network on a sample, by name; of masks, what they keep (`_kept`)."""
+        found = dict(zip(self._tensors, self._exact.run(sample)[-len(self._tensors) :], strict=True))
+        return found | {name: _kept(found[name]) for name in self._masked}
 
     def _run(self, sample: Array | Mapping[str, Array], errors: Tensors) -> list[Array]:
         given = [errors.get(name, zero) for name, zero in zip(self.names, self._zeros, strict=True)]
@@ -220,6 +225,16 @@ class Gain:
 
     output: float
     information: float
+
+
+def _kept(masked: Array) -> Array:
+    """Returns a mask, or masked scores, with numbers that leave scores out replaced by the least other one, or 0.
+
+    Such numbers saturate on purpose, and the network gives what they leave out no weight: their error has no effect,
+    and their magnitude says nothing of the scores'.
+    """
+    out = masked <= FAR_BELOW / 2
+    return np.where(out, masked[~out].min(initial=0.0), masked).astype(masked.dtype)
 
 
 def has_classes(module: ModuleOp) -> bool:

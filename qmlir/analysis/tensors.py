@@ -20,6 +20,7 @@ from qmlir.dialects.nn import ConstantOp, RequantizeOp
 from qmlir.dialects.nn.base import is_float, is_quantized
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.display import Rows, Table
 from qmlir.errors import QmlirError, QmlirWarning
 from qmlir.frontends.opaque import refuse_opaque
@@ -27,6 +28,8 @@ from qmlir.ir.interfaces import Array, TensorOp, shape_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.policies.ledger import deciding_operations, decisions
 from qmlir.transforms.quantize.channel_pairs import FACTORS
+from qmlir.transforms.quantize.masks import unobserved
+from qmlir.transforms.quantize.scale_group import real_range
 
 # ---------------------------------------------------------------------------------------------------------------
 # Builds networks that return their inner tensors (taps), so that float and quantized networks can be compared.
@@ -70,6 +73,12 @@ def tapped(module: ModuleOp, function: func.FuncOp, *, stored: bool = False) -> 
         values.append(value)
     _return(function, end, [*end.operands, *values])
     return module, list(named)
+
+
+def unnamed(network: str) -> QmlirError:
+    """Returns the error about a network of which no tensor has a name, as one written by hand may be."""
+    remedy = 'give operations names, such as {qmlir.name = #qmlir.name<tensors ["scores"]>}'
+    return QmlirError("tensors are compared by their names", where=network, got="no tensor with a name", remedy=remedy)
 
 
 def _as_read(value: SSAValue) -> SSAValue:
@@ -185,6 +194,9 @@ def _return(function: func.FuncOp, end: func.ReturnOp, values: Sequence[SSAValue
 # A tensor may have one layout in the float network as it was loaded, and another after simplification. The quantized
 # network was made from one of these two networks, and is compared with that one. A warning lists the tensors whose
 # shapes still differ.
+#
+# A mask leaves scores out by numbers far below them, which saturate on purpose (masks.py). So masks and masked scores
+# of the float network are compared as they saturate: at least the least number that their quantized type stores.
 
 
 if TYPE_CHECKING:
@@ -318,6 +330,8 @@ class Comparison:
         origin = _origin(module, quantized)
         float_module, self._float_names = tapped(origin, main_function(origin))
         quantized_module, self._quantized_names = tapped(quantized, main_function(quantized))
+        if not self._float_names:
+            raise unnamed("the float network")
         shapes, others = _shapes(float_module, self._float_names), _shapes(quantized_module, self._quantized_names)
         self.shared = [n for n in others if shapes.get(n) == others[n]]
         if not self.shared or not decisions(quantized):
@@ -332,6 +346,7 @@ class Comparison:
         self._alone = run(alone_module) if self.outputs else None
         factors = channel_factors(quantized).items()
         self._factors = {name: each for name, each in factors if name in self._float_names}
+        self._least = least_of_masked(origin, quantized)
 
     def over(self, samples: Iterable[Array | Mapping[str, Array]]) -> Iterator[tuple[Tensors, Tensors, Tensors]]:
         """Yields three sets of tensors for each sample: the float network's, the quantized network's, isolated ones.
@@ -345,10 +360,15 @@ class Comparison:
         for sample in samples_given(samples):
             exact = _named(self._floats, self._float_names, sample)
             exact.update((name, (exact[name] * each).astype(np.float32)) for name, each in self._factors.items())
+            exact = {name: self.saturated(name, array) for name, array in exact.items()}
             yield exact, _named(self._quants, self._quantized_names, sample), self._alone_on(exact)
             count += 1
         if not count:
             raise QmlirError("an analysis needs at least one sample", got="none")
+
+    def saturated(self, name: str, array: Array) -> Array:
+        """Returns a tensor of the float network with the numbers of masks as they saturate; another tensor as it is."""
+        return np.maximum(array, self._least[name]) if name in self._least else array
 
     def _alone_on(self, exact: Tensors) -> Tensors:
         if self._alone is None:
@@ -374,6 +394,23 @@ def _shapes(module: ModuleOp, names: list[str]) -> dict[str, tuple[int, ...]]:
     """Returns the shapes of the named tensors, which are the last results that the module's main function returns."""
     results = main_function(module).function_type.outputs.data[-len(names) :] if names else ()
     return {n: type.get_shape() for n, type in zip(names, results, strict=True) if isinstance(type, TensorType)}
+
+
+def least_of_masked(origin: ModuleOp, quantized: ModuleOp) -> dict[str, np.float32]:
+    """The least numbers that the types of masks and of masked scores store, by tensor name.
+
+    Args:
+        origin: The float network, which says what masks.
+        quantized: The network quantized from it, with the types.
+    """
+    names = {tensor_name(value) for value in unobserved(main_function(origin).body.block)}
+    results = [r for op in deciding_operations(quantized) for r in op.results if tensor_name(r) in names]
+    types = {tensor_name(r): quantized_element(r.type) for r in results}
+    return {
+        name: np.float32(real_range(type)[0])
+        for name, type in types.items()
+        if isinstance(type, UniformType) and not type.is_per_axis
+    }
 
 
 def channel_factors(quantized: ModuleOp) -> dict[str, Array]:

@@ -182,7 +182,8 @@ def _show_effects(arguments: argparse.Namespace, module: "ModuleOp", quantized: 
     total = f"their sum predicts {_decibels(decibels(found.predicted))} dB at the output"
     say(f"{total}, and the network has {_decibels(decibels(found.measured))} dB")
     scores = {"own": "own error", "gained": "own error times gain", "informed": "own error times Fisher information"}
-    ranks = [f"{said} {found.correlations[name]:.2f}" for name, said in scores.items()]
+    known = {name: "–" if math.isnan(rank) else f"{rank:.2f}" for name, rank in found.correlations.items()}
+    ranks = [f"{said} {known[name]}" for name, said in scores.items()]
     say(f"rank correlation of cheap scores with the effect: {', '.join(ranks)}")
     fields = {"sort": "effect", "effects": found.as_dict()}
     return fields, counted(len(cells), "part"), "SQNR in dB that each part alone leaves at the output"

@@ -109,11 +109,13 @@ class Observation:
     bounds     the least and the greatest value
     histogram  the histogram of the values; None if it is unknown
     average    the means of each sample's least and greatest value; None if they are unknown
+    derived    whether the range follows from another tensor's, as a mask's does: calibrations leave it whole
     """
 
     bounds: Bounds
     histogram: Histogram | None = None
     average: Bounds | None = None
+    derived: bool = False
 
 
 @irdl_op_definition

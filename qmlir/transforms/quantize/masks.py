@@ -125,14 +125,15 @@ def ranges_of_masked(
         recipe = recipe_of(masked.y)
         lo, hi = expected(masked.scores, seen, recipe).bounds
         below = masked.distance((lo, hi), recipe)
-        found[masked.y] = Observation((lo - below, hi))
+        found[masked.y] = Observation((lo - below, hi), derived=True)
         for value in masked.mask:
             least = found[value].bounds[0] if value in found else 0.0  # several layers may read one mask
-            found[value] = Observation((min(least, lo - hi - below), 0.0))
+            found[value] = Observation((min(least, lo - hi - below), 0.0), derived=True)
         for number, other in masked.factors:
             if (step := _step(other, observed, recipe_of(other))) is not None:
                 least = found[number].bounds[0] if number in found else 0.0
-                found[number] = Observation((min(least, max(_least(number), (lo - hi - below) / step)), 0.0))
+                bounds = min(least, max(_least(number), (lo - hi - below) / step)), 0.0
+                found[number] = Observation(bounds, derived=True)
     return found
 
 

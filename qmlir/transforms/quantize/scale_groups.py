@@ -451,6 +451,8 @@ class ScaleGroups:
         low, high = STORAGE_RANGES[precision]
         rules = [rule for v in group.seen if (rule := fixed_scale_of(v)) is not None]
         kept += [(0.0, rule.least_scale * (high - low)) for rule in rules if rule.least_scale]
+        kept += [each.bounds for each in seen if each.derived]
+        seen = [each for each in seen if not each.derived]
         if seen and recipe.calibration == "moving_average":
             kept += [_average(each, where) for each in seen]
         elif seen:

@@ -61,3 +61,15 @@ def test_masked_softmax(number: str, way: str, tmp_path: Path) -> None:
         assert np.array_equal(compiled(x), found)
         assert (found[..., ~KEEP] == 0).all()
         assert np.abs(found - y).max() < 0.02
+
+
+@pytest.mark.parametrize("calibration", ["mse", "percentile", "aciq", "kl", "moving_average"])
+@pytest.mark.parametrize("way", ["constant", "product", "replaced"])
+def test_calibrations_leave_masks_whole(calibration: str, way: str, tmp_path: Path) -> None:
+    """The ranges of masks follow from those of the scores: no data are counted of them, and none are cut off."""
+    path = tmp_path / "net.mlir"
+    path.write_text(network("-1.0E+09", way))
+    quantized = qmlir.quantize(path, data=list(X), calibration=calibration)
+    assert all(entry.outcome == "quantized" for entry in qmlir.decisions(quantized))
+    run = qmlir.compile(quantized)
+    assert all((run(x)[..., ~KEEP] == 0).all() for x in X)
