@@ -7,8 +7,8 @@ func.func @main(%x: tensor<1x4xi8>) -> tensor<1x3xi8> {
   // CHECK: qmlir.constant_buffer <tensor<16xi8>, [1, 2, 5, 6, 9, 10, 0, 0, 3, 4, 7, 8, 11, 12, 0, 0]>
   // CHECK: qmlir.constant_buffer <tensor<4xi32>, [100, 200, 300, 0]>
   // CHECK: qmlir.constant_buffer <tensor<4xi32>, [1073741824, 1073741825, 1073741826, 0]>
-  // CHECK: qmlir.constant_buffer <tensor<4xi32>, [-4, -5, -6, 0]>
-  // CHECK: qmlir.constant_buffer <tensor<4xi32>, [5, 5, 5, 0]>
+  // CHECK: qmlir.constant_buffer <tensor<4xi8>, [-4, -5, -6, 0]>
+  // CHECK: qmlir.constant_buffer <tensor<4xi8>, [5, 5, 5, 0]>
   // CHECK: memref.alloc() {alignment = 64 : i64} : memref<1x3xi8>
   // CHECK: func.call @qint_fully_connected_0
   // CHECK-NOT: qint.requantize
@@ -22,7 +22,7 @@ func.func @main(%x: tensor<1x4xi8>) -> tensor<1x3xi8> {
 // CHECK: func.func private @prepared_run_0(%x: memref<?xi8>, %to: memref<?xi16>, %k: index, %j: index, %n: index, %zero_point: index) attributes {qmlir.inner}
 // CHECK: arith.subi %{{.*}} : vector<16xi16>
 // The inner loops are another such function: the sizes are its arguments.
-// CHECK: func.func private @qint_tile_times_block_0(%x: memref<?xi16>, %w: memref<?xi8>, %bias: memref<?xi32>, %p0: memref<?xi32>, %p1: memref<?xi32>, %p2: memref<?xi32>, %y: memref<?xi8>, %x_at: index, {{.*}}) attributes {qmlir.inner}
+// CHECK: func.func private @qint_tile_times_block_0(%x: memref<?xi16>, %w: memref<?xi8>, %bias: memref<?xi32>, %p0: memref<?xi32>, %p1: memref<?xi8>, %p2: memref<?xi8>, %y: memref<?xi8>, %x_at: index, {{.*}}) attributes {qmlir.inner}
 // CHECK-COUNT-3: vector.load %p
 // CHECK: scf.for %output
 // CHECK: scf.for %k = {{.*}} to %steps {{.*}} iter_args
@@ -30,7 +30,7 @@ func.func @main(%x: tensor<1x4xi8>) -> tensor<1x3xi8> {
 // CHECK: simd.dot_i16_pairs {{.*}} : vector<4xi32>, vector<8xi16>
 // CHECK: simd.mul_shift_round {{.*}} : vector<4xi32>
 // CHECK: arith.trunci {{.*}} : vector<4xi32> to vector<4xi8>
-// CHECK: func.func private @qint_fully_connected_0(%x: memref<1x4xi8>, %w: memref<16xi8>, %bias: memref<4xi32>, %p0: memref<4xi32>, %p1: memref<4xi32>, %p2: memref<4xi32>, %y: memref<1x1x3xi8>, %begin: index, %end: index) attributes {qmlir.parallel}
+// CHECK: func.func private @qint_fully_connected_0(%x: memref<1x4xi8>, %w: memref<16xi8>, %bias: memref<4xi32>, %p0: memref<4xi32>, %p1: memref<4xi8>, %p2: memref<4xi8>, %y: memref<1x1x3xi8>, %begin: index, %end: index) attributes {qmlir.parallel}
 // CHECK: %tile = memref.alloca() {alignment = 64 : i64} : memref<1x4xi16>
 // CHECK: func.call @prepared_run_0
 // CHECK: func.call @qint_tile_times_block_0
@@ -129,7 +129,7 @@ func.func @main(%x: tensor<1x4x1x4xi8>) -> tensor<1x4x1x4xi8> {
 // CHECK: scf.for %kh = {{.*}} iter_args
 // CHECK: simd.dot_i16_pairs {{.*}} : vector<4xi32>, vector<8xi16>
 // CHECK: simd.mul_shift_round {{.*}} : vector<4xi32>
-// CHECK: func.func private @qint_depthwise_conv2d_0(%x: memref<4x1x4xi8>, %w: memref<4x1x8xi8>, %bias: memref<4xi32>, %p0: memref<4xi32>, %p1: memref<4xi32>, %p2: memref<4xi32>, %y: memref<4x1x4xi8>, %begin: index, %end: index) attributes {qmlir.parallel}
+// CHECK: func.func private @qint_depthwise_conv2d_0(%x: memref<4x1x4xi8>, %w: memref<4x1x8xi8>, %bias: memref<4xi32>, %p0: memref<4xi32>, %p1: memref<4xi8>, %p2: memref<4xi8>, %y: memref<4x1x4xi8>, %begin: index, %end: index) attributes {qmlir.parallel}
 // CHECK: %ring = memref.alloca() {alignment = 64 : i64} : memref<2x8xi16>
 // CHECK: func.call @qint_depthwise_conv2d_strips_0
 

@@ -5,7 +5,7 @@
 func.func @main(%a: tensor<6x24xi8>, %b: tensor<24xi8>) -> (tensor<6x24xi8>, tensor<6x24xi8>) {
   // CHECK: func.call @qint_add_0({{.*}}) : (memref<6x24xi8>, memref<24xi8>, memref<1xi32>, memref<1xi32>, memref<1xi64>, memref<6x24xi8>, index, index) -> ()
   %s = qint.add %a, %b {multipliers = array<i64: 1073741824, 2147483647>, shift = 31 : i32, min = -128 : i32, max = 127 : i32} : tensor<6x24xi8>, tensor<24xi8> -> tensor<6x24xi8>
-  // CHECK: func.call @qint_mul_0({{.*}}) : (memref<6x24xi8>, memref<24xi8>, memref<1xi32>, memref<1xi32>, memref<6x24xi8>, index, index) -> ()
+  // CHECK: func.call @qint_mul_0({{.*}}) : (memref<6x24xi8>, memref<24xi8>, memref<1xi32>, memref<1xi8>, memref<6x24xi8>, index, index) -> ()
   %acc = qint.mul %a, %b {lhs_zero_point = 3 : i32} : tensor<6x24xi8>, tensor<24xi8> -> tensor<6x24xi32>
   %p = qint.requantize %acc {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<6x24xi32> -> tensor<6x24xi8>
   func.return %s, %p : tensor<6x24xi8>, tensor<6x24xi8>

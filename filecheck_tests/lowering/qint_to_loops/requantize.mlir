@@ -6,7 +6,7 @@ func.func @main(%x: tensor<64xi32>) -> tensor<64xi8> {
   %y = qint.requantize %x {multiplier = array<i32: 1073741825>, shift = array<i32: -4>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<64xi32> -> tensor<64xi8>
   func.return %y : tensor<64xi8>
 }
-// CHECK: func.func private @qint_requantize_0(%x: memref<64xi32>, %p1: memref<1xi32>, %p2: memref<1xi32>, %y: memref<64xi8>, %begin: index, %end: index)
+// CHECK: func.func private @qint_requantize_0(%x: memref<64xi32>, %p1: memref<1xi32>, %p2: memref<1xi8>, %y: memref<64xi8>, %begin: index, %end: index)
 // CHECK: simd.mul_shift_round {{.*}} drops_33 : vector<16xi32>
 // CHECK-NOT: f32
 

@@ -53,6 +53,9 @@ class Requantize(Epilogue):
               rescaled value of an i32 has at most 31 bits
     folds     whether the output zero point may be added to products, before these are shifted
     offset    whether the output zero point is one more parameter, the last, and not a part of the formula
+
+    Shifts and zero points are stored in the fewest bytes that hold any of their kind: layers with many channels and few
+    weights for each, as depthwise ones, would store more parameters than weights.
     """
 
     formula: Requantization
@@ -73,7 +76,7 @@ class Requantize(Epilogue):
         if self.formula.contract in FASTER or not self.rescales or narrow.storage.itemsize == 4:
             return self, parameters
         formula = replace(self.formula, narrow=replace(narrow, zero_point=0))
-        zero_point = np.array([narrow.zero_point], np.int32)
+        zero_point = np.array([narrow.zero_point], np.int8 if narrow.storage == np.int8 else np.int16)
         return replace(self, formula=formula, parameters=self.parameters + 1, offset=True), [*parameters, zero_point]
 
     @property
@@ -83,6 +86,7 @@ class Requantize(Epilogue):
 
     def finish(self, accumulator: Value, parameters: Sequence[Value]) -> Value:
         a, contract, narrow = self.formula.difference(accumulator), self.formula.contract, self.formula.narrow
+        parameters = [p if p.is_float else p.to(i32) for p in parameters]
         if contract in FASTER:
             return narrow(FASTER[contract](a, *parameters))
         in_one = self.rescales and a.dtype.itemsize == 4 and a.lanes is not None
@@ -110,8 +114,11 @@ def requantization(state: MainLowering, op: RequantizeOp) -> tuple[Requantize, S
         UnsupportedError: The contract has no lowering for the operation's clamp bounds.
     """
     formula, parameters = op.formula(), op.parameters()
-    narrow = formula.narrow
-    if CONTRACTS[formula.contract].in_floats and not narrow.fits_i32:
+    narrow, in_floats = formula.narrow, CONTRACTS[formula.contract].in_floats
+    if not in_floats:
+        multiplier, shift = parameters
+        parameters = [multiplier, shift.astype(np.int8)]
+    if in_floats and not narrow.fits_i32:
         need = f"needs bounds below 2^30 under the contract {formula.contract}"
         state.refuse(op, need, got=f"[{narrow.low}, {narrow.high}]")
     shifts = op.shift.get_values()
