@@ -268,3 +268,21 @@ def test_networks_that_are_quantized_already(small: Small) -> None:
     with pytest.raises(QmlirError, match="a sweep quantizes float networks, got a quantized one; give the network"):
         explore("nmp", quantized)
     assert explore("nmp", small.onnx)
+
+
+HYBRID = """
+func.func @main(%x: tensor<1x4xf32>) -> tensor<1x2xf32> {
+  %q = nn.constant <tensor<2x4xi8>, [1, 2, 3, 4, 5, 6, 7, 8]> : tensor<2x4x!quant.uniform<i8:f32, 0.5>>
+  %w = quant.dcast %q : tensor<2x4x!quant.uniform<i8:f32, 0.5>> to tensor<2x4xf32>
+  %y = nn.fully_connected %x, %w : tensor<1x4xf32>, tensor<2x4xf32> -> tensor<1x2xf32>
+  func.return %y : tensor<1x2xf32>
+}
+"""
+
+
+def test_networks_that_store_their_weights_in_8_bits(tmp_path: Path) -> None:
+    """They compute in floats."""
+    (tmp_path / "hybrid.mlir").write_text(HYBRID)
+    (row,) = explore("nmp", tmp_path / "hybrid.mlir")
+    assert row.figures is not None
+    assert row.figures.cycles > 0
