@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import qmlir
-from qmlir.analysis.explore import Workload, explore
+from qmlir.analysis.explore import Workload, explore, measuring
 from qmlir.analysis.explore.measuring import Figures
 from qmlir.analysis.explore.result import OBJECTIVES, Explored, Row, undominated
 from qmlir.analysis.explore.sweep import Variant, keys_in, sweeps_of, variants_of
@@ -286,3 +286,37 @@ def test_networks_that_store_their_weights_in_8_bits(tmp_path: Path) -> None:
     (row,) = explore("nmp", tmp_path / "hybrid.mlir")
     assert row.figures is not None
     assert row.figures.cycles > 0
+
+
+def test_variants_that_quantize_alike_share_a_network(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network is quantized once for each policy and granularity, and each row is what the variant alone gives."""
+    made: list[Any] = []
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        made.append(options["target"])
+        return qmlir.quantize(*arguments, **options)
+
+    sweep: dict[str, list[object]] = {
+        "array.lanes.n": [8, 16],
+        "queue.exec.unpacks": [[], [4]],
+        "quant.granularity": ["tensor", "channel"],
+    }
+    policies = {"int8": {"default": {}}, "w4": {"default": {"weight_precision": "int4"}}}
+    monkeypatch.setattr(measuring, "quantize", counted)
+    load = Workload(small.onnx, samples_of(small), name="small")
+    rows = explore("nmp", load, sweep=sweep, policies=policies)
+    assert len(rows) == 2**4
+    assert len(made) == 4
+    for row in (rows[0], rows[7], rows[-1]):
+        assert row.variant.device is not None
+        (alone,) = explore(row.variant.device, load, policies={row.policy: policies[row.policy]})
+        assert alone.figures == row.figures
+    packed, plain = (
+        {
+            row.figures.weights
+            for row in rows
+            if row.figures is not None and row.policy == "w4" and row.variant.settings["queue.exec.unpacks"] == bits
+        }
+        for bits in ([4], [])
+    )
+    assert max(packed) < min(plain)
