@@ -22,21 +22,35 @@ noise of that size moves the output by), and the own error times the tensor's Fi
 to the probabilities of the classes, by finite differences). `rank_correlation` says how well they order the parts.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from qmlir.analysis.output_measure import OutputEffects, OutputMeasure, decibels, measured_total
+from xdsl.dialects.builtin import ModuleOp
+
+from qmlir.analysis.output_measure import (
+    Gain,
+    OutputEffect,
+    OutputEffects,
+    OutputMeasure,
+    decibels,
+    measured_total,
+    thinned,
+    with_scores,
+)
 from qmlir.analysis.own_errors import Errors, NearestWeights, StoredResults, StoredWeights
 from qmlir.analysis.rank_correlation import rank_correlations
 from qmlir.analysis.scores import Metric
-from qmlir.arguments import Network
+from qmlir.arguments import Network, samples_given
 from qmlir.compiler import loaded
 from qmlir.errors import QmlirError
+from qmlir.executors import Given, workers_of
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.interfaces import Array
 from qmlir.numerics import Int64s
 from qmlir.numerics.schemas import WeightPrecision
+from qmlir.sharded import network_of, text_of
 
 
 @dataclass(frozen=True)
@@ -78,6 +92,7 @@ def effects(
     *,
     metric: Metric | None = None,
     labels: Int64s | None = None,
+    workers: Given = None,
 ) -> EffectReport:
     """Measures how far the output moves when one part of one operation alone is quantized, narrowed or widened.
 
@@ -85,8 +100,10 @@ def effects(
         module: The float network, or its path; it stays unchanged.
         quantized: The network that `quantize` made of it, or its path; it stays unchanged.
         samples: Arrays for the only input, or dicts of arrays by input name; at most 32 are used.
-        metric: A user's own score, as for `score`.
+        metric: A user's own score, as for `score`; one that a module defines, where the work runs elsewhere.
         labels: The class of each sample, which the metric reads.
+        workers: A number of processes, the address of a Dask scheduler, or a `concurrent.futures.Executor`; by default
+            this process. The report is the same.
 
     Raises:
         QmlirError: There is no sample, the networks have no tensor in common, or the network has states.
@@ -98,20 +115,92 @@ def effects(
     """
     network = loaded(quantized, simplified=False)
     refuse_opaque(network, "the quantized network")
-    measure = OutputMeasure(module, samples, metric=metric, labels=labels)
-    gains = measure.gains()
-    stored: list[Errors] = [StoredWeights(network, measure.names), StoredResults(network, measure.names)]
-    if not any(each.parts for each in stored):
+    given = list(samples_given(samples))
+    kept = thinned(len(given)) if given else []
+    chosen = workers_of(workers)
+    try:
+        origin = loaded(module)
+        nets = (text_of(origin), text_of(network)) if chosen.elsewhere else (origin, network)
+        work = _Work(*nets, [given[i] for i in kept], metric, None if labels is None else labels[kept])
+        found = dict(zip(TASKS, chosen.map(_measured, work, TASKS), strict=True))
+    finally:
+        if chosen is not workers:
+            chosen.close()
+    if not any(found[task].effects for task in STORED):
         remedy = "give the network that was quantized, and the .mlir file that `quantize` wrote of it"
         raise QmlirError("the networks must have quantized tensors of the same names", got="none", remedy=remedy)
-    rows = [row for errors in stored for row in measure.effects(errors, gains)]
-    others: list[Errors] = [NearestWeights(measure.origin, p) for p in (*NARROWED, "int16")]
-    others.append(StoredResults(network, measure.names, halvings=8))
-    changed = [row for errors in others for row in measure.effects(errors, gains)]
+    gains = found[GAINS].gains
+    rows, changed = (
+        [with_scores(row, gains) for task in tasks for row in found[task].effects] for tasks in (STORED, CHANGED)
+    )
     return EffectReport(
         OutputEffects(sorted(rows, key=lambda row: -row.noise)),
         OutputEffects(changed),
         sum(row.noise for row in rows),
-        measured_total(measure, network),
+        found[TOTAL].noise,
         rank_correlations(rows),
     )
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# The tasks into which a report splits: the gains, the error of the network, and the errors of parts, kind by kind
+
+
+GAINS, TOTAL = "gains", "the whole network"
+
+STORED: Mapping[str, "Callable[[_Work], Errors]"] = {
+    "stored weights": lambda work: StoredWeights(work.quantized_network, work.measure.names),
+    "stored results": lambda work: StoredResults(work.quantized_network, work.measure.names),
+}
+"""Task → the errors of parts as the network stores them."""
+
+CHANGED: Mapping[str, "Callable[[_Work], Errors]"] = {
+    **{p: lambda work, p=p: NearestWeights(work.measure.origin, p) for p in (*NARROWED, "int16")},
+    "wider results": lambda work: StoredResults(work.quantized_network, work.measure.names, halvings=8),
+}
+"""Task → the errors of the same parts with other precisions."""
+
+TASKS = (GAINS, *STORED, *CHANGED, TOTAL)
+
+
+@dataclass
+class _Work:
+    """What all tasks need, as workers receive it: the networks as text if they run elsewhere."""
+
+    module: ModuleOp | str
+    quantized: ModuleOp | str
+    samples: Sequence[Array | Mapping[str, Array]]
+    metric: Metric | None
+    labels: Int64s | None
+
+    @cached_property
+    def measure(self) -> OutputMeasure:
+        """The float network, compiled once by each worker."""
+        return OutputMeasure(_network(self.module), self.samples, metric=self.metric, labels=self.labels)
+
+    @cached_property
+    def quantized_network(self) -> ModuleOp:
+        """The quantized network."""
+        return _network(self.quantized)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a task has measured."""
+
+    effects: Sequence[OutputEffect] = ()
+    gains: Mapping[str, Gain] = field(default_factory=dict[str, Gain])
+    noise: float = 0.0
+
+
+def _network(given: ModuleOp | str) -> ModuleOp:
+    return network_of(given) if isinstance(given, str) else given
+
+
+def _measured(work: _Work, task: str) -> _Found:
+    """Carries out a task."""
+    if task == GAINS:
+        return _Found(gains=work.measure.gains())
+    if task == TOTAL:
+        return _Found(noise=measured_total(work.measure, work.quantized_network))
+    return _Found(list(work.measure.effects({**STORED, **CHANGED}[task](work))))

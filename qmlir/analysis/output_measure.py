@@ -5,7 +5,7 @@ One compiled network, whose tensors all take an error as one more input, serves 
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -74,6 +74,11 @@ class OutputEffects(Rows[OutputEffect]):
         return Table(f"effects of {len(self)} parts on the output", headings, rows)
 
 
+def thinned(count: int, most: int = MOST_SAMPLES) -> list[int]:
+    """Returns the numbers of the samples that are used, of `count` samples: `most` at most, evenly spread."""
+    return np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(int)).tolist()
+
+
 def decibels(noise: float) -> float:
     """Returns a relative noise power as a signal-to-noise ratio in dB."""
     return math.inf if noise <= 0 else -10 * math.log10(noise)
@@ -112,7 +117,7 @@ class OutputMeasure:
         given = list(samples_given(samples))
         if not given:
             raise QmlirError("effects on the output need at least one sample", got="none")
-        kept = np.unique(np.linspace(0, len(given) - 1, min(most, len(given))).round().astype(int)).tolist()
+        kept = thinned(len(given), most)
         self.samples = [given[i] for i in kept]
         self._metric, self._labels = metric, labels if labels is None else labels[kept]
         self.origin = without_observers(Pipeline("simplify")(loaded(module)))
@@ -146,13 +151,8 @@ class OutputMeasure:
     def _row(self, outputs: Sequence[Array]) -> Array:
         return outputs[-1].ravel() if self.classes else np.concatenate([o.ravel() for o in outputs])
 
-    def effects(self, errors: Errors, gains: "Mapping[str, Gain] | None" = None) -> OutputEffects:
-        """Returns the effect of each part whose tensor the network has.
-
-        Args:
-            errors: The own errors of the parts.
-            gains: The gains of tensors by name, for the cheap scores.
-        """
+    def effects(self, errors: Errors) -> OutputEffects:
+        """Returns the effect of each part whose tensor the network has."""
         places = [i for i, part in enumerate(errors.parts) if part.tensor in self.names]
         outputs: dict[int, list[list[Array]]] = {i: [] for i in places}
         own = {i: [0.0, 0.0] for i in places}
@@ -164,21 +164,16 @@ class OutputMeasure:
                     outputs[i].append(self._run(sample, {name: error.astype(np.float32)}))
                     own[i][0] += float((error.astype(np.float64) ** 2).sum())
                     own[i][1] += float((exact[name].astype(np.float64) ** 2).sum())
-        return OutputEffects(self._effect(errors.parts[i], outputs[i], own[i], gains or {}) for i in places)
+        return OutputEffects(self._effect(errors.parts[i], outputs[i], own[i]) for i in places)
 
-    def _effect(
-        self, part: Part, outputs: list[list[Array]], own: Sequence[float], gains: "Mapping[str, Gain]"
-    ) -> OutputEffect:
+    def _effect(self, part: Part, outputs: list[list[Array]], own: Sequence[float]) -> OutputEffect:
         found = np.stack([self._row(each) for each in outputs])
-        gain, power = gains.get(part.tensor), own[0] / own[1] if own[1] else 0.0
         return OutputEffect(
             **asdict(part),
             noise=relative_noise(self.truth, found),
             agreeing=agreeing(self.truth, found) / len(found) if self.classes else None,
             metric=self._scored(outputs),
-            own=power,
-            gained=None if gain is None else power * gain.output,
-            informed=None if gain is None else power * gain.information,
+            own=own[0] / own[1] if own[1] else 0.0,
         )
 
     def _scored(self, outputs: list[list[Array]]) -> float | None:
@@ -235,6 +230,14 @@ def _kept(masked: Array) -> Array:
     """
     out = masked <= FAR_BELOW / 2
     return np.where(out, masked[~out].min(initial=0.0), masked).astype(masked.dtype)
+
+
+def with_scores(effect: OutputEffect, gains: Mapping[str, Gain]) -> OutputEffect:
+    """Returns an effect with the cheap scores that the gain of its tensor gives."""
+    gain = gains.get(effect.tensor)
+    if gain is None:
+        return effect
+    return replace(effect, gained=effect.own * gain.output, informed=effect.own * gain.information)
 
 
 def has_classes(module: ModuleOp) -> bool:

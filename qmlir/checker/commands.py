@@ -15,6 +15,7 @@ from qmlir.checker.intervals import limit_slack, spread
 from qmlir.checker.memory import ENTERING, LEAVING, Area, Memories, Range
 from qmlir.checker.program import Program
 from qmlir.checker.rounding import CONTRACTS, OverflowsError
+from qmlir.checker.weights import unpacked
 from qmlir.isa.commands import (
     Arithmetic,
     Convolve,
@@ -31,6 +32,7 @@ from qmlir.isa.commands import (
     Reduce,
     SetContext,
     Step,
+    Unpack,
     Window,
 )
 from qmlir.isa.encoding import Command, Place, mnemonic
@@ -115,6 +117,8 @@ class _Walk:
                 shape = command.size, command.rows, command.planes
                 source = Area(*command.source, *shape, command.source_row, command.source_plane)
                 self.memories.copy(source, Area(*command.target, *shape, command.target_row, command.target_plane))
+            case Unpack():
+                self.unpack(command)
             case Fill():
                 shape = command.size, command.rows, command.planes
                 area = Area(*command.target, *shape, command.target_row, command.target_plane)
@@ -144,6 +148,30 @@ class _Walk:
     def dense(self, place: Place, bits: int, count: int) -> list[Range]:
         """The interval of each element of a dense operand."""
         return self.read(Area(*place, count * bits // 8), bits // 8)
+
+    def unpack(self, command: Unpack) -> None:
+        """Follows the unpacking of weights to bytes."""
+        held, area = (
+            self.packed(command, command.source, command.bits, command.count),
+            Area(*command.target, command.count),
+        )
+        if held is None:
+            self.memories.elements(area, [_ends(command.bits)], 1)
+        else:
+            self.memories.constant(area, held)
+
+    def packed(self, command: Command, place: Place, bits: int, count: int) -> bytes | None:
+        """Packed weights as a byte each; None if they are not constant.
+
+        Raises:
+            OverflowsError: The command's queue does not unpack such weights, or they are floats.
+        """
+        if bits not in self.program.unpacks(command.queue):
+            raise OverflowsError(f"queue {command.queue} unpacks no weights of {bits} bits")
+        area = Area(*place, -(-count * bits // 8))
+        self._integers(area)
+        held = self.memories.constants(area)
+        return None if held is None else unpacked(held, bits, count)
 
     def context(self, command: Command) -> SetContext:
         """The context of a command."""
@@ -197,6 +225,11 @@ def _join(ranges: Sequence[Range]) -> Range:
     return min(low for low, _ in ranges), max(high for _, high in ranges)
 
 
+def _ends(bits: int) -> Range:
+    """The least and the greatest signed integer of so many bits."""
+    return -(1 << bits - 1), (1 << bits - 1) - 1
+
+
 def _less(data: Range, point: int) -> Range:
     return data[0] - point, data[1] - point
 
@@ -230,7 +263,7 @@ def _target(walk: _Walk, command: Post | Arithmetic, result: Range) -> None:
 
 
 def _window(walk: _Walk, command: Window) -> Followed:
-    modes, types = walk.program.modes(), (f"i{command.data_bits}", f"i{command.weight_bits}")
+    modes, types = walk.program.modes(), (f"i{command.data_bits}", f"i{max(command.weight_bits, 8)}")
     if types not in modes:
         raise OverflowsError(f"the array multiplies no {types[0]} by {types[1]}")
     bits, width = min(modes[types], command.sum_bits), command.data_bits // 8
@@ -270,7 +303,8 @@ def _accumulated(
 def _products(walk: _Walk, command: Window, data: Range) -> list[Range]:
     """The interval of Σ w·d of each output channel, each product or 0."""
     terms = command.kernel_rows * command.kernel_columns * command.channels
-    width, shape = command.weight_bits // 8, (1, 1)
+    few = command.weight_bits < 8
+    width, shape = 1 if few else command.weight_bits // 8, (1, 1)
     count = terms
     if isinstance(command, Convolve):
         shape = walk.program.device.get("layout.weights.n", 1), walk.program.device.get("layout.weights.k", 1)
@@ -280,10 +314,14 @@ def _products(walk: _Walk, command: Window, data: Range) -> list[Range]:
         outputs = command.channels
         terms = command.kernel_rows * command.kernel_columns
     area = Area(*command.weights, count * width)
-    held = walk.memories.constants(area)
+    if few:
+        held = walk.packed(command, command.weights, command.weight_bits, count)
+    else:
+        held = walk.memories.constants(area)
     places = _places(isinstance(command, Convolve), outputs, terms, shape)
     if held is None:
-        weights = [_less(each, command.weight_zero_point) for each in walk.read(area, width)]
+        read = [_ends(command.weight_bits)] * count if few else walk.read(area, width)
+        weights = [_less(each, command.weight_zero_point) for each in read]
         found: list[Range] = []
         for channel in places:
             ends = [_times(w, data) for run in channel for w in weights[run]]

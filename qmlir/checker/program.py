@@ -76,6 +76,10 @@ class Program:
             found.setdefault((a, w), int(acc[1:]))
         return found
 
+    def unpacks(self, queue: int) -> set[int]:
+        """The bits of each weight that a queue unpacks."""
+        return {int(bits) for name, bits in self.device.items() if name.startswith(f"queue.{queue}.unpacks.")}
+
     def _count(self, table: str, key: str) -> int:
         return sum(1 for name in self.device if name.startswith(f"{table}.") and name.endswith(f".{key}"))
 

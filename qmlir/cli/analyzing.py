@@ -11,6 +11,7 @@ from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, count, one_of
 from qmlir.cli.models import load_known
 from qmlir.cli.terminal import is_verbose, progress, say, table_of, terminal
+from qmlir.cli.workers import add_worker_options, elsewhere, workers_from
 from qmlir.display import counted
 from qmlir.errors import OptionError
 
@@ -59,6 +60,7 @@ def add_analyze_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--metric", metavar="MODULE:FUNCTION", help="with --effect: your own score of the outputs, as for quantize"
     )
+    add_worker_options(parser)
     parser.add_argument("--worst", type=count, help=f"show this many rows only (default: {SHOWN}; all with --verbose)")
     add_json_option(parser)
 
@@ -82,6 +84,8 @@ def run_analyze(arguments: argparse.Namespace) -> None:
         raise OptionError(f"--{asked[1]}", f"is another report than --{asked[0]}", remedy="drop one of them")
     if arguments.metric is not None and not arguments.effect:
         raise OptionError("--metric", "is for effects on the output", remedy="give --effect, too")
+    if not arguments.effect and (given := [option for option, value in elsewhere(arguments) if value is not None]):
+        raise OptionError(given[0], "is for effects on the output", remedy="give --effect, too")
     show = reports[asked[0]] if asked else _show_tensors
     fields, what, meaning = show(arguments, module, load(arguments.quantized), shown)
     say(f"{what} over {counted(len(samples), 'sample')}; {meaning}")
@@ -160,7 +164,8 @@ def _show_effects(arguments: argparse.Namespace, module: "ModuleOp", quantized: 
     from qmlir.cli.scoring import metric_of
 
     metric = None if arguments.metric is None else metric_of(arguments.metric)
-    found = effects(module, quantized, samples, metric=metric)
+    with workers_from(arguments) as workers:
+        found = effects(module, quantized, samples, metric=metric, workers=workers)
     others: dict[tuple[str, str], list[str]] = {}
     for row in found.changed:
         if row.precision not in [r.precision for r in found.effects if (r.tensor, r.part) == (row.tensor, row.part)]:

@@ -31,6 +31,13 @@ def add_worker_options(parser: ArgumentParser) -> None:
         )
 
 
+def elsewhere(arguments: argparse.Namespace) -> list[tuple[str, object]]:
+    """Returns the options that choose workers, each with its value; None if it was not given."""
+    return [
+        (f"--{name.replace('_', '-')}", getattr(arguments, name)) for name in ("jobs", "scheduler", "worker_memory")
+    ]
+
+
 @contextmanager
 def workers_from(arguments: argparse.Namespace) -> "Generator[Workers]":
     """Gives the workers of a command line, and says what they are; closes them at the end.

@@ -14,6 +14,7 @@ from math import ceil
 
 from qmlir.devices import Device
 from qmlir.devices.description import Memory, Queue
+from qmlir.devices.packing import packed_bytes
 from qmlir.isa.blocks import Block, Footprint
 from qmlir.isa.commands import (
     Arithmetic,
@@ -26,6 +27,7 @@ from qmlir.isa.commands import (
     Post,
     Reduce,
     SetContext,
+    Unpack,
     Window,
 )
 from qmlir.isa.encoding import Command
@@ -78,6 +80,10 @@ def _engine_cycles(command: Command, queue: Queue, device: Device) -> int:
             rate = queue.bytes_per_cycle or queue.elements_per_cycle or 1.0
             burst = queue.burst if queue.engine == "dma" else 1
             return ceil(_rounded(command.size, burst) * command.rows * command.planes / exact(rate))
+        case Unpack():
+            moved = _rounded(packed_bytes(command.count, command.bits), queue.burst)
+            arriving = ceil(moved / exact(queue.bytes_per_cycle or 1.0))
+            return max(arriving, _elements(command.count, queue) if queue.elements_per_cycle else 0)
         case Convolve():
             return _convolution(command, device)
         case ConvolveDepthwise():
@@ -102,9 +108,9 @@ def products(command: Command) -> int:
 
 
 def _rate(data_bits: int, weight_bits: int, device: Device) -> float:
-    """The share of its peak rate at which the array multiplies these types."""
+    """The share of its peak rate at which the array multiplies these types; weights of few bits are bytes to it."""
     for mode in device.array.modes:
-        if (mode.a, mode.w) == (f"i{data_bits}", f"i{weight_bits}"):
+        if (mode.a, mode.w) == (f"i{data_bits}", f"i{max(weight_bits, 8)}"):
             return mode.rate
     return 1.0
 

@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, prod
 
+import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices.costs import demand, exact
 from qmlir.devices.description import Device
+from qmlir.devices.packing import BYTE, fit, packed_bytes
 from qmlir.devices.properties import products, work_of
 from qmlir.devices.stored import constant_bytes, copies, stored_bytes, stored_dtype
 from qmlir.dialects import qint
-from qmlir.dialects.qint.contraction import ContractionOp
+from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.qint.contraction import ContractionOp, WeightedOp
 from qmlir.dialects.qint.requantize import width_of
 from qmlir.isa.blocks import Footprint
 from qmlir.isa.commands import Host
@@ -62,8 +65,19 @@ def least_cycles(
     """A lower bound on the device's cycles: each engine works all the time, and no byte is loaded twice."""
     array = sum((_on_the_array(op, device) for op in operations), Fraction(0))
     after = sum((_after_the_array(op, device) for op in operations), Fraction(0))
-    moved = sum(map(stored_bytes, [*inputs, *outputs])) + constant_bytes(operations)
+    moved = sum(map(stored_bytes, [*inputs, *outputs])) + constant_bytes(operations) - _saved(operations, device)
     return ceil(max(array, after, _moving(moved, device)))
+
+
+def _saved(operations: Iterable[Operation], device: Device) -> int:
+    """The bytes that a device saves at most where it packs weights of few bits."""
+    widths = sorted({bits for queue in device.queue for bits in queue.unpacks})
+    saved = 0
+    for weights in {op.w.owner for op in operations if isinstance(op, WeightedOp)} if widths else ():
+        if isinstance(weights, ConstantOp) and (array := weights.value.array).dtype == np.int8:
+            bits = next((bits for bits in widths if fit(array, bits)), BYTE)
+            saved += array.size - packed_bytes(array.size, bits)
+    return saved
 
 
 def least_moving(op: Operation, device: Device, reads: bool) -> int:

@@ -25,6 +25,7 @@ from qmlir.devices.schema import (
     Elements,
     ElementsPerCycle,
     Fallback,
+    FewBits,
     Flag,
     Lanes,
     Line,
@@ -160,7 +161,12 @@ class Queue(Table):
         default=(), description="steps that are part of this queue's commands instead of commands of their own"
     )
     elements_per_cycle: ElementsPerCycle | None = Field(
-        default=None, description="vector, or array with `post` or `pool` fused: results in a cycle"
+        default=None,
+        description="vector, or array with `post` or `pool` fused: results in a cycle; dma: weights that it unpacks",
+    )
+    unpacks: tuple[FewBits, ...] = Field(
+        default=(),
+        description="array: widths, 2 to 7, of packed weights that it reads; dma: of those that it unpacks on the way",
     )
     pipelined: Flag = Field(
         default=False, description="array: what follows a contraction on it overlaps with it, and the longer counts"
@@ -378,6 +384,8 @@ def _check_queue(queue: Queue, device: Device) -> None:
     if queue.shares_bus_with is not None and {queue.engine, others[queue.shares_bus_with]} != {"dma"}:
         got = f"{queue.id} ({queue.engine}) and {queue.shares_bus_with} ({others[queue.shares_bus_with]})"
         raise broken(f"queue {queue.id}: shares_bus_with is for two queues of the engine dma, got {got}")
+    if queue.unpacks:
+        _check_unpacking(queue, device)
     needed = {
         "dma": ("from", "to", "bytes_per_cycle"),
         "vector": ("elements_per_cycle",),
@@ -392,3 +400,14 @@ def _check_queue(queue: Queue, device: Device) -> None:
     missing = [key for key in needed if not given[key]]
     if missing:
         raise broken(f"queue {queue.id}: the engine {queue.engine} needs {', '.join(missing)}")
+
+
+def _check_unpacking(queue: Queue, device: Device) -> None:
+    """Checks that a queue that unpacks weights meets weights, and that the array multiplies them as bytes."""
+    if queue.engine == "vector":
+        raise broken(f"queue {queue.id}: unpacks is for the engines array and dma, got vector")
+    holding = {m.id for m in device.memory if "weights" in m.holds}
+    if queue.engine == "dma" and not (holding & set(queue.source) and holding & set(queue.target)):
+        raise broken(f"queue {queue.id}: unpacks is for a queue from and to memories that hold weights")
+    if not any(mode.w == "i8" for mode in device.array.modes):
+        raise broken(f"queue {queue.id}: unpacks needs one of array.modes with w = i8, which weights are unpacked to")

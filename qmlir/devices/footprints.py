@@ -9,6 +9,7 @@ granted here.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from qmlir.devices.description import Device
+from qmlir.devices.packing import packed_bytes
 from qmlir.isa.blocks import Block, Fault, Footprint
 from qmlir.isa.commands import (
     Arithmetic,
@@ -23,6 +24,7 @@ from qmlir.isa.commands import (
     Reduce,
     SetContext,
     Step,
+    Unpack,
     Window,
 )
 from qmlir.isa.encoding import Command, Place
@@ -69,6 +71,9 @@ def footprint(command: Command, device: Device, contexts: Contexts, routines: Se
         case Fill():
             box = command.size, command.rows, command.planes
             return Footprint((), (Block(command.target, *box, command.target_row, command.target_plane),))
+        case Unpack():
+            packed = Block(command.source, packed_bytes(command.count, command.bits))
+            return Footprint((packed,), (Block(command.target, command.count),))
         case Window():
             return _of_window(command, device)
         case Post() | Arithmetic():
@@ -100,7 +105,7 @@ def _of_window(command: Window, device: Device) -> Footprint:
         Init.BIAS: (Block(command.bias, outputs * command.bias_bits // 8),),
         Init.ACCUMULATE: (sums,),
     }
-    weighted = Block(command.weights, weights * command.weight_bits // 8)
+    weighted = Block(command.weights, packed_bytes(weights, command.weight_bits))
     return Footprint((data, weighted, *initial[command.init]), (sums,))
 
 

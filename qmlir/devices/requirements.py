@@ -1,5 +1,6 @@
 """The options that a device imposes on the quantizer, so that the device can run the quantized network."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
@@ -92,6 +93,15 @@ def target_of_device(device: Device) -> Target:
     contract = "single" if device.quant.scale == "pow2" else device.quant.contract
     moved = device.quant.bias.moved_bits is not None
     return Target(device.name, contract, host.integer, host.floating, host.sum_bits, least_factor(device), moved)
+
+
+def quantization_key(device: Device) -> str:
+    """All that the quantizer reads of a device, as text: networks are quantized alike for devices with equal texts.
+
+    The functions above read no other keys.
+    """
+    modes = [(mode.a, mode.w) for mode in device.array.modes]
+    return json.dumps([device.name, modes, device.quant.model_dump(mode="json")])
 
 
 def least_factor(device: Device) -> float:

@@ -150,6 +150,21 @@ class Fill(Command):
     value: int
 
 
+@dataclass(frozen=True)
+class Unpack(Command):
+    """Moves `count` packed weights of 2 to 7 bits each, and writes each of them as a byte.
+
+    Weight i is the signed integer in bits i·bits to (i + 1)·bits − 1 of the source, where bit j is bit j mod 8 of byte
+    ⌊j / 8⌋. The source takes ⌈count · bits / 8⌉ bytes.
+    """
+
+    OP = 0x12
+    source: Place
+    target: Place
+    count: int
+    bits: int
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # Contractions
 
@@ -162,7 +177,8 @@ class Window(Command):
     column likewise; positions outside [0, rows) × [0, columns) contribute nothing. `sums` is dense, [out_rows,
     out_columns, output channels], with sum_bits for each sum. `bias` has one number of bias_bits for each output
     channel; it is read only if `init` is BIAS, and is shifted left by bias_shift. weight_zero_point is 0 except on
-    devices that support other zero points of weights.
+    devices that support other zero points of weights. Weights with weight_bits below 8 are packed as for `Unpack`, and
+    count as bytes for the array's modes.
     """
 
     data: Place
@@ -316,7 +332,7 @@ class Reduce(Command):
 
 
 COMMANDS: tuple[type[Command], ...] = (
-    SetContext, Sync, Host, Mark, End, Move, Fill, Convolve, ConvolveDepthwise, Post, Arithmetic, Pool, Reduce,
+    SetContext, Sync, Host, Mark, End, Move, Fill, Unpack, Convolve, ConvolveDepthwise, Post, Arithmetic, Pool, Reduce,
 )  # fmt: skip
 """Every command class of the instruction set."""
 

@@ -1,6 +1,8 @@
 """What each part of a network, quantized alone, does to the output."""
 
+import json
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -78,6 +80,27 @@ def test_the_sum_predicts_the_error_of_the_network(small: Small) -> None:
     assert [row.noise for row in report.effects] == sorted((row.noise for row in report.effects), reverse=True)
     assert report.correlations.keys() == {"own", "gained", "informed"}
     assert all(-1 <= value <= 1 for value in report.correlations.values())
+
+
+def larger(outputs: Any, labels: Any) -> float:
+    return float(outputs.sum() + labels.sum())
+
+
+@pytest.mark.parametrize("kind", ["processes", "threads"])
+def test_the_report_is_the_same_wherever_it_is_measured(small: Small, kind: str) -> None:
+    quantized, samples = qmlir.quantize(small.onnx, data=samples_of(small)), samples_of(small) * 9
+    # Processes cannot import this module, whose metric therefore runs in a thread.
+    options = {} if kind == "processes" else {"metric": larger, "labels": np.arange(len(samples))}
+    assert len(samples) > 32, "more than are used"
+    here = effects(small.onnx, quantized, samples, **options)
+    assert all(row.gained is not None for row in (*here.effects, *here.changed))
+    assert all((row.metric is None) == (not options) for row in here.effects)
+    if kind == "processes":
+        there = effects(small.onnx, quantized, samples, workers=2, **options)
+    else:
+        with ThreadPoolExecutor(1) as executor:
+            there = effects(small.onnx, quantized, samples, workers=executor, **options)
+    assert json.dumps(there.as_dict()) == json.dumps(here.as_dict())
 
 
 def test_more_bits_move_the_output_less(small: Small) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import qmlir
-from qmlir.analysis.explore import Workload, explore
+from qmlir.analysis.explore import Workload, explore, measuring
 from qmlir.analysis.explore.measuring import Figures
 from qmlir.analysis.explore.result import OBJECTIVES, Explored, Row, undominated
 from qmlir.analysis.explore.sweep import Variant, keys_in, sweeps_of, variants_of
@@ -268,3 +268,55 @@ def test_networks_that_are_quantized_already(small: Small) -> None:
     with pytest.raises(QmlirError, match="a sweep quantizes float networks, got a quantized one; give the network"):
         explore("nmp", quantized)
     assert explore("nmp", small.onnx)
+
+
+HYBRID = """
+func.func @main(%x: tensor<1x4xf32>) -> tensor<1x2xf32> {
+  %q = nn.constant <tensor<2x4xi8>, [1, 2, 3, 4, 5, 6, 7, 8]> : tensor<2x4x!quant.uniform<i8:f32, 0.5>>
+  %w = quant.dcast %q : tensor<2x4x!quant.uniform<i8:f32, 0.5>> to tensor<2x4xf32>
+  %y = nn.fully_connected %x, %w : tensor<1x4xf32>, tensor<2x4xf32> -> tensor<1x2xf32>
+  func.return %y : tensor<1x2xf32>
+}
+"""
+
+
+def test_networks_that_store_their_weights_in_8_bits(tmp_path: Path) -> None:
+    """They compute in floats."""
+    (tmp_path / "hybrid.mlir").write_text(HYBRID)
+    (row,) = explore("nmp", tmp_path / "hybrid.mlir")
+    assert row.figures is not None
+    assert row.figures.cycles > 0
+
+
+def test_variants_that_quantize_alike_share_a_network(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A network is quantized once for each policy and granularity, and each row is what the variant alone gives."""
+    made: list[Any] = []
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        made.append(options["target"])
+        return qmlir.quantize(*arguments, **options)
+
+    sweep: dict[str, list[object]] = {
+        "array.lanes.n": [8, 16],
+        "queue.exec.unpacks": [[], [4]],
+        "quant.granularity": ["tensor", "channel"],
+    }
+    policies = {"int8": {"default": {}}, "w4": {"default": {"weight_precision": "int4"}}}
+    monkeypatch.setattr(measuring, "quantize", counted)
+    load = Workload(small.onnx, samples_of(small), name="small")
+    rows = explore("nmp", load, sweep=sweep, policies=policies)
+    assert len(rows) == 2**4
+    assert len(made) == 4
+    for row in (rows[0], rows[7], rows[-1]):
+        assert row.variant.device is not None
+        (alone,) = explore(row.variant.device, load, policies={row.policy: policies[row.policy]})
+        assert alone.figures == row.figures
+    packed, plain = (
+        {
+            row.figures.weights
+            for row in rows
+            if row.figures is not None and row.policy == "w4" and row.variant.settings["queue.exec.unpacks"] == bits
+        }
+        for bits in ([4], [])
+    )
+    assert max(packed) < min(plain)

@@ -79,3 +79,14 @@ def test_budgets(small: Small, quantized: Path, capsys: pytest.CaptureFixture[st
     assert {"tensor", "whole", "weights", "main_cause"} <= set(json.loads(rows.read_text())["budgets"][0])
     assert run("analyze", small.onnx, quantized, "--data", small.data, "--budget", "--channels") == 1
     assert "--budget: is another report than --channels; drop one of them" in capsys.readouterr().err
+
+
+def test_effects_by_several_processes(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command, rows = ("analyze", small.onnx, quantized, "--data", small.data), small / "effects.json"
+    assert run(*command, "--jobs", "2") == 1
+    assert "--jobs: is for effects on the output; give --effect, too" in capsys.readouterr().err
+    assert run(*command, "--effect", "--json", rows) == 0
+    serial = json.loads(rows.read_text())
+    assert run(*command, "--effect", "--jobs", "2", "--json", rows) == 0
+    assert json.loads(rows.read_text()) == serial
+    assert "on 2 processes" in capsys.readouterr().out

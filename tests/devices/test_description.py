@@ -101,6 +101,22 @@ REJECTED = [
     ("depthwise = { lanes = { c = 16 } }", "", "ops.depthwise needs the table array.depthwise"),
     ('"clamp"]', '"lut"]', "ops.act names lut, but there is no table ops.lut"),
     ('holds = ["weights"]', 'holds = ["lut"]', None),
+    ("can_pad = true", "unpacks = [2, 4, 7]", None),
+    ('engine = "array"', 'engine = "array"\nunpacks = [2, 4, 7]', None),
+    ("can_pad = true", "unpacks = [8]", 'queue "load" unpacks 1: must be at most 7 bits, got 8'),
+    ("can_pad = true", "unpacks = [4, 1]", 'queue "load" unpacks 2: must be at least 2 bits, got 1'),
+    ("can_pad = true", "unpacks = 4", 'queue "load" unpacks: must be a list, got 4'),
+    ("can_pad = true", "unpacks = [4.0]", 'queue "load" unpacks 1: must be a whole number of bits, got 4.0'),
+    (
+        'engine = "vector"\n',
+        'engine = "vector"\nunpacks = [4]\n',
+        "queue post: unpacks is for the engines array and dma, got vector",
+    ),
+    (
+        'shares_bus_with = "load"',
+        "unpacks = [4]",
+        "queue store: unpacks is for a queue from and to memories that hold weights",
+    ),
     ("schema = 1", "schema = 2", "schema: must be 1, got 2"),
     ('name = "nmp"', 'name = "N M P"', "name: "),
     ("schema = 1", "schema = ", "must be TOML"),
@@ -172,3 +188,9 @@ def test_files(tmp_path: Path) -> None:
         load_device("nnp")
     (tmp_path / "mine.toml").write_text(NMP.replace('"nmp"', '"mine"'), "utf-8")
     assert load_device(tmp_path / "mine.toml").name == "mine"
+
+
+def test_packed_weights_need_a_mode_with_bytes() -> None:
+    modes = {"array.modes": [{"a": "i16", "w": "i16", "acc": "i48"}], "queue.exec.unpacks": [4]}
+    with pytest.raises(OptionError, match=r"queue exec: unpacks needs one of array\.modes with w = i8"):
+        load_device("nmp").with_(modes)

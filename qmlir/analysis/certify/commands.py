@@ -14,10 +14,11 @@ import numpy as np
 from qmlir.analysis.certify.contents import ENTERING, LEAVING, Contents
 from qmlir.analysis.certify.intervals import Interval, Proof
 from qmlir.analysis.certify.rounding import Requantized, rounded
-from qmlir.backends.npu.accesses import Accesses, outputs_of
+from qmlir.backends.npu.accesses import Accesses, outputs_of, stored_weights
 from qmlir.backends.npu.races import checked
 from qmlir.backends.npu.stream import Program
 from qmlir.devices import Device
+from qmlir.devices.packing import BYTE
 from qmlir.errors import NodeError
 from qmlir.isa.commands import (
     Arithmetic,
@@ -35,6 +36,7 @@ from qmlir.isa.commands import (
     Reduce,
     SetContext,
     Step,
+    Unpack,
     Window,
 )
 from qmlir.isa.encoding import Command, mnemonic
@@ -98,6 +100,9 @@ def prove_commands(program: Program, device: Device, called: Called) -> list[Com
                 layer = program.layers[command.layer] if command.layer < len(program.layers) else ""
             case Move():
                 contents.copy(touched.reads["source"], touched.writes["target"])
+            case Unpack():
+                _At(index, command, layer, device, contents, touched).require_integers()
+                contents.unpack(touched.reads["source"], touched.writes["target"], command.bits)
             case Fill():
                 contents.fill(touched.writes["target"], command.value)
             case Host():
@@ -261,15 +266,23 @@ def _accumulator(at: _At) -> int:
     """
     command = at.command
     for mode in at.device.array.modes:
-        if (mode.a, mode.w) == (f"i{command.data_bits}", f"i{command.weight_bits}"):
+        if (mode.a, mode.w) == (f"i{command.data_bits}", f"i{max(command.weight_bits, 8)}"):
             return min(int(mode.acc[1:]), command.sum_bits)
     need = f"must have operands that the array of {at.device.name} multiplies"
     raise NodeError(*at.where, need, got=f"i{command.data_bits} by i{command.weight_bits}")
 
 
+def _weights(at: _At) -> tuple[Int64s, Int64s]:
+    """The interval of each weight as the device stores them, those that pad tiles included."""
+    block, bits = at.touched.reads["weights"], at.command.weight_bits
+    if bits < BYTE:
+        return at.contents.packed(block, bits, stored_weights(at.command, at.device))
+    return at.contents.elements(block, bits)
+
+
 def _window(at: _At) -> Proof:
     command: Window = at.command
-    low, high = at.contents.elements(at.touched.reads["weights"], command.weight_bits)
+    low, high = _weights(at)
     low, high = (_rows(at, end - command.weight_zero_point) for end in (low, high))
     products = _products(low, high, at.read("data", command.data_bits).whole().moved(-command.zero_point))
     start = Interval.of(0, 0)

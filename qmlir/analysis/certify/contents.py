@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from qmlir.analysis.certify.intervals import Interval
-from qmlir.backends.npu.machine import strided
+from qmlir.backends.npu.machine import strided, unpacked
 from qmlir.devices import Device
 from qmlir.isa.blocks import Block
 from qmlir.numerics import Int64s
@@ -106,6 +106,22 @@ class Contents:
             return held, held
         row = self.read(Block(block.place, block.bytes), bits)
         return row.lowest.astype(np.int64), row.highest.astype(np.int64)
+
+    def packed(self, block: Block, bits: int, count: int) -> tuple[Int64s, Int64s]:
+        """The interval of each of `count` packed weights of a dense block, in order."""
+        if self.labels(block) == {CONSTANT}:
+            held = unpacked(self._held(block).reshape(-1), bits, count)
+            return held, held
+        half = np.int64(1 << bits - 1)
+        return np.full(count, -half), np.full(count, half - 1)
+
+    def unpack(self, source: Block, target: Block, bits: int) -> None:
+        """Writes packed weights of a dense block as bytes."""
+        low, high = self.packed(source, bits, target.bytes)
+        if self.labels(source) == {CONSTANT}:
+            self.load(target, low.astype(np.int8).tobytes())
+        else:
+            self.write(target, Interval.of(int(low[0]), int(high[0])), 8)
 
     def _numbers(self, block: Block, width: int) -> Int64s:
         return np.ascontiguousarray(self._held(block)).view(f"<i{width}").astype(np.int64)

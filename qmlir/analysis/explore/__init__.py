@@ -18,6 +18,7 @@ from qmlir.analysis.timing import random_inputs
 from qmlir.arguments import Network, policy_given, profile_given, samples_given
 from qmlir.compiler import loaded, main_function
 from qmlir.devices import load_device, text_of
+from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.errors import OptionError, QmlirError
 from qmlir.executors import Given, Progress, Workers, workers_of
@@ -134,7 +135,8 @@ def _model(given: Any, number: int, workers: Workers) -> Model:
     path = load.network if isinstance(load.network, str | Path) else ""
     name = load.name or Path(path).stem or f"network {number}"
     refuse_opaque(network, name)
-    if any(is_quantized(result) for op in network.walk() for result in op.results):
+    computed = (op for op in network.walk() if not isinstance(op, ConstantOp))
+    if any(is_quantized(result) for op in computed for result in op.results):
         remedy = "give the network that it was made of"
         raise QmlirError("a sweep quantizes float networks", where=name, got="a quantized one", remedy=remedy)
     if states_of(main_function(network)):

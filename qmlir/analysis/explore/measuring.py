@@ -2,20 +2,25 @@
 
 Cycles and utilization are those of the program's commands (backends/npu/report.py), which the simulator counts, too.
 Errors are measured on the machine code of this processor: it computes the device's bits, and faster than a simulator.
+
+Variants that differ in lanes or memories quantize alike: a worker quantizes a network, and measures its errors, once
+for all of them.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from qmlir.analysis.output_measure import has_classes, relative_noise
 from qmlir.analysis.scores import agreeing, with_logits
 from qmlir.compiler import compile, quantize
-from qmlir.devices import Device, load_device
+from qmlir.devices import Device, load_device, text_of
+from qmlir.devices.requirements import quantization_key
+from qmlir.dialects.target import DEVICE
 from qmlir.errors import QmlirError
 from qmlir.ir.interfaces import Array
 from qmlir.isa.commands import encode
@@ -57,6 +62,25 @@ class Task:
     policy: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Quantized:
+    """A quantized network, with `sqnr` and `agreement` as in `Figures`."""
+
+    network: ModuleOp
+    sqnr: float | None
+    agreement: float | None
+
+    def on(self, device: Device) -> ModuleOp:
+        """Returns the network for a device for which it would be quantized alike."""
+        network = self.network.clone()
+        network.attributes[DEVICE] = StringAttr(text_of(device))
+        return network
+
+
+KEPT = 8
+"""The most quantized networks that a worker keeps for other variants; a sweep has hardly more policies."""
+
+
 @dataclass
 class Model:
     """A float network with its samples, as workers receive it.
@@ -73,6 +97,7 @@ class Model:
     profile: Profile
     samples: Sequence[Any] = ()
     tests: Sequence[Any] = ()
+    _known: dict[tuple[str, str], Quantized] = field(default_factory=dict[tuple[str, str], Quantized], repr=False)
 
     @cached_property
     def network(self) -> ModuleOp:
@@ -98,6 +123,27 @@ class Model:
             rows.append(outputs[-1].ravel() if self.classes else np.concatenate([o.ravel() for o in outputs]))
         return np.stack(rows)
 
+    def quantized(self, device: Device, policy: Policy) -> Quantized:
+        """Returns the network as a policy quantizes it for a device; known networks are not quantized again.
+
+        Raises:
+            QmlirError: It cannot be quantized so.
+        """
+        key = quantization_key(device), policy.text()
+        if key not in self._known:
+            network = quantize(
+                self.network, self.profile, data=list(self.samples) or None, policy=policy, target=device
+            )
+            sqnr = agreement = None
+            if self.tests:
+                found = self.outputs(network)
+                sqnr = float(-10 * np.log10(max(relative_noise(self.truth, found), 1e-30)))
+                agreement = 100 * agreeing(self.truth, found) / len(found) if self.classes else None
+            if len(self._known) == KEPT:
+                del self._known[next(iter(self._known))]
+            self._known[key] = Quantized(network, sqnr, agreement)
+        return self._known[key]
+
 
 def measured(models: Sequence[Model], task: Task) -> "Figures | QmlirError":
     """Measures a combination; returns the error of one that the device cannot serve."""
@@ -108,15 +154,9 @@ def measured(models: Sequence[Model], task: Task) -> "Figures | QmlirError":
 
 
 def _figures(model: Model, device: Device, policy: Policy) -> Figures:
-    data = list(model.samples) or None
-    quantized = quantize(model.network, model.profile, data=data, policy=policy, target=device)
-    program = compile(quantized, target=device)
+    quantized = model.quantized(device, policy)
+    program = compile(quantized.on(device), target=device)
     report = program.predicted
-    sqnr = agreement = None
-    if model.tests:
-        found = model.outputs(quantized)
-        sqnr = float(-10 * np.log10(max(relative_noise(model.truth, found), 1e-30)))
-        agreement = 100 * agreeing(model.truth, found) / len(found) if model.classes else None
     return Figures(
         cycles=int(report.cycles),
         utilization=float(report.utilization),
@@ -124,6 +164,6 @@ def _figures(model: Model, device: Device, policy: Policy) -> Figures:
         stream=4 * len(encode(program.program.commands)),
         memory=sum(filled.tensors for filled in program.filled.values()),
         host=sum(entry.code == "host" for entry in program.ledger),
-        sqnr=sqnr,
-        agreement=agreement,
+        sqnr=quantized.sqnr,
+        agreement=quantized.agreement,
     )

@@ -27,6 +27,7 @@ from qmlir.isa.commands import (
     Reduce,
     SetContext,
     Step,
+    Unpack,
     Window,
 )
 from qmlir.isa.encoding import Command, Place
@@ -184,6 +185,28 @@ def _fill(command: Fill, device: Device, contexts: Contexts) -> Accesses:
     return Accesses({}, {"target": Block(command.target, *shape, command.target_row, command.target_plane)})
 
 
+def _unpack(command: Unpack, device: Device, contexts: Contexts) -> Accesses:
+    if command.bits not in device.queue[command.queue].unpacks:
+        raise _unpackable(command, device, command.bits)
+    if not 1 <= command.count <= MAX_ELEMENTS:
+        raise Fault(f"a command must unpack 1 to {MAX_ELEMENTS} weights", got=str(command.count))
+    packed = Block(command.source, _held(command.count, command.bits))
+    return Accesses({"source": packed}, {"target": Block(command.target, command.count)})
+
+
+def _held(count: int, bits: int) -> int:
+    """The bytes that weights of some bits each fill, the last byte perhaps in part."""
+    whole, rest = divmod(count * bits, 8)
+    return whole + (rest > 0)
+
+
+def _unpackable(command: Command, device: Device, bits: int) -> Fault:
+    """The fault of a command whose queue does not unpack weights of so many bits."""
+    queue = device.queue[command.queue]
+    known = f"of {', '.join(map(str, queue.unpacks))} bits" if queue.unpacks else "of no width"
+    return Fault(f"queue {queue.id} unpacks weights {known}", got=f"weights of {bits} bits")
+
+
 def outputs_of(command: Window) -> int:
     """The number of output channels of a convolution."""
     return command.out_channels if isinstance(command, Convolve) else command.channels
@@ -223,13 +246,21 @@ def _window(command: Window, device: Device, contexts: Contexts) -> Accesses:
     }
     reads = {
         "data": _tensor(command.data, shape, pitches, command.data_bits),
-        "weights": Block(command.weights, _stored_weights(command, device) * _bytes(command.weight_bits, (8, 16))),
+        "weights": _weights(command, device),
         **initial[command.init],
     }
     return Accesses(reads, sums)
 
 
-def _stored_weights(command: Window, device: Device) -> int:
+def _weights(command: Window, device: Device) -> Block:
+    """The block of a convolution's weights: of bytes, of 16 bits each, or of the bits that its queue unpacks."""
+    count, bits = stored_weights(command, device), command.weight_bits
+    if bits < 8 and bits not in device.queue[command.queue].unpacks:
+        raise _unpackable(command, device, bits)
+    return Block(command.weights, _held(count, bits) if bits < 8 else count * _bytes(bits, (8, 16)))
+
+
+def stored_weights(command: Window, device: Device) -> int:
     """How many weights are stored for a convolution, those that pad tiles included."""
     terms = command.kernel_rows * command.kernel_columns * command.channels
     if not isinstance(command, Convolve):
@@ -296,6 +327,7 @@ _RULES: dict[type[Command], Callable[[Any, Device, Contexts], Accesses]] = {
     SetContext: _context,
     Move: _move,
     Fill: _fill,
+    Unpack: _unpack,
     Convolve: _window,
     ConvolveDepthwise: _window,
     Post: _post,
@@ -348,7 +380,7 @@ STEPS: Mapping[type[Command], Literal["post", "pool"]] = {
 def require_access(command: Command, device: Device) -> None:
     """Raises Fault unless the command's queue can execute the command and the command names allowed memories."""
     queue = device.queue[command.queue]
-    if isinstance(command, Move):
+    if isinstance(command, Move | Unpack):
         _require_transfer(command, queue, device)
         return
     step = STEPS.get(type(command))
@@ -395,11 +427,15 @@ def _places(command: Command) -> Iterator[tuple[str, Place, Sequence[Role]]]:
             yield name, getattr(command, name), roles
 
 
-def _require_transfer(command: Move, queue: Queue, device: Device) -> None:
+def _require_transfer(command: Move | Unpack, queue: Queue, device: Device) -> None:
     known = device.memory
     for place, allowed in ((command.source, queue.source), (command.target, queue.target)):
         if place.memory >= len(known) or known[place.memory].id not in allowed:
             raise Fault(f"queue {queue.id} must move data between its memories", got=f"memory {place.memory}")
+    if isinstance(command, Unpack):
+        if "weights" not in (target := known[command.target.memory]).holds:
+            raise Fault("weights must be unpacked to a memory that holds weights", got=target.id)
+        return
     loops = 1 + (command.rows > 1) + (command.planes > 1)
     if loops > queue.dims:
         raise Fault(f"a transfer of queue {queue.id} must have at most {queue.dims} loops", got=str(loops))

@@ -26,6 +26,7 @@ from qmlir.isa.commands import (
     Pool,
     Post,
     Reduce,
+    Unpack,
     Window,
 )
 from qmlir.isa.encoding import Command, mnemonic
@@ -159,6 +160,8 @@ def _tile(command: Command) -> str:
             return f"{command.rows}x{command.columns}x{command.channels}"
         case Move() | Fill():
             return f"{command.planes}x{command.rows}x{command.size} bytes"
+        case Unpack():
+            return f"{command.count} weights of {command.bits} bits"
         case _:
             return ""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from qmlir.backends.npu.accesses import outputs_of
+from qmlir.backends.npu.accesses import outputs_of, stored_weights
 from qmlir.backends.npu.machine import Bytes, Int64s, Memories, Operands
 from qmlir.backends.npu.races import checked, located
 from qmlir.backends.npu.report import Counter, Report
@@ -32,6 +32,7 @@ from qmlir.isa.commands import (
     Reduce,
     SetContext,
     Step,
+    Unpack,
     Window,
 )
 from qmlir.isa.encoding import Command
@@ -51,6 +52,11 @@ def fill(command: Fill, operands: Operands) -> None:
     """Executes a fill: writes one byte value to a whole block."""
     block = operands.accesses.writes["target"]
     operands.memories.write(block, np.full((1, block.planes, block.rows, block.size), command.value, np.uint8))
+
+
+def unpack(command: Unpack, operands: Operands) -> None:
+    """Executes the unpacking of weights to bytes."""
+    operands.put("target", operands.weights("source", command.bits, command.count), 8)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -226,7 +232,8 @@ def _weights(command: Window, operands: Operands) -> Int64s:
 
     Depthwise weights have no last axis. If all networks have the same weights, the first axis is 1.
     """
-    stored = operands.numbers("weights", command.weight_bits) - command.weight_zero_point
+    count = stored_weights(command, operands.device)
+    stored = operands.weights("weights", command.weight_bits, count) - command.weight_zero_point
     stored = stored[:1] if (stored == stored[:1]).all() else stored
     networks = len(stored)
     window = (command.kernel_rows, command.kernel_columns, command.channels)
@@ -254,7 +261,7 @@ def _overflowed(total: Int64s, command: Window, device: Device) -> Int64s:
 
 def _accumulator_bits(command: Window, device: Device) -> int:
     for mode in device.array.modes:
-        if (mode.a, mode.w) == (f"i{command.data_bits}", f"i{command.weight_bits}"):
+        if (mode.a, mode.w) == (f"i{command.data_bits}", f"i{max(command.weight_bits, 8)}"):
             return min(int(mode.acc[1:]), command.sum_bits)
     modes = ", ".join(f"{mode.a} by {mode.w}" for mode in device.array.modes)
     raise Fault(f"the array must multiply {modes}", got=f"i{command.data_bits} by i{command.weight_bits}")
@@ -267,6 +274,7 @@ def _accumulator_bits(command: Window, device: Device) -> int:
 _RULES: dict[type[Command], Callable[[Any, Operands], None]] = {
     Move: move,
     Fill: fill,
+    Unpack: unpack,
     Convolve: convolve,
     ConvolveDepthwise: convolve,
     Post: post,

@@ -120,7 +120,24 @@ class Operands:
         """Reads an operand of integers as int64 [networks, planes, rows, count]."""
         return np.ascontiguousarray(self.bytes(name)).view(f"<i{bits // 8}").astype(np.int64)
 
+    def weights(self, name: str, bits: int, count: int) -> Int64s:
+        """Reads an operand of weights, packed if they have fewer than 8 bits, as int64 [networks, 1, 1, count]."""
+        return unpacked(self.bytes(name), bits, count) if bits < 8 else self.numbers(name, bits)
+
     def put(self, name: str, values: Int64s, bits: int) -> None:
         """Writes integers [networks, planes, rows, count] to an operand; each fits the given number of bits."""
         block, stored = self.accesses.writes[name], np.ascontiguousarray(values.astype(f"<i{bits // 8}"))
         self.memories.write(block, stored.view(np.uint8).reshape(-1, block.planes, block.rows, block.size))
+
+
+def unpacked(held: Bytes, bits: int, count: int) -> Int64s:
+    """The first `count` signed integers of 2 to 7 bits in bytes [..., size], as int64 [..., count].
+
+    Each integer lies in a byte and the next one: bits `first` to `first + bits − 1` of both together.
+    """
+    first = np.arange(count) * bits
+    byte, shift = first // 8, first % 8
+    following = np.minimum(byte + 1, held.shape[-1] - 1)
+    together = held[..., byte].astype(np.int64) + 256 * held[..., following].astype(np.int64)
+    values = (together >> shift) % (1 << bits)
+    return np.where(values < 1 << bits - 1, values, values - (1 << bits))

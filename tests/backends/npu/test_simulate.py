@@ -131,6 +131,7 @@ WRONG = [
     ("data=act:0x0", "data=act:0x800", "must read what was written before, got byte 0x800 of act"),
     ("data_bits=8", "data_bits=12", "integers must have 8, 16 bits, got 12"),
     ("data_bits=8", "data_bits=16", "must read what was written"),
+    ("weight_bits=8", "weight_bits=4", "queue exec unpacks weights of no width, got weights of 4 bits"),
     ("kernel_rows=3", "kernel_rows=0", "a window must have 1 to"),
     ("stride_rows=1", "stride_rows=0", "strides and dilations must be at least 1"),
     ("out_channels=8", "out_channels=0", "a convolution must have output channels, got none"),
@@ -168,6 +169,48 @@ def test_faults(text: str, instead: str, message: str) -> None:
     assert changed != layer.text()
     with pytest.raises(Fault, match=message):
         Simulator(layer.program(changed), DEVICE).run(image())
+
+
+UNPACKING = DEVICE.with_({"queue.load.unpacks": [3, 4], "queue.exec.unpacks": [5]})
+PACKED = """
+    load unpack source=dram:0x0 target=wgt:0x0 count=5 bits=3
+    exec end status=0
+"""
+
+
+def _unpacking(text: str) -> Simulator:
+    segments = (Segment(Place(DRAM, 0), bytes([0b11_101_001, 0b0_111_100_0])),)
+    return Simulator(Program(flat(UNPACKING), assemble(text, UNPACKING), segments, layers=()), UNPACKING)
+
+
+def test_what_unpacking_costs() -> None:
+    """Two bytes in a whole burst of 64, at 16 a cycle; or weight by weight where the queue says so."""
+    simulator = _unpacking(PACKED)
+    simulator.run()
+    assert simulator.report is not None
+    assert simulator.report.cycles == 40 + 4
+    slow = UNPACKING.with_({"queue.load.elements_per_cycle": 0.5})
+    assert predicted_cycles(Program(flat(slow), assemble(PACKED, slow), ()), slow) == 40 + 10
+
+
+@pytest.mark.parametrize(
+    ("text", "instead", "message"),
+    [
+        ("bits=3", "bits=5", "queue load unpacks weights of 3, 4 bits, got weights of 5 bits"),
+        ("bits=3", "bits=8", "queue load unpacks weights of 3, 4 bits, got weights of 8 bits"),
+        ("load unpack", "exec unpack", "queue exec must move data between its memories, got memory 3"),
+        ("load unpack", "store unpack", "queue store must move data between its memories, got memory 3"),
+        ("count=5", "count=0", "a command must unpack 1 to 16777216 weights, got 0"),
+        ("count=5", "count=6", "must read what was written before, got byte 0x2 of dram, which never was"),
+        ("target=wgt:0x0", "target=wgt:0x3ffff", "must stay within a memory"),
+        ("target=wgt:0x0", "target=act:0x0", "weights must be unpacked to a memory that holds weights, got act"),
+        ("source=dram:0x0", "source=acc:0x0", "queue load must move data between its memories, got memory 2"),
+    ],
+)
+def test_faults_of_unpacking(text: str, instead: str, message: str) -> None:
+    assert text in PACKED
+    with pytest.raises(Fault, match=message):
+        _unpacking(PACKED.replace(text, instead)).run()
 
 
 HALVES = Routine(

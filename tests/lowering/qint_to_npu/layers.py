@@ -4,7 +4,7 @@ What is legal is so by construction, from the numbers of the file, not by asking
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -203,7 +203,10 @@ def _weights(draft: Draft, *shape: int) -> SSAValue:
     if known == ["i8"] and draft.device.quant.zero_point.weights and draft.chance():
         # Differences from a zero point: of 9 bits, and no mode multiplies any of 16.
         return draft.constant(draft.random(8, *shape).astype("i2") - np.int16(draft.integer(-128, 127)))
-    return draft.constant(draft.random(int(draft.draw(st.sampled_from(known))[1:]), *shape))
+    weights = draft.random(int(draft.draw(st.sampled_from(known))[1:]), *shape)
+    if any(queue.unpacks for queue in draft.device.queue):  # weights of any width, so that some of them are packed
+        weights >>= draft.integer(0, 6)
+    return draft.constant(weights)
 
 
 def _sums(
@@ -365,9 +368,9 @@ def flaws(device: Device, kind: str) -> list[str]:
 
 
 @st.composite
-def legal(draw: st.DrawFn, device: Device) -> Layer:
+def legal(draw: st.DrawFn, device: Device, kinds: Iterable[str] = KINDS) -> Layer:
     """A layer within all limits of a device."""
-    kind = draw(st.sampled_from([kind for kind in KINDS if getattr(device.ops, kind) is not None]))
+    kind = draw(st.sampled_from([kind for kind in kinds if getattr(device.ops, kind) is not None]))
     types = ["i8"] if kind == "lut" else [t for t in device.quant.types if t != "u8"]
     return _layer(Draft(draw, device, int(draw(st.sampled_from(types))[1:])), kind)
 

@@ -143,8 +143,9 @@ class LayerCosts:
         outer: dict[SSAValue, SSAValue] = dict(zip(layer.block.args, layer.inputs, strict=True))
         operands = sum(root_of(outer.get(v, v)) in stays for v in other_operands(first, chain))
         data, result = root_of(outer.get(first.x, first.x)) in stays, home_of(layer.outputs[0])[0] in stays
-        inside, weight_bits = Inside(rest, data, result, operands), 8 * stored_weights(first, self.device)[0].itemsize
-        found = tiling(work_of(first, chain, layer, weight_bits, inside, self.device), self.device)
+        inside = Inside(rest, data, result, operands)
+        widths = self.engines.weight_bits(stored_weights(first, self.device)[0])
+        found = tiling(work_of(first, chain, layer, widths, inside, self.device), self.device)
         times = (1 if is_pointwise(first) else shape_of(first.x)[0]) * groups_of(first)
         return None if found is None else Price(found.price.cycles * times, found.price.usage * times)
 

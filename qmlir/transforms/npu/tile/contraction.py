@@ -17,6 +17,7 @@ from qmlir.ir.interfaces import Array, shape_of
 from qmlir.isa.commands import Convolve, ConvolveDepthwise, Init
 from qmlir.transforms.npu.tile.costs import Kept, packed
 from qmlir.transforms.npu.tile.emission import Emitter, Spot, View
+from qmlir.transforms.npu.tile.engines import WeightBits
 from qmlir.transforms.npu.tile.search import Tiling, smallest, tiling
 from qmlir.transforms.npu.tile.vector import finish, tiles
 from qmlir.transforms.npu.tile.work import Contraction, Inside, Work, groups_of, is_pointwise, other_operands, work_of
@@ -48,7 +49,8 @@ def tile_contraction(emitter: Emitter, layer: LayerOp, op: Contraction, chain: S
             got=f"{weights.shape[-1]} for {shape_of(op.x)[-1]}",
         )  # fmt: skip
     parts = list(_parts(emitter, layer, op, chain))
-    work = work_of(op, chain, layer, 8 * weights.itemsize, _inside(emitter, parts[0]), emitter.device)
+    widths = emitter.engines.weight_bits(weights)
+    work = work_of(op, chain, layer, widths, _inside(emitter, parts[0]), emitter.device)
     bits, shift = stored_bias(op, emitter.device)
     brought = _bias(emitter, None if bias is None else bias >> shift, bits)
     loop = _Loop(emitter, op, chain, work, _tiling(emitter, work, layer), weights, weight_zero_point, brought, shift)
@@ -298,6 +300,7 @@ class _Loop:
             else:
                 some = self.weights[first + outputs.start : first + outputs.stop, ..., terms.start : terms.stop]
                 chosen = packed(some, self.emitter.device)
-            return self.emitter.staged(chosen, "weights")
+            work = self.work
+            return self.emitter.weights(chosen, WeightBits(work.stored_weight_bits, work.weight_bits))
 
         return self.kept_weights.get((range(first, first + 1), outputs, terms), bring)

@@ -15,6 +15,7 @@ from qmlir.devices import Device
 from qmlir.devices.costs import demand
 from qmlir.devices.description import Memory, Queue
 from qmlir.devices.footprints import footprint
+from qmlir.devices.packing import BYTE, packed_bytes
 from qmlir.devices.schema import Role
 from qmlir.isa.blocks import Footprint
 from qmlir.isa.commands import (
@@ -27,6 +28,7 @@ from qmlir.isa.commands import (
     Post,
     SetContext,
     Step,
+    Unpack,
     Window,
 )
 from qmlir.isa.encoding import Command, Place
@@ -84,9 +86,9 @@ def packed(weights: Array, device: Device) -> Array:
 
 
 def packed_size(outputs: int, terms: int, bits: int, device: Device) -> int:
-    """The size of packed weights in bytes."""
+    """The size of weights in tiles, in bytes."""
     n, k = device.layout.tile
-    return -(-outputs // n) * n * -(-terms // k) * k * bits // 8
+    return packed_bytes(-(-outputs // n) * n * -(-terms // k) * k, bits)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -175,12 +177,14 @@ class TileCommands:
         work = self.work
         if self._staging is None:
             return []
-        if work.depthwise:
-            size = work.taps * outputs * work.weight_bits // 8
-        else:
-            size = packed_size(outputs, work.taps * terms, work.weight_bits, self.device)
-        memory, queue = self._staging
-        return [self._move(self.engines.constants("weights"), memory, queue, size, 1)]
+        bits, source, (memory, queue) = work.stored_weight_bits, self.engines.constants("weights"), self._staging
+        count = work.taps * outputs
+        if not work.depthwise:
+            count = packed_size(outputs, work.taps * terms, BYTE, self.device)
+        if bits == work.weight_bits:
+            return [self._move(source, memory, queue, packed_bytes(count, bits), 1)]
+        places = self._place(source), self._place(memory)
+        return [Unpack(self.engines.index(queue), (), 0, *places, count, bits)]
 
     def stored(self, rows: int, columns: int, outputs: int) -> list[Command]:
         """The commands that store the results of a tile."""

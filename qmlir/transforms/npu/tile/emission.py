@@ -15,6 +15,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices import Device
 from qmlir.devices.description import Memory, Queue
+from qmlir.devices.packing import BYTE, pack
 from qmlir.devices.schema import Role
 from qmlir.devices.stored import as_images, merged, stored_bytes, stored_dtype
 from qmlir.dialects import qint
@@ -22,11 +23,11 @@ from qmlir.dialects.npu import BufferOp, IssueOp
 from qmlir.dialects.qint.requantize import width_of
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.weights import WeightsAttr
-from qmlir.isa.commands import Mark, Move, SetContext, Step
+from qmlir.isa.commands import Mark, Move, SetContext, Step, Unpack
 from qmlir.isa.encoding import Command, Place, field_kinds
 from qmlir.numerics.contracts import CONTRACTS
 from qmlir.transforms.npu.tile.aliases import home_of
-from qmlir.transforms.npu.tile.engines import Engines, Region, Rest, regions
+from qmlir.transforms.npu.tile.engines import Engines, Region, Rest, WeightBits, regions
 
 
 class Spot(NamedTuple):
@@ -144,6 +145,20 @@ class Emitter:
         memory, queue = way
         target = Spot(self.buffer(memory, array.nbytes, role))
         self.copy(queue, source, target, array.nbytes)
+        return target
+
+    def weights(self, array: Array, bits: WeightBits) -> Spot:
+        """Weights where the array reads them, packed if the device stores them so; the load may unpack them."""
+        if bits.stored == BYTE * array.itemsize:
+            return self.staged(array, "weights")
+        packed = pack(array, bits.stored)
+        way = self.engines.staging("weights", self.engines.constants("weights"))
+        if bits.stored == bits.read or way is None:
+            return self.staged(packed, "weights")
+        memory, queue = way
+        target = Spot(self.buffer(memory, array.nbytes, "weights"))
+        source = self.constant(packed, "weights")
+        self.issue(queue, Unpack, source=source, target=target, count=array.size, bits=bits.stored)
         return target
 
     def views(self, value: SSAValue) -> list[View]:

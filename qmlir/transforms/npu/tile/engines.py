@@ -4,10 +4,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from typing import NamedTuple
 
 from qmlir.devices import Device
 from qmlir.devices.description import Memory, Queue
+from qmlir.devices.packing import BYTE, fit
 from qmlir.devices.schema import Role
+from qmlir.numerics import Array
+
+
+class WeightBits(NamedTuple):
+    """The bits of each weight of a layer: in the constants and in their transfers, and where the array reads it."""
+
+    stored: int
+    read: int
 
 
 @dataclass(frozen=True)
@@ -56,6 +66,18 @@ class Engines:
                 if queue.engine == "dma" and source.id in queue.source and memory.id in queue.target:
                     return memory, queue
         return None
+
+    def weight_bits(self, weights: Array) -> WeightBits:
+        """How the device holds a layer's weights, given as it multiplies them.
+
+        Weights of a byte are packed at the least width that all of them fit and that the array, or the queue that loads
+        weights, unpacks. If both unpack that width, the array does: weights stay packed until it reads them.
+        """
+        own, loading = BYTE * weights.itemsize, self.staging("weights", self.constants("weights"))
+        loaded = () if loading is None else loading[1].unpacks
+        widths = sorted({*self.array.unpacks, *loaded}) if own == BYTE else []
+        bits = next((bits for bits in widths if fit(weights, bits)), own)
+        return WeightBits(bits, own if bits in loaded and bits not in self.array.unpacks else bits)
 
     def reading(self, queue: Queue) -> tuple[Memory, Queue] | None:
         """Where a queue reads tiles of tensors, and the queue that loads them; None if it reads tensors in place."""

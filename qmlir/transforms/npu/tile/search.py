@@ -13,6 +13,7 @@ from itertools import islice, product
 
 from qmlir.devices import Device
 from qmlir.devices.description import Memory
+from qmlir.devices.packing import packed_bytes
 from qmlir.devices.schema import Role
 from qmlir.transforms.npu.tile.costs import Costs, Kept, Price, Shape, Stay, cut, packed_size
 from qmlir.transforms.npu.tile.engines import Engines, regions
@@ -170,7 +171,7 @@ class Room:
     def _weights_size(self, outputs: int, channels: int) -> int:
         terms = self.work.taps * channels
         if self.work.depthwise:
-            return terms * self.work.weight_bits // 8 + self._slack(1)
+            return packed_bytes(terms, self.work.weight_bits) + self._slack(1)
         return packed_size(outputs, terms, self.work.weight_bits, self.device) + self._slack(1)
 
     def _all_data(self, shape: Shape) -> int:
@@ -189,8 +190,7 @@ class Room:
     def _all_weights(self, shape: Shape) -> int:
         work = self.work
         if work.depthwise:
-            tiles = -(-work.channels // shape.outputs)
-            return work.taps * work.channels * work.weight_bits // 8 + self._slack(tiles)
+            return sum(count * self._weights_size(0, n) for n, count in cut(work.channels, shape.outputs))
         return sum(count * self._slices_size(n, shape.terms) for n, count in cut(work.out_channels, shape.outputs))
 
     def _slices_size(self, outputs: int, terms: int) -> int:

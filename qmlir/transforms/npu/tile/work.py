@@ -12,7 +12,7 @@ from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.qint.requantize import width_of
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import shape_of
-from qmlir.transforms.npu.tile.engines import Rest
+from qmlir.transforms.npu.tile.engines import Rest, WeightBits
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Work:
     out_rows, out_columns, out_channels  shape of the result; a depthwise convolution has as many channels as the data
     kernel, stride, dilation             rows, columns
     before                               padding above the first row and left of the first column
-    data_bits, weight_bits, sum_bits     widths of an element
+    data_bits, weight_bits, sum_bits     widths of an element, of a weight where the array reads it
+    stored_weight_bits                   width of a weight in the constants and in their transfers
     bias_bits                            width of a number of the bias
     result_bits                          width of an element of the result, and of the results between the steps after
     posts                                requantizations and lookups after the sums
@@ -61,6 +62,7 @@ class Work:
     depthwise: bool = False
     data_bits: int = 8
     weight_bits: int = 8
+    stored_weight_bits: int = 8
     sum_bits: int = 32
     bias_bits: int = 32
     result_bits: int = 8
@@ -120,7 +122,7 @@ Contraction = qint.Conv2DOp | qint.DepthwiseConv2DOp | qint.FullyConnectedOp
 
 
 def work_of(
-    op: Contraction, chain: Sequence[Operation], layer: LayerOp, weight_bits: int, inside: Inside, device: Device
+    op: Contraction, chain: Sequence[Operation], layer: LayerOp, weights: WeightBits, inside: Inside, device: Device
 ) -> Work:
     """What the contraction computes for one image and one group of the channels.
 
@@ -137,7 +139,8 @@ def work_of(
     two = [step for step in chain if isinstance(step, qint.AddOp | qint.MulOp)]
     work = Work(
         *_image(op.x, op), *_image(layer.outputs[0], op), data_bits=8 * stored_dtype(op.x).itemsize,
-        weight_bits=weight_bits, sum_bits=width_of(op.acc), bias_bits=stored_bias(op, device)[0],
+        weight_bits=weights.read, stored_weight_bits=weights.stored, sum_bits=width_of(op.acc),
+        bias_bits=stored_bias(op, device)[0],
         result_bits=max(width_of(step.results[0]) for step in steps), posts=len(steps) - len(two), operands=len(two),
         per_channel=any(isinstance(step, qint.RequantizeOp) and len(step.multiplier) > 1 for step in steps),
         inside=inside,
