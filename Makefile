@@ -75,13 +75,14 @@ npu: $(READY) ## networks on the devices that come with qmlir, simulated: what d
 everywhere: $(READY) ## five networks on each processor that code is for, in emulators: bits, sizes, instructions, ratios
 	$(BIN)/python -W ignore -m tests.models.everywhere
 
-conformance: $(READY) ## every test case of ONNX and of others, with a table; all random layers, guarded runs, streams of devices
-	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest -q tests/conformance tests/backends/npu tests/lowering/qint_to_npu \
-	  tests/lowering/qint_to_loops tests/lowering/tosa_to_nn tests/backends/cpu/test_guard_pages.py \
-	  tests/backends/cpu/test_aarch64.py tests/backends/cpu/test_elsewhere.py tests/test_random_graphs.py \
-	  tests/numerics/elementary tests/backends/onnx/test_random.py \
-	  tests/backends/tflite/test_random.py tests/frontends/tflite/test_rounding.py \
-	  tests/transforms/npu/test_bands.py tests/checker tests/proofs tests/interop
+conformance: $(READY) ## all of what `make test` runs a share of, with a table: ONNX's cases, random layers, streams of devices
+	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest -q tests/conformance tests/lowering tests/backends/npu \
+	  tests/backends/cpu/test_guard_pages.py tests/backends/cpu/test_aarch64.py tests/backends/cpu/test_elsewhere.py \
+	  tests/backends/cpu/test_small_memory.py tests/backends/onnx/test_random.py tests/backends/tflite/test_random.py \
+	  tests/frontends/tflite/test_rounding.py tests/frontends/tflite/test_integer_lstm.py tests/test_random_graphs.py \
+	  tests/numerics/elementary tests/ops/test_threads.py tests/ops/test_lowerings.py tests/transforms/npu/test_bands.py \
+	  tests/fuzz tests/checker tests/proofs tests/interop
+	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest -q -m "crossed and not models" tests
 
 fuzz: $(READY) ## N (1000) random networks from SEED (0), for SECONDS at most, on JOBS; what is found goes to OUT
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz --n $(or $(N),1000) --seed $(or $(SEED),0) \

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from qmlir.dialects.loops import MEMORY
 from qmlir.errors import OptionError, near_misses
+from qmlir.ir.signature import MEMORY
 from qmlir.numerics import Array
 
 if TYPE_CHECKING:

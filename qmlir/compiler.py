@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from qmlir import arguments
 from qmlir.arguments import Network
 from qmlir.dialects.inputs import note_reading
-from qmlir.dialects.loops import MOST_THREADS
 from qmlir.dialects.target import DEVICE
 from qmlir.errors import OptionError, ProfileError
 from qmlir.files import path_of
@@ -24,7 +23,7 @@ from qmlir.ir.garbage import collected_rarely
 from qmlir.ir.interfaces import Array
 from qmlir.ir.passes import Pipeline, configured_pass
 from qmlir.ir.reading import ReadingNotes
-from qmlir.ir.signature import main_function
+from qmlir.ir.signature import MOST_THREADS, main_function
 from qmlir.ir.states import bind_states, states_of
 from qmlir.ir.upstream.tosa_0_80 import is_tosa
 from qmlir.ir.verify import require_module, verify

@@ -1,8 +1,9 @@
-"""What all tests share: the seeds, and where the models and data of `$QMLIR_SHARED` are."""
+"""What all tests share: the seeds, which combinations run, and where the models and data of `$QMLIR_SHARED` are."""
 
 import os
 import tarfile
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,58 @@ THOROUGH = bool(os.environ.get("QMLIR_CONFORMANCE"))
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, database=None)
 hypothesis.settings.register_profile("explore", deadline=None, max_examples=2000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+Values = frozenset[tuple[str, int]]
+"""The parameters of a test by name, each with the identity of its value."""
+
+
+def covering(combinations: Sequence[Values], times: int = 1) -> list[int]:
+    """Chooses few combinations that have every value of each parameter `times` or more; returns their numbers.
+
+    The next is always the one with the most values that are still wanted, then with the values chosen the fewest times:
+    so the values of a short parameter take turns along a long one.
+    """
+    wanted = Counter(value for values in combinations for value in values)
+    wanted = Counter({value: min(times, count) for value, count in wanted.items()})
+    taken: Counter[tuple[str, int]] = Counter()
+    left, chosen = list(range(len(combinations))), list[int]()
+    while any(taken[value] < count for value, count in wanted.items()):
+        best = min(
+            left,
+            key=lambda n: (
+                -sum(taken[value] < wanted[value] for value in combinations[n]),
+                sum(taken[value] for value in combinations[n]),
+                n,
+            ),
+        )
+        left.remove(best)
+        chosen.append(best)
+        taken.update(combinations[best])
+    return chosen
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the combinations of a test marked `crossed`, keeps few with every value; `make conformance` runs all."""
+    if THOROUGH:
+        return
+    groups: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("crossed") is not None and hasattr(item, "callspec"):
+            groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left_out = {item for group in groups.values() for item in _left_out(group)}
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _left_out(group: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
+    """The combinations of one test that `make test` does not run."""
+    marker = group[0].get_closest_marker("crossed")
+    times = marker.args[0] if marker is not None and marker.args else 1
+    parameters = [getattr(item, "callspec").params for item in group]  # all hold the objects of the same lists
+    kept = set(covering([frozenset((n, id(value)) for n, value in each.items()) for each in parameters], times))
+    return (item for number, item in enumerate(group) if number not in kept)
 
 
 _SEEDED: dict[str, Mapping[str, Any]] = {}  # the state of each test module's RNG, as importing it left it

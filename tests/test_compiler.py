@@ -1,5 +1,7 @@
 """The public API as the quickstart shows it."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +22,16 @@ from qmlir.errors import OptionError, QmlirError
 @pytest.fixture(scope="module")
 def digits() -> Path:
     return Path(__file__).resolve().parent.parent / "examples" / "digits"
+
+
+def test_what_makes_no_code_imports_no_dialect_of_code(digits: Path, tmp_path: Path) -> None:
+    """The llvm dialect alone takes a third of the time to import the compiler."""
+    qmlir.save(qmlir.load(digits / "digits.onnx"), tmp_path / "digits.mlir")
+    code = "import sys, qmlir; qmlir.load(sys.argv[1]); print(*sys.modules)"
+    command = [sys.executable, "-c", code, str(tmp_path / "digits.mlir")]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert "xdsl.dialects.func" in loaded
+    assert not {"xdsl.dialects.llvm", "xdsl.dialects.memref", "llvmlite", "onnx"} & set(loaded)
 
 
 def test_passes_compose_to_what_quantize_does(digits: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_po
 PRECISIONS = (("int8", "same"), ("int8", "same"), ("int16", "int8"), ("int16", "same"))
 """Of activations and weights."""
 
-BATCHES = 20 if THOROUGH else 8
+BATCHES = 20 if THOROUGH else 4
 EACH = 25
 
 

@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.ir.arena import CACHE_LINE as CACHE_LINE
+from qmlir.ir.signature import MEMORY as MEMORY
 from qmlir.ir.signature import MOST_THREADS as MOST_THREADS
 from qmlir.ir.signature import RUN_SHARES as RUN_SHARES
 from qmlir.ir.signature import batch_symbol as batch_symbol
@@ -52,9 +53,6 @@ must begin before the buffer's if the two overlap (codegen/leads.py); −1 if th
 
 STRIPES = "qmlir.stripes"
 """Attribute of a kernel call: the bytes that the call touches while it computes some of its items (ir/stripes.py)."""
-
-MEMORY = ("fast", "small")
-"""What code is made for: `fast` packs and copies data where that saves time, `small` keeps scratch memory small."""
 
 
 def external_functions(module: ModuleOp) -> Mapping[str, Attribute]:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from xdsl.ir import Attribute, Operation
 
 
+MEMORY = ("fast", "small")
+"""What code is made for: `fast` packs and copies data where that saves time, `small` keeps scratch memory small."""
+
 MOST_THREADS = 256
 """The most threads that may share the items of a kernel's call."""
 

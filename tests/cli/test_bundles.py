@@ -195,6 +195,7 @@ def pointer_to_weights(folder: Path, name: str) -> str:
     return "data.c"
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize(
     ("api", "weights"),

@@ -129,6 +129,7 @@ def measured(module: ModuleOp, path: Path, inputs: list[Array]) -> Apart:
     return found
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize(("format", "numerics"), WRITTEN)
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_onnxruntime_on_our_file(prepared: Prepared, schema: str, format: str, numerics: str, tmp_path: Path) -> None:

@@ -40,6 +40,7 @@ def movement(module: ModuleOp) -> MovementOp:
     return next(op for op in module.walk() if isinstance(op, MovementOp))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("device", shipped_devices())
 @pytest.mark.parametrize("reads", [True, False])
 @pytest.mark.parametrize(("moves", "shape"), MOVEMENT.items())

@@ -5,7 +5,7 @@ import pytest
 from tests.conftest import THOROUGH
 from tests.fuzz.files import FORMATS, outcome, survey
 
-COUNT = 5000 if THOROUGH else 60
+COUNT = 5000 if THOROUGH else 30
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

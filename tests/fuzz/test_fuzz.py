@@ -8,7 +8,7 @@ import pytest
 
 import qmlir
 from qmlir.frontends.onnx import load_onnx
-from tests.conftest import ROOT
+from tests.conftest import ROOT, THOROUGH
 from tests.frontends.tflite.files import Op, T
 from tests.fuzz import devices
 from tests.fuzz.cases import case, known
@@ -24,7 +24,7 @@ from tests.fuzz.shrink import shrunk
 from tests.fuzz.tflite import File, TfliteCase
 
 SEED = 0
-EACH, BATCHES = 10, 6
+EACH, BATCHES = 10, 6 if THOROUGH else 3
 
 
 @pytest.mark.slow

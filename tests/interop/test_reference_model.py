@@ -66,7 +66,7 @@ def test_digits(schema: str) -> None:
         check(to_integers(module), [sample])
 
 
-EACH = 40 if THOROUGH else 12
+EACH = 40 if THOROUGH else 6
 """Random networks of each schema."""
 
 

@@ -70,7 +70,7 @@ def quantized_modules(draw: st.DrawFn) -> ModuleOp:
 
 
 @pytest.mark.slow
-@settings(max_examples=200 if THOROUGH else 50, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=200 if THOROUGH else 20, suppress_health_check=[HealthCheck.too_slow])
 @given(quantized_modules())
 def test_quantized_modules(module: ModuleOp) -> None:
     module.verify()

@@ -3,8 +3,8 @@
 check(graph, x, w)    graph(%x, %w) builds operations in main and returns the value that main returns
 
 The machine code is what users get: it uses this processor's features. What has an operation of `simd` is compiled a
-second time, with the operation's portable form. Matrices have none, so then kernels do without them. A graph that has a
-kernel for the matrix unit is compiled with that, too.
+second time, with the operation's portable form; `make test` does so for a third of the graphs. Matrices have none, so
+then kernels do without them. A graph that has a kernel for the matrix unit is compiled with that, too.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,6 +30,7 @@ from qmlir.lowering.nn_to_loops.convert import NNToLoopsPass
 from qmlir.lowering.qint_to_loops.convert import QIntToLoopsPass
 from qmlir.transforms.loops.finish_loops import FinishLoopsPass
 from qmlir.transforms.loops.plan_memory import PlanMemoryPass
+from tests.conftest import THOROUGH
 
 Array = npt.NDArray[Any]
 Graph = Callable[..., SSAValue | Sequence[SSAValue]]
@@ -154,7 +155,9 @@ def check(graph: Graph, *inputs: Array, types: Sequence[Attribute] | None = None
     signature, named, expected = referred(module := network(graph, *types), inputs)
     plain = to_loops(module, features=features or features_of(Machine.host(), matrices=False))
     forms = [(plain, False)]
-    if any(op.name.startswith("simd.") for op in plain.walk()):
+    operations = [op.name for op in plain.walk()]
+    turn = THOROUGH or len(operations) % 3 == 0  # tests/lowering/loops_to_llvm/ has each operation by itself, too
+    if turn and any(name.startswith("simd.") for name in operations):
         forms.append((plain, True))
     if features is None and multiplies_matrices(enabled(Machine.host())):
         with_unit = to_loops(module, verify=False)

@@ -58,6 +58,7 @@ FIRST = [*{s.op: s for s in reversed(FLOATS)}.values()]
 GROUPS = [FIRST[at : at + 10] for at in range(0, len(FIRST), 10)]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("element", HALVES, ids=str)
 @pytest.mark.parametrize("group", GROUPS, ids=lambda group: group[0].op.name)
 def test_machine_code_means_the_same(group: list[Sample], element: Attribute) -> None:

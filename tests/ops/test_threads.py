@@ -18,11 +18,15 @@ from qmlir.lowering.loops_to_llvm.convert import LoopsToLLVMPass
 from qmlir.transforms.loops.hoist_scratch import HoistScratchPass
 from qmlir.transforms.loops.plan_memory import PlanMemoryPass
 from qmlir.transforms.loops.share_items import ShareItemsPass
+from tests.conftest import THOROUGH
 from tests.lowering.both import Array, network, to_loops
 from tests.ops.samples import SAMPLES, Sample
 from tests.ops.test_lowerings import NOT_RUN
 
 RUN = [sample for sample in SAMPLES if str(sample) not in NOT_RUN]
+
+FIRST = [*{sample.op: sample for sample in reversed(RUN)}.values()][::-1]
+"""The first sample of each operation."""
 
 Body = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
@@ -78,7 +82,7 @@ def bits(results: list[Array]) -> list[bytes]:
     return [np.ascontiguousarray(result).tobytes() for result in results]
 
 
-@pytest.mark.parametrize("sample", RUN, ids=str)
+@pytest.mark.parametrize("sample", RUN if THOROUGH else FIRST, ids=str)
 def test_items_in_any_order(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jit, "run_address", lambda: ctypes.cast(_in_order, ctypes.c_void_p).value)
     executable, inputs = compiled(sample, 4)
@@ -89,7 +93,7 @@ def test_items_in_any_order(sample: Sample, monkeypatch: pytest.MonkeyPatch) -> 
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize("sample", RUN[::24], ids=str)
+@pytest.mark.parametrize("sample", RUN[:: 24 if THOROUGH else 72], ids=str)
 def test_any_number_of_threads(sample: Sample) -> None:
     plain, inputs = compiled(sample, 1)
     assert not plain.uses_pool
@@ -102,6 +106,6 @@ def test_any_number_of_threads(sample: Sample) -> None:
 
 def test_samples_share_loops() -> None:
     """The tests above test something: many samples have a loop of several items."""
-    chosen = [shared(sample, 4)[0] for sample in RUN[::12]]
+    chosen = [shared(sample, 4)[0] for sample in RUN[:: 12 if THOROUGH else 24]]
     names = [[op.sym_name.data for op in module.ops if isinstance(op, llvm.FuncOp)] for module in chosen]
     assert sum(RUN_SHARES in functions for functions in names) >= len(chosen) // 3

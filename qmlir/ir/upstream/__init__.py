@@ -12,6 +12,12 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition
 
 Kind = TypeVar("Kind", bound=IRDLOperation)
 
+GEP_INBOUNDS = 3
+"""`noWrapFlags` of an `inbounds` GEP; LLVM 19 has a unit property `inbounds` instead, so qmlir's GEPs carry both.
+
+It stands here so that the parser of all modules does without the llvm dialect, a third of the time to import it.
+"""
+
 
 def named(name: str, base: type[Kind], meaning: str) -> type[Kind]:
     """Defines an operation that adds only a name and a meaning to its base class.

@@ -44,9 +44,6 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.ir.types import is_vector
 from qmlir.ir.upstream import completed, named
 
-GEP_INBOUNDS = 3
-"""`noWrapFlags` of an `inbounds` GEP; LLVM 19 has a unit property `inbounds` instead, so qmlir's GEPs carry both."""
-
 _INTEGERS = SignlessIntegerConstraint | VectorType.constr(SignlessIntegerConstraint)
 _FLOATS = AnyFloatConstr | VectorType.constr(AnyFloatConstr)
 _BITS = EqAttrConstraint(i1) | VectorType.constr(EqAttrConstraint(i1))

@@ -38,8 +38,8 @@ from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind, StringLit
 from qmlir.errors import near_misses
 from qmlir.ir.resources import FileMetadata, contents, file_metadata
 from qmlir.ir.types import dtype_of
+from qmlir.ir.upstream import GEP_INBOUNDS
 from qmlir.ir.upstream.dense import ELIDED, Dense, from_hexadecimal, from_list, from_resource, held_bytes, splat
-from qmlir.ir.upstream.llvm import GEP_INBOUNDS
 from qmlir.ir.upstream.tosa_0_80 import QUANTIZATION, is_of_0_80, unregistered
 from qmlir.ir.weights import WeightsAttr
 

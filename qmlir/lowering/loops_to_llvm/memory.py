@@ -30,7 +30,8 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from qmlir.dialects.loops import CACHE_LINE, root_of
 from qmlir.errors import UnsupportedError
 from qmlir.ir.types import is_memref
-from qmlir.ir.upstream.llvm import GEP_INBOUNDS, AddOp, MulOp
+from qmlir.ir.upstream import GEP_INBOUNDS
+from qmlir.ir.upstream.llvm import AddOp, MulOp
 from qmlir.lowering.loops_to_llvm.lowering import (
     NO_WRAP,
     POINTER,

@@ -256,17 +256,15 @@ FAMILIES = (
     test_random_pools.draw,
 )
 
-OF_EACH = 7
+OF_EACH = 7 if THOROUGH else 3
 """Layers of each family in a batch."""
-
-"""Whether all random layers are drawn, and all samples run for all processors, as `make conformance` has it."""
 
 BATCHES = 16 if THOROUGH else 1
 """Batches for each processor."""
 
 RUN = [sample for sample in SAMPLES if str(sample) not in NOT_RUN]
 
-AT_ONCE = 40
+AT_ONCE = 40 if THOROUGH else 20
 """Samples of a program."""
 
 SAMPLED = [RUN[i : i + AT_ONCE] for i in range(0, len(RUN), AT_ONCE)] if THOROUGH else [RUN[:: len(RUN) // AT_ONCE]]

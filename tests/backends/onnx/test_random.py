@@ -15,7 +15,7 @@ from tests.backends.onnx.stepwise import Steps, compare
 from tests.conftest import THOROUGH
 from tests.graphs import SCHEMAS, Graph, drawn, graphs, quantized
 
-EACH = 25 if THOROUGH else 10
+EACH = 25 if THOROUGH else 5
 
 RARE = 0.05
 """The share of stored integers that may differ where only averages of a few integers lie halfway between two."""

@@ -64,6 +64,7 @@ def has_form(sample: Sample) -> bool:
 QUANTIZED = [s for s in NN_SAMPLES if takes_quantized(s.op) and s.op not in OTHERS and has_form(s)]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("schema", ["asymmetric", "symmetric"])
 @pytest.mark.parametrize("sample", QUANTIZED, ids=str)
 def test_a_sample_has_litert_s_integers(sample: Sample, schema: Schema, tmp_path: Path) -> None:
@@ -93,6 +94,7 @@ def imported(case: Case, format: str) -> ModuleOp:
     return Pipeline(*IMPORTED)(load_tflite(case.build(format)))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize(
     ("case", "format"), [pytest.param(c, f, id=f"{c.name}-{f}") for c in CASES for f in c.formats]
 )  # fmt: skip

@@ -18,7 +18,7 @@ from tests.backends.tflite.runtime import LiteRT, kinds
 from tests.conftest import THOROUGH
 from tests.graphs import SCHEMAS, Graph, drawn, graphs, quantized
 
-EACH = 60 if THOROUGH else 24
+EACH = 60 if THOROUGH else 12
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

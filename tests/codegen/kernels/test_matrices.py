@@ -115,6 +115,7 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, tuple[int, ..
 """Name → shapes of image and weights, and properties of the convolution: each way through the kernel."""
 
 
+@pytest.mark.crossed
 @HAS_UNIT
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("zero_point", [-128, 3])

@@ -41,6 +41,7 @@ def assert_pairs_fit(pairing: Pairing) -> None:
         assert np.minimum(pairs, 0).sum(2).min() >= -(1 << 15)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("outputs", [1, 16, 40])
 @pytest.mark.parametrize("channels", [16, 32, 64, 336])
 @pytest.mark.parametrize("power", [1, 3])

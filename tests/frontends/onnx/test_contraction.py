@@ -11,6 +11,7 @@ from qmlir.backends.reference import evaluate
 from tests.frontends.onnx.agreement import agree, floats, kinds, load, main_of, model, node, reason
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("opset", [7, 9, 11, 13])
 @pytest.mark.parametrize("trans_a", [0, 1])
 @pytest.mark.parametrize("trans_b", [0, 1])

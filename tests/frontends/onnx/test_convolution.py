@@ -26,6 +26,7 @@ from tests.frontends.onnx.agreement import (
 )
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("opset", [7, 11, 22])
 @pytest.mark.parametrize(
     "attributes",
@@ -107,6 +108,7 @@ CASES = [
 ]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize(("rank", "groups", "attributes"), CASES)
 def test_conv_of_other_ranks(rank: int, groups: int, attributes: dict[str, Any]) -> None:
     proto = model(
@@ -170,6 +172,7 @@ TRANSPOSED: list[tuple[int, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("groups", [1, 2, 4])
 @pytest.mark.parametrize(("rank", "attributes"), TRANSPOSED)
 def test_conv_transpose(rank: int, attributes: dict[str, Any], groups: int) -> None:

@@ -10,6 +10,7 @@ from qmlir.ir.names import names_of
 from tests.frontends.onnx.agreement import agree, floats, kinds, main_of, model, node, ops_of, reason
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("opset", [7, 13, 14])
 @pytest.mark.parametrize("operator", ["Add", "Sub", "Mul"])
 @pytest.mark.parametrize("shape", [(2, 3, 4), (4,), (3, 1), ()])

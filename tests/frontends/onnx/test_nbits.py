@@ -48,6 +48,7 @@ def network(inputs: str, bits: int = 4, k: int = 32, block: int = 16, **attribut
     return contributed(node("MatMulNBits", inputs, **described), {"x": [2, 3, k]}, given)
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("inputs", ["x w s", "x w s z", "x w s z _ b", "x w s _ _ b"])
 @pytest.mark.parametrize(("k", "block"), [(32, 16), (96, 32), (80, 32)])
 @pytest.mark.parametrize("bits", [2, 4, 8])

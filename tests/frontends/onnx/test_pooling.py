@@ -40,6 +40,7 @@ CEILED = [
 ]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("opset", [7, 8, 10, 11, 12, 22])
 @pytest.mark.parametrize("window", WINDOWS)
 def test_max_pool(opset: int, window: dict[str, Any]) -> None:
@@ -47,6 +48,7 @@ def test_max_pool(opset: int, window: dict[str, Any]) -> None:
     assert kinds(module) == ["nn.max_pool2d"]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("size", [6, 7, 8, 9])
 @pytest.mark.parametrize("window", CEILED)
 def test_max_pool_ceil_mode(size: int, window: dict[str, Any]) -> None:
@@ -79,6 +81,7 @@ def test_same_padding_counts_dilations(
         assert [d.dim_value for d in inferred] == list(wanted.shape)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("opset", [7, 10, 11, 19, 22])
 @pytest.mark.parametrize("include", [0, 1])
 @pytest.mark.parametrize("window", WINDOWS)
@@ -89,6 +92,7 @@ def test_average_pool(opset: int, include: int, window: dict[str, Any]) -> None:
     assert kinds(module) == ["nn.average_pool2d"]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("size", [6, 7, 8, 9])
 @pytest.mark.parametrize("include", [0, 1])
 @pytest.mark.parametrize("window", CEILED)

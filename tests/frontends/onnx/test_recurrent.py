@@ -85,6 +85,7 @@ def test_computed_weights(operator: str) -> None:
     agree(model(node(operator, "x w r b", hidden_size=H, direction="bidirectional"), {"x": [T, N, WIDTH]} | shapes))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
 @pytest.mark.parametrize("operator", GATES)
 @pytest.mark.parametrize("constant", [True, False], ids=["constant", "computed"])

@@ -22,6 +22,7 @@ OPERATORS = (
 AXES: list[list[int]] = [[0], [-1], [1, 2], [0, 2], [0, 1, 2, 3]]
 
 
+@pytest.mark.crossed(3)
 @pytest.mark.parametrize("axes", AXES, ids=str)
 @pytest.mark.parametrize("keepdims", [0, 1])
 @pytest.mark.parametrize("operator", OPERATORS)

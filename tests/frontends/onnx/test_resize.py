@@ -18,6 +18,7 @@ def resized(sizes: list[int], opset: int = 19, shape: tuple[int, ...] = (1, 2, 5
     return model(node("Resize", "x _ _ sizes", **attributes), {"x": [*shape]}, constants, opset=opset)
 
 
+@pytest.mark.crossed(3)
 @pytest.mark.parametrize("transformation", TRANSFORMATIONS)
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
 @pytest.mark.parametrize("sizes", [[10, 9], [3, 4], [1, 13]])

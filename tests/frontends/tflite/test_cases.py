@@ -38,6 +38,7 @@ def assert_agrees(data: bytes, inputs: Sequence[np.ndarray], steps: int | None, 
             assert np.abs(want.astype(np.int64) - got.astype(np.int64)).max() <= steps
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize(("case", "format"), SEEDED, ids=[f"{c.name} {f}" for c, f in SEEDED])
 def test_operator(case: Case, format: str) -> None:
     inputs = case.data(format, np.random.default_rng(0))

@@ -64,6 +64,7 @@ def contraction(kind: str, bias: str, *, per_channel: bool, seed: int) -> bytes:
     return model(tensors, [Op(kind, inputs, [2], options, values, version)], [0], [2])
 
 
+@pytest.mark.crossed(3)
 @pytest.mark.parametrize("per_channel", [True, False], ids=["per channel", "per tensor"])
 @pytest.mark.parametrize(("kind", "bias"), [(k, b) for k in KINDS for b in BIASES if (k, b) not in UNKNOWN])
 @pytest.mark.parametrize("numerics", RESOLVERS)
@@ -197,6 +198,7 @@ def function(kind: str, scale: float, result: float, options: str, values: dict[
     return model([x, y], [Op(kind, [0], [1], options, values, version)], [0], [1])
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("numerics", RESOLVERS)
 @pytest.mark.parametrize("case", FUNCTIONS, ids=lambda c: f"{c[0]} {c[1]:g} {''.join(map(str, c[4].values()))}")
 def test_functions_equal_litert(case: tuple[str, float, float, str, dict[str, Any]], numerics: str) -> None:

@@ -59,6 +59,7 @@ def litert(data: bytes, numerics: str, inputs: list[Array]) -> list[Array] | Non
         return None
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize(("case", "stored"), CASES, ids=[f"{c.name} {s}" for c, s in CASES])
 def test_an_operator_on_floats_has_litert_s_result(case: Case, stored: str, tmp_path: Path) -> None:
     data, inputs = island(case, stored), integers(case, stored)

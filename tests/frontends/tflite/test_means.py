@@ -39,6 +39,7 @@ def file(operator: str, shape: tuple[int, ...], axes: tuple[int, ...], keep: boo
     return model(tensors, [Op(operator, [0, 1], [2], "ReducerOptions", {"KeepDims": keep}, 2)], [0], [2])
 
 
+@pytest.mark.crossed(12)
 @pytest.mark.parametrize("numerics", RESOLVERS)
 @pytest.mark.parametrize("format", FORMATS)
 @pytest.mark.parametrize("keep", [True, False])

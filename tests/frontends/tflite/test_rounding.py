@@ -232,6 +232,7 @@ def test_normalizations_equal_litert(kind: str, format: str, numerics: str) -> N
     assert differ <= (count // 10_000 if floats else 0)
 
 
+@pytest.mark.crossed(6)
 @pytest.mark.parametrize("numerics", RESOLVERS)
 @pytest.mark.parametrize("format", ALL)
 @pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True)], ids=str)
@@ -315,6 +316,7 @@ def comparison(kind: str, format: str, random: np.random.Generator) -> tuple[byt
     return data, feed
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("numerics", RESOLVERS)
 @pytest.mark.parametrize("format", ALL)
 @pytest.mark.parametrize("kind", COMPARED)

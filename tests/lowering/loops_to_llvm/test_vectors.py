@@ -247,6 +247,7 @@ def test_rescaled_sums(native: bool) -> None:
     assert MulAddShiftRoundOp.evaluate(a, p, b, q, shift).tolist() == exact
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("lanes", [1, 8, 16, 32, 48, 64, 128])
 @pytest.mark.parametrize("features", ["", "+sse2", "+avx2,+sse2", "host"])
 def test_sums_of_bytes(lanes: int, features: str) -> None:
@@ -276,6 +277,7 @@ def weights_whose_pairs_fit(count: int) -> Array:
     return np.stack([first, second], 1).reshape(-1).astype(np.int8)
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("lanes", [1, 3, 4, 8, 12, 16, 24])
 @pytest.mark.parametrize("native", [False, True])
 @pytest.mark.parametrize("fit", [False, True])

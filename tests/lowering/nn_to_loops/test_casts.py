@@ -45,6 +45,7 @@ def floats(scale: float) -> Array:
     return x
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("quantization", fixed_point.QUANTIZATIONS)
 @pytest.mark.parametrize("kind", TYPES)
 def test_quantize(kind: str, quantization: str) -> None:

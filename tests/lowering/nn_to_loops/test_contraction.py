@@ -43,6 +43,7 @@ CONVOLUTIONS = {
 }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("with_bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("case", CONVOLUTIONS)
 def test_conv2d(case: str, with_bias: bool) -> None:

@@ -35,6 +35,7 @@ TRANSPOSES = [
 ]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("shape", "permutation"), TRANSPOSES)
 def test_transpose(shape: tuple[int, ...], permutation: tuple[int, ...], dtype: str) -> None:
@@ -68,6 +69,7 @@ PADS = [
 ]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("shape", "low", "high"), PADS)
 def test_pad(shape: tuple[int, ...], low: tuple[int, ...], high: tuple[int, ...], dtype: str) -> None:
@@ -101,6 +103,7 @@ DILATIONS = [
 ]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("shape", "dilations"), DILATIONS)
 def test_dilate(shape: tuple[int, ...], dilations: tuple[int, ...], dtype: str) -> None:

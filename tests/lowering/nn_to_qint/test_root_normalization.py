@@ -131,7 +131,7 @@ def integers(case: Case, x: Array) -> Array:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_results_are_within_a_step(kind: type[NormalizationOp], n: int) -> None:
     rng, tried = np.random.default_rng(n), 0
-    for _ in range((300 if n < 1000 else 30) if THOROUGH else 8 if n < 100 else 2):
+    for _ in range((300 if n < 1000 else 30) if THOROUGH else 4 if n < 100 else 2):
         case = draw(rng, kind, n)
         x = rows(rng, case.data[0], n)
         with suppress(UnsupportedError):

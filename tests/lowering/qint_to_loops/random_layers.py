@@ -222,8 +222,8 @@ class Form:
 WIDER = ("avx2", "avxvnni", "avx512f", "avx512bw", "avx512vnni", "amx-int8")
 """Features by which code differs: without any of them beyond those of a named processor, native code is the same."""
 
-EACH = 20
-"""Layers of a batch."""
+EACH = 20 if THOROUGH else 10
+"""Layers of a batch; a smaller batch has the first of a larger one."""
 
 FORMS = (
     (Form("native"), 100),

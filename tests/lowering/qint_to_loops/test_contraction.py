@@ -64,6 +64,7 @@ CONVOLUTIONS = {
 }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("fused", [True, False], ids=["fused", "accumulators"])
 @pytest.mark.parametrize("case", CONVOLUTIONS)
 def test_conv2d(case: str, fused: bool) -> None:
@@ -104,6 +105,7 @@ WIDE = {
 }
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("contract", ["single64", "reduced16", None])
 @pytest.mark.parametrize("with_bias", [True, False])
 @pytest.mark.parametrize("case", WIDE)
@@ -121,6 +123,7 @@ def test_sums_of_64_bits(case: str, with_bias: bool, contract: str | None) -> No
     check(graph, integers(2, 1, 5, 6, channels, bits=16))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("bits", [8, 16])
 @pytest.mark.parametrize("zero_point", [0, 9])
 def test_depthwise_sums_of_64_bits(zero_point: int, bits: int) -> None:
@@ -135,6 +138,7 @@ def test_depthwise_sums_of_64_bits(zero_point: int, bits: int) -> None:
     check(graph, integers(2, 1, 5, 6, 20, bits=16))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize(("left", "right"), [(0, 0), (5, -7)])
 @pytest.mark.parametrize("bits", [8, 16])
 def test_matmul_sums_of_64_bits(bits: int, left: int, right: int) -> None:
@@ -166,6 +170,7 @@ DEPTHWISE = {
 }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("zero_point", [-128, 0, 50000])
 @pytest.mark.parametrize("case", DEPTHWISE)
 def test_depthwise(case: str, zero_point: int) -> None:
@@ -224,6 +229,7 @@ MATRICES = [
 ]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize(("left", "right"), [(0, 0), (-128, 7), (0, 40000)])
 @pytest.mark.parametrize(("lhs", "rhs"), MATRICES)
 def test_matmul(lhs: tuple[int, ...], rhs: tuple[int, ...], left: int, right: int) -> None:

@@ -41,6 +41,7 @@ def test_add(lhs: tuple[int, ...], rhs: tuple[int, ...]) -> None:
     check(lambda a, b: AddOp.make([a, b], made, element=i8).y, integers(1, *lhs), integers(2, *rhs))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("count", [1, 7, 16, 63, 64, 100, 4096 + 32, 2 * 4096 + 5])
 @pytest.mark.parametrize("zero_points", [(-128, 127), (127, -128), (-3, 100)])
 def test_add_of_bytes(count: int, zero_points: tuple[int, int]) -> None:

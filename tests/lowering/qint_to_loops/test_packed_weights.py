@@ -88,6 +88,7 @@ def test_pieces_fill_bytes() -> None:
     assert [width_in_chunks(bits, 2) for bits in range(2, 9)] == [4, 4, 4, 8, 8, 8, 8]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize("bits", range(2, 8))
 def test_convolution(bits: int, features: str) -> None:
@@ -95,6 +96,7 @@ def test_convolution(bits: int, features: str) -> None:
     check(convolution(w, bits), x, features=FEATURES[features])
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize("groups", [1, 3])
 def test_channels_that_fill_no_step(groups: int, features: str) -> None:
@@ -103,6 +105,7 @@ def test_channels_that_fill_no_step(groups: int, features: str) -> None:
     check(convolution(w, 4, groups), x, features=FEATURES[features])
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize("bits", [2, 4, 7])
 @pytest.mark.parametrize("rows", [1, 40])
@@ -127,6 +130,7 @@ def test_data_of_16_bits(bits: int) -> None:
     check(graph, x)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize("channels", [5, 16, 72])
 def test_depthwise(channels: int, features: str) -> None:
@@ -153,6 +157,7 @@ def test_blocks(features: str) -> None:
     check(graph, x, features=FEATURES[features])
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize(("channels", "size"), [(12, 32), (16, 64), (6, 32)])
 def test_multiples_by_groups(channels: int, size: int, features: str) -> None:

@@ -34,12 +34,14 @@ def properties(case: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("bits", [8, 16, 32])
 @pytest.mark.parametrize("case", POOLS)
 def test_max_pool(case: str, bits: int) -> None:
     check(lambda x: MaxPool2DOp.make([x], properties(case)).y, integers(1, *POOLS[case][0], bits=bits))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("bits", [8, 32])
 @pytest.mark.parametrize("include", [False, True])
 @pytest.mark.parametrize("case", POOLS)

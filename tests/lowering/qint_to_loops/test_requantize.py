@@ -64,6 +64,7 @@ def properties(contract: str, shifts: list[int], bits: int, zero_point: int = 3,
     }
 
 
+@pytest.mark.crossed(3)
 @pytest.mark.parametrize("bits", [8, 16])
 @pytest.mark.parametrize("most", [-2, -1, 0, 30])
 @pytest.mark.parametrize("contract", contracts.CONTRACTS)
@@ -81,6 +82,7 @@ def test_to_32_bits(contract: str) -> None:
     check(lambda x: RequantizeOp.make([x], made, element=i32).y, x)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("contract", contracts.CONTRACTS)
 @pytest.mark.parametrize("dtype", ["int8", "int16", "int32"])
 def test_another_scale_of_narrow_and_wide_integers(dtype: str, contract: str) -> None:
@@ -91,6 +93,7 @@ def test_another_scale_of_narrow_and_wide_integers(dtype: str, contract: str) ->
     check(lambda x: RequantizeOp.make([x], made, element=IntegerType(8)).y, x)
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("input_zero_point", [0, 5])
 @pytest.mark.parametrize("direction", ["down", "up"])
 @pytest.mark.parametrize("contract", ["single64", "double64", "away64", "reduced16"])

@@ -24,7 +24,7 @@ from tests.lowering.qint_to_tosa.tosa_cases import tosa_cases
 from tests.models.networks import Find
 
 VERSIONS = ("1.0", "0.80")
-EACH = 40 if THOROUGH else 12
+EACH = 40 if THOROUGH else 6
 """Random networks of each schema."""
 
 
@@ -55,6 +55,7 @@ def signless(x: Array) -> Array:
     return x.view(f"i{x.itemsize}") if x.dtype.kind == "u" else x
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("case", tosa_cases(), ids=lambda case: case.name)
 def test_each_operation(case: Case, version: str) -> None:

@@ -19,7 +19,7 @@ from tests.graphs import drawn
 from tests.lowering.qint_to_npu.layers import Layer
 from tests.transforms.npu.test_cascade import chains, layers, run, traffic
 
-EXAMPLES = 20 if THOROUGH else 6
+EXAMPLES = 20 if THOROUGH else 3
 
 SLOW = {
     "nmp": [("bytes = 262144\nbanks = 8", "bytes = 8192\nbanks = 8"), ("= 16.0, write = 16.0", "= 1.0, write = 1.0")],

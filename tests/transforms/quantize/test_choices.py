@@ -82,6 +82,7 @@ def network(lines: str, result: str, folder: Path) -> ModuleOp:
     return qmlir.load(folder / "net.mlir")
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("case", CASES)
 def test_integers_between_layers(case: str, precision: Any, tmp_path: Path) -> None:
@@ -137,6 +138,7 @@ func.func @main(%x: {scores}, %m: tensor<1x6x{element}>) -> {scores} {{
         check_certificate(tmp_path / "certificate.json")
 
 
+@pytest.mark.crossed
 @pytest.mark.filterwarnings("ignore:on x86 processors")
 @pytest.mark.parametrize("suffix", [".onnx", ".tflite"])
 @pytest.mark.parametrize("case", [c for c in CASES if c not in ("indices", "non_zero", "to i1")])

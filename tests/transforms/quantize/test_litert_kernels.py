@@ -108,6 +108,7 @@ FORMS = {"int8": "asymmetric", "uint8": "asymmetric", "int16": "asymmetric", "in
 """Precision and schema: only the last has zero points of 0 in 16 bits."""
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("subject", SUBJECTS, ids=str)
 def test_quantized_here(subject: Subject, form: str, tmp_path: Path) -> None:
