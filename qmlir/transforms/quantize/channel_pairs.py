@@ -79,11 +79,9 @@ class ChannelPair:
         writer, reader = self.writer, self.reader
         for op in (writer, *self.between):
             note_factors(op, factors)
-        _scale_result(writer, factors)
+        scale_result(writer, factors)
         _scale_bounds(writer, float(factors[0]))
-        if isinstance(reader, DepthwiseConv2DOp):
-            factors = np.repeat(factors, reader.multiplier())
-        set_constant(reader, 1, scaled_along(constant_array(reader.w), 1 / factors, len(shape_of(reader.w)) - 1))
+        scale_reader(reader, factors)
 
     def scale_evenly(self, factor: float) -> None:
         """Multiplies all channels in between by a factor above 0."""
@@ -113,7 +111,7 @@ class ContractionSum:
             if isinstance(op, Clamped):
                 _scale_bounds(op, factor)
         for writer in self.writers:
-            _scale_result(writer, np.full(writer.output_channels(), factor))
+            scale_result(writer, np.full(writer.output_channels(), factor))
         set_constant(self.reader, 1, scaled_along(constant_array(self.reader.w), np.array([1 / factor]), 0))
 
 
@@ -128,16 +126,13 @@ def _pair(writer: WeightedOp) -> ChannelPair | None:
         return None
     between: list[Operation] = []
     value: SSAValue = writer.y
-    while (reader := _only_reader(value)) is not None and _keeps_channels(reader):
+    while (reader := _only_reader(value)) is not None and keeps_channels(reader):
         between.append(reader)
         value = reader.results[0]
     if not isinstance(reader, WeightedOp) or not is_scalable(reader) or reader.x is not value:
         return None
-    whole = isinstance(reader, DepthwiseConv2DOp | FullyConnectedOp) or (
-        isinstance(reader, Conv2DOp) and reader.group_count() == 1
-    )
-    pair = ChannelPair(writer, tuple(between), reader) if whole else None
-    return None if pair is None or any(map(_is_spoken_for, pair.tensors)) else pair
+    pair = ChannelPair(writer, tuple(between), reader) if reads_all_channels(reader) else None
+    return None if pair is None or any(map(is_spoken_for, pair.tensors)) else pair
 
 
 def contraction_sums(block: Block) -> list[ContractionSum]:
@@ -177,7 +172,7 @@ def _sum(values: Collection[SSAValue]) -> ContractionSum | None:
     ((value, reader),) = others
     if not isinstance(reader, WeightedOp) or reader.x is not value or not all(map(is_scalable, (*writers, reader))):
         return None
-    return None if any(map(_is_spoken_for, values)) else ContractionSum(writers, between, reader)
+    return None if any(map(is_spoken_for, values)) else ContractionSum(writers, between, reader)
 
 
 _HOMOGENEOUS = (
@@ -200,7 +195,12 @@ def is_scalable(op: WeightedOp) -> bool:
     return known and is_float(op.x) and is_float(op.w) and POLICY not in op.attributes
 
 
-def _keeps_channels(op: Operation) -> bool:
+def reads_all_channels(op: WeightedOp) -> bool:
+    """Whether the last axis of a contraction's weights is its operand's channels, all of them."""
+    return isinstance(op, DepthwiseConv2DOp | FullyConnectedOp) or (isinstance(op, Conv2DOp) and op.group_count() == 1)
+
+
+def keeps_channels(op: Operation) -> bool:
     """Whether scaling a channel of an operation's operand scales the same channel of its result."""
     if isinstance(op, ReshapeOp):
         before, after = shape_of(op.operands[0]), shape_of(op.results[0])
@@ -218,7 +218,7 @@ def readers_of(value: SSAValue) -> list[Operation]:
     return [u.operation for u in value.uses if not isinstance(u.operation, ObserveOp)]
 
 
-def _is_spoken_for(value: SSAValue) -> bool:
+def is_spoken_for(value: SSAValue) -> bool:
     """Whether the policy has settings for a tensor."""
     return any(isinstance(u.operation, ObserveOp) and POLICY in u.operation.attributes for u in value.uses)
 
@@ -240,11 +240,18 @@ def note_factors(op: Operation, factors: Array) -> None:
     op.attributes[FACTORS] = DenseArrayBase.from_list(f64, held.tolist())
 
 
-def _scale_result(op: WeightedOp, factors: Array) -> None:
+def scale_result(op: WeightedOp, factors: Array) -> None:
     """Multiplies the weights and the bias of each output channel."""
     set_constant(op, 1, scaled_along(constant_array(op.w), factors, op.CHANNEL_AXIS))
     if op.b is not None:
         set_constant(op, 2, scaled_along(constant_array(op.b), factors, 0))
+
+
+def scale_reader(op: WeightedOp, factors: Array) -> None:
+    """Divides the weights of each input channel."""
+    if isinstance(op, DepthwiseConv2DOp):
+        factors = np.repeat(factors, op.multiplier())
+    set_constant(op, 1, scaled_along(constant_array(op.w), 1 / factors, len(shape_of(op.w)) - 1))
 
 
 def _scale_bounds(op: Clamped, factor: float) -> None:
