@@ -35,8 +35,10 @@ FORMATS = ("qmlir", "glow")
 def add_profile_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir profile`."""
     with parser.section("samples"):
-        add_data_options(parser, "calibration samples")
+        add_data_options(parser, "calibration samples", required=False)
         add_sequence_option(parser)
+    with parser.section("without samples"):
+        _add_data_free_options(parser)
     parser.add_argument("--bins", type=count, default=2000, help="the most bins of a histogram (default: 2000)")
     parser.add_argument(
         "--per-channel", action="store_true", help="learn the same of each channel, along the last axis"
@@ -44,6 +46,15 @@ def add_profile_options(parser: ArgumentParser) -> None:
     add_worker_options(parser)
     _add_output(parser)
     add_json_option(parser)
+
+
+def _add_data_free_options(parser: ArgumentParser) -> None:
+    help = "take ranges from the statistics of batch normalizations, of an .onnx file, in place of --data"
+    parser.add_argument("--data-free", action="store_true", help=help)
+    help = "with --data-free: the least and the greatest value of the input; of several inputs, one NAME=LO,HI for each"
+    parser.add_argument("--input-range", action="append", metavar="LO,HI", help=help)
+    help = "with --data-free: how many standard deviations from the mean ranges reach (default: 6)"
+    parser.add_argument("--deviations", type=float, help=help)
 
 
 def add_merge_options(parser: ArgumentParser) -> None:
@@ -66,6 +77,9 @@ def run_profile(arguments: argparse.Namespace) -> None:
     from qmlir.sharded import profile as profile_on
 
     module = load_known(arguments)
+    if _is_data_free(arguments):
+        _write(_data_free(module, arguments), arguments)
+        return
     signature = signature_of(main_function(module))
     samples = samples_of(arguments, signature)
     options = {"bins": arguments.bins, "per_channel": arguments.per_channel}
@@ -78,6 +92,51 @@ def run_profile(arguments: argparse.Namespace) -> None:
             found = profile(module, taken, **options)
     found.notes = given_notes(arguments)
     _write(found, arguments)
+
+
+def _is_data_free(arguments: argparse.Namespace) -> bool:
+    """Whether to profile without samples.
+
+    Raises:
+        OptionError: There are neither samples nor `--data-free`, or both, or options of the other of the two.
+    """
+    from qmlir.errors import OptionError
+
+    both = "give --data, or --data-free with --input-range"
+    if not arguments.data_free:
+        if arguments.data is None:
+            raise OptionError("--data", "is needed", got="none", remedy=both)
+        if arguments.input_range or arguments.deviations is not None:
+            option = "--input-range" if arguments.input_range else "--deviations"
+            raise OptionError(option, "goes with --data-free only", remedy=both)
+        return False
+    if arguments.data is not None or arguments.per_channel:
+        option = "--per-channel" if arguments.data is None else "--data"
+        raise OptionError("--data-free", f"cannot go with {option}", remedy=both)
+    if not arguments.input_range:
+        raise OptionError("--data-free", "needs --input-range", got="none", remedy=f"{both}, such as --input-range 0,1")
+    return True
+
+
+def _data_free(module: "ModuleOp", arguments: argparse.Namespace) -> "Profile":
+    """The ranges that follow from batch normalizations.
+
+    Raises:
+        OptionError: An `--input-range` is not LO,HI or NAME=LO,HI.
+    """
+    from qmlir.analysis.data_free import DEVIATIONS, profile_of
+    from qmlir.errors import OptionError
+
+    ranges: dict[str, tuple[float, float]] = {}
+    for text in arguments.input_range:
+        name, _, bounds = text.rpartition("=")
+        try:
+            low, high = map(float, bounds.split(","))
+        except ValueError:
+            raise OptionError("--input-range", "must be LO,HI or NAME=LO,HI", got=text) from None
+        ranges[name] = low, high
+    deviations = DEVIATIONS if arguments.deviations is None else arguments.deviations
+    return profile_of(module, arguments.model, ranges.get("", ranges), deviations)
 
 
 def run_merge(arguments: argparse.Namespace) -> None:

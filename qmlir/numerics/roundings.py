@@ -20,7 +20,7 @@ from qmlir.errors import QmlirError
 from qmlir.numerics import Array, Float32s, Float64s
 from qmlir.plugins import ROUNDINGS, Plugin, plugin, register
 
-BUILT_IN = ("auto", "nearest", "gptq")
+BUILT_IN = ("auto", "nearest", "gptq", "adaround")
 """The names that plugins cannot have: values of the option `rounding`, see policies/quant_config.py."""
 
 
@@ -53,7 +53,7 @@ F = TypeVar("F", bound=Callable[[WeightsToRound], Array])
 
 
 def rounding_called(name: str) -> Plugin | None:
-    """Returns the plugin of a rounding method's name; None for qmlir's own `auto`, `nearest` and `gptq`.
+    """Returns the plugin of a rounding method's name; None for qmlir's own `auto`, `nearest`, `gptq` and `adaround`.
 
     Raises:
         PluginError: Several methods have the name.

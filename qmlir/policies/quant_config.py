@@ -39,7 +39,10 @@ POLICY = "qmlir.policy"
 
 BiasPrecision: TypeAlias = Literal["auto", "int8", "int16", "int32", "int64"]
 
-Rounding: TypeAlias = Annotated[Literal["auto", "nearest", "gptq"], Extensible(ROUNDINGS)]
+Rounding: TypeAlias = Annotated[Literal["auto", "nearest", "gptq", "adaround"], Extensible(ROUNDINGS)]
+
+ON_DATA = ("gptq", "adaround")
+"""The roundings of qmlir's own that need samples."""
 
 Granularity: TypeAlias = Literal["channel", "group-32", "group-64", "group-128"]
 

@@ -208,13 +208,14 @@ def _seen(tensor: TensorProfile) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "count": tensor.count,
         "range": [tensor.lo, tensor.hi] if tensor.count else None,
-        "histogram": {
+    }
+    if len(tensor.counts) or not tensor.count:  # a range may be known without a histogram
+        entry["histogram"] = {
             "exponent": tensor.exponent,
             "first": tensor.first,
             # One text for all counts: with a number for each count, YAML takes twenty times as long, both ways.
             "counts": " ".join(map(str, tensor.counts.tolist())),
-        },
-    }
+        }
     if tensor.moments is not None:
         moments = tensor.moments
         sums = _scaled(moments.values, VALUE_UNIT), _scaled(moments.squares, SQUARE_UNIT)

@@ -78,7 +78,7 @@ def test_help_and_policies(environment: Environment, root: Path, tmp_path: Path)
     assert "  --smooth-relu\n      Replaces relu by squareplus (qmlir-example 0.1.0)\n" in shown
     words = " ".join(shown.split())  # lines break at the terminal's width
     assert "aciq | clip-tails | percentile-N> (default: auto)" in words
-    assert "<auto | nearest | gptq | carry-errors> (default: auto)" in words
+    assert "<auto | nearest | gptq | adaround | carry-errors> (default: auto)" in words
     (tmp_path / "policy.yaml").write_text("rules: [{layer: first, calibration: clip-tails}]", encoding="utf-8")
     model, data = root / "examples/digits/digits.onnx", root / "examples/digits/digits.npz"
     arguments = (model, "--data", f"{data}:calibration_images", "--policy", "policy.yaml", "--ledger", "l.json")

@@ -1,6 +1,7 @@
 // RUN: qmlir-opt --adjust-layers="data=%S/Inputs/correlated.npy" %s | filecheck %s
 // RUN: qmlir-opt --adjust-layers="data=%S/Inputs/correlated.npy rounding=nearest" %s | filecheck %s --check-prefix=NEAREST
 // RUN: qmlir-opt --adjust-layers="data=%S/Inputs/correlated.npy rounding=gptq" %s | filecheck %s
+// RUN: qmlir-opt --adjust-layers="data=%S/Inputs/correlated.npy rounding=adaround" %s | filecheck %s --check-prefix=UP-OR-DOWN
 // RUN: not qmlir-opt --adjust-layers %s 2>&1 | filecheck %s --check-prefix=NONE
 
 // NONE: adjust-layers: needs data; give some: --adjust-layers="data=samples.npy"
@@ -8,6 +9,9 @@
 // Both inputs are always the same, 3.5 in the mean, so the sums are 0.8·x₀ and 0.4·x₀. Rounded together, the first
 // weights give 1·x₀, which is 0.7 too much in the mean; the nearest integers give 0, which is 2.8 too little. The bias
 // takes either back.
+// AdaRound rounds one of the two up as well.
+// UP-OR-DOWN: nn.constant <tensor<2x2xf32>, [0.0, 1.0, 0.0, 0.0]> {qmlir.unrounded = #qmlir.weights<tensor<2x2xf32>, [0.4, 0.4, 0.1, 0.3]>}
+// UP-OR-DOWN: nn.constant <tensor<2xf32>, [-0.{{70|69}}
 // CHECK-LABEL: func.func @main
 // CHECK: nn.constant <tensor<2x2xf32>, [1.0, 0.0, 0.0, 0.0]> {qmlir.unrounded = #qmlir.weights<tensor<2x2xf32>, [0.4, 0.4, 0.1, 0.3]>}
 // CHECK: %[[B:.*]] = nn.constant <tensor<2xf32>, [-0.{{70|69}}{{[0-9]*}}, 1.{{4|39}}{{[0-9]*}}]>

@@ -102,9 +102,10 @@
 // RUN: qmlir-opt --quantize="rounding=auto" %s | filecheck %s --check-prefix=OURS
 // RUN: qmlir-opt --quantize="rounding=nearest" %s | filecheck %s --check-prefix=OURS
 // RUN: not qmlir-opt --quantize="rounding=gptq" %s 2>&1 | filecheck %s --check-prefix=NOSAMPLES
-// NOSAMPLES: error: rounding gptq: needs samples, got none; give samples with --data
+// RUN: not qmlir-opt --quantize="rounding=adaround" %s 2>&1 | filecheck %s --check-prefix=NOSAMPLES
+// NOSAMPLES: error: rounding {{gptq|adaround}}: needs samples, got none; give samples with --data
 // RUN: not qmlir-opt --quantize="rounding=up" %s 2>&1 | filecheck %s --check-prefix=NOROUNDING
-// NOROUNDING: error: {{.*}}must be one of auto, nearest, gptq, got up
+// NOROUNDING: error: {{.*}}must be one of auto, nearest, gptq, adaround, got up
 
 // Whether an operation may stay float; the last one reads what has no range.
 // RUN: qmlir-opt --quantize="fail-on-float=false" %s | filecheck %s --check-prefix=MAY

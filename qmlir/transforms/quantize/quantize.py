@@ -24,7 +24,7 @@ from qmlir.ir.rewriting import node_name
 from qmlir.numerics.roundings import rounding_called
 from qmlir.policies.ledger import deciding_operations, decision_of, decisions
 from qmlir.policies.policy import Policy
-from qmlir.policies.quant_config import POLICY, QuantConfig, Recipe
+from qmlir.policies.quant_config import ON_DATA, POLICY, QuantConfig, Recipe
 from qmlir.transforms.quantize.apply_policy import policy_of, refuse_unhonoured
 from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
 from qmlir.transforms.quantize.fold_qdq import is_as_imported
@@ -88,13 +88,13 @@ class QuantizePass(QuantConfig, PassPipeline):
 
 
 def _check_rounding(recipes: Iterable[Recipe], *, sampled: bool) -> None:
-    """Refuses a rounding method that needs data, GPTQ's or a plugin's, where it would not be asked.
+    """Refuses a rounding method that needs data, such as GPTQ's or a plugin's, where it would not be asked.
 
     Raises:
         OptionError: There are no samples, or the integers are to be Glow's.
     """
     for recipe in recipes:
-        if rounding_called(recipe.rounding) is None and recipe.rounding != "gptq":
+        if rounding_called(recipe.rounding) is None and recipe.rounding not in ON_DATA:
             continue
         if not sampled:
             remedy = "give samples with --data (in Python data=), or leave the option out"

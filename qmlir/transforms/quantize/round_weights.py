@@ -3,7 +3,7 @@
 `adjust-layers` does this and corrects the bias, layer by layer.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, prod
 
@@ -27,6 +27,7 @@ from qmlir.plugins import Plugin
 from qmlir.policies.ledger import ROUNDING, note_method
 from qmlir.policies.quant_config import QuantConfig, Recipe, recipe_of
 from qmlir.transforms.quantize.correct_bias import correct
+from qmlir.transforms.quantize.learned_rounding import Reconstruction, learned_integers
 from qmlir.transforms.quantize.near_integers import cost, near_integers, rounded_in_turn
 from qmlir.transforms.quantize.side_by_side import IMPORTED, UNROUNDED, Layer, SampledPass, SideBySide, cast_of_weights
 from qmlir.transforms.quantize.weight_scales import factors_of_scales, searches_scales, set_scales
@@ -105,6 +106,16 @@ class Terms:
         if isinstance(self.op, DepthwiseConv2DOp):
             rows = rows.transpose(2, 0, 1)
         return np.ascontiguousarray(rows).reshape(shape_of(self.op.w))
+
+    def joined(self, rows: Array) -> Array:
+        """Rows [g, n, k] with the blocks of a sum side by side: [channel groups, n, blocks · k]."""
+        shape = self.channel_groups, self.blocks, *rows.shape[1:]
+        return rows.reshape(shape).swapaxes(1, 2).reshape(self.channel_groups, rows.shape[1], -1)
+
+    def divided(self, rows: Array) -> Array:
+        """The rows [g, n, k] that `joined` put side by side."""
+        shape = self.channel_groups, rows.shape[1], self.blocks, -1
+        return rows.reshape(shape).swapaxes(1, 2).reshape(self.channel_groups * self.blocks, rows.shape[1], -1)
 
     @property
     def _length(self) -> int:
@@ -185,16 +196,22 @@ class Moments:
         """The sample covariance of x with y, [g, k, m]."""
         return self.xy / self.samples
 
+    @property
+    def noise(self) -> Array:
+        """The share of the squared off-diagonals that is noise, ρ, [g]; all of them if there is one sample."""
+        mean = self.mean_xx
+        if self.samples == 1:
+            return np.ones(len(mean))
+        variances = np.diagonal(mean, axis1=1, axis2=2)
+        signal = np.einsum("gij,gij->g", mean, mean) - (variances**2).sum(axis=1)
+        noise = (self.squares / self.samples - signal) / (self.samples - 1)
+        return np.clip(noise / np.maximum(signal, np.finfo(np.float64).tiny), 0.0, 1.0)
+
     def covariance(self) -> Array:
         """The covariance of x with shrunk off-diagonals, [g, k, k]; positive definite."""
         mean = self.mean_xx
         variances = np.diagonal(mean, axis1=1, axis2=2)
-        signal = np.einsum("gij,gij->g", mean, mean) - (variances**2).sum(axis=1)
-        noise = (self.squares / self.samples - signal) / max(self.samples - 1, 1)
-        share = np.clip(noise / np.maximum(signal, np.finfo(np.float64).tiny), 0.0, 1.0)
-        if self.samples == 1:
-            share = np.ones_like(share)
-        found = mean * (1 - share[:, None, None])
+        found = mean * (1 - self.noise[:, None, None])
         least = RIDGE * variances.mean(axis=1, keepdims=True) + np.finfo(np.float32).tiny
         np.einsum("gii->gi", found)[:] = variances + least
         return found
@@ -327,6 +344,8 @@ class WeightRounding:
             own, searches = groups if by_groups else None, searches_scales(layer, cast, recipe, _data_step(layer.op))
             if recipe.rounding == "gptq":
                 integers = _rounded_in_turn(layer, cast, terms, nearest, own)
+            elif recipe.rounding == "adaround":
+                integers = _learned(layer, cast, terms, nearest, own, searches=searches)
             else:
                 integers = _rounded(layer, cast, terms, nearest, own, searches=searches)
         stored = terms.as_stored(integers).astype(nearest.dtype)
@@ -411,13 +430,9 @@ def _rounded(
         targets = targets + _share(*halves) * _shift(whole, form)
     limits, steps = _lattice(cast, terms, nearest, groups)
     if searches:
-        per_channel = len(cast.quantized.scales) > 1
-        shape = terms.channel_groups, terms.blocks
-        found = factors_of_scales(targets, form, limits, steps, shape, per_channel=per_channel)
-        factors = set_scales(cast, found)
+        factors = _search_scales(cast, terms, targets, form, (limits, steps))
         targets = targets / _of_rows(factors, terms)
-        ones = 1.0 if steps is None else steps
-        integers = np.clip(np.rint(terms.weights(layer.weights / _along_axis(cast)) / ones), *limits) * ones
+        integers = _nearest(layer, cast, terms, (limits, steps))
     found = near_integers(targets, form, limits, steps)
     better = cost(found, targets, form) < cost(integers, targets, form)
     return np.where(better[:, :, None], found, integers)
@@ -436,8 +451,63 @@ def _rounded_in_turn(
     return rounded_in_turn(targets, form, *_lattice(cast, terms, nearest, groups))
 
 
+def _learned(
+    layer: Layer,
+    cast: QuantizeCastOp,
+    terms: Terms,
+    nearest: Array,
+    groups: GroupsAttr | None = None,
+    *,
+    searches: bool = False,
+) -> Array:
+    """The stored integers of AdaRound, [g, m, k]; other arguments are those of `_rounded`."""
+    targets, weights = _unrounded(layer, cast, terms)
+    pairs = _seen(layer, terms, np.zeros_like(weights[:, :1]))
+    moments = Moments.of(pairs, (mean_of([x for x, _ in pairs]), mean_of([y for _, y in pairs])))
+    lattice = _lattice(cast, terms, nearest, groups)
+    if searches:
+        _search_scales(cast, terms, targets, moments.covariance(), lattice)
+    scales = terms.joined(terms.weights(np.broadcast_to(_along_axis(cast), layer.weights.shape)))[:, None, :, 0]
+    units = scales * _step_of(layer)  # a padded term is no first term
+    held = terms.joined(_unrounded(layer, cast, terms)[1])
+    sums = [terms.joined(x) @ held.swapaxes(1, 2) for x in _exact_terms(layer, terms)]
+    low, high = layer.op.bounds()
+    biases = np.asarray(layer.bias, np.float64).reshape(units.shape)
+    problem = Reconstruction(
+        held,
+        np.concatenate([terms.joined(x) for x, _ in pairs], axis=1),
+        (np.concatenate(sums, axis=1) + biases / units).astype(np.float32),
+        (np.full(units.shape, -np.inf) if low is None else low / units).astype(np.float32),
+        (np.full(units.shape, np.inf) if high is None else high / units).astype(np.float32),
+        moments.noise.reshape(terms.channel_groups, terms.blocks).mean(axis=1),
+    )
+    limits, steps = lattice
+    start = terms.joined(_nearest(layer, cast, terms, lattice))
+    return terms.divided(learned_integers(problem, start, limits, None if steps is None else terms.joined(steps)))
+
+
 DAMPING = 0.01
 """Added to each second moment by GPTQ, as a share of their mean."""
+
+
+def _search_scales(
+    cast: QuantizeCastOp,
+    terms: Terms,
+    targets: Array,
+    form: Array,
+    lattice: tuple[tuple[int, int], Array | None],
+) -> Array:
+    """Changes the scales of a cast to those that cost least; returns the factors, [channel groups, m]."""
+    shape = terms.channel_groups, terms.blocks
+    per_channel = len(cast.quantized.scales) > 1
+    return set_scales(cast, factors_of_scales(targets, form, *lattice, shape, per_channel=per_channel))
+
+
+def _nearest(layer: Layer, cast: QuantizeCastOp, terms: Terms, lattice: tuple[tuple[int, int], Array | None]) -> Array:
+    """The nearest integers to a layer's weights, [g, m, k], by the scales that the cast has now."""
+    limits, steps = lattice
+    ones = 1.0 if steps is None else steps
+    return np.clip(np.rint(terms.weights(layer.weights / _along_axis(cast)) / ones), *limits) * ones
 
 
 def _lattice(
@@ -474,14 +544,9 @@ def _seen(layer: Layer, terms: Terms, weights: Array) -> list[tuple[Array, Array
     The error of a sum is the amount by which quantized data change it under float weights. Data and errors are in units
     of the data's scale; weights are in units of their own.
     """
-    step = _data_step(layer.op)
-    assert step is not None
-    most = min(POSITIONS, VALUES // terms.count)
-    each = max(1, min(terms.positions, most // len(layer.x)))
-    draw = np.random.default_rng(0)
+    step = _step_of(layer)
     found: list[tuple[Array, Array]] = []
-    for exact, read in zip(layer.x, layer.read, strict=True):
-        positions = np.sort(draw.choice(terms.positions, each, replace=False))
+    for positions, exact, read in _positions(layer, terms):
         x = np.rint(terms.data(read, positions).astype(np.float64) / step)
         if terms.blocks == 1:
             lacking = (terms.data(exact, positions).astype(np.float64) / step - x) @ weights.swapaxes(1, 2)
@@ -489,6 +554,28 @@ def _seen(layer: Layer, terms: Terms, weights: Array) -> list[tuple[Array, Array
             lacking = np.zeros((*x.shape[:2], weights.shape[1]))
         found.append((x.astype(np.float32), lacking))  # whole numbers of steps: exact
     return found
+
+
+def _exact_terms(layer: Layer, terms: Terms) -> Iterator[Array]:
+    """The data of the float network, [g, p, k], for each sample, at the positions of `_seen` and in its units."""
+    for positions, exact, _ in _positions(layer, terms):
+        yield terms.data(exact, positions).astype(np.float64) / _step_of(layer)
+
+
+def _positions(layer: Layer, terms: Terms) -> Iterator[tuple[Array, Array, Array]]:
+    """Some positions of each sample, drawn with a fixed seed, and the layer's data without casts and with casts."""
+    most = min(POSITIONS, VALUES // terms.count)
+    each = max(1, min(terms.positions, most // len(layer.x)))
+    draw = np.random.default_rng(0)
+    for exact, read in zip(layer.x, layer.read, strict=True):
+        yield np.sort(draw.choice(terms.positions, each, replace=False)), exact, read
+
+
+def _step_of(layer: Layer) -> float:
+    """The scale of the data that a layer reads, which it has if its weights are rounded here."""
+    step = _data_step(layer.op)
+    assert step is not None
+    return step
 
 
 def _share(one: Moments, other: Moments) -> float:

@@ -63,7 +63,7 @@ def test_no_multiplier_has_a_smaller_error(limits: tuple[int, int]) -> None:
             assert error <= ((other - own) ** 2).sum() * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("rounding", ["auto", "nearest", "gptq"])
+@pytest.mark.parametrize("rounding", ["auto", "nearest", "gptq", "adaround"])
 def test_stored_integers_are_multiples_of_those_of_their_groups(rounding: str) -> None:
     found = grouped(quantized(granularity="group-32", rounding=rounding))
     assert len(found) == 4  # all layers but the first, whose sums have nine terms

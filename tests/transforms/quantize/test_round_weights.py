@@ -206,6 +206,9 @@ def test_terms_are_those_of_the_contraction(most: int, monkeypatch: pytest.Monke
         y = bare.evaluate(x, w, *[np.zeros(op.output_channels(), np.float32)] * (op.b is not None))[0]
         assert (whole.transpose(1, 0, 2).reshape(y.shape) == y).all()
         assert (terms.as_stored(terms.weights(w)) == w).all()
+        joined = terms.joined(terms.data(x, np.arange(terms.positions))), terms.joined(terms.weights(w))
+        assert (joined[0] @ joined[1].swapaxes(1, 2) == whole).all()
+        assert (terms.divided(joined[1]) == terms.weights(w)).all()
 
 
 SCRIPT = """
