@@ -38,7 +38,7 @@ from qmlir.sharded import network_of, text_of
 FOLDER = "tune"
 """The folder of results within the folder of compiled networks."""
 
-FORMAT = 2
+FORMAT = 3
 """The version of the files; part of their names."""
 
 
@@ -132,6 +132,7 @@ class Laboratory:
         self._workers = workers or Workers()
         self._refused: dict[str, QmlirError] = {}
         self._fresh: list[Fresh] = []
+        self._last: tuple[str, ModuleOp] | None = None
         self._measure: OutputMeasure | None = None
         self._classes = has_classes(module)
         if labels is not None and not self._classes:
@@ -191,7 +192,8 @@ class Laboratory:
         known = self._load("effects", policy)
         if known is None:
             quantized = self._quantized(policy)
-            self._make(policy, quantized)
+            if self._load("trial", policy) is None:
+                self._make(policy, quantized)
             known = self._measure_effects(policy, quantized)
         return [OutputEffect(**row) for row in known]
 
@@ -226,11 +228,16 @@ class Laboratory:
         return self._measure
 
     def _quantized(self, policy: Policy) -> ModuleOp:
-        if (refused := self._refused.get(policy.text())) is not None:
+        """Quantizes the network, unless it was quantized by this policy last."""
+        text = policy.text()
+        if (refused := self._refused.get(text)) is not None:
             raise refused
-        self.made += 1
-        options = {name: value for name, value in self._options.items() if name not in policy.default}
-        return quantize(self.module, self.profile, data=self._samples, policy=policy, target=self._target, **options)
+        if self._last is None or self._last[0] != text:
+            self.made += 1
+            options = {name: value for name, value in self._options.items() if name not in policy.default}
+            given: dict[str, Any] = {"data": self._samples, "policy": policy, "target": self._target, **options}
+            self._last = text, quantize(self.module, self.profile, **given)
+        return self._last[1]
 
     def _make(self, policy: Policy, quantized: ModuleOp) -> dict[str, Any]:
         found, outputs = self._outputs(quantized)
