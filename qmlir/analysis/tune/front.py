@@ -12,7 +12,7 @@ with the cheapest assignment and takes the change with the most noise less for e
 left. For costs and noises that add up, this is the convex hull of the front. Promotions of data are always taken so.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import product
@@ -78,7 +78,7 @@ class Model:
         self._weights, self._results, self._cost = weights, results, cost
         self._by_name = {layer.tensor: layer for layer in layers}
         self._fixed = fixed
-        self._known: tuple[Settings, list[Predicted]] | None = None
+        self._known: dict[str, list[Predicted]] = {}
         base = Assignment.uniform(layers, 8, {})
         self._whole = {"bytes": self.bytes(base) or 1.0, "macs-bits": self.macs_bits(base) or 1.0}
 
@@ -126,19 +126,23 @@ class Model:
 
     def front(self, settings: Settings) -> list[Predicted]:
         """Lists the assignments that none is better than in both noise and cost, the cheapest first."""
-        return list(self._front(settings))
+        return self._kept("front", self._front, settings)
+
+    def _kept(self, what: str, make: Callable[[Settings], list[Predicted]], settings: Settings) -> list[Predicted]:
+        """Returns a list of all assignments with some settings, which is made only once."""
+        key = f"{what} {sorted(settings.items())}"
+        if key not in self._known:
+            self._known[key] = make(settings)
+        return self._known[key]
 
     def _front(self, settings: Settings) -> list[Predicted]:
-        if self._known is not None and self._known[0] == settings:
-            return self._known[1]
         start = self.predicted(self.cheapest(settings))
         found = [start]
         if self.complete:
-            found = undominated(self._combined(settings))
+            found = undominated(self._kept("combined", self._combined, settings))
             found += [wider for each in found for wider in self._promotions(each)]
         found += self._upgrades(start)
-        self._known = dict(settings), undominated(found)
-        return self._known[1]
+        return undominated(found)
 
     def _combined(self, settings: Settings) -> list[Predicted]:
         """All assignments of bits to weights, with data of 8 bits."""
@@ -186,7 +190,7 @@ class Model:
 
     def within(self, settings: Settings, most: float, count: int) -> list[Predicted]:
         """Lists the assignments of known cost within a budget that have the least predicted noise, the least first."""
-        points = self._combined(settings) if self.complete else self._front(settings)
+        points = self._kept("combined", self._combined, settings) if self.complete else self.front(settings)
         fits = nsmallest(count, [each for each in points if self._fits(each, most)], key=lambda each: each.noise)
         for best in tuple(fits):
             further = self._promotions(best, most) if self.complete else self._upgrades(best, most)
