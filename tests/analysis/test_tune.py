@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,12 @@ import qmlir
 from qmlir.analysis.counts import figures_of
 from qmlir.analysis.tune import Tuned, tune
 from qmlir.analysis.tune.assignment import Assignment, Layer
+from qmlir.analysis.tune.chances import Chances
 from qmlir.analysis.tune.front import Model, undominated
 from qmlir.analysis.tune.layers import layers_of
 from qmlir.analysis.tune.limits import Budget, Floor, budget_of, floor_of
+from qmlir.analysis.tune.result import Point
+from qmlir.analysis.tune.trials import Trial
 from qmlir.errors import OptionError, QmlirError
 from qmlir.policies.policy import Policy
 from tests.cli.small import Small, write_small
@@ -84,7 +88,9 @@ LAYERS = [
     Layer("c", "nn.fully_connected", 1000, 1000, (), widens=True),
 ]
 LEVELS = (4, 6, 8)
-WEIGHTS = {name: {bits: size * 4.0**-bits for bits in LEVELS} for name, size in (("a", 9), ("b", 1), ("c", 3))}
+WEIGHTS: dict[str, dict[float, float]] = {
+    name: {bits: size * 4.0**-bits for bits in LEVELS} for name, size in (("a", 9), ("b", 1), ("c", 3))
+}
 RESULTS = {name: {8: 1e-6, 16: 1e-9} for name in "xabc"}
 
 
@@ -152,6 +158,54 @@ def test_a_policy_says_what_most_layers_have_by_default() -> None:
             {"name": "d", "precision": "int16"},
         ],
     }
+
+
+GROUPED = [replace(each, groups=6) if each.tensor == "b" else each for each in LAYERS]
+
+
+def test_weights_in_groups_are_a_level_of_the_layers_that_take_groups() -> None:
+    weights = {name: {**noises, 4.25: noises[4] / 2} for name, noises in WEIGHTS.items()}
+    grouped = Model(GROUPED, weights, RESULTS, (*LEVELS, 4.25), cost="bytes", fixed=50.0)
+    uniform = Assignment.uniform(GROUPED, 4.25, {})
+    assert uniform.bits == (("a", 4), ("b", 4.25), ("c", 4))
+    assert grouped.bytes(uniform) == 50 + 5 + (50 + 6) + 500
+    assert grouped.macs_bits(uniform) == 1000 * (4 + 8 + 4) * 8  # m·q is multiplied as int8
+    front = [dict(each.assignment.bits) for each in grouped.front({})]
+    assert any(bits["b"] == 4.25 for bits in front)
+    assert all(bits[name] != 4.25 for bits in front for name in "ac")
+
+
+def test_a_policy_says_which_weights_have_groups() -> None:
+    some = Assignment((("a", 4), ("b", 4.25), ("c", 4)))
+    assert some.policy().as_dict() == {
+        "default": {"weight-precision": "int4"},
+        "rules": [{"name": "b", "granularity": "group-32"}],
+    }
+    most = Assignment((("a", 4.25), ("b", 4.25), ("c", 8)))
+    assert most.policy().as_dict() == {
+        "default": {"weight-precision": "int4", "granularity": "group-32"},
+        "rules": [{"name": "c", "weight-precision": "int8", "granularity": "channel"}],
+    }
+
+
+def scored(sqnr: float, agreeing: int, predicted: float | None = None) -> Point:
+    trial = Trial({}, sqnr, agreeing, None, None, 1000, 0, 0, 0)
+    return Point(trial, Assignment(()), "", predicted)
+
+
+def test_chances_follow_a_line_of_the_noise_with_its_scatter() -> None:
+    exact = [scored(40, 990), scored(34, 980), scored(28, 960)]  # noise doubles in amplitude, and so do the losses
+    chances = Chances(exact, "agreement")
+    assert chances.slope == pytest.approx(100.0, rel=0.01)
+    assert chances.scatter == pytest.approx(0.1)  # no more than counts of 1,000 samples have
+    even = chances.of(10**-3.4, 98.0)
+    assert even == pytest.approx(0.5, abs=0.02)
+    assert chances.of(10**-3.6, 98.0) > even > chances.of(10**-3.2, 98.0)
+    assert chances.of(10**-3.4, 97.9) > even
+    loose = Chances([*exact, scored(34, 940)], "agreement")
+    assert loose.scatter > chances.scatter
+    late = Chances([*exact, scored(34, 980, predicted=31.0)], "agreement")  # predictions were 3 dB too low
+    assert late.of(10**-3.1, 98.0) == pytest.approx(0.5, abs=0.02)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -239,6 +293,36 @@ def test_other_samples_are_other_results(found: Tuned, small: Small) -> None:
     arguments: dict[str, Any] = {"floor": "sqnr=int8-12", "results": small / "results", "levels": (4, 6), "most": 1}
     assert tune(small.onnx, samples_of(small)[:4], **arguments).made == 1
     assert len(list((small / "results").iterdir())) > before
+
+
+def test_settings_of_few_bits_are_tried_alone_and_groups_by_layer(found: Tuned) -> None:
+    tried = [point.trial.policy["default"] for point in found.points if point.predicted is None]
+    assert any(each.get("rounding") == "gptq" for each in tried)
+    assert any(each.get("weight-range") == "full" for each in tried)
+    assert any("group-32" in json.dumps(point.trial.policy) for point in found.points)
+
+
+def test_the_bytes_of_groups_are_those_of_the_network(small: Small) -> None:
+    layers = layers_of(qmlir.quantize(small.onnx, data=samples_of(small)))
+    policies = [Assignment.uniform(layers, bits, {}).policy() for bits in (4, 4.25)]
+    plain, grouped = (
+        sum(
+            figures_of(op).weight_bytes
+            for op in qmlir.quantize(small.onnx, data=samples_of(small), policy=policy).walk()
+            if op.name.startswith("nn.") and op.operands
+        )
+        for policy in policies
+    )
+    assert grouped - plain == sum(layer.bytes(layer.able(4.25)) - layer.bytes(4) for layer in layers) > 0
+
+
+def test_the_choice_under_a_floor_of_agreement_is_the_cheapest_that_meets_it(small: Small) -> None:
+    found = tune(small.onnx, samples_of(small), floor="agreement=int8-10", results=small / "results", most=16)
+    assert found.made <= 16
+    least = (found.reference.trial.quality("agreement") or 0.0) - 10
+    met = [point for point in found.points if (point.trial.quality("agreement") or 0.0) >= least]
+    assert found.chosen.trial.bytes == min(point.trial.bytes for point in met)
+    assert found.chosen.trial.bytes < found.reference.trial.bytes
 
 
 def test_a_budget_is_kept(small: Small) -> None:

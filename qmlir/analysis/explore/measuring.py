@@ -1,7 +1,7 @@
 """Measures one network, quantized by one policy, on one variant of a device.
 
-Cycles and utilization are those of the program's commands (backends/npu/report.py), which the simulator counts, too.
-Errors are measured on the machine code of this processor: it computes the device's bits, and faster than a simulator.
+Cycles and utilization follow from the program's commands (backends/npu/report.py); the simulator counts the same.
+Errors are measured with machine code for this processor, which computes the same bits as the simulator, but faster.
 
 Variants that differ in lanes or memories quantize alike: a worker quantizes a network, and measures its errors, once
 for all of them.
@@ -34,11 +34,11 @@ class Figures:
     """What a network costs on a device, and what it reaches.
 
     cycles       predicted cycles of a call
-    utilization  share of the array's products in that time
-    weights      bytes of the constants that the program brings
+    utilization  products of a call, as a share of those that the array could compute in these cycles
+    weights      bytes of the program's constants
     stream       bytes of its commands
-    memory       bytes of the external memories that tensors take
-    host         operations that the host computes
+    memory       bytes of tensors in external memories
+    host         number of operations that the host computes
     sqnr         of the logits, or of all outputs, in dB; None without samples
     agreement    percent of the samples with float's first class; None without samples or without classes
     """
@@ -55,7 +55,12 @@ class Figures:
 
 @dataclass(frozen=True)
 class Task:
-    """A combination to measure: the number of the model, the text of the device, and the policy as plain data."""
+    """A combination to measure.
+
+    model   the index of the network among those given to workers
+    device  the device file's text
+    policy  the policy as plain data
+    """
 
     model: int
     device: str
@@ -85,10 +90,10 @@ KEPT = 8
 class Model:
     """A float network with its samples, as workers receive it.
 
-    name      as rows call it
-    text      the network as text
+    name      the network's name in the table
+    text      the network in MLIR's text
     profile   the ranges of its tensors
-    samples   samples to quantize on; empty if ranges alone are known
+    samples   samples to quantize on; empty to quantize by the profile alone
     tests     samples to measure errors on
     """
 
@@ -146,7 +151,7 @@ class Model:
 
 
 def measured(models: Sequence[Model], task: Task) -> "Figures | QmlirError":
-    """Measures a combination; returns the error of one that the device cannot serve."""
+    """Measures a combination; returns the error if the device cannot serve it."""
     try:
         return _figures(models[task.model], load_device(task.device), Policy.of(task.policy))
     except QmlirError as error:

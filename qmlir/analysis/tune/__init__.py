@@ -2,12 +2,14 @@
 
 The search makes real quantizations, at most `MOST` of them, in four steps:
 
-1. The int8 network of the default options, and a few other options of the quantizer, one at a time (search.py). The
-   best by SQNR, if it is better than the default by `BETTER` dB, holds for all that follow.
-2. Uniform networks with weights of fewer bits (`LEVELS`), and one with data of 16 bits. Each is a point of the front,
-   and gives the effect of every part on the output (analysis/effects.py).
+1. The int8 network of the default options, and other options of the quantizer, one at a time: first on int8, then on
+   weights of few bits (search.py). The best by SQNR, if they are better than the defaults by `BETTER` dB, hold for all
+   that follow.
+2. Uniform networks with weights of fewer bits (`LEVELS`), with groups of weights, and with data of 16 bits. Each is a
+   point of the front, and gives the effect of every part on the output (analysis/effects.py).
 3. A predicted front: sums of effects over all assignments, or over those that greedy changes reach (front.py).
-4. Verification by real quantizations, and repair of the best (verification.py).
+4. Verification by real quantizations, and repair of the best (verification.py). Under a floor of counts, such as
+   agreement, each network is the one with the largest expected saving (chances.py).
 
 Where there are no more assignments of bits to weights than quantizations left, all of them are made instead of steps 3
 and 4, and the result is the best there is.

@@ -1,6 +1,9 @@
 """An assignment: what a search chooses, the precision of each layer's weights and of each operation's data.
 
 An assignment becomes a policy: the precision that most weights have is the default, and a rule says what differs.
+
+The bits of a weight are those that it takes in store. 4 is int4 with a scale for each output channel; 4.25 is int4 with
+an integer multiplier of 8 bits, too, for each group of 32 weights (numerics/groups.py).
 """
 
 from collections import Counter
@@ -13,9 +16,34 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.ir.interfaces import shape_of
 from qmlir.policies.policy import Policy, Rule
 from qmlir.policies.quant_config import Settings
+from qmlir.transforms.quantize.recipes import why_no_groups
 
 WIDE = "int16"
 """The precision of the data of a promoted operation."""
+
+GROUP = 32
+"""The weights of a group that has a multiplier."""
+
+MULTIPLIER = 8 / GROUP
+"""The bits that the multipliers of groups add to each weight."""
+
+PLAIN, GROUPED = "channel", f"group-{GROUP}"
+"""The granularity of weights without multipliers, and with a multiplier for each group."""
+
+
+def precision_of(bits: float) -> str:
+    """Returns the precision of weights that take so many bits each: int4 for 4 and for 4.25."""
+    return f"int{int(bits)}"
+
+
+def has_groups(bits: float) -> bool:
+    """Whether weights that take so many bits each have multipliers of groups."""
+    return bits != int(bits)
+
+
+def spelled(bits: float) -> str:
+    """Returns the precision of weights in words: `int4`, or `int4 in groups of 32`."""
+    return precision_of(bits) + (f" in groups of {GROUP}" if has_groups(bits) else "")
 
 
 @dataclass(frozen=True)
@@ -25,6 +53,7 @@ class Layer:
     tensor   name of its result; of the input, for an input of the network
     kind     its kind, such as `nn.conv2d`; `input` for an input of the network
     weights  number of its weights; 0 without weights
+    groups   number of the groups of 32 weights that can have multipliers; 0 if the operation takes none
     macs     products of a call
     readers  results of the operations that read its result, directly or moved; of those that compute
     widens   whether its data can have 16 bits
@@ -36,6 +65,15 @@ class Layer:
     macs: int
     readers: tuple[str, ...]
     widens: bool = False
+    groups: int = 0
+
+    def bytes(self, bits: float) -> int:
+        """Returns the bytes of the weights, packed, with the multipliers of their groups."""
+        return -(-self.weights * int(bits) // 8) + (self.groups if has_groups(bits) else 0)
+
+    def able(self, bits: float) -> float:
+        """Returns the bits a weight that come next: without multipliers if the operation takes none."""
+        return bits if self.groups else int(bits)
 
     @property
     def promoted(self) -> frozenset[str]:
@@ -48,22 +86,25 @@ class Layer:
 class Assignment:
     """The precision of each layer's weights, and the operations whose data have 16 bits.
 
-    bits      result of a layer → bits of its weights
+    bits      result of a layer → bits of each of its weights in store
     wide      results of the operations whose data have 16 bits
     settings  other options of the quantizer, for the whole network
     """
 
-    bits: tuple[tuple[str, int], ...]
+    bits: tuple[tuple[str, float], ...]
     wide: frozenset[str] = frozenset()
     settings: Settings = field(default_factory=dict[str, Any])
 
     @classmethod
-    def uniform(cls, layers: Sequence[Layer], bits: int, settings: Settings, *, wide: bool = False) -> "Assignment":
-        """Returns the assignment of one precision to all weights, and of 8 or 16 bits to all data."""
-        names = frozenset(layer.tensor for layer in layers if layer.widens) if wide else frozenset[str]()
-        return cls(tuple((layer.tensor, bits) for layer in layers if layer.weights), names, settings)
+    def uniform(cls, layers: Sequence[Layer], bits: float, settings: Settings, *, wide: bool = False) -> "Assignment":
+        """Returns the assignment of one precision to all weights, and of 8 or 16 bits to all data.
 
-    def with_bits(self, tensor: str, bits: int) -> "Assignment":
+        Weights have multipliers of groups if `bits` says so and their operation takes them.
+        """
+        names = frozenset(layer.tensor for layer in layers if layer.widens) if wide else frozenset[str]()
+        return cls(tuple((layer.tensor, layer.able(bits)) for layer in layers if layer.weights), names, settings)
+
+    def with_bits(self, tensor: str, bits: float) -> "Assignment":
         """Returns the assignment with another precision for one layer's weights."""
         changed = tuple((name, bits if name == tensor else old) for name, old in self.bits)
         return Assignment(changed, self.wide, self.settings)
@@ -78,16 +119,21 @@ class Assignment:
         if not self.bits:
             return dict(self.settings)
         (most, _), *_ = Counter(bits for _, bits in self.bits).most_common(1)
-        return {**self.settings, "weight_precision": f"int{most}"}
+        grouped = {"granularity": GROUPED} if has_groups(most) else {}
+        return {**self.settings, "weight_precision": precision_of(most), **grouped}
 
     def rules(self) -> dict[str, dict[str, Any]]:
         """Result of an operation → the settings that differ from the default's."""
-        usual, known = self.default.get("weight_precision"), dict(self.bits)
+        default, known = self.default, dict(self.bits)
+        usual, grouped = default.get("weight_precision"), default.get("granularity") == GROUPED
+        given = "granularity" in self.settings
         found: dict[str, dict[str, Any]] = {}
         for name in dict.fromkeys([*known, *sorted(self.wide - known.keys())]):
             own: dict[str, Any] = {"precision": WIDE} if name in self.wide else {}
-            if name in known and f"int{known[name]}" != usual:
-                own["weight_precision"] = f"int{known[name]}"
+            if name in known and precision_of(known[name]) != usual:
+                own["weight_precision"] = precision_of(known[name])
+            if name in known and not given and has_groups(known[name]) != grouped:
+                own["granularity"] = PLAIN if grouped else GROUPED
             if own:
                 found[name] = own
         return found
@@ -107,5 +153,16 @@ def weights_of(op: object) -> int:
     return count
 
 
-Noises = Mapping[str, Mapping[int, float]]
-"""Tensor → bits → relative noise power at the output."""
+def groups_of(op: object) -> int:
+    """The number of groups of 32 weights of an operation; 0 if its weights cannot have multipliers of groups."""
+    if not isinstance(op, WeightedOp) or why_no_groups(op, GROUP) is not None:
+        return 0
+    outputs = shape_of(op.w)[0]
+    return outputs * -(-weights_of(op) // outputs // GROUP)
+
+
+WeightNoises = Mapping[str, Mapping[float, float]]
+"""Result of a layer → bits of each of its weights in store → relative noise power at the output."""
+
+DataNoises = Mapping[str, Mapping[int, float]]
+"""Result or input of the network → its bits, 8 or 16 → relative noise power at the output."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from qmlir.analysis.output_measure import decibels
-from qmlir.analysis.tune.assignment import Assignment
+from qmlir.analysis.tune.assignment import GROUP, Assignment, has_groups, precision_of
 from qmlir.analysis.tune.front import Predicted
 from qmlir.analysis.tune.limits import Budget, Floor
 from qmlir.analysis.tune.result import Point
@@ -123,9 +123,13 @@ class Attempts:
         raise QmlirError(need, where="tune", got=got, remedy=remedy)
 
 
-def said(bits: Sequence[int]) -> str:
-    """The precisions of weights in words: `int4 weights`, or `4·int4 1·int8 weights`."""
+def said(bits: Sequence[float]) -> str:
+    """The precisions of weights in words: `int4 weights`, or `4·int4 2·int4/32 weights`; /32 stands for groups."""
     counts = {each: list(bits).count(each) for each in sorted(set(bits))}
     if len(counts) == 1:
-        return f"int{next(iter(counts))} weights"
-    return " ".join(f"{count}·int{each}" for each, count in counts.items()) + " weights"
+        return f"{_short(next(iter(counts)))} weights"
+    return " ".join(f"{count}·{_short(each)}" for each, count in counts.items()) + " weights"
+
+
+def _short(bits: float) -> str:
+    return precision_of(bits) + (f"/{GROUP}" if has_groups(bits) else "")

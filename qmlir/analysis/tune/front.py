@@ -12,12 +12,13 @@ with the cheapest assignment and takes the change with the most noise less for e
 left. For costs and noises that add up, this is the convex hull of the front. Promotions of data are always taken so.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import product
+from math import inf, prod
 
-from qmlir.analysis.tune.assignment import Assignment, Layer, Noises
+from qmlir.analysis.tune.assignment import Assignment, DataNoises, Layer, WeightNoises, has_groups
 from qmlir.policies.quant_config import Settings
 
 MOST_COMBINATIONS = 20_000
@@ -55,9 +56,9 @@ class Model:
     def __init__(
         self,
         layers: Sequence[Layer],
-        weights: Noises,
-        results: Noises,
-        levels: Sequence[int],
+        weights: WeightNoises,
+        results: DataNoises,
+        levels: Sequence[float],
         *,
         cost: str,
         fixed: float,
@@ -73,24 +74,26 @@ class Model:
             fixed: Bytes of constants that no assignment changes.
         """
         self.layers, self.levels = layers, sorted(levels)
+        self._levels = {e.tensor: sorted({e.able(bits) for bits in levels}) for e in layers if e.weights}
         self._weights, self._results, self._cost = weights, results, cost
         self._by_name = {layer.tensor: layer for layer in layers}
         self._fixed = fixed
+        self._known: dict[str, list[Predicted]] = {}
         base = Assignment.uniform(layers, 8, {})
         self._whole = {"bytes": self.bytes(base) or 1.0, "macs-bits": self.macs_bits(base) or 1.0}
 
     @property
     def complete(self) -> bool:
         """Whether the front is that of all assignments of bits to weights."""
-        return len(self.levels) ** sum(bool(layer.weights) for layer in self.layers) <= MOST_COMBINATIONS
+        return prod(map(len, self._levels.values())) <= MOST_COMBINATIONS
 
     def bytes(self, assignment: Assignment) -> float:
         """Predicts the bytes of all constants."""
-        return self._fixed + sum(-(-self._by_name[name].weights * bits // 8) for name, bits in assignment.bits)
+        return self._fixed + sum(self._by_name[name].bytes(bits) for name, bits in assignment.bits)
 
     def macs_bits(self, assignment: Assignment) -> float:
-        """Predicts MACs times bits of weights times bits of data."""
-        bits = dict(assignment.bits)
+        """Predicts MACs times bits of weights times bits of data; weights in groups are multiplied as int8."""
+        bits = {name: NARROW_BITS if has_groups(each) else each for name, each in assignment.bits}
         return float(
             sum(
                 layer.macs * bits.get(layer.tensor, width) * width
@@ -123,37 +126,46 @@ class Model:
 
     def front(self, settings: Settings) -> list[Predicted]:
         """Lists the assignments that none is better than in both noise and cost, the cheapest first."""
-        start = self.cheapest(settings)
-        found = [self.predicted(start)]
+        return self._kept("front", self._front, settings)
+
+    def _kept(self, what: str, make: Callable[[Settings], list[Predicted]], settings: Settings) -> list[Predicted]:
+        """Returns a list of all assignments with some settings, which is made only once."""
+        key = f"{what} {sorted(settings.items())}"
+        if key not in self._known:
+            self._known[key] = make(settings)
+        return self._known[key]
+
+    def _front(self, settings: Settings) -> list[Predicted]:
+        start = self.predicted(self.cheapest(settings))
+        found = [start]
         if self.complete:
-            found = undominated(self._combined(settings))
+            found = undominated(self._kept("combined", self._combined, settings))
             found += [wider for each in found for wider in self._promotions(each)]
-        found += self._upgrades(self.predicted(start))
+        found += self._upgrades(start)
         return undominated(found)
 
     def _combined(self, settings: Settings) -> list[Predicted]:
         """All assignments of bits to weights, with data of 8 bits."""
-        weighted = [layer.tensor for layer in self.layers if layer.weights]
-        every = product(self.levels, repeat=len(weighted))
-        return [self.predicted(Assignment(tuple(zip(weighted, e, strict=True)), settings=settings)) for e in every]
+        every = product(*self._levels.values())
+        return [self.predicted(Assignment(tuple(zip(self._levels, e, strict=True)), settings=settings)) for e in every]
 
-    def _upgrades(self, start: Predicted) -> Iterator[Predicted]:
-        """Takes the best change after another, of weights and of data, until none lowers the noise."""
+    def _upgrades(self, start: Predicted, most: float = inf) -> Iterator[Predicted]:
+        """Takes the best change after another that fits a budget, of weights or data, until none lowers the noise."""
         current = start
-        while (following := self._best(current)) is not None:
+        while (following := self._best(current, most)) is not None:
             yield following
             current = following
 
-    def _promotions(self, start: Predicted) -> Iterator[Predicted]:
-        """Takes the best promotion of data after another."""
+    def _promotions(self, start: Predicted, most: float = inf) -> Iterator[Predicted]:
+        """Takes the best promotion of data after another that fits a budget."""
         current = start
-        while (following := self._best(current, weights=False)) is not None:
+        while (following := self._best(current, most, weights=False)) is not None:
             yield following
             current = following
 
-    def _best(self, current: Predicted, *, weights: bool = True) -> Predicted | None:
+    def _best(self, current: Predicted, most: float, *, weights: bool = True) -> Predicted | None:
         changes = map(self.predicted, self._changes(current.assignment, weights=weights))
-        better = [each for each in changes if each.noise < current.noise]
+        better = [e for e in changes if e.noise < current.noise and (most == inf or self._fits(e, most))]
 
         def gain(each: Predicted) -> float:
             return (current.noise - each.noise) / max(each.cost - current.cost, 1e-9)
@@ -162,7 +174,7 @@ class Model:
 
     def _changes(self, assignment: Assignment, *, weights: bool) -> Iterator[Assignment]:
         for name, bits in assignment.bits if weights else ():
-            for more in (level for level in self.levels if level > bits):
+            for more in (level for level in self._levels[name] if level > bits):
                 yield assignment.with_bits(name, more)
         for layer in self.layers:
             promoted = layer.promoted
@@ -178,25 +190,27 @@ class Model:
 
     def within(self, settings: Settings, most: float, count: int) -> list[Predicted]:
         """Lists the assignments of known cost within a budget that have the least predicted noise, the least first."""
-        points = self._combined(settings) if self.complete else self.front(settings)
-        fits = [each for each in points if (cost := self.cost(each.assignment)) is not None and cost <= most]
-        if self.complete and fits:
-            best = nsmallest(count, fits, key=lambda each: each.noise)
-            fits += [wider for each in best for wider in self._promotions(each)]
-            fits = [each for each in fits if (self.cost(each.assignment) or 0.0) <= most]
+        points = self._kept("combined", self._combined, settings) if self.complete else self.front(settings)
+        fits = nsmallest(count, [each for each in points if self._fits(each, most)], key=lambda each: each.noise)
+        for best in tuple(fits):
+            further = self._promotions(best, most) if self.complete else self._upgrades(best, most)
+            fits += further
         return nsmallest(count, fits, key=lambda each: (each.noise, each.cost))
+
+    def _fits(self, each: Predicted, most: float) -> bool:
+        return (cost := self.cost(each.assignment)) is not None and cost <= most
 
     def exchanges(self, assignment: Assignment, most: float) -> list[Predicted]:
         """Lists assignments within a budget with more bits for one layer, and fewer for at most one, best first."""
         found: list[Predicted] = []
         for more, bits in assignment.bits:
-            for higher in [level for level in self.levels if level > bits][:1]:
+            for higher in [level for level in self._levels[more] if level > bits][:1]:
                 raised = assignment.with_bits(more, higher)
                 lowered = [
                     raised.with_bits(name, lower)
                     for name, own in assignment.bits
                     if name != more
-                    for lower in [level for level in self.levels if level < own][-1:]
+                    for lower in [level for level in self._levels[name] if level < own][-1:]
                 ]
                 found += [self.predicted(a) for a in (raised, *lowered) if (self.cost(a) or 0.0) <= most]
         return sorted(found, key=lambda each: (each.noise, each.cost))
@@ -206,7 +220,7 @@ class Model:
         before = self.predicted(assignment)
         found: list[tuple[float, Assignment]] = []
         for name, bits in assignment.bits:
-            for less in [level for level in self.levels if level < bits][-1:]:
+            for less in [level for level in self._levels[name] if level < bits][-1:]:
                 each = self.predicted(assignment.with_bits(name, less))
                 found.append(((each.noise - before.noise) / max(before.cost - each.cost, 1e-9), each.assignment))
         return [each for _, each in sorted(found, key=lambda pair: pair[0])]

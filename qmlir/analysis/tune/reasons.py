@@ -6,6 +6,8 @@ import yaml
 
 from qmlir.analysis.output_measure import OutputEffect, decibels
 from qmlir.analysis.own_errors import WEIGHTS
+from qmlir.analysis.tune.assignment import GROUPED, MULTIPLIER, spelled
+from qmlir.numerics.schemas import weight_bits
 from qmlir.yaml_files import Dumper
 
 if TYPE_CHECKING:
@@ -47,10 +49,10 @@ def _reason(tuned: "Tuned", rule: dict[str, Any]) -> str:
     """Why a rule is there: the effects on the output of the parts that it is about."""
     own = [row for row in tuned.effects if row.tensor == rule["name"]]
     said: list[str] = []
-    usual = tuned.chosen.trial.policy["default"].get("weight-precision")
+    default = tuned.chosen.trial.policy["default"]
     weights = {row.precision: row for row in own if row.part == WEIGHTS}
-    if "weight-precision" in rule:
-        mine = rule["weight-precision"]
+    if "weight-precision" in rule or "granularity" in rule:
+        mine, usual = _stored(default | rule), _stored(default)
         shown = [_effect(precision, weights[precision]) for precision in (mine, usual) if precision in weights]
         said.append(f"weights alone leave {', '.join(shown)}" if shown else f"weights in {mine}")
     if "precision" in rule:
@@ -58,6 +60,12 @@ def _reason(tuned: "Tuned", rule: dict[str, Any]) -> str:
         shown = [_effect(precision, row) for precision, row in data.items()]
         said.append(f"its result alone leaves {', '.join(shown)}" if shown else "its readers have data of 16 bits")
     return "; ".join(said)
+
+
+def _stored(settings: dict[str, Any]) -> str:
+    """How settings store weights, in the words of `spelled`."""
+    bits = weight_bits(settings.get("weight-precision", "int8"))
+    return spelled(bits + (MULTIPLIER if settings.get("granularity") == GROUPED else 0))
 
 
 def _effect(precision: str, row: OutputEffect) -> str:

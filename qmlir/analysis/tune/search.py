@@ -7,23 +7,29 @@ from typing import Any
 
 from qmlir.analysis.output_measure import OutputEffect
 from qmlir.analysis.own_errors import WEIGHTS
-from qmlir.analysis.tune.assignment import Assignment, Layer
+from qmlir.analysis.tune.assignment import MULTIPLIER, Assignment, Layer, has_groups, precision_of, spelled
 from qmlir.analysis.tune.attempts import Attempts, said
 from qmlir.analysis.tune.front import NARROW_BITS, WIDE_BITS, Model
 from qmlir.analysis.tune.result import Point, Tuned
 from qmlir.analysis.tune.verification import Verification
-from qmlir.errors import QmlirError
+from qmlir.numerics.groups import BITS as GROUPED_BITS
 from qmlir.policies.policy import Policy
 
-SETTINGS: tuple[Mapping[str, Any], ...] = (
-    {"schema": "symmetric"},
-    {"calibration": "minmax"},
-    {"rounding": "nearest"},
-)
+SETTINGS: tuple[Mapping[str, Any], ...] = ({"schema": "symmetric"}, {"calibration": "minmax"})
 """Options of the quantizer that are tried one at a time on the int8 network, in place of the defaults."""
 
-NARROW_SETTINGS: tuple[Mapping[str, Any], ...] = ({"weight_range": "full"},)
-"""Options of weights that matter where these have few bits; they are tried one at a time on such a network."""
+NARROW_SETTINGS: tuple[Mapping[str, Any], ...] = ({"weight_range": "full"}, {"rounding": "gptq"})
+"""Options of weights that matter where these have few bits; they are tried one at a time on such a network, and those
+that gain together."""
+
+USUAL = 4
+"""The bits of weights that options are tried with, and groups of weights; the nearest that is searched to it."""
+
+MOST_GROUPED = max(GROUPED_BITS)
+"""The most bits of weights that have multipliers of groups."""
+
+GROUPED_COSTS = ("bytes", "stored")
+"""The costs that multipliers of groups can be worth; machine code multiplies such weights as int8."""
 
 DECIBELS_PER_BIT = 6.02
 """What a bit more for each weight gains: by it, bytes that an option costs are compared with the dB that it gains."""
@@ -50,9 +56,11 @@ class Search:
     def run(self) -> Tuned:
         """Makes the trials, and chooses."""
         layers = self.attempts.laboratory.layers(Policy({**self._default({}), "weight_precision": "int8"}))
-        start = Assignment.uniform(layers, 8, self._default({}))
+        start = Assignment.uniform(layers, NARROW_BITS, self._default({}))
         if self.fixed.get("precision") is not None:
             layers = [replace(layer, widens=False) for layer in layers]
+        if "granularity" in self.fixed or self.attempts.cost not in GROUPED_COSTS:
+            layers = [replace(layer, groups=0) for layer in layers]
         reference = self.attempts.begin(start)
         settings = self._narrow_settings(layers, self._settings(layers))
         levels = [*self.narrow, NARROW_BITS]
@@ -71,66 +79,98 @@ class Search:
             list(self.attempts.points.values()), self.effects, algorithm, self.attempts.laboratory.made,
         )  # fmt: skip
 
+    @property
+    def usual(self) -> int:
+        """The bits of weights below 8 that options are tried with."""
+        return min(self.narrow, key=lambda bits: abs(bits - USUAL))
+
+    @property
+    def measured(self) -> list[int]:
+        """The bits of weights below 8 that uniform networks are made of; the effects of the others follow from them."""
+        return sorted({self.narrow[0], self.usual, self.narrow[len(self.narrow) // 2]}) if self.narrow else []
+
     def _default(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         return {**{name: value for name, value in self.fixed.items() if value is not None}, **settings}
 
     def _settings(self, layers: Sequence[Layer]) -> dict[str, Any]:
         """Tries other options one at a time; returns the best that hold from now on."""
-        best = self.attempts.first.trial.sqnr + BETTER
-        chosen: dict[str, Any] = {}
-        for point, settings in self._one_at_a_time(layers, 8, {}, SETTINGS):
-            if point.trial.sqnr > best:
-                best, chosen = point.trial.sqnr, settings
+        best, chosen = self.attempts.first.trial.sqnr + BETTER, dict[str, Any]()
+        for settings in self._tried(layers, NARROW_BITS, {}, SETTINGS):
+            if (point := self._made(layers, NARROW_BITS, settings)) is not None and point.trial.sqnr > best:
+                best, chosen = point.trial.sqnr, dict(settings)
+                self._uniform(Assignment.uniform(layers, NARROW_BITS, self._default(chosen)), point.said)
         return self._default(chosen)
 
     def _narrow_settings(self, layers: Sequence[Layer], settings: dict[str, Any]) -> dict[str, Any]:
-        """Tries options of weights of few bits one at a time; returns the settings with the best of them."""
+        """Tries options of weights of few bits one at a time, then those that gain together; returns the best."""
         count = sum(layer.weights for layer in layers)
-        if not self.narrow or not count:
+        if not self.narrow or not count or self.attempts.left <= self._needed:
             return settings
-        bits = self.narrow[len(self.narrow) // 2]
-        tried = self._one_at_a_time(layers, bits, settings, ({}, *NARROW_SETTINGS))
-        if not tried or tried[0][1]:
+        base = self._made(layers, self.usual, settings)
+        if base is None:
             return settings
-        before, best, chosen = tried[0][0].trial, BETTER, dict[str, Any]()
-        for point, own in tried[1:]:
-            more = 8 * (point.trial.bytes - before.bytes) / count
-            gained = point.trial.sqnr - before.sqnr - DECIBELS_PER_BIT * more
-            if gained > best:
-                best, chosen = gained, own
+        self._uniform(base.assignment, base.said)
+        best, chosen, gaining = BETTER, dict[str, Any](), dict[str, Any]()
+
+        def gained(point: Point) -> float:
+            more = 8 * (point.trial.bytes - base.trial.bytes) / count
+            return point.trial.sqnr - base.trial.sqnr - DECIBELS_PER_BIT * more
+
+        def attempt(own: Mapping[str, Any]) -> None:
+            nonlocal best, chosen
+            if (point := self._made(layers, self.usual, {**settings, **own})) is None:
+                return
+            if gained(point) > BETTER:
+                gaining.update(own)
+            if gained(point) > best:
+                best, chosen = gained(point), dict(own)
+                self._uniform(point.assignment, point.said)
+
+        for own in self._tried(layers, self.usual, settings, NARROW_SETTINGS):
+            attempt(own)
+        if len(gaining) > 1 and self.attempts.left > self._needed:
+            attempt(gaining)
         return settings | chosen
 
-    def _one_at_a_time(
+    @property
+    def _needed(self) -> int:
+        """The quantizations that the uniform networks take, and as many again for verification."""
+        return 2 * (len(self.measured) + 2)
+
+    def _tried(
         self, layers: Sequence[Layer], bits: int, settings: Mapping[str, Any], options: Sequence[Mapping[str, Any]]
-    ) -> list[tuple[Point, dict[str, Any]]]:
-        """Makes uniform networks with each of some options that are free, as long as enough quantizations are left."""
+    ) -> list[Mapping[str, Any]]:
+        """Returns the options that are free and that quantizations are left for; makes their trials on workers."""
         free = [each for each in options if not self.fixed.keys() & each.keys()]
-        tried = free[: max(self.attempts.left - len(self.narrow) - 2, 0)]
+        tried = free[: max(self.attempts.left - self._needed, 0)]
         uniform = [Assignment.uniform(layers, bits, self._default({**settings, **each})) for each in tried]
         self.attempts.ahead("trial", uniform)
-        found: list[tuple[Point, dict[str, Any]]] = []
-        base = "int8" if bits == NARROW_BITS else f"int{bits} weights, int8 data"
-        for own, assignment in zip(tried, uniform, strict=True):
-            words = "".join(f", {name.replace('_', '-')} {value}" for name, value in own.items())
-            point = self.attempts.attempt(assignment, base + words)
-            found += [(point, dict(own))] if point is not None else []
-        return found
+        return tried
+
+    def _made(self, layers: Sequence[Layer], bits: int, settings: Mapping[str, Any]) -> Point | None:
+        """Makes a uniform network with some settings."""
+        words = "int8" if bits == NARROW_BITS else f"{precision_of(bits)} weights, int8 data"
+        free = {name: value for name, value in settings.items() if name not in self.fixed}
+        words += "".join(f", {name.replace('_', '-')} {value}" for name, value in free.items())
+        return self.attempts.attempt(Assignment.uniform(layers, bits, self._default(settings)), words)
 
     def _search(self, layers: Sequence[Layer], settings: Mapping[str, Any]) -> str:
         """Makes uniform networks and their effects, the predicted front, verification and repair."""
-        weights: dict[str, dict[int, float]] = {}
+        weights: dict[str, dict[float, float]] = {}
         results: dict[str, dict[int, float]] = {}
-        levels: list[int] = []
-        promoted = Assignment.uniform(layers, 8, settings, wide=True)
-        uniform = [Assignment.uniform(layers, bits, settings) for bits in (NARROW_BITS, *self.narrow)]
-        self.attempts.ahead("effects", [*uniform, *([promoted] if promoted.wide else [])])
-        for bits in (NARROW_BITS, *self.narrow):
-            rows = self._uniform(Assignment.uniform(layers, bits, settings), f"int{bits} weights, int8 data")
-            levels += [bits] if rows else []
-            for row in rows:
+        plain = {name: value for name, value in settings.items() if name in self.fixed or not _is_narrow(name)}
+        uniform: dict[float, Assignment] = {NARROW_BITS: Assignment.uniform(layers, NARROW_BITS, plain)}
+        uniform |= {bits: Assignment.uniform(layers, bits, settings) for bits in self.measured}
+        if self.measured and self.usual <= MOST_GROUPED and any(layer.groups for layer in layers):
+            grouped = self.usual + MULTIPLIER
+            uniform[grouped] = Assignment.uniform(layers, grouped, settings)
+        promoted = Assignment.uniform(layers, NARROW_BITS, settings, wide=True)
+        self.attempts.ahead("effects", [*uniform.values(), *([promoted] if promoted.wide else [])])
+        for bits, assignment in uniform.items():
+            for row in self._uniform(assignment, f"{said([bits])}, int8 data"):
                 if row.part == WEIGHTS:
                     weights.setdefault(row.tensor, {})[bits] = row.noise
-                elif bits == 8:
+                elif bits == NARROW_BITS:
                     results[row.tensor] = dict.fromkeys((NARROW_BITS, WIDE_BITS), row.noise)
         widened = self._uniform(promoted, "int8 weights, int16 data") if promoted.wide else []
         for row in widened:
@@ -142,7 +182,9 @@ class Search:
         self.effects += wide
         for row in wide:
             weights[row.tensor][WIDE_BITS] = row.noise
-        levels = sorted({*levels, NARROW_BITS, WIDE_BITS})
+        made = {bits for found in weights.values() for bits in found}
+        narrow = [bits for bits in self.narrow if bits in made or bits not in self.measured]
+        levels = sorted({*made, NARROW_BITS, WIDE_BITS, *(narrow if made & set(self.measured) else ())})
         for layer in layers:
             if layer.weights:
                 weights[layer.tensor] = _filled(weights.get(layer.tensor, {}), levels)
@@ -152,25 +194,28 @@ class Search:
 
     def _uniform(self, assignment: Assignment, said: str) -> list[OutputEffect]:
         """Makes the trial of a uniform network; returns its effects, or none if it cannot be quantized so."""
-        known, key = list(self.attempts.points), assignment.policy().text()
-        if self.attempts.left <= 0:
+        if self.attempts.attempt(assignment, said) is None:
             return []
-        self.attempts.spent += key in known[1:]  # another quantization; the effects of the first network are known
-        try:
-            rows = self.attempts.laboratory.effects(assignment.policy())
-        except QmlirError:
-            return []
-        self.attempts.attempt(assignment, said)
+        rows = self.attempts.laboratory.effects(assignment.policy())
+        stored = {name: spelled(bits) for name, bits in assignment.bits if has_groups(bits)}
+        rows = [replace(row, precision=stored[row.tensor]) if row.part == WEIGHTS and row.tensor in stored else row
+                for row in rows]  # fmt: skip
         known = {(row.tensor, row.part, row.precision) for row in self.effects}
         self.effects += [row for row in rows if (row.tensor, row.part, row.precision) not in known]
         return rows
 
 
-def _filled(noises: Mapping[int, float], levels: Sequence[int]) -> dict[int, float]:
-    """Noise by bits for all levels; where none was measured, that of the next level, a quarter for each bit more."""
+def _is_narrow(name: str) -> bool:
+    """Whether an option was tried on weights of few bits only."""
+    return any(name in each for each in NARROW_SETTINGS)
+
+
+def _filled(noises: Mapping[float, float], levels: Sequence[float]) -> dict[float, float]:
+    """Noise by bits for all levels; where none was measured, that of the next level, by the square of the steps."""
     found = dict(noises) or {NARROW_BITS: 0.0}
+    plain = [bits for bits in found if not has_groups(bits)]
     for bits in levels:
-        if bits not in noises:
-            near = min(found, key=lambda known: abs(known - bits))
-            found[bits] = found[near] * 4.0 ** (near - bits)
+        if bits not in found and not has_groups(bits):
+            near = min(plain, key=lambda known: abs(known - bits))
+            found[bits] = found[near] * ((2 ** (near - 1) - 1) / (2 ** (bits - 1) - 1)) ** 2
     return found

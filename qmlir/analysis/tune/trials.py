@@ -3,8 +3,8 @@
 A result depends on the float network with its weights, the profile, the policy, the samples that quantize and those
 that score, the labels, the metric, the device, the figures asked for, and the sources of qmlir (kept_results.py).
 
-A search decides one step after another. Where it knows of several trials that it will need, `ahead` makes them on
-workers, and the search then reads them; so it finds the same on any number of workers.
+A search decides one step after another. Where it knows several trials that it will need, `ahead` makes them on workers
+and keeps them. The search then asks for each trial in its own order, so it finds the same on any number of workers.
 """
 
 import inspect
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -38,7 +38,7 @@ from qmlir.sharded import network_of, text_of
 FOLDER = "tune"
 """The folder of results within the folder of compiled networks."""
 
-FORMAT = 2
+FORMAT = 3
 """The version of the files; part of their names."""
 
 
@@ -92,7 +92,7 @@ class Laboratory:
 
     module     the float network
     profile    the ranges of its tensors
-    made       quantizations that were made
+    made       quantizations that were made, on workers too; results that are read from disk take none
     """
 
     def __init__(
@@ -123,7 +123,7 @@ class Laboratory:
             budget: The cost to measure, if it is more than bytes or products.
             folder: Where results are kept; None for nowhere.
             options: Options of `quantize` that all trials share.
-            workers: Where trials are made that are known to be needed.
+            workers: Where `ahead` makes trials; by default nowhere.
         """
         self.module, self.profile, self._samples, self._tests = module, profile, list(samples), list(tests)
         self._labels, self._metric, self._target, self._budget = labels, metric, target, budget
@@ -131,7 +131,8 @@ class Laboratory:
         self.made = 0
         self._workers = workers or Workers()
         self._refused: dict[str, QmlirError] = {}
-        self._fresh: list[Fresh] = []
+        self._fresh: list[Finding] = []
+        self._last: tuple[str, ModuleOp] | None = None
         self._measure: OutputMeasure | None = None
         self._classes = has_classes(module)
         if labels is not None and not self._classes:
@@ -157,11 +158,11 @@ class Laboratory:
         return self._workers.count
 
     def ahead(self, what: str, policies: Iterable[Policy]) -> None:
-        """Makes trials on workers that will be needed, unless they are known; without workers, does nothing.
+        """Makes trials on workers before they are asked for, unless they are known; does nothing without workers.
 
         Args:
-            what: `trial`, or `effects` for the effects of the parts, too.
-            policies: The policies; one that cannot be quantized raises its error when it is asked for.
+            what: `trial`, or `effects` for the trials and the effects of their parts.
+            policies: The policies; if a network cannot be quantized by a policy, `trial` raises the error later.
         """
         needed = {policy.text(): policy for policy in policies if self._load(what, policy) is None}
         tasks = [(what, policy.as_dict()) for text, policy in needed.items() if text not in self._refused]
@@ -170,28 +171,28 @@ class Laboratory:
         given = (self._samples, self._tests, self._labels, self._metric, self._target, self._budget, self._options)
         bench = Bench(text_of(self.module), self.profile, *given)
 
-        def keep(task: tuple[str, dict[str, Any]], made: tuple[int, list[Fresh], QmlirError | None]) -> None:
-            count, fresh, refused = made
-            self.made += count
-            for each, own, data in fresh:
-                self._results.store({"what": each, "policy": own}, data)
-            if refused is not None:
-                self._refused[Policy.of(task[1]).text()] = refused
+        def keep(task: tuple[str, dict[str, Any]], done: Done) -> None:
+            self.made += done.made
+            for each in done.findings:
+                self._results.store({"what": each.what, "policy": each.policy}, each.data)
+            if done.refused is not None:
+                self._refused[Policy.of(task[1]).text()] = done.refused
 
-        self._workers.map(_made, bench, tasks, keep=keep)
+        self._workers.map(_done, bench, tasks, keep=keep)
 
-    def made_since(self) -> tuple[int, list["Fresh"]]:
-        """Returns how many quantizations were made since the last call, and what was found out by them."""
-        made, fresh = self.made, self._fresh
+    def done_since(self, refused: QmlirError | None) -> "Done":
+        """Returns what was done since the last call; `refused` is the error of the last quantization."""
+        done = Done(self.made, self._fresh, refused)
         self.made, self._fresh = 0, []
-        return made, fresh
+        return done
 
     def effects(self, policy: Policy) -> list[OutputEffect]:
         """Returns the effects of the weights and results of a network quantized by a policy, from disk if there."""
         known = self._load("effects", policy)
         if known is None:
             quantized = self._quantized(policy)
-            self._make(policy, quantized)
+            if self._load("trial", policy) is None:
+                self._make(policy, quantized)
             known = self._measure_effects(policy, quantized)
         return [OutputEffect(**row) for row in known]
 
@@ -221,16 +222,22 @@ class Laboratory:
         return self._store("effects", policy, [asdict(row) for row in rows])
 
     def _effect_measure(self) -> OutputMeasure:
+        """Measures on samples that score: rounding fits the weights to those that quantize, where they look better."""
         if self._measure is None:
-            self._measure = OutputMeasure(self.module, self._samples)
+            self._measure = OutputMeasure(self.module, self._tests)
         return self._measure
 
     def _quantized(self, policy: Policy) -> ModuleOp:
-        if (refused := self._refused.get(policy.text())) is not None:
+        """Quantizes the network, unless it was quantized by this policy last."""
+        text = policy.text()
+        if (refused := self._refused.get(text)) is not None:
             raise refused
-        self.made += 1
-        options = {name: value for name, value in self._options.items() if name not in policy.default}
-        return quantize(self.module, self.profile, data=self._samples, policy=policy, target=self._target, **options)
+        if self._last is None or self._last[0] != text:
+            self.made += 1
+            options = {name: value for name, value in self._options.items() if name not in policy.default}
+            given: dict[str, Any] = {"data": self._samples, "policy": policy, "target": self._target, **options}
+            self._last = text, quantize(self.module, self.profile, **given)
+        return self._last[1]
 
     def _make(self, policy: Policy, quantized: ModuleOp) -> dict[str, Any]:
         found, outputs = self._outputs(quantized)
@@ -308,17 +315,41 @@ class Laboratory:
         return self._results.load({"what": what, "policy": policy.as_dict()})
 
     def _store(self, what: str, policy: Policy, data: Any) -> Any:
-        self._fresh.append((what, policy.as_dict(), data))
+        self._fresh.append(Finding(what, policy.as_dict(), data))
         return self._results.store({"what": what, "policy": policy.as_dict()}, data)
 
 
-Fresh: TypeAlias = tuple[str, dict[str, Any], Any]
-"""Something that was found out: what, of which policy, and its plain data."""
+@dataclass(frozen=True)
+class Finding:
+    """A result as it is kept.
+
+    what    `trial`, `effects`, `layers`, or `wide` for the effects of weights of 16 bits
+    policy  the policy of the network, as plain data
+    data    the result, as plain data
+    """
+
+    what: str
+    policy: dict[str, Any]
+    data: Any
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a worker did for one task.
+
+    made      quantizations
+    findings  results, in the order in which they were found
+    refused   why the network cannot be quantized; None if it can
+    """
+
+    made: int
+    findings: list[Finding]
+    refused: QmlirError | None
 
 
 @dataclass
 class Bench:
-    """All that trials depend on, as workers receive it; the fields are arguments of `Laboratory`."""
+    """The arguments of a worker's own `Laboratory`; `network` is the float network as text."""
 
     network: str
     profile: Profile
@@ -339,15 +370,15 @@ class Bench:
         )  # fmt: skip
 
 
-def _made(bench: Bench, task: tuple[str, dict[str, Any]]) -> tuple[int, list[Fresh], QmlirError | None]:
-    """Makes a trial on a worker: how many quantizations that took, what was found out, and why there is none."""
+def _done(bench: Bench, task: tuple[str, dict[str, Any]]) -> Done:
+    """Makes the trial of a task on a worker, or the effects of its parts, too."""
     laboratory, refused = bench.laboratory, None
     policy = Policy.of(task[1])
     try:
         laboratory.effects(policy) if task[0] == "effects" else laboratory.trial(policy)
     except QmlirError as error:
         refused = error
-    return *laboratory.made_since(), refused
+    return laboratory.done_since(refused)
 
 
 SECONDS = 0.5

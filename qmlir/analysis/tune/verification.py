@@ -1,16 +1,17 @@
 """Verifies predicted assignments by real quantizations, and repairs the best of them.
 
-Under a floor of SQNR: bisection along the predicted front for the cheapest network that meets it; under another floor:
-sizes from the least on, since counts of samples do not rise evenly with the SQNR. Then fewer bits for single layers of
-what was found. Within a budget of bytes or of MACs times bits: the assignments of the least predicted noise that fit,
-then exchanges of bits between two layers of the best. Within any other budget, which only the compiled network knows:
-bisection.
+Under a floor of SQNR: bisection along the predicted front for the cheapest network that meets it, then fewer bits for
+single layers of what was found. Under another floor, which networks of one SQNR may meet or not: always the network of
+the largest expected saving, the bytes that it saves times the chance that it meets the floor (chances.py). Within a
+budget of bytes or of MACs times bits: the assignments of the least predicted noise that fit, then exchanges of bits
+between two layers of the best. Within any other budget, which only the compiled network knows: bisection.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qmlir.analysis.tune.attempts import Attempts
+from qmlir.analysis.tune.chances import Chances
 from qmlir.analysis.tune.front import Model, Predicted
 from qmlir.analysis.tune.limits import Budget, Floor
 from qmlir.display import counted
@@ -18,6 +19,12 @@ from qmlir.policies.quant_config import Settings
 
 PATIENCE = 4
 """Repairs in a row that fail before the search ends."""
+
+SIZES = 48
+"""The sizes, evenly spaced, whose best predicted network is considered under a floor of counts."""
+
+LEAST_SAVING = 0.0005
+"""The least expected saving, as a share of the int8 network's bytes, that is worth a quantization."""
 
 
 @dataclass
@@ -45,37 +52,39 @@ class Verification:
             return f"{how} predict the best within the budget, which were verified and repaired"
         front = self.model.front(self.settings)
         if isinstance(self.attempts.limit, Floor) and self.attempts.limit.quality != "sqnr":
-            self._scan()
+            self._follow_chances(front, self.attempts.limit.quality)
         else:
             self._bisect(front)
-        self._repair()
+            self._repair()
         return f"{how} predict a front of {counted(len(front), 'network')}, which was verified and repaired"
 
-    def _scan(self) -> None:
-        """Tries sizes from the least on, each with the least predicted noise, up to a network that meets the floor.
+    def _follow_chances(self, front: Sequence[Predicted], quality: str) -> None:
+        """Makes the network whose expected saving is largest, one after another: its chance times the bytes it saves.
 
-        Counts of samples do not rise evenly with the SQNR, so bisection could miss the cheapest.
+        A network's chance of meeting the floor follows from its predicted noise (chances.py). The bytes that it saves
+        count from the cheapest network that meets the floor; as long as there is none, from more than the dearest.
         """
-        best = self.attempts.best()
-        least = self.model.bytes(self.model.cheapest(self.settings))
-        most = max(
-            self.model.bytes(self.model.cheapest(self.settings, highest=True))
-            if best is None
-            else best.trial.bytes - 1,
-            least,
-        )
-        count = max(self.attempts.left - PATIENCE, 1)
-        sizes = [least + (most - least) * i / count for i in range(count)]
+        sizes = [self.model.bytes(each.assignment) for each in front]
+        least, most = min(sizes), max(self.attempts.first.trial.bytes, min(sizes)) + 1.0
+        steps = [least + (most - least) * i / SIZES for i in range(SIZES)]
+        listed = [*front, *(each for size in steps for each in self.model.within(self.settings, size, 1))]
         several = self.attempts.laboratory.side_by_side
-        for start in range(0, count, several):
-            some = [
-                each for size in sizes[start : start + several] for each in self.model.within(self.settings, size, 1)
-            ]
-            self.attempts.ahead("trial", [each.assignment for each in some])
-            for each in some:
-                point = self.attempts.attempt_predicted(each)
-                if point is not None and self.attempts.meets(point.trial):
-                    return
+        while self.attempts.left > 0:
+            best = self.attempts.best()
+            bytes = most if best is None else best.trial.bytes
+            near = [] if best is None else [self.model.predicted(a) for a in self.model.downgrades(best.assignment)]
+            chances = Chances(list(self.attempts.points.values()), quality)
+            worth = {
+                each.assignment.policy().text(): (saved * chances.of(each.noise, self.attempts.bound), each)
+                for each in (*listed, *near)
+                if (saved := bytes - self.model.bytes(each.assignment)) > 0
+            }
+            fresh = [pair for text, pair in worth.items() if text not in self.attempts.points]
+            fresh.sort(key=lambda pair: -pair[0])
+            if not fresh or fresh[0][0] < LEAST_SAVING * most:
+                return
+            self.attempts.ahead("trial", [each.assignment for _, each in fresh[:several]])
+            self.attempts.attempt_predicted(fresh[0][1])
 
     def _bisect(self, front: Sequence[Predicted]) -> None:
         """Bisects along the predicted front for the end of what meets the limit."""
