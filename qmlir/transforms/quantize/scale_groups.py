@@ -66,9 +66,9 @@ from qmlir.transforms.quantize.scale_group import (
 # Data of 16 bits have bits to spare: their range is twice the observed range, at the price of one bit.
 #
 # Results of a network get no margin where their scale is a power of two of least error. A margin would often double the
-# step of all their values, and no layer reads what saturates: profiled on 60 and 30 samples, logits of cifar and mnist-8
-# that are rounded alone have 37.6 and 40.0 dB without a margin, 33.1 and 36.8 dB with one, and those of four other
-# networks are the same.
+# step of all their values, and no layer reads what saturates: profiled on 60 and 30 samples, logits of cifar and
+# mnist-8 that are rounded alone have 37.6 and 40.0 dB without a margin, 33.1 and 36.8 dB with one, and those of four
+# other networks are the same.
 #
 # A range is stretched about zero, and its histogram with it, so that the calibration that follows weighs saturation
 # against resolution on the expected values. Only calibration `auto` adds a margin; other calibrations keep to what was
