@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.dialects.calib import Bounds, Observation, ObserveOp
@@ -18,6 +19,7 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import FixedScale, keeps_scale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import element_of
+from qmlir.ir.states import state_values
 from qmlir.numerics.calibration import calibrated_range, calibration_called, choose_quantization
 from qmlir.numerics.histograms import Histogram
 from qmlir.numerics.schemas import (
@@ -63,6 +65,11 @@ from qmlir.transforms.quantize.scale_group import (
 #
 # Data of 16 bits have bits to spare: their range is twice the observed range, at the price of one bit.
 #
+# Results of a network that reach further below 0 than above it get no margin where their scale is a power of two of
+# least error. A margin would often double the step of all their values; no layer reads what saturates, and the largest
+# logits, which decide, do not: profiled on 60 samples, logits of cifar that are rounded alone have 37.6 dB without a
+# margin, 33.1 dB with one. Where the largest logits would saturate, they would tie.
+#
 # A range is stretched about zero, and its histogram with it, so that the calibration that follows weighs saturation
 # against resolution on the expected values. Only calibration `auto` adds a margin; other calibrations keep to what was
 # observed.
@@ -90,12 +97,15 @@ def expected(value: SSAValue, seen: Observation, recipe: Recipe) -> Observation:
     """The observation of a tensor, stretched to the range that is expected of other data.
 
     Args:
-        value: The tensor. An input of the network gets no margin, and the result of a clamp stays within its bounds.
+        value: The tensor. An input of the network gets no margin, nor does a result, mostly negative, if a power of two is searched
+            for it, and the result of a clamp stays within its bounds.
         seen: The observation. Without a histogram its range was given, not observed, and gets no margin.
         recipe: The options in effect for the tensor.
     """
     lo, hi = seen.bounds
     if not leaves_room(recipe) or seen.histogram is None or argument_of(value) is not None or lo == hi:
+        return seen
+    if recipe.searches_exponents and recipe.integers != "int16" and -lo > hi and _is_result(value):
         return seen
     low, high = (lo * WIDE, hi * WIDE) if recipe.integers == "int16" else _of_more_samples(seen)
     least, most = value.owner.bounds() if isinstance(value.owner, Clamped) else (None, None)
@@ -103,6 +113,16 @@ def expected(value: SSAValue, seen: Observation, recipe: Recipe) -> Observation:
     high = high if most is None else min(high, most)
     factor = (high - low) / (hi - lo)
     return _stretched(seen, seen.histogram, factor) if factor > 1 else seen
+
+
+def _is_result(value: SSAValue) -> bool:
+    """Whether a value is a result of its function, itself or moved, and nothing else reads it; a state is none."""
+    readers = [u.operation for u in value.uses if not isinstance(u.operation, ObserveOp)]
+    moved = all(isinstance(o, ReturnOp | ReshapeOp | TransposeOp) for o in readers)
+    block = value.owner.parent_block() if isinstance(value.owner, Operation) else None
+    if not readers or not moved or block is None or any(after is value for _, after in state_values(block)):
+        return False
+    return all(isinstance(o, ReturnOp) or _is_result(o.results[0]) for o in readers)
 
 
 def _of_more_samples(seen: Observation) -> Bounds:

@@ -10,6 +10,8 @@ from xdsl.ir import SSAValue
 import qmlir
 from qmlir.compiler import main_function
 from qmlir.dialects.calib import Observation, ObserveOp
+from qmlir.dialects.nn import AddOp
+from qmlir.ir.states import StateAttr, set_state
 from qmlir.numerics.histograms import Histogram
 from qmlir.policies.quant_config import Recipe
 from qmlir.transforms.quantize.scale_groups import expected
@@ -90,6 +92,30 @@ def test_none_beyond_a_clamp(high: float) -> None:
 )
 def test_who_gets_none(recipe: Recipe) -> None:
     assert expected(total(), SEEN, recipe) is SEEN
+
+
+BELOW = Observation((-8.0, 1.0), Histogram(-8.0, 0.5, np.ones(18)), (-6.0, 0.5))
+POWERS = Recipe(schema="symmetric_with_power2_scale")
+
+
+@pytest.mark.parametrize(
+    ("recipe", "wider"),
+    [(POWERS, False), (replace(POWERS, precision="int16"), True), (Recipe(schema="symmetric"), True), (INT8, True)],
+)
+def test_results_of_powers_of_two_get_none(recipe: Recipe, wider: bool) -> None:
+    assert (expected(total(), BELOW, recipe) is not BELOW) == wider
+    assert expected(total(), SEEN, recipe) is not SEEN  # the largest values, which decide, would tie
+
+
+def test_what_layers_read_or_keep_for_the_next_call_gets_a_margin_under_powers_of_two() -> None:
+    text = TEXT.replace("CLAMP", "")
+    read = text.replace("func.return %0", "%1 = nn.tanh %0 : tensor<1x256xf32> -> tensor<1x256xf32>\n  func.return %1")
+    data = [np.ones((1, 256), np.float32)]
+    kept = calibrated(parsed(text), data)
+    set_state(main_function(kept), 0, StateAttr.of(0))
+    for module in (calibrated(parsed(read), data), kept):
+        (observer,) = (o for o in module.walk() if isinstance(o, ObserveOp) and isinstance(o.value.owner, AddOp))
+        assert expected(observer.value, BELOW, POWERS) is not BELOW
 
 
 def test_inputs_and_what_was_not_counted_get_none() -> None:
