@@ -114,7 +114,9 @@ def _is_data_free(arguments: argparse.Namespace) -> bool:
         option = "--per-channel" if arguments.data is None else "--data"
         raise OptionError("--data-free", f"cannot go with {option}", remedy=both)
     if not arguments.input_range:
-        raise OptionError("--data-free", "needs --input-range", got="none", remedy=f"{both}, such as --input-range 0,1")
+        raise OptionError(
+            "--data-free", "needs --input-range", got="none", remedy="give one, such as --input-range 0,1"
+        )
     return True
 
 

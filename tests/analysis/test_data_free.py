@@ -213,6 +213,19 @@ def test_ranges_of_inputs_are_checked(given: Any, said: str, path: Path) -> None
         data_free_profile(path, (0, 1), deviations=0)
 
 
+def test_what_refusals_advise(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Profiling on samples, exporting batch normalizations, and giving a range of the input."""
+    monkeypatch.chdir(tmp_path)
+    np.save("samples.npy", np.concatenate(pictures(4, 1)))
+    net = Network()
+    net.node("Relu", ["x"], "result")
+    onnx.save(net.model("result"), "bare.onnx")
+    assert run(["profile", "bare.onnx", "--data-free", "--input-range", "0,1", "-o", "a.yaml"]) == 1
+    assert not run(["profile", "bare.onnx", "--data", "samples.npy", "-o", "a.yaml"])
+    assert run(["profile", str(path), "--data-free", "-o", "b.yaml"]) == 1
+    assert not run(["profile", str(path), "--data-free", "--input-range", "0,1", "-o", "b.yaml"])
+
+
 def test_the_command_writes_the_same_profile(path: Path, tmp_path: Path) -> None:
     arguments = ["--data-free", "--input-range", "x=0,1", "--deviations", "5", "-o", str(tmp_path / "free.yaml")]
     assert not run(["profile", str(path), *arguments])

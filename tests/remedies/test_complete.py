@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from qmlir.policies.ledger import REMEDIES
 from tests import test_executors
-from tests.analysis import test_explore
+from tests.analysis import test_data_free, test_explore
 from tests.backends.onnx import test_states
 from tests.cli import (
     test_certify,
@@ -47,6 +47,10 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
         test_explore.test_rows_are_what_the_device_says_of_each_network
     ),
     "give the network that it was made of": test_explore.test_networks_that_are_quantized_already,
+    "profile it on samples with --data, or export the network with its batch normalizations": (
+        test_data_free.test_what_refusals_advise
+    ),
+    "give one, such as --input-range 0,1": test_data_free.test_what_refusals_advise,
     "leave them out for the defaults": test_explore.test_costs_need_no_samples,
     "put all of its values behind one key": test_explore.test_sweeps_are_keys_and_values,
     "allow more by --worker-memory, or have fewer workers by --jobs": (
