@@ -72,7 +72,7 @@ class Layer:
         return -(-self.weights * int(bits) // 8) + (self.groups if has_groups(bits) else 0)
 
     def able(self, bits: float) -> float:
-        """Returns the bits a weight that come next: without multipliers if the operation takes none."""
+        """Returns the bits that each weight takes: without those of multipliers if the operation takes no groups."""
         return bits if self.groups else int(bits)
 
     @property

@@ -23,7 +23,7 @@ NARROW_SETTINGS: tuple[Mapping[str, Any], ...] = ({"weight_range": "full"}, {"ro
 that gain together."""
 
 USUAL = 4
-"""The bits of weights that options are tried with, and groups of weights; the nearest that is searched to it."""
+"""The bits of weights for which options and groups are tried; the nearest bits to it among those to search."""
 
 MOST_GROUPED = max(GROUPED_BITS)
 """The most bits of weights that have multipliers of groups."""
