@@ -97,8 +97,8 @@ def expected(value: SSAValue, seen: Observation, recipe: Recipe) -> Observation:
     """The observation of a tensor, stretched to the range that is expected of other data.
 
     Args:
-        value: The tensor. An input of the network gets no margin, nor does a result, mostly negative, if a power of two is searched
-            for it, and the result of a clamp stays within its bounds.
+        value: The tensor. An input of the network gets no margin, nor does a result that is mostly negative if a power
+            of two is searched for it, and the result of a clamp stays within its bounds.
         seen: The observation. Without a histogram its range was given, not observed, and gets no margin.
         recipe: The options in effect for the tensor.
     """
