@@ -20,6 +20,7 @@ from qmlir.ir.garbage import collected_rarely
 
 if TYPE_CHECKING:
     __version__: str
+    from qmlir.analysis.data_free import data_free_profile
     from qmlir.analysis.differences import compare
     from qmlir.analysis.effects import effects
     from qmlir.analysis.error_budget import error_budgets
