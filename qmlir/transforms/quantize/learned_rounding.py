@@ -35,7 +35,7 @@ import numpy as np
 from qmlir.numerics import Array, Float32s, Float64s
 
 STEPS = 1000
-"""The number of descents of each layer. Three times as many change the error of sums of kws by less than 1 %."""
+"""The number of descents of each layer."""
 
 BATCH = 256
 """The number of positions that each step sees."""
