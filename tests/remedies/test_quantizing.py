@@ -99,6 +99,23 @@ func.func @main(%x: tensor<1x8xf32>) -> tensor<1x8xf32> {
 }
 """
 
+UNNAMED = """
+func.func @main(%x: tensor<1x8xf32>) -> tensor<1x8xf32> {
+  %0 = nn.relu %x : tensor<1x8xf32> -> tensor<1x8xf32>
+  func.return %0 : tensor<1x8xf32>
+}
+"""
+
+
+def analyzed(text: str) -> Action:
+    """Quantizes a network of MLIR text, and compares the two."""
+    return both(
+        write("u.mlir", text),
+        command("quantize u.mlir --data samples.npy -o u_int8.mlir"),
+        command("analyze u.mlir u_int8.mlir --data samples.npy"),
+    )
+
+
 RANGES = {
     "write a range that float32 holds, or profile again": Case(
         both(write("net.yaml", BY_HAND.replace("1.0]", "1e39]")), command(QUANTIZE)),
@@ -238,6 +255,9 @@ PASSES = {
     "give the network that was quantized, and the .mlir file that `quantize` wrote of it": Case(
         lambda f: qmlir.analyze(f / "net.onnx", f / "net.onnx", [*np.load("samples.npy")]),
         lambda f: qmlir.analyze(f / "net.onnx", f / "q.mlir", [*np.load("samples.npy")]),
+    ),
+    'give operations names, such as {qmlir.name = #qmlir.name<tensors ["scores"]>}': Case(
+        analyzed(UNNAMED), analyzed(UNNAMED.replace("%x :", '%x {qmlir.name = #qmlir.name<tensors ["scores"]>} :'))
     ),
     "remove the attribute for 1 GiB": Case(
         passes('module attributes {qmlir.fold_budget = "all"} {\n' + RETURN + "}", "simplify"),
