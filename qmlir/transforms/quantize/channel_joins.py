@@ -8,7 +8,7 @@ channel keeps its factor on its way through concatenations along the channels, p
 Works on a float network with observers that hold ranges.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +21,7 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.policies.quant_config import POLICY
 from qmlir.transforms.quantize.channel_pairs import (
+    connected_results,
     is_scalable,
     is_spoken_for,
     keeps_channels,
@@ -73,28 +74,8 @@ class ChannelJoin:
 
 def channel_joins(block: Block) -> list[ChannelJoin]:
     """The joins of a network, in order. What `channel_pairs` finds is not among them."""
-    met: set[SSAValue] = set()
-    joins: list[ChannelJoin] = []
-    for op in block.ops:
-        if isinstance(op, WeightedOp) and op.y not in met:
-            values = _connected(op.y)
-            met.update(values)
-            if (join := _join(block, values)) is not None:
-                joins.append(join)
-    return joins
-
-
-def _connected(value: SSAValue) -> set[SSAValue]:
-    """The values that concatenations, pools and reshapes connect with a value."""
-    found: set[SSAValue] = set()
-    left = [value]
-    while left:
-        value = left.pop()
-        if value not in found:
-            found.add(value)
-            left += value.owner.operands if isinstance(value.owner, Operation) and _passes_on(value.owner) else ()
-            left += [r.results[0] for r in readers_of(value) if _passes_on(r)]
-    return found
+    found = (_join(block, values) for values in connected_results(block, _passes_on))
+    return [join for join in found if join is not None]
 
 
 def _passes_on(op: Operation) -> bool:
@@ -104,7 +85,7 @@ def _passes_on(op: Operation) -> bool:
     return keeps_channels(op)
 
 
-def _join(block: Block, values: set[SSAValue]) -> ChannelJoin | None:
+def _join(block: Block, values: Collection[SSAValue]) -> ChannelJoin | None:
     """The join that connected values form; None if it is a pair, if others make or read them, or by a policy."""
     makers = [o for o in block.ops if any(r in values for r in o.results)]
     writers = [o for o in makers if isinstance(o, WeightedOp)]

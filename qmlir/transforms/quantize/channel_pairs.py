@@ -11,7 +11,7 @@ they form a sum (ContractionSum).
 Works on a float network with observers that hold ranges.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -137,28 +137,36 @@ def _pair(writer: WeightedOp) -> ChannelPair | None:
 
 def contraction_sums(block: Block) -> list[ContractionSum]:
     """The contractions of a network whose results meet in an addition or a concatenation, in program order."""
+    found = map(_sum, connected_results(block, lambda op: isinstance(op, _HOMOGENEOUS)))
+    return [each for each in found if each is not None]
+
+
+def connected_results(block: Block, connects: Callable[[Operation], bool]) -> Iterator[dict[SSAValue, None]]:
+    """Yields sets of values, in order: each with all that some operations connect the result of a contraction with.
+
+    Args:
+        block: The network; its contractions are taken in program order.
+        connects: Whether an operation connects its operands and its result.
+    """
     met: set[SSAValue] = set()
-    sums: list[ContractionSum] = []
     for op in block.ops:
         if isinstance(op, WeightedOp) and op.y not in met:
-            values = _tied(op.y)
+            values = _connected(op.y, connects)
             met.update(values)
-            if (found := _sum(values)) is not None:
-                sums.append(found)
-    return sums
+            yield values
 
 
-def _tied(value: SSAValue) -> dict[SSAValue, None]:
-    """The values that must have the same factor as a value: homogeneous operations connect them with it."""
-    tied: dict[SSAValue, None] = {}  # a set in order
+def _connected(value: SSAValue, connects: Callable[[Operation], bool]) -> dict[SSAValue, None]:
+    """The values that operations connect with a value."""
+    found: dict[SSAValue, None] = {}  # a set in order
     left = [value]
     while left:
         value = left.pop()
-        if value not in tied:
-            tied[value] = None
-            left += value.owner.operands if isinstance(value.owner, _HOMOGENEOUS) else ()
-            left += [r.results[0] for r in readers_of(value) if isinstance(r, _HOMOGENEOUS)]
-    return tied
+        if value not in found:
+            found[value] = None
+            left += value.owner.operands if isinstance(value.owner, Operation) and connects(value.owner) else ()
+            left += [r.results[0] for r in readers_of(value) if connects(r)]
+    return found
 
 
 def _sum(values: Collection[SSAValue]) -> ContractionSum | None:
