@@ -114,11 +114,11 @@ def requantization(state: MainLowering, op: RequantizeOp) -> tuple[Requantize, S
         UnsupportedError: The contract has no lowering for the operation's clamp bounds.
     """
     formula, parameters = op.formula(), op.parameters()
-    narrow, in_floats = formula.narrow, CONTRACTS[formula.contract].in_floats
-    if not in_floats:
+    narrow = formula.narrow
+    if not CONTRACTS[formula.contract].in_floats:
         multiplier, shift = parameters
         parameters = [multiplier, shift.astype(np.int8)]
-    if in_floats and not narrow.fits_i32:
+    elif not narrow.fits_i32:
         need = f"needs bounds below 2^30 under the contract {formula.contract}"
         state.refuse(op, need, got=f"[{narrow.low}, {narrow.high}]")
     shifts = op.shift.get_values()
