@@ -18,7 +18,7 @@ func.func @main(%x: tensor<1x4x4x16xi8>) -> (tensor<1x2x2x16xi8>, tensor<1x2x2x1
 // A global pool is a sum, requantized in the same kernel; multipliers, shifts and the zero point are data.
 // CHECK-LABEL: func.func @main
 func.func @main(%x: tensor<2x4x4x16xi8>) -> tensor<2x1x1x16xi8> {
-  // CHECK: func.call @qint_global_sum_pool_0({{.*}}) : (memref<2x16x16xi8>, memref<16xi32>, memref<16xi8>, memref<16xi8>, memref<2x16xi8>, index, index) -> ()
+  // CHECK: func.call @qint_global_sum_pool_0({{.*}}) : (memref<2x16x16xi8>, memref<1xi32>, memref<1xi8>, memref<1xi8>, memref<2x16xi8>, index, index) -> ()
   %acc = qint.global_sum_pool %x {zero_point = -3 : i32} : tensor<2x4x4x16xi8> -> tensor<2x1x1x16xi32>
   %y = qint.requantize %acc {multiplier = array<i32: 1073741824>, shift = array<i32: -4>, contract = "single", min = -128 : i32, max = 127 : i32} : tensor<2x1x1x16xi32> -> tensor<2x1x1x16xi8>
   func.return %y : tensor<2x1x1x16xi8>

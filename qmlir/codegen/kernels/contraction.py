@@ -51,6 +51,7 @@ from qmlir.codegen.kernels.packing import (
     choose_lanes,
     choose_tile,
     copy_pixels,
+    narrow_bias,
     pack_multipliers,
     pack_weights,
     pad_channels,
@@ -428,7 +429,7 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
         packed = state.constant(pack_bits(laid_out, kernel.bits, lanes * arithmetic.group))
     scaling = task.multipliers if task.grouped is None else task.grouped.multipliers
     scales = [] if scaling is None else [state.constant(pack_multipliers(scaling, lanes))]
-    given = [*([task.bias] if task.bias is not None else []), *task.parameters]
+    given = [*narrow_bias(task.bias, kernel.bits), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(pad_channels(g, lanes, task.groups)) for g in given]
     y = state.allocate_result(result)
     line = window.width * window.channels

@@ -42,7 +42,7 @@ from qmlir.codegen.kernel import (
 )
 from qmlir.codegen.kernels.bands import Bands, PreparedBand, covering
 from qmlir.codegen.kernels.bits import BYTE, constant_weights
-from qmlir.codegen.kernels.packing import FilledRun, Window
+from qmlir.codegen.kernels.packing import FilledRun, Window, narrow_bias
 from qmlir.codegen.leads import least_lead
 from qmlir.codegen.value import Value
 from qmlir.ir.stripes import Reads, Stripes
@@ -480,7 +480,7 @@ def lower_depthwise(state: MainLowering, op: Operation, task: DepthwiseTask, res
     weights = task.weights
     if not isinstance(weights, SSAValue):
         weights = constant_weights(state, kernel.bands.pack(weights), task.bits)
-    given = [weights, *([task.bias] if task.bias is not None else []), *task.parameters]
+    given = [weights, *narrow_bias(task.bias, task.bits), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(g) for g in given]
     y = state.allocate_result(result)
     x = state.view(task.x, (window.batch * window.height, window.width, window.channels))

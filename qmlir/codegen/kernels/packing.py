@@ -6,12 +6,14 @@ from math import prod
 from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from xdsl.dialects.builtin import AnyFloat, MemRefType
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
 from qmlir.codegen.features import widest_block
 from qmlir.codegen.kernel import SCRATCH_LIMIT, SMALL_SCRATCH, Arithmetic, Array, Kernel, MainLowering, memref_shape
+from qmlir.codegen.kernels.bits import BYTE
 from qmlir.codegen.value import Value
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import Shape
@@ -319,6 +321,26 @@ def pad_channels(parameters: Array, lanes: int, groups: int = 1) -> Array:
     """Pads parameters [O] to [blocks · lanes], with zeros after the last channel of each of the `groups`."""
     split = parameters.reshape(groups, -1)
     return np.pad(split, ((0, 0), (0, -split.shape[1] % lanes))).reshape(-1)
+
+
+def narrow_bias(bias: Array | SSAValue | None, bits: int) -> list[Array | SSAValue]:
+    """The bias, if there is one: in 16 bits beside packed weights, of fewer than 8 `bits`, if all of it fits.
+
+    The larger the steps of the weights, the fewer of them a bias takes; beside weights of 4 bits, biases of 32 would be
+    a seventh of a small network's constants. Beside weights of 8 bits some layers' would not fit, and layers whose
+    biases differ in width share no code.
+    """
+    if bias is None:
+        return []
+    if isinstance(bias, SSAValue) or bits == BYTE or bias.dtype != np.int32:
+        return [bias]
+    return [in_fewer_bytes(bias, np.int16)]
+
+
+def in_fewer_bytes(numbers: Array, dtype: npt.DTypeLike) -> Array:
+    """Integers in a narrower type if it holds all of them; otherwise as they are."""
+    narrow = numbers.astype(dtype)
+    return narrow if np.array_equal(narrow, numbers) else numbers
 
 
 def pack_multipliers(multipliers: Array, lanes: int) -> Array:

@@ -141,7 +141,7 @@ def _inside(code: Code, first: Value, axis: int, window: Window, padded: bool) -
 class GlobalPool(Kernel):
     """y[n, c] = the reduction of x[n, :, c] over all pixels.
 
-    Buffers: x [N, pixels, C], the reduction's parameters [C] each, y [N, C].
+    Buffers: x [N, pixels, C], the reduction's parameters [C] each or [1], y [N, C].
     """
 
     name: str
@@ -168,7 +168,7 @@ class GlobalPool(Kernel):
                     return [self.reduction.combine(sums[0], x.load(image, p, c, lanes=lanes))]
 
                 (total,) = code.fold(0, pixels, [self.reduction.start(code, lanes)], over_pixels, "pixel")
-                own = [p.load(c, lanes=lanes) for p in parameters]
+                own = [p.load(c, lanes=lanes) if size == p.shape[0] else p.load(0).spread(lanes) for p in parameters]
                 y.store(self.reduction.finish(total, code.index(pixels), own), image, c)
 
             code.spans(0, size, channels)

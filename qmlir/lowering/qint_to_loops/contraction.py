@@ -39,7 +39,7 @@ from qmlir.codegen.kernels import matrices, sliding
 from qmlir.codegen.kernels.bits import BYTE, groups_of_weights, width_of_weights
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
 from qmlir.codegen.kernels.depthwise import LANES, DepthwiseTask, lower_depthwise
-from qmlir.codegen.kernels.packing import Window, pack_columns, window_of
+from qmlir.codegen.kernels.packing import Window, in_fewer_bytes, pack_columns, window_of
 from qmlir.codegen.kernels.paired import lower_paired, pairing_for
 from qmlir.codegen.kernels.winograd import lower_winograd, suits
 from qmlir.codegen.value import Value
@@ -80,7 +80,7 @@ class Integers(Arithmetic):
         return centred(x, self.zero_point, dtype_of(self.element))
 
     def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
-        return code.zeros(self.sums, lanes) if bias is None else bias.load(block * lanes, lanes=lanes)
+        return code.zeros(self.sums, lanes) if bias is None else bias.load(block * lanes, lanes=lanes).to(self.sums)
 
 
 @dataclass(frozen=True)
@@ -248,7 +248,7 @@ class IntegerTaps(TapArithmetic):
         return w.to(self.sums)
 
     def start(self, code: Code, bias: Buffer | None, channel: Value, lanes: int | None) -> Value:
-        return code.zeros(self.sums, lanes) if bias is None else bias.load(channel, lanes=lanes)
+        return code.zeros(self.sums, lanes) if bias is None else bias.load(channel, lanes=lanes).to(self.sums)
 
     def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
         return accumulator + x.to(self.sums) * w
@@ -301,7 +301,7 @@ class Widened(Epilogue):
     def finish(self, accumulator: Value, parameters: Sequence[Value]) -> Value:
         wide, rest = accumulator.to(i64), list(parameters)
         if self.has_bias:
-            wide = wide + rest.pop(0)
+            wide = wide + rest.pop(0).to(i64)
         return self.then.finish(wide, rest)
 
 
@@ -334,18 +334,19 @@ def wide_arithmetic_for(x: SSAValue, zero_point: int, largest: int, *, other_fit
     return Pairs(zero_point, i64) if pairs and fits else Singles(zero_point, i64)
 
 
-def ending(state: MainLowering, accumulators: SSAValue, channels: int) -> tuple[SSAValue, Epilogue, list[Array]]:
+def ending(state: MainLowering, accumulators: SSAValue, channels: int | None) -> tuple[SSAValue, Epilogue, list[Array]]:
     """The result of a kernel that computes accumulators: their requantization if it is their only user.
 
     Returns:
-        The tensor that the kernel computes, its epilogue, and the epilogue's parameters, [channels] each.
+        The tensor that the kernel computes, its epilogue, and the epilogue's parameters, [channels] each; with None for
+        `channels`, [1] if all channels have the same.
     """
     fused = fused_requantize(accumulators)
     if fused is None:
         return accumulators, Accumulators(), []
     epilogue, parameters = requantization(state, fused)
     epilogue, parameters = epilogue.with_offset(parameters)
-    return fused.y, epilogue, per_channel(parameters, channels)
+    return fused.y, epilogue, [*parameters] if channels is None else per_channel(parameters, channels)
 
 
 def widened(epilogue: Epilogue, bias: Array | None, parameters: list[Array]) -> tuple[Epilogue, None, list[Array]]:
@@ -353,7 +354,7 @@ def widened(epilogue: Epilogue, bias: Array | None, parameters: list[Array]) -> 
 
     The kernel itself gets no bias: the epilogue adds it.
     """
-    given = [] if bias is None else [bias]
+    given = [] if bias is None else [in_fewer_bytes(bias, np.int32)]
     return Widened(epilogue, bias is not None, epilogue.parameters + len(given)), None, [*given, *parameters]
 
 

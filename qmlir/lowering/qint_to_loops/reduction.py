@@ -130,7 +130,7 @@ class CentredSum(Reduction):
 
 def _global_sum_pool(state: MainLowering, op: GlobalSumPoolOp) -> None:
     batch, height, width, channels = shape_of(op.x)
-    result, epilogue, parameters = ending(state, op.acc, channels)
+    result, epilogue, parameters = ending(state, op.acc, None)
     reduction = CentredSum(op.zero_point.value.data, epilogue)
     shape = (batch, height * width, channels)
     lower_global_pool(state, "qint_global_sum_pool", shape, reduction, state.buffer(op.x), result, parameters)

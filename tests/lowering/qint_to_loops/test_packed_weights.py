@@ -1,11 +1,11 @@
 """Weights of 2 to 7 bits: machine code stores them packed, and gives the bits of the reference."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import product
 
 import numpy as np
 import pytest
-from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
 import qmlir
@@ -184,6 +184,32 @@ def test_bytes_of_weights(bits: int) -> None:
 
 def test_weights_beyond_their_bits_stay_bytes() -> None:
     assert stored(integers(0, 64, 128), 4, integers(0, 4, 128)) == 64 * 128
+
+
+def layer(bits: int, bias: Sequence[int], data: int = 8) -> Callable[[SSAValue], SSAValue]:
+    """A layer of 64 inputs with weights 0, whose sums are its 32 biases; in 64 bits for data of 16."""
+    wide = data > 8
+
+    def graph(x: SSAValue) -> SSAValue:
+        held = ConstantOp(np.resize(np.array(bias, np.int64 if wide else np.int32), 32)).y
+        operands = [x, constant(np.zeros((32, 64), np.int8), bits).y, [held]]
+        sums = FullyConnectedOp.make(operands, {"zero_point": int32(0)}, element=i64 if wide else i32)
+        return requantized(sums.acc, 32, 3, contract="single64" if wide else "single")
+
+    return graph
+
+
+@pytest.mark.parametrize(("data", "bits", "bias", "dtype"), [
+    (8, 4, [-(1 << 15), (1 << 15) - 1], "int16"), (8, 4, [0, 1 << 15], "int32"), (8, 8, [0, 1], "int32"),
+    (16, 8, [1 << 29, 1], "int32"), (16, 8, [0, 1 << 40], "int64"),
+])  # fmt: skip
+def test_bytes_of_biases(data: int, bits: int, bias: Sequence[int], dtype: str) -> None:
+    """Beside packed weights, biases that fit 16 bits take no more; those of 64 bits take 32 if they fit."""
+    graph, x = layer(bits, bias, data), integers(0, 3, 64, bits=data)
+    lowered = to_loops(network(graph, ConstantOp(x).y.type))
+    arrays = [op.value.array.reshape(-1) for op in lowered.walk() if isinstance(op, ConstantBufferOp)]
+    assert [str(a.dtype) for a in arrays if a[:2].tolist() == bias] == [dtype]
+    check(graph, x)
 
 
 @pytest.mark.slow
