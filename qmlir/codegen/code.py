@@ -36,12 +36,19 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qmlir.codegen.value import INDEX, Kind, Value
 from qmlir.dialects import simd
-from qmlir.ir.types import is_integer, is_memref, is_vector, row_of, vector_of
+from qmlir.ir.types import dtype_of, is_integer, is_memref, is_vector, row_of, vector_of
 
 WIDTHS = (16, 8)
 """Lanes of the vectors that `Code.spans` uses, widest first; the remaining elements are processed one by one."""
 
-_CACHE_LINE = IntegerAttr(64, i64)
+_CACHE_LINE = 64
+
+
+def _alignment(type: MemRefType[Attribute]) -> IntegerAttr:
+    """The alignment of a buffer on the stack: a cache line, or the power of two that holds a smaller buffer."""
+    element = type.element_type
+    size = prod(type.get_shape()) * (8 if isinstance(element, IndexType) else dtype_of(element).itemsize)
+    return IntegerAttr(min(_CACHE_LINE, 1 << max(size - 1, 0).bit_length()), i64)
 
 
 class Buffer:
@@ -271,12 +278,13 @@ class Code:
     def scratch(self, shape: Sequence[int], element: Attribute, name: str) -> Buffer:
         """Allocates an uninitialized buffer that lasts until the function returns; `name` is the IR's name hint.
 
-        It is on the stack, until the pass `hoist-scratch` moves what is large to the arena.
+        It is on the stack, until the pass `hoist-scratch` moves what is large to the arena. What stays would take more
+        stack for its alignment than for itself, if it were aligned to a cache line.
         """
         type = MemRefType(element, shape)
         segments = DenseArrayBase.from_list(i32, (0, 0))
         op = memref.AllocaOp.create(
-            result_types=[type], properties={"alignment": _CACHE_LINE, "operandSegmentSizes": segments}
+            result_types=[type], properties={"alignment": _alignment(type), "operandSegmentSizes": segments}
         )
         op.results[0].name_hint = name
         self._top.append(op)

@@ -31,7 +31,7 @@ func.func @main(%x: tensor<1x4xi8>) -> tensor<1x3xi8> {
 // CHECK: simd.mul_shift_round {{.*}} : vector<4xi32>
 // CHECK: arith.trunci {{.*}} : vector<4xi32> to vector<4xi8>
 // CHECK: func.func private @qint_fully_connected_0(%x: memref<1x4xi8>, %w: memref<16xi8>, %bias: memref<4xi32>, %p0: memref<4xi32>, %p1: memref<4xi8>, %p2: memref<4xi8>, %y: memref<1x1x3xi8>, %begin: index, %end: index) attributes {qmlir.parallel}
-// CHECK: %tile = memref.alloca() {alignment = 64 : i64} : memref<1x4xi16>
+// CHECK: %tile = memref.alloca() {alignment = 8 : i64} : memref<1x4xi16>
 // CHECK: func.call @prepared_run_0
 // CHECK: func.call @qint_tile_times_block_0
 
@@ -96,7 +96,7 @@ func.func @main(%x: tensor<1x3x6x1xi8>) -> tensor<1x3x4x1xi32> {
   func.return %acc : tensor<1x3x4x1xi32>
 }
 // CHECK: func.func private @qint_conv2d_0
-// CHECK: memref.alloca() {alignment = 64 : i64} : memref<1x7xi16>
+// CHECK: memref.alloca() {alignment = 16 : i64} : memref<1x7xi16>
 
 // -----
 
@@ -130,7 +130,7 @@ func.func @main(%x: tensor<1x4x1x4xi8>) -> tensor<1x4x1x4xi8> {
 // CHECK: simd.dot_i16_pairs {{.*}} : vector<4xi32>, vector<8xi16>
 // CHECK: simd.mul_shift_round {{.*}} : vector<4xi32>
 // CHECK: func.func private @qint_depthwise_conv2d_0(%x: memref<4x1x4xi8>, %w: memref<4x1x8xi8>, %bias: memref<4xi32>, %p0: memref<4xi32>, %p1: memref<4xi8>, %p2: memref<4xi8>, %y: memref<4x1x4xi8>, %begin: index, %end: index) attributes {qmlir.parallel}
-// CHECK: %ring = memref.alloca() {alignment = 64 : i64} : memref<2x8xi16>
+// CHECK: %ring = memref.alloca() {alignment = 32 : i64} : memref<2x8xi16>
 // CHECK: func.call @qint_depthwise_conv2d_strips_0
 
 // -----
