@@ -99,7 +99,20 @@ def most_lanes_without_spills(features: frozenset[str]) -> int:
 
     With the few registers of MVE, 16 channels spill more than 1,000 bytes to the stack.
     """
-    return 8 if has_vectors(features) and bits_of_sums(features) <= 4 * 128 else 32
+    return 8 if _has_sse_alone(features) or (has_vectors(features) and bits_of_sums(features) <= 4 * 128) else 32
+
+
+def most_outputs_without_spills(features: frozenset[str]) -> int:
+    """The most outputs to compute together where memory is to be small; at the end of each, sums have 64 bits.
+
+    With SSE, 2 outputs of 8 channels are as fast as 3 of 16, and their code takes half of the bytes.
+    """
+    return 2 if _has_sse_alone(features) else 3
+
+
+def _has_sse_alone(features: frozenset[str]) -> bool:
+    """Whether vectors have 128 bits, in 16 registers."""
+    return "sse2" in features and "avx2" not in features
 
 
 def accumulators(features: frozenset[str]) -> int:

@@ -31,6 +31,7 @@ from qmlir.codegen.features import (
     bits_of_sums,
     has_vectors,
     most_lanes_without_spills,
+    most_outputs_without_spills,
     multiplies_halves,
     widest_block,
 )
@@ -66,9 +67,6 @@ from qmlir.ir.types import dtype_of, is_memref
 
 MOST_TOGETHER = 12
 """The most outputs that are computed together."""
-
-TOGETHER_SMALL = 3
-"""The same where memory is to be small. A block that finishes many sums at once spills registers to the stack."""
 
 AT_ONCE = 2
 """The steps in a turn of the innermost loop on processors that multiply halves of words: counting turns takes two of
@@ -383,7 +381,7 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     sums = arithmetic.sums if task.multipliers is None else i64
     together = outputs_together(window.output[1], lanes, sums, state.features)
     if state.small:
-        together = min(together, TOGETHER_SMALL)
+        together = min(together, most_outputs_without_spills(state.features))
     packed = task.weights if task.grouped is None else task.grouped.quotients
     small = state.small or multiplies_halves(state.features)
     tile = joined(task, window, together, small=small)
