@@ -72,9 +72,25 @@ def _left_out(group: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
     """The combinations of one test that `make test` does not run."""
     marker = group[0].get_closest_marker("crossed")
     times = marker.args[0] if marker is not None and marker.args else 1
+    names = _rows(group[0])
     parameters = [getattr(item, "callspec").params for item in group]  # all hold the objects of the same lists
-    kept = set(covering([frozenset((n, id(value)) for n, value in each.items()) for each in parameters], times))
+    combinations = [
+        frozenset((row, hash(tuple(id(each[name]) for name in row.split(",")))) for row in names) for each in parameters
+    ]
+    kept = set(covering(combinations, times))
     return (item for number, item in enumerate(group) if number not in kept)
+
+
+def _rows(item: pytest.Item) -> list[str]:
+    """The parameters of a test, those that one list gives together as one: `rows,columns`.
+
+    A test with one list has its parameters one by one: otherwise all of its rows would run.
+    """
+    given = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    lists = [[n.strip() for n in names.split(",")] if isinstance(names, str) else list(names) for names in given]
+    others = [[name] for name in getattr(item, "callspec").params if not any(name in names for names in lists)]
+    lists += others
+    return [",".join(names) for names in lists] if len(lists) > 1 else lists[0]
 
 
 _SEEDED: dict[str, Mapping[str, Any]] = {}  # the state of each test module's RNG, as importing it left it
@@ -92,11 +108,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled_once() -> Iterator[None]:
-    """LLVM compiles a text for a processor once a process: many tests compile the same small networks in other ways."""
-    from qmlir.backends.cpu import jit
+    """LLVM compiles a text for a processor once a process: many tests compile the same small networks in other ways.
+
+    The processor's peak, which each measurement shows beside its figures, is the best of few runs.
+    """
+    from qmlir.backends.cpu import jit, peak
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jit, "compile_object", lru_cache(maxsize=500)(jit.compile_object))
+        patch.setattr(peak, "PEAK_RUNS", 5)
         yield
 
 

@@ -71,6 +71,8 @@ def test_page(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("QMLIR_CACHE", str(compiled))
     monkeypatch.setenv("COLUMNS", "100")
+    for command in ("bench", "report"):
+        monkeypatch.setattr(f"qmlir.cli.{command}.SECONDS", 0.1)  # where a page does not say how long to measure
     for registry in ("qmlir.plugins._registered", "qmlir.ir.own_operators._registered"):
         monkeypatch.setattr(registry, {})  # what a page registers is its own
     reader = Reader(root, capsys)
