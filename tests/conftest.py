@@ -122,7 +122,7 @@ def compiled_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that keeps compiled networks, for $QMLIR_CACHE of tests that compile the same network again and again."""
+    """A folder that keeps compiled networks, for $QMLIR_CACHE of tests that compile the same networks again."""
     return tmp_path_factory.mktemp("kept")
 
 
