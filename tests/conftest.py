@@ -1,5 +1,6 @@
 """What all tests share: the seeds, which combinations run, and where the models and data of `$QMLIR_SHARED` are."""
 
+import gc
 import os
 import tarfile
 from collections import Counter
@@ -91,6 +92,12 @@ def _rows(item: pytest.Item) -> list[str]:
     others = [[name] for name in getattr(item, "callspec").params if not any(name in names for names in lists)]
     lists += others
     return [",".join(names) for names in lists] if len(lists) > 1 else lists[0]
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay: the collector of garbage need not look through them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 _SEEDED: dict[str, Mapping[str, Any]] = {}  # the state of each test module's RNG, as importing it left it

@@ -161,7 +161,7 @@ def test_random_networks_in_bands_have_the_same_bits(schema: str, divided: list[
 
 @pytest.mark.slow
 @pytest.mark.crossed
-@pytest.mark.parametrize("name", ["kws_dscnn_i8", "resnet8_cifar_i8", "vww_mbv1_i8"])
+@pytest.mark.parametrize("name", ["kws_dscnn_i8", "resnet8_cifar_i8", *(["vww_mbv1_i8"] if THOROUGH else [])])
 @pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3"])
 def test_networks_in_bands_have_the_same_bits(
     name: str, cpu: str, shared: Callable[[str], Path], divided: list[int]
