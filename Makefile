@@ -81,7 +81,7 @@ conformance: $(READY) ## all of what `make test` runs a share of, with a table: 
 	  tests/backends/cpu/test_small_memory.py tests/backends/onnx/test_random.py tests/backends/tflite/test_random.py \
 	  tests/backends/onnx/test_every_operation_again.py tests/backends/tflite/test_every_operation_again.py \
 	  tests/frontends/tflite/test_rounding.py tests/frontends/tflite/test_integer_lstm.py tests/test_random_graphs.py \
-	  tests/numerics/elementary tests/ops/test_threads.py tests/ops/test_lowerings.py tests/ops/test_nominal.py tests/transforms/npu/test_bands.py \
+	  tests/numerics/elementary tests/ops/test_threads.py tests/ops/test_lowerings.py tests/ops/test_nominal.py tests/transforms/nn tests/transforms/npu \
 	  tests/transforms/loops/test_stripe_calls.py \
 	  tests/fuzz tests/checker tests/proofs tests/interop
 	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest -q -m "crossed and not models" tests

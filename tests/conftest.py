@@ -117,13 +117,26 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def compiled_once() -> Iterator[None]:
     """LLVM compiles a text for a processor once a process: many tests compile the same small networks in other ways.
 
-    The processor's peak, which each measurement shows beside its figures, is the best of few runs.
+    So are the parsers of the command line, of which each command builds all, made once for the plugins that there are;
+    and the processor's peak, which each measurement shows beside its figures, is the best of few runs.
     """
+    from qmlir import plugins
     from qmlir.backends.cpu import jit, peak
+    from qmlir.cli import main
+
+    build = main._parser
+
+    @lru_cache(maxsize=20)
+    def parser(names: tuple[tuple[str, str], ...]) -> object:
+        return build()
+
+    def known() -> object:
+        return parser(tuple((each.group, each.name) for each in plugins.known_plugins()))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jit, "compile_object", lru_cache(maxsize=500)(jit.compile_object))
         patch.setattr(peak, "PEAK_RUNS", 5)
+        patch.setattr(main, "_parser", known)
         yield
 
 
