@@ -29,9 +29,10 @@ demo: $(READY) ## the digits network: profile, quantize, compile, run, compare w
 certify: $(READY) ## networks (NETWORKS="kws vit"; all) on integers only: a line for each with what is proved and checked
 	$(BIN)/python -W ignore -m tests.models.certificates $(NETWORKS)
 
-# pytest runs filecheck_tests/ too, in one process; lit then runs the driver's own as real processes.
+# pytest runs filecheck_tests/ too, in one process; lit then runs the driver's own as real processes. Each worker has
+# half of the files, as long as there are some: what a file's tests share is made once.
 test: $(READY) ## every test but those of trained networks
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --ignore=tests/benchmarks -m "not models"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --ignore=tests/benchmarks -m "not models"
 	$(BIN)/lit -v -j$(JOBS) filecheck_tests/cli
 
 check: lint ## what has to hold before each commit: format, style, types, layers, the fast tests
@@ -57,7 +58,7 @@ models: $(READY) ## accuracy of trained models in QMLIR_SHARED (../shared), QMLI
 	$(MAKE) accuracy
 
 models-sample: $(READY) ## a few seeded samples of each of these networks, and transformers, in minutes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --ignore=tests/benchmarks -m models
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --ignore=tests/benchmarks -m models
 
 accuracy: $(READY) ## what each option of the quantizer costs on them: write ACCURACY.md anew, and docs/accuracy.md's table
 	$(BIN)/python -W ignore -m tests.models.accuracy -j $(JOBS)
