@@ -29,9 +29,10 @@ demo: $(READY) ## the digits network: profile, quantize, compile, run, compare w
 certify: $(READY) ## networks (NETWORKS="kws vit"; all) on integers only: a line for each with what is proved and checked
 	$(BIN)/python -W ignore -m tests.models.certificates $(NETWORKS)
 
-# pytest runs filecheck_tests/ too, in one process; lit then runs the driver's own as real processes.
+# pytest runs filecheck_tests/ too, in one process; lit then runs the driver's own as real processes. Each worker has
+# half of the files, as long as there are some: what a file's tests share is made once.
 test: $(READY) ## every test but those of trained networks
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --ignore=tests/benchmarks -m "not models"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --ignore=tests/benchmarks -m "not models"
 	$(BIN)/lit -v -j$(JOBS) filecheck_tests/cli
 
 check: lint ## what has to hold before each commit: format, style, types, layers, the fast tests
@@ -57,7 +58,7 @@ models: $(READY) ## accuracy of trained models in QMLIR_SHARED (../shared), QMLI
 	$(MAKE) accuracy
 
 models-sample: $(READY) ## a few seeded samples of each of these networks, and transformers, in minutes
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --ignore=tests/benchmarks -m models
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --ignore=tests/benchmarks -m models
 
 accuracy: $(READY) ## what each option of the quantizer costs on them: write ACCURACY.md anew, and docs/accuracy.md's table
 	$(BIN)/python -W ignore -m tests.models.accuracy -j $(JOBS)
@@ -79,8 +80,10 @@ conformance: $(READY) ## all of what `make test` runs a share of, with a table: 
 	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest -q tests/conformance tests/lowering tests/backends/npu \
 	  tests/backends/cpu/test_guard_pages.py tests/backends/cpu/test_aarch64.py tests/backends/cpu/test_elsewhere.py \
 	  tests/backends/cpu/test_small_memory.py tests/backends/onnx/test_random.py tests/backends/tflite/test_random.py \
+	  tests/backends/onnx/test_every_operation_again.py tests/backends/tflite/test_every_operation_again.py \
 	  tests/frontends/tflite/test_rounding.py tests/frontends/tflite/test_integer_lstm.py tests/test_random_graphs.py \
-	  tests/numerics/elementary tests/ops/test_threads.py tests/ops/test_lowerings.py tests/transforms/npu/test_bands.py \
+	  tests/numerics/elementary tests/ops/test_threads.py tests/ops/test_lowerings.py tests/ops/test_nominal.py tests/transforms/nn tests/transforms/npu \
+	  tests/transforms/loops/test_stripe_calls.py \
 	  tests/fuzz tests/checker tests/proofs tests/interop
 	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest -q -m "crossed and not models" tests
 

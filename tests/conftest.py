@@ -1,5 +1,6 @@
 """What all tests share: the seeds, which combinations run, and where the models and data of `$QMLIR_SHARED` are."""
 
+import gc
 import os
 import tarfile
 from collections import Counter
@@ -72,9 +73,31 @@ def _left_out(group: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
     """The combinations of one test that `make test` does not run."""
     marker = group[0].get_closest_marker("crossed")
     times = marker.args[0] if marker is not None and marker.args else 1
+    names = _rows(group[0])
     parameters = [getattr(item, "callspec").params for item in group]  # all hold the objects of the same lists
-    kept = set(covering([frozenset((n, id(value)) for n, value in each.items()) for each in parameters], times))
+    combinations = [
+        frozenset((row, hash(tuple(id(each[name]) for name in row.split(",")))) for row in names) for each in parameters
+    ]
+    kept = set(covering(combinations, times))
     return (item for number, item in enumerate(group) if number not in kept)
+
+
+def _rows(item: pytest.Item) -> list[str]:
+    """The parameters of a test, those that one list gives together as one: `rows,columns`.
+
+    A test with one list has its parameters one by one: otherwise all of its rows would run.
+    """
+    given = [mark.args[0] for mark in item.iter_markers("parametrize")]
+    lists = [[n.strip() for n in names.split(",")] if isinstance(names, str) else list(names) for names in given]
+    others = [[name] for name in getattr(item, "callspec").params if not any(name in names for names in lists)]
+    lists += others
+    return [",".join(names) for names in lists] if len(lists) > 1 else lists[0]
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay: the collector of garbage need not look through them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 _SEEDED: dict[str, Mapping[str, Any]] = {}  # the state of each test module's RNG, as importing it left it
@@ -92,12 +115,35 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def compiled_once() -> Iterator[None]:
-    """LLVM compiles a text for a processor once a process: many tests compile the same small networks in other ways."""
-    from qmlir.backends.cpu import jit
+    """LLVM compiles a text for a processor once a process: many tests compile the same small networks in other ways.
+
+    So are the parsers of the command line, of which each command builds all, made once for the plugins that there are;
+    and the processor's peak, which each measurement shows beside its figures, is the best of few runs.
+    """
+    from qmlir import plugins
+    from qmlir.backends.cpu import jit, peak
+    from qmlir.cli import main
+
+    build = main._parser
+
+    @lru_cache(maxsize=20)
+    def parser(names: tuple[tuple[str, str], ...]) -> object:
+        return build()
+
+    def known() -> object:
+        return parser(tuple((each.group, each.name) for each in plugins.known_plugins()))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jit, "compile_object", lru_cache(maxsize=500)(jit.compile_object))
+        patch.setattr(peak, "PEAK_RUNS", 5)
+        patch.setattr(main, "_parser", known)
         yield
+
+
+@pytest.fixture(scope="session")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that keeps compiled networks, for $QMLIR_CACHE of tests that compile the same networks again."""
+    return tmp_path_factory.mktemp("kept")
 
 
 @pytest.fixture(scope="session")

@@ -55,22 +55,18 @@ def bring(folder: Path) -> None:
     np.save(folder / "shape.npy", np.array([1, 64, 2]))
 
 
-@pytest.fixture(scope="session")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that keeps compiled networks, for all pages: many compile the same network."""
-    return tmp_path_factory.mktemp("compiled")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("page", SHOWING, ids=name)
 def test_page(
-    page: Path, root: Path, tmp_path: Path, compiled: Path, monkeypatch: pytest.MonkeyPatch,
+    page: Path, root: Path, tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     bring(tmp_path)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("QMLIR_CACHE", str(compiled))
+    monkeypatch.setenv("QMLIR_CACHE", str(kept))
     monkeypatch.setenv("COLUMNS", "100")
+    for command in ("bench", "report"):
+        monkeypatch.setattr(f"qmlir.cli.{command}.SECONDS", 0.1)  # where a page does not say how long to measure
     for registry in ("qmlir.plugins._registered", "qmlir.ir.own_operators._registered"):
         monkeypatch.setattr(registry, {})  # what a page registers is its own
     reader = Reader(root, capsys)

@@ -17,7 +17,10 @@ PUBLIC: dict[str, Any] = {name: getattr(qmlir, name) for name in qmlir.__all__}
 
 
 @pytest.mark.parametrize("name", [*PUBLIC, "known_plugins"])
-def test_examples_run(name: str, root: Path, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_examples_run(
+    name: str, root: Path, site: Path, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QMLIR_CACHE", str(kept))
     for file in ("digits.onnx", "digits.npz", "model.mlir"):
         shutil.copy(root / "examples" / "digits" / file, tmp_path)
     monkeypatch.chdir(tmp_path)

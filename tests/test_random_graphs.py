@@ -23,7 +23,7 @@ SCHEMAS = ("asymmetric", "symmetric", "symmetric_with_uint8", "symmetric_with_po
 PRECISIONS = (("int8", "same"), ("int8", "same"), ("int16", "int8"), ("int16", "same"))
 """Of activations and weights."""
 
-BATCHES = 20 if THOROUGH else 4
+BATCHES = 20 if THOROUGH else 2
 EACH = 25
 
 
@@ -69,7 +69,7 @@ def test_cpu_equals_reference(batch: int, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", range(2))
+@pytest.mark.parametrize("batch", range(2 if THOROUGH else 1))
 def test_float_cpu_equals_reference(batch: int) -> None:
     @seed(1000 + batch)
     @once

@@ -1,7 +1,11 @@
 """What `make test` runs a share of, `make conformance` runs whole; a share has every value of each parameter."""
 
+import os
 import re
+import subprocess
+import sys
 from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +48,33 @@ def test_combinations_that_are_left_out_by_hand_need_not_be_there() -> None:
     combinations = [values for values in crossed(3, 3) if not values >= {("p0", 1), ("p1", 1)}]
     covered = frozenset().union(*(combinations[number] for number in covering(combinations)))
     assert covered == frozenset().union(*combinations)
+
+
+ROWS = """
+import pytest
+
+@pytest.mark.crossed
+@pytest.mark.parametrize(("rows", "columns"), [(1, 2), (1, 3), (2, 2), (2, 3)])
+@pytest.mark.parametrize("batch", [1, 4])
+def test_two_lists(rows, columns, batch): ...
+
+@pytest.mark.crossed
+@pytest.mark.parametrize(("rows", "columns"), [(1, 2), (1, 3), (2, 2), (2, 3)])
+def test_one_list(rows, columns): ...
+"""
+
+
+def test_what_one_list_gives_together_is_one_parameter(tmp_path: Path) -> None:
+    """Each row of it runs, and each value of the other lists; the parameters of a single list are crossed."""
+    (tmp_path / "test_rows.py").write_text(ROWS, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "-p", "tests.conftest", "test_rows.py"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "QMLIR_CONFORMANCE": ""}
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=environment)
+    found = re.findall(r"::(\w+)\[(.*)\]", done.stdout)
+    rows = [name.split("-") for test, name in found if test == "test_two_lists"]
+    assert sorted("-".join(sorted(row[1:])) for row in rows) == ["1-2", "1-3", "2-2", "2-3"]
+    assert {row[0] for row in rows} == {"1", "4"}
+    assert [test for test, _ in found].count("test_one_list") == 2
 
 
 def test_the_long_forms_run() -> None:

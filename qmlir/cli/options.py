@@ -2,20 +2,20 @@
 
 import dataclasses
 import types
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin
 
 from xdsl.passes import ModulePass
 
 from qmlir.cli.pass_list import OptionInfo
 from qmlir.ir.option_parsing import spelled
 from qmlir.ir.option_text import value_text
-from qmlir.ir.passes import option_help
+from qmlir.ir.passes import option_help, option_types
 from qmlir.plugins import choices, numbered, with_number
 
 
 def option_infos(pass_type: type[ModulePass]) -> list[OptionInfo]:
     """Returns the name, type, default and help of each option of a pass."""
-    hints = get_type_hints(pass_type, include_extras=True)
+    hints = option_types(pass_type)
     infos: list[OptionInfo] = []
     for field in dataclasses.fields(pass_type):
         if not field.init:

@@ -256,17 +256,18 @@ class Code:
     def constant_ssa(self, number: float, type: Attribute) -> SSAValue:
         """The IR value of a constant operation; equal numbers of one type share one operation."""
         element = type.element_type if is_vector(type) else type
-        is_float = isinstance(element, AnyFloat)
-        key = (float(number).hex() if is_float else int(number), type)  # hex tells −0 from 0
+        # Nearly all numbers are integers, and there are sixteen classes of floats to compare with.
+        floating = None if is_integer(element) or element == INDEX or not isinstance(element, AnyFloat) else element
+        key = (int(number) if floating is None else float(number).hex(), type)  # hex tells −0 from 0
         if (made := self._constants.get(key)) is not None:
             return made
         value: Attribute
         if is_vector(type):
-            lane = float(number) if is_float else int(number)
+            lane = int(number) if floating is None else float(number)
             dense: Any = DenseIntOrFPElementsAttr  # the overloads of from_list do not cover vectors of any element type
             value = dense.from_list(type, [lane])
-        elif is_float:
-            value = FloatAttr(float(number), element)
+        elif floating is not None:
+            value = FloatAttr(float(number), floating)
         else:
             assert is_integer(element) or isinstance(element, IndexType)
             value = IntegerAttr(int(number), element)

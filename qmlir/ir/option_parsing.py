@@ -16,13 +16,13 @@ import re
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 from xdsl.passes import ModulePass
 
 from qmlir.errors import OptionError, near_misses
 from qmlir.ir.option_text import value_text
-from qmlir.ir.passes import option_help
+from qmlir.ir.passes import option_help, option_types
 from qmlir.plugins import admits, choices, is_numbered
 
 T = TypeVar("T")
@@ -127,7 +127,7 @@ def build_options(spec: PassSpec, pass_type: type[T]) -> T:
     Raises:
         OptionError: See `build_pass`.
     """
-    hints = get_type_hints(pass_type, include_extras=True)
+    hints = option_types(pass_type)
     declared: Any = pass_type
     fields = {f.name: f for f in dataclasses.fields(declared) if f.init}
     values: dict[str, object] = {}

@@ -3,6 +3,7 @@
 import dataclasses
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar, cast, get_type_hints
 
@@ -46,6 +47,15 @@ def option(default: T, help: str) -> T:
     return made
 
 
+@cache
+def option_types(pass_type: type) -> Mapping[str, Any]:
+    """Returns the types of a pass's options by name.
+
+    Python would parse the annotations of the class for each option of each pipeline, longer than many a pass runs.
+    """
+    return get_type_hints(pass_type, include_extras=True)
+
+
 def option_help(pass_type: type, name: str) -> str:
     """Returns the help line of option `name` of `pass_type`; empty if it has none."""
     fields = {f.name: f for f in dataclasses.fields(pass_type)}
@@ -59,7 +69,7 @@ def check_option(pass_type: type, name: str, value: object) -> None:
         OptionError: The value has another type, or the option lists its values and this is none of them; the error
             names similar values.
     """
-    hint: Any = get_type_hints(pass_type, include_extras=True)[name]
+    hint: Any = option_types(pass_type)[name]
     where = f"{pass_type.__dict__.get('name', pass_type.__name__)} {name.replace('_', '-')}"
     if (listed := choices(hint)) is not None:
         known = [str(v) for v in listed]

@@ -32,6 +32,7 @@ def layer(kind: str) -> ModuleOp:
     return load_onnx(model(node("Conv", "x w b", **groups), {"x": (1, 3, 8, 8)}, arrays))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kind", ["full", "depthwise"])
 @pytest.mark.parametrize(("precision", "weights"), [("int8", "same"), ("int16", "same"), ("int16", "int8")])
 def test_what_rounding_explains_is_in_line(kind: str, precision: Any, weights: Any) -> None:

@@ -290,6 +290,7 @@ MUTATIONS: tuple[Mutation, ...] = (
 )  # fmt: skip
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.__name__)
 def test_mutants(mutation: Mutation, seed: int, original: Certified, tmp_path: Path) -> None:

@@ -188,6 +188,7 @@ def test_lines_break_between_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch
     ]  # fmt: skip
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("columns", [80, 120])
 @pytest.mark.parametrize("name", ["", *command_parsers()])
 def test_help_fits_the_terminal(

@@ -38,6 +38,7 @@ def device_file(name: str, type: str, folder: Path) -> Path:
     return path
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("type", ["i8", "i16"])
 @pytest.mark.parametrize("name", DEVICES)
 def test_a_network_on_a_device(name: str, type: str, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from qmlir.ir.weights import WeightsMode, module_text
 from tests.conftest import ROOT, THOROUGH
 from tests.interop.cases import sample_case
 from tests.interop.upstream import Array, assert_same_bits, iree_opt, llvm_ir, mlir_opt
-from tests.ops.samples import SAMPLES, Sample
+from tests.ops.samples import SAMPLES
 from tests.ops.test_lowerings import NOT_RUN
 
 
@@ -29,14 +29,24 @@ def llvm_level(module: ModuleOp, features: str = "", threads: int = 1) -> Module
     return Pipeline(*TO_INTEGERS, *TO_LOOPS, shared, *plan, machine)(module)
 
 
-def translated(module: ModuleOp) -> str:
-    """The LLVM IR of a module in the llvm dialect: of both its forms, of which mlir-opt has verified each."""
-    custom, generic = (module_text(module, WeightsMode.INLINE, generic=generic) for generic in (False, True))
-    printed = mlir_opt(custom)
-    assert printed == mlir_opt(generic)
-    text = llvm_ir(printed)
-    assert text == llvm_ir(custom)
-    return text
+MARK = "// -----"
+"""What stands between modules: the tools start once for several."""
+
+
+def translated(*modules: ModuleOp) -> list[str]:
+    """The LLVM IR of modules in the llvm dialect: of both their forms, of which mlir-opt has verified each."""
+    custom, generic = (
+        f"\n{MARK}\n".join(module_text(module, WeightsMode.INLINE, generic=generic) for module in modules)
+        for generic in (False, True)
+    )
+    printed = mlir_opt(custom, "--split-input-file")
+    assert printed == mlir_opt(generic, "--split-input-file")
+    several = ("--split-input-file", f"--output-split-marker={MARK}")
+    text = llvm_ir(printed, *several)
+    assert text == llvm_ir(custom, *several)
+    texts = text.split(MARK)
+    assert len(texts) == len(modules)
+    return texts
 
 
 class Program:
@@ -72,7 +82,8 @@ class Program:
 def check(module: ModuleOp, samples: Sequence[Array], features: str = "") -> None:
     """Upstream's LLVM IR of a network gives the reference's bits."""
     reference = qmlir.reference(module)
-    program = Program(translated(llvm_level(module, features)), reference.signature)
+    (text,) = translated(llvm_level(module, features))
+    program = Program(text, reference.signature)
     assert program.weights % CACHE_LINE == 0
     for sample in samples:
         (got,) = program.run([sample])
@@ -100,7 +111,7 @@ def test_example() -> None:
 def test_loops_that_threads_share() -> None:
     """The pool is an external function; here it is one that computes two shares in turn."""
     declaration = f"declare void @{RUN_SHARES}(ptr, ptr, i64, i64)"
-    text = translated(llvm_level(example(), threads=2))
+    (text,) = translated(llvm_level(example(), threads=2))
     assert text.count(declaration) == 1
     pool = f"""
 define void @{RUN_SHARES}(ptr %body, ptr %args, i64 %items, i64 %threads) {{
@@ -122,6 +133,7 @@ def test_younger_tools_read_the_generic_form() -> None:
     assert iree_opt(text).count("llvm.func") == text.count('"llvm.func"')
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("features", ["", "host"])
 @pytest.mark.parametrize("schema", ["asymmetric", "symmetric_with_power2_scale", ""])
 def test_digits(schema: str, features: str) -> None:
@@ -139,13 +151,23 @@ FIRST = [next(sample for sample in RUN if sample.op is op) for op in dict.fromke
 """The first sample of each operation."""
 
 
+AT_ONCE = 16
+"""Samples of which one process translates all."""
+
+CHOSEN = RUN if THOROUGH else FIRST
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("sample", RUN if THOROUGH else FIRST, ids=str)
-def test_each_operation(sample: Sample) -> None:
-    case = sample_case(sample)
-    main = main_function(case.module)
-    program = Program(translated(llvm_level(case.module)), signature_of(main))
-    with np.errstate(all="ignore"):
-        (expected,) = evaluate(main, case.inputs)
-    (got,) = program.run([np.asarray(x, order="C") for x in case.inputs])
-    assert_same_bits(got, expected)
+@pytest.mark.parametrize("first", range(0, len(CHOSEN), AT_ONCE))
+def test_each_operation(first: int) -> None:
+    cases = [sample_case(sample) for sample in CHOSEN[first : first + AT_ONCE]]
+    for case, text in zip(cases, translated(*(llvm_level(case.module) for case in cases)), strict=True):
+        main = main_function(case.module)
+        program = Program(text, signature_of(main))
+        with np.errstate(all="ignore"):
+            (expected,) = evaluate(main, case.inputs)
+        (got,) = program.run([np.asarray(x, order="C") for x in case.inputs])
+        try:
+            assert_same_bits(got, expected)
+        except AssertionError as error:
+            raise AssertionError(f"{case.name}: {error}") from None

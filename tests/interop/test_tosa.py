@@ -128,6 +128,7 @@ def test_what_mlir_opt_prints_of_0_80_becomes_the_same_nn(flags: tuple[str, ...]
     assert ours.is_structurally_equivalent(theirs)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("name", ["ops.mlir", "syntax.mlir"])
 @FORMS
 def test_modules_go_through_iree_and_come_back(name: str, flags: tuple[str, ...]) -> None:

@@ -38,9 +38,9 @@ def mlir_opt(text: str, *flags: str) -> str:
     return _printed("mlir-opt", text, flags)
 
 
-def llvm_ir(text: str) -> str:
+def llvm_ir(text: str, *flags: str) -> str:
     """What mlir-translate makes of a module in the llvm dialect; the test fails if it refuses it."""
-    return _printed("mlir-translate", text, ["--mlir-to-llvmir"])
+    return _printed("mlir-translate", text, ["--mlir-to-llvmir", *flags])
 
 
 def iree_opt(text: str, *flags: str) -> str:

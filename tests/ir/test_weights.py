@@ -245,6 +245,7 @@ def test_arrays_lie_at_multiples_of_their_elements(tmp_path: Path) -> None:
     assert all(a.flags.aligned for a in map_side_file(path).arrays.values())
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("bits", range(2, 8))
 @pytest.mark.parametrize("count", [65, 100, (1 << 20) + 13])
 def test_values_of_few_bits_take_so_many_in_the_file(count: int, bits: int, tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def square_error(values: Any, parameters: tuple[float, int]) -> float:
     return float(((again - values) ** 2).mean())
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("schema", SCHEMAS)
 @pytest.mark.parametrize("name", SAMPLES)
 def test_mse_is_never_worse_than_the_whole_range(name: str, schema: Schema) -> None:
@@ -89,6 +90,7 @@ def test_a_lone_outlier_saturates(calibration: Calibration) -> None:
     assert 2.5 <= hi <= 8
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("calibration", BY_HISTOGRAM)
 @pytest.mark.parametrize("name", SAMPLES)
 @pytest.mark.parametrize("schema", SCHEMAS)
@@ -164,6 +166,7 @@ def test_values_far_from_zero() -> None:
     assert zero_point == 0
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("calibration", BY_HISTOGRAM)
 @pytest.mark.parametrize("centre", [5.0, -1e30])
 def test_a_few_values_in_a_narrow_band_away_from_zero(centre: float, calibration: Calibration) -> None:

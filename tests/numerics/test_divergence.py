@@ -32,6 +32,7 @@ def windows(random: np.random.Generator, counts: Array, levels: int) -> tuple[Ar
     return starts[filled], stops[filled]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("spread_tails", [False, True])
 @pytest.mark.parametrize("levels", [LEVELS, 2 * LEVELS + 1])
 @pytest.mark.parametrize("name", DISTRIBUTIONS)

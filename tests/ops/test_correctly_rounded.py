@@ -74,6 +74,7 @@ def tanh_gelu(x: Decimal) -> Decimal:
     return x * (1 + ((1 - e) / (1 + e)).copy_sign(inner)) / 2
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("bits", [8, 16])
 @pytest.mark.parametrize("length", [1, 3, 64, 300])
 def test_softmax(bits: int, length: int, tmp_path: Path) -> None:

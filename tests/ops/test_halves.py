@@ -38,6 +38,7 @@ def halved(sample: Sample, element: Attribute) -> Sample:
     return replace(sample, operands=tuple(map(half, sample.operands)))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("element", HALVES, ids=str)
 @pytest.mark.parametrize("sample", FLOATS, ids=str)
 def test_it_computes_in_f32_and_rounds_once(sample: Sample, element: Attribute) -> None:

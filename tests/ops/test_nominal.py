@@ -30,6 +30,7 @@ from qmlir.lowering.nn_to_qint.convert import LOWERINGS
 from qmlir.numerics import fixed_point
 from qmlir.numerics.calibration import choose_quantization
 from qmlir.numerics.schemas import SCHEMAS, Schema, choose_weight_quantization, weight_range
+from tests.conftest import THOROUGH
 from tests.ops.samples import NN_SAMPLES, OPERATIONS, Array, Sample
 
 STEPS: dict[type[TensorOp], int] = {
@@ -158,7 +159,7 @@ CASES = [
 @pytest.mark.parametrize(("sample", "schema", "per_channel"), CASES)
 def test_integers_stay_within_a_step(sample: Sample, schema: Schema, per_channel: bool) -> None:
     float_op = sample.build()
-    for seed in range(3):
+    for seed in range(3 if THOROUGH else 1):
         operands = quantized_operands(float_op, sample.arrays(seed), schema, per_channel)
         (real,) = float_op.evaluate(*(q.real for q in operands))
         type = result_type(float_op, operands, real, schema)

@@ -144,7 +144,7 @@ def counterexample(name: str, contract: Contract, shift: int) -> z3.ModelRef | N
     return None
 
 
-SHIFTS = 1 if THOROUGH else 6
+SHIFTS = 1 if THOROUGH else 12
 """How far apart shifts are; `make conformance` proves all."""
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import nsmallest
 from itertools import product
-from math import inf, prod
+from math import inf, nan, prod
 
 from qmlir.analysis.tune.assignment import Assignment, DataNoises, Layer, WeightNoises, has_groups
 from qmlir.policies.quant_config import Settings
@@ -79,6 +79,7 @@ class Model:
         self._by_name = {layer.tensor: layer for layer in layers}
         self._fixed = fixed
         self._known: dict[str, list[Predicted]] = {}
+        self._costs: dict[int, list[float]] = {}
         base = Assignment.uniform(layers, 8, {})
         self._whole = {"bytes": self.bytes(base) or 1.0, "macs-bits": self.macs_bits(base) or 1.0}
 
@@ -191,11 +192,19 @@ class Model:
     def within(self, settings: Settings, most: float, count: int) -> list[Predicted]:
         """Lists the assignments of known cost within a budget that have the least predicted noise, the least first."""
         points = self._kept("combined", self._combined, settings) if self.complete else self.front(settings)
-        fits = nsmallest(count, [each for each in points if self._fits(each, most)], key=lambda each: each.noise)
+        cheap = [each for each, cost in zip(points, self._costs_of(points), strict=True) if cost <= most]
+        fits = nsmallest(count, cheap, key=lambda each: each.noise)
         for best in tuple(fits):
             further = self._promotions(best, most) if self.complete else self._upgrades(best, most)
             fits += further
         return nsmallest(count, fits, key=lambda each: (each.noise, each.cost))
+
+    def _costs_of(self, points: list[Predicted]) -> list[float]:
+        """Returns the costs of a list that is kept, NaN where unknown; one search asks for many budgets."""
+        if id(points) not in self._costs:
+            costs = [self.cost(each.assignment) for each in points]
+            self._costs[id(points)] = [nan if cost is None else cost for cost in costs]
+        return self._costs[id(points)]
 
     def _fits(self, each: Predicted, most: float) -> bool:
         return (cost := self.cost(each.assignment)) is not None and cost <= most

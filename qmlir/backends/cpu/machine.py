@@ -61,6 +61,7 @@ def _llvm_of_all() -> Any:
     return llvm
 
 
+@cache
 def host_triple() -> str:
     """LLVM's name of this machine's architecture and system."""
     return str(_llvm().get_default_triple())
@@ -83,15 +84,17 @@ def triple_named(text: str) -> str:
     raise OptionError("triple", need, got=text, remedy=near_misses(text, [host_triple(), *TRIPLES]))
 
 
+@cache
 def host_cpu() -> str:
     """LLVM's name of this machine's processor."""
     return str(_llvm().get_host_cpu_name())
 
 
+@cache
 def host_features() -> str:
     """The features of this machine's processor as LLVM writes them, `+avx2,-avx512f,…`, for the pass loops-to-llvm.
 
-    Those of a matrix unit are on only if the system lets this process use it.
+    Those of a matrix unit are on only if the system lets this process, and what it forks, use it.
     """
     features = _llvm().get_host_cpu_features()
     if features.get("amx-tile") and not matrix_registers_granted():

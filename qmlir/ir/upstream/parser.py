@@ -6,12 +6,15 @@ The file is unnecessary once xDSL's parser reads these forms, and its lexer does
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 from typing import Any, TypeVar, cast
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
+    AnyDenseElement,
     ArrayAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
@@ -22,6 +25,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     LocationAttr,
     NoneAttr,
+    RankedStructure,
     TensorType,
     UnitAttr,
     UnregisteredAttr,
@@ -29,6 +33,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.ir.affine import AffineExpr, AffineMap, AffineSet
+from xdsl.irdl import AttrConstraint, base
 from xdsl.parser import Parser, ParserState
 from xdsl.utils.exceptions import ParseError, VerifyException
 from xdsl.utils.hints import isa
@@ -506,6 +511,15 @@ class UpstreamParser(BoundedParser):
         self.parse_punctuation(">", " in dense_resource attribute")
         return data
 
+    def _parse_dense_literal_type(self) -> Any:
+        """Reads the type of a constant, as xDSL does, which builds the constraint on it anew for each constant."""
+        type = self.expect(self.parse_optional_type, "Dense attribute must be typed!")
+        if not _of_numbers().verifies(type):
+            self.raise_error("Expected memref, vector or tensor type of integer, index, float, or complex type")
+        if DYNAMIC_INDEX in cast(Any, type).get_shape():
+            self.raise_error("Dense literal attribute should have a static shape.")
+        return type
+
     def _dense_type(self, known: Any = None) -> Any:
         """Returns the type of a constant, and reads it unless it is known already."""
         start = self.pos
@@ -525,6 +539,12 @@ class UpstreamParser(BoundedParser):
 
     def _parse_file_metadata_dictionary(self) -> None:
         self._resume_from(self._metadata.ends[self.pos])  # the section was read before everything else
+
+
+@cache
+def _of_numbers() -> AttrConstraint[Attribute]:
+    """Returns the constraint on the types of constants."""
+    return base(cast(Any, RankedStructure[AnyDenseElement]))
 
 
 def _as_weights(attribute: Attribute) -> Attribute:

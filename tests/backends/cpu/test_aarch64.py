@@ -256,7 +256,7 @@ FAMILIES = (
     test_random_pools.draw,
 )
 
-OF_EACH = 7 if THOROUGH else 3
+OF_EACH = 7 if THOROUGH else 2
 """Layers of each family in a batch."""
 
 BATCHES = 16 if THOROUGH else 1

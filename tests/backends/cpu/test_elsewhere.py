@@ -213,6 +213,7 @@ COPY = """func.func @main(%x: tensor<{n}xi8>) -> (tensor<{n}xi8>, tensor<{n}xi8>
 }}"""
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("size", [1, 4, 67])
 @pytest.mark.parametrize("cpu", ["cortex-m4", "rv32imc", "wasm32"])
 def test_copies(cpu: str, size: int) -> None:

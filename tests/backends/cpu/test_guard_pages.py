@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="mprotect is POS
 
 THOROUGHLY = pytest.mark.skipif(not THOROUGH, reason="make conformance runs them")
 
-LAYERS, NETWORKS, OPERATIONS = 30, 6, 40
+LAYERS, NETWORKS, OPERATIONS = (30, 6, 40) if THOROUGH else (15, 3, 20)
 """Cases of a process."""
 
 MODELS = (

@@ -186,10 +186,15 @@ def network(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def process(program: str, network: Path) -> str:
-    """Runs a program, after the prologue, in a process of its own, which has to end well; returns what it prints."""
+def process(program: str, network: Path, *, kept: bool = True) -> str:
+    """Runs a program, after the prologue, in a process of its own, which has to end well; returns what it prints.
+
+    The processes share code that is kept on disk, unless a program compares what it compiles.
+    """
     command = [sys.executable, "-c", PROLOGUE + program, str(network)]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    if kept:
+        environment["QMLIR_CACHE"] = str(network.parent / "kept")
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=PATIENCE, env=environment, cwd=ROOT, check=False
     )
@@ -244,7 +249,7 @@ assert not one.uses_pool and b"qmlir.pool" not in one.object and "qmlir.pool" no
 assert workers() == before
 assert one.object == qmlir.compile(path).object
 """
-    process(program, network)
+    process(program, network, kept=False)
 
 
 @forks

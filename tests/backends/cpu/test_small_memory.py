@@ -55,6 +55,7 @@ def test_networks_have_the_same_bits(name: str, shared: Callable[[str], Path]) -
     assert small.sizes.arena <= MOST[name]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize(("cpu", "triple"), [("x86-64-v3", None), (None, "aarch64-linux-gnu")])
 @pytest.mark.parametrize("name", MOST)
 def test_networks_take_no_more_than_promised(

@@ -67,6 +67,7 @@ ALWAYS = ("as it is", "more depthwise lanes than others")
 SOME = [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.slow) for name in VARIANTS]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("variant", SOME)
 @pytest.mark.parametrize("name", shipped_devices())
 def test_nothing_is_faster_than_its_bound(name: str, variant: str) -> None:

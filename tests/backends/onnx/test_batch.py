@@ -102,6 +102,7 @@ def dims(path: Path) -> list[list[int | str]]:
 
 
 @SATURATING
+@pytest.mark.crossed
 @pytest.mark.parametrize("form", ["float", "onnx-qdq", "onnx-qoperator", "onnx-integer"])
 @pytest.mark.parametrize(("make", "shape"), [(images, (3, 8, 8)), (sequence, (5, 6))])
 def test_a_batch_gives_what_its_samples_give(make: Any, shape: tuple[int, ...], form: str, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ POOLS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("form", ["float", "onnx-qdq", "onnx-qoperator", "onnx-integer"])
 @pytest.mark.parametrize("operator", ["MaxPool", "AveragePool"])
 @pytest.mark.parametrize("pool", POOLS)

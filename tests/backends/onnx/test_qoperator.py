@@ -272,6 +272,7 @@ LEDGER: dict[str, tuple[str, dict[str, Any], str]] = {
 """Operator, its attributes, and what the ledger says that onnxruntime computes in float32."""
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("precision", ["uint8", "int8"])
 @pytest.mark.parametrize("case", LEDGER)
 def test_the_ledger_says_whose_integers_are_not_onnxruntimes(case: str, precision: Any, tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ PROMISES = (
 )
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("promise", PROMISES, ids=lambda p: f"{p.format}-{p.numerics}")
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_random_networks(schema: str, promise: Promise, tmp_path: Path) -> None:

@@ -73,6 +73,7 @@ RESIZES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("numerics", ["default", "onnxruntime"])
 @pytest.mark.parametrize(("form", "precision"), [("onnx-qdq", "int16"), ("onnx-qoperator", "uint8")])
 @pytest.mark.parametrize("mode", RESIZES)
@@ -140,6 +141,7 @@ def resizes(rng: np.random.Generator, count: int) -> onnx.ModelProto:
     return model(nodes, {"x": (1, 2, 5, 4)}, sizes, outputs=[f"y{k}" for k in range(count)])
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("form", ["onnx-qdq", "onnx-qoperator"])
 @pytest.mark.parametrize(
     ("precision", "numerics"), [("int8", "default"), ("uint8", "onnxruntime"), ("int16", "onnxruntime")]
@@ -176,6 +178,7 @@ def test_a_stored_constant_on_another_scale_is_the_same_again(form: str, tmp_pat
 
 @pytest.mark.slow
 @SATURATING
+@pytest.mark.crossed
 @pytest.mark.parametrize("precision", ["int8", "uint8"])
 @pytest.mark.parametrize("form", ["onnx-qdq", "onnx-qoperator"])
 def test_the_bits_are_the_same(form: str, precision: str, tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def test_a_float_network_is_read_with_its_states(reset: str, tmp_path: Path) -> 
     same(made, qmlir.load(tmp_path / "sum.onnx", state={"s": "next"}))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("format", ["onnx-qdq", "onnx-qoperator", "onnx-integer"])
 @pytest.mark.parametrize("reset", RESETS)
 def test_a_quantized_network_is_read_with_its_states(format: str, reset: str, tmp_path: Path) -> None:

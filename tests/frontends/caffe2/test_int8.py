@@ -61,6 +61,7 @@ def int8(net: bytes, x: Array, scale: float = XS, zero_point: int = XZ, **more: 
     return y
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("relu", [False, True])
 @pytest.mark.parametrize(("groups", "order"), [(1, "NHWC"), (2, "NHWC"), (4, "NHWC"), (1, "NCHW")])
 def test_a_convolution(groups: int, order: str, *, relu: bool) -> None:

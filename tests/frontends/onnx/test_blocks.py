@@ -87,6 +87,7 @@ def decibels(signal: Array, other: Array) -> float:
     return float(10 * np.log10(np.square(signal.astype(np.float64)).sum() / noise))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("precision", ["int8", "int16"])
 @pytest.mark.parametrize(("kind", "block"), [("i4", 16), ("ui4", 32), ("i8", 64), ("ui8", 40), ("i4", 40)])
 def test_integer_sums_lose_nothing_to_sums_with_float_scales(kind: str, block: int, precision: str) -> None:
@@ -209,6 +210,7 @@ def spelled(stored: Array, points: Array | None, outputs: int, blocks: int, *, t
     return model(nodes, {"x": np.ones((2, inputs), np.float32)}, ["y"], given)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize(
     ("low", "high", "points", "kind"),
     [(-8, 7, (-3, 4), "i4"), (-8, 7, None, "i4"), (-128, 127, None, "i8"), (0, 15, (5, 9), "ui4"),

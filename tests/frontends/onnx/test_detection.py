@@ -60,6 +60,7 @@ def boxes_and_scores(seed: int, images: int, classes: int, count: int) -> dict[s
     return {"b": boxes.astype(np.float32), "s": rng.uniform(0, 1, (images, classes, count)).astype(np.float32)}
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("center", [0, 1])
 @pytest.mark.parametrize(
     "limits", [{}, {"most": [4]}, {"most": [30], "iou": [0.3]}, {"most": [9], "iou": [0.6], "least": [0.5]}]

@@ -91,6 +91,7 @@ def behind(new: int, past: int = PAST, batch: int = 1) -> dict[str, list[int]]:
     return shapes | {"pk": [batch, SHARED, past, SIZE], "pv": [batch, SHARED, past, SIZE]}
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("name", ATTRIBUTES)
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("new", [1, 2])

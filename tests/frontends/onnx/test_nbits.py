@@ -77,6 +77,7 @@ def test_zero_points_of_floats(bits: int) -> None:
     assert_close(evaluate(main_of(load(proto)), [x])[0], onnxruntime_run(theirs, {"x": x})[0])
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("inputs", ["x w s", "x w s z", "x w s f _ b"])
 @pytest.mark.parametrize("bits", [2, 4, 8])
 def test_it_is_computed_in_integers(bits: int, inputs: str) -> None:

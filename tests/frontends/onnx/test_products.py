@@ -46,6 +46,7 @@ def used(constants: dict[str, Array], inputs: str) -> dict[str, Array]:
     return {name: array for name, array in constants.items() if name in inputs.split()}
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("inputs", ["x w p_s w_s p_z w_z b", "x w p_s w_s p_z w_z", "x w p_s w_s", "x w p_s w_s _ _ b"])
 @pytest.mark.parametrize("weights", WEIGHTS)
 def test_product(weights: str, inputs: str) -> None:
@@ -67,6 +68,7 @@ def test_product_by_a_scale_of_run_time() -> None:
     agree(model(nodes, {"f": X}, ["y"], {"b": BIAS} | COLUMNS), {"f": X})
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("inputs", ["f w w_s", "f w w_s w_z", "f w w_s w_z b", "f w w_s _ b"])
 @pytest.mark.parametrize("weights", WEIGHTS)
 def test_dynamic_product(weights: str, inputs: str) -> None:
@@ -74,6 +76,7 @@ def test_dynamic_product(weights: str, inputs: str) -> None:
     agree(model(nodes, {"f": X}, ["y"], used(DATA | WEIGHTS[weights], inputs)), {"f": X})
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("unidirectional", [0, 1])
 @pytest.mark.parametrize("weights", WEIGHTS)
 def test_quantized_attention(weights: str, unidirectional: int) -> None:

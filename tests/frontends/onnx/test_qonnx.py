@@ -39,6 +39,7 @@ def network(bits: int, scale: Any, zero: float = 0.0, *, inputs: str = "x", **at
     return model(nodes, X, ["y"], constants)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("bits", [2, 3, 4, 7, 8, 12, 16])
 @pytest.mark.parametrize("signed", [True, False])
 @pytest.mark.parametrize("narrow", [True, False])
@@ -78,6 +79,7 @@ def test_a_layer_of_few_bits_is_computed_in_integers() -> None:
     assert np.abs(results(module, X)[0] - expected).max() <= 0.2501
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("zero", [0.0, 2.0])
 @pytest.mark.parametrize(
     ("kind", "inputs", "attributes"),
@@ -187,6 +189,7 @@ def test_trunc_by_widths(mode: str, zero: float, constant: bool) -> None:
     np.testing.assert_array_equal(results(imported(proto), X)[0], expected)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("constant", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("signed", [0, 1])

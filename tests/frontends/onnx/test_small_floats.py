@@ -37,6 +37,7 @@ def agrees(proto: onnx.ModelProto, inputs: dict[str, Array]) -> None:
         np.testing.assert_array_equal(got.astype(np.float32), wanted[0].astype(np.float32))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("scales", SCALES)
 @pytest.mark.parametrize("kind", TYPES)
 def test_there_and_back(kind: str, scales: str) -> None:

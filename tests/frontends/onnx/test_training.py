@@ -40,6 +40,7 @@ def step(operator: str, states: int, attributes: dict[str, Any], tensors: int = 
     )
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("steps", [0, 7])
 def test_step(case: str, steps: int) -> None:

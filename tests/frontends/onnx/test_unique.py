@@ -18,6 +18,7 @@ def samples(*shape: int, dtype: Any = np.float32, seed: int = 0) -> list[dict[st
     return [{"x": draw.astype(dtype)} for draw in draws]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("sort", [0, 1])
 @pytest.mark.parametrize(("shape", "axis"), [((9,), None), ((3, 4), None), ((5, 3), 0), ((2, 6, 2), 1), ((4, 5), -1)])
 def test_floats(shape: tuple[int, ...], axis: int | None, sort: int) -> None:

@@ -22,6 +22,7 @@ def network(shape: tuple[int, ...], **changed: Any) -> Any:
     return graph_of([node("TfIdfVectorizer", "x", **(GRAMS | changed))], {"x": (INT64, shape)}, ["y"])
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("shape", [(12,), (3, 12), (2, 1)])
 @pytest.mark.parametrize(
     "changed",

@@ -51,6 +51,7 @@ def file(kind: str, format: str, scale: float, point: int) -> bytes:
     return model(tensors, [placed], [0], [1])
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("numerics", RESOLVERS)
 @pytest.mark.parametrize(("kind", "format"), [
     (k, f) for k in CLAMPED for f in ("int8", "uint8", "int16") if (k, f) not in LACKING])  # fmt: skip

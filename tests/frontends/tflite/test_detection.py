@@ -62,6 +62,7 @@ def drawn(seed: int, listed: int) -> list[Array]:
     return [rng.normal(0, 3, shapes[0]).astype(np.float32), rng.uniform(0, 1, shapes[1]).astype(np.float32)]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("listed", [3, 4])
 @pytest.mark.parametrize(
     "changed",
@@ -130,6 +131,7 @@ def suppression(version: int, most: int, overlap: float, least: float, sigma: fl
     return model([*tensors, *outputs], [op], [0, 1], places)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("version", [4, 5])
 @pytest.mark.parametrize("limits", [(5, 0.3, 0.0), (80, 0.5, 0.4), (10, 1.0, 0.99)])
 def test_non_max_suppression(version: int, limits: tuple[int, float, float]) -> None:

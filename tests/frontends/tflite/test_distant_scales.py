@@ -59,6 +59,7 @@ def reason(module: ModuleOp, numerics: str) -> str:
     return rounded_as_default(op, numerics)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("numerics", RESOLVERS)
 @pytest.mark.parametrize("format", POINTS)
 @pytest.mark.parametrize("kind", ["ADD", "SUB"])
@@ -74,6 +75,7 @@ def test_sums_equal_litert(kind: str, format: str, numerics: str) -> None:
         np.testing.assert_array_equal(computed(module, stored(format)), want, f"{left} {right}")
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("numerics", ["litert-xnnpack", "litert-builtin"])
 @pytest.mark.parametrize("format", POINTS)
 @pytest.mark.parametrize("kind", ["ADD", "MUL"])
@@ -93,6 +95,7 @@ def test_results_beyond_16_bits(kind: str, format: str, numerics: str) -> None:
     np.testing.assert_array_equal(computed(module, stored(format)), want)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("numerics", RESOLVERS)
 @pytest.mark.parametrize("factor", [2.0**19, 2.0**22.9])
 @pytest.mark.parametrize("kind", ["ADD", "SUB"])

@@ -115,6 +115,7 @@ ROUGH = ("SQRT", "litert-xnnpack")
 """XNNPACK's root, whose last bit is another one now and then: 16 bits see that."""
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("stored", STORED)
 @pytest.mark.parametrize("kind", EXACT_IN_FLOAT32)
 def test_a_table_lists_litert_s_bits(kind: str, stored: str, tmp_path: Path) -> None:

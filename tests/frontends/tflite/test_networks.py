@@ -20,6 +20,7 @@ def inputs_of(kind: str, format: str) -> list[np.ndarray]:
     return [random.integers(limits.min, limits.max + 1, shape).astype(format)]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("kind", CONTRACTIONS)
 @pytest.mark.parametrize(
     ("format", "per_channel"), [("float32", False), ("int8", True), ("int8", False), ("uint8", False)]

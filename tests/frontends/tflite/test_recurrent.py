@@ -74,6 +74,7 @@ def x(time_major: bool) -> list[np.ndarray]:
     return [np.random.default_rng(0).standard_normal((*sequence(time_major), WIDTH)).astype(np.float32)]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("time_major", [False, True])
 @pytest.mark.parametrize("peepholes", [False, True])
 def test_lstm(time_major: bool, peepholes: bool) -> None:

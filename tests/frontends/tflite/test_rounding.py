@@ -207,6 +207,7 @@ ALONG_ROWS = {
 """Operator → options, scale and zero point of its result."""
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("numerics", RESOLVERS)
 @pytest.mark.parametrize("format", ["int8", "uint8"])
 @pytest.mark.parametrize("kind", ALONG_ROWS)

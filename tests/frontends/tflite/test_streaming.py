@@ -89,6 +89,7 @@ def svdf(
     return model([*{**tensors, **changed}.values()], [Op("SVDF", inputs, [5], "SVDFOptions", options)], [0], [5])
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("numerics", RESOLVERS)
 @pytest.mark.parametrize("rank", [1, 2])
 @pytest.mark.parametrize("biased", [True, False])

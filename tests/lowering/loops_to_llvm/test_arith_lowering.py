@@ -41,6 +41,7 @@ INTEGER_BINARY = {
 TYPES = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64}
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("shape", [elementwise, vectorwise])
 @pytest.mark.parametrize("element", ["i8", "i32", "i64"])
 def test_integer_binary(shape: Any, element: str) -> None:
@@ -69,6 +70,7 @@ def test_unsigned(name: str, meaning: Any) -> None:
     assert (y == meaning(a, b).astype(np.uint8)).all()
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize(
     ("name", "meaning"),
     [
@@ -135,6 +137,7 @@ def test_minima_and_maxima_of_nan_and_zeros() -> None:
         np.testing.assert_array_equal(np.signbit(y[2:]), np.signbit(expected[2:]), err_msg=name)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("shape", [elementwise, vectorwise])
 @pytest.mark.parametrize("name", ["maxnumf", "minnumf"])
 @pytest.mark.parametrize("bound", [0.0, -0.0, 1.5, -3.25, 3.4e38])

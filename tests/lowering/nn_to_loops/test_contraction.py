@@ -126,6 +126,7 @@ GROUPED = {
 }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("computed", [False, True], ids=["constant", "computed"])
 @pytest.mark.parametrize("case", GROUPED)
 def test_groups(case: str, computed: bool) -> None:

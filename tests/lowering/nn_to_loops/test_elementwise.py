@@ -32,6 +32,7 @@ def values(seed: int, *shape: int, scale: float = 4.0) -> Array:
 SHAPES = [(1,), (), (3, 5), (2, 17, 3), (1, 8, 9, 16), (5000,)]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("op", [ReluOp, SigmoidOp, TanhOp, RequantizeOp])
 def test_unary(op: Any, shape: tuple[int, ...]) -> None:

@@ -49,6 +49,7 @@ def test_dimensions_that_stay_neighbours_merge() -> None:
     assert merge_permutation((1, 1), (1, 0)) == ((), ())
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_concat(axis: int, dtype: str) -> None:

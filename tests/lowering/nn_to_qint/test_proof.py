@@ -25,6 +25,7 @@ func.func @main(%x: tensor<1x{n}x!x>) -> tensor<1x1x!y> {{
 """
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize("zero_point", [0, -128, 127])
 def test_the_edge(zero_point: int, sign: int) -> None:

@@ -57,6 +57,7 @@ def test_add_of_bytes(count: int, zero_points: tuple[int, int]) -> None:
     check(graph, a, b)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("shift", [1, 5, 30, 62])
 @pytest.mark.parametrize("bits", [8, 16, 32])
 def test_add_of_every_width(bits: int, shift: int) -> None:

@@ -50,6 +50,7 @@ def test_average_pool(case: str, include: bool, bits: int) -> None:
     check(lambda x: AveragePool2DOp.make([x], made).y, integers(1, *POOLS[case][0], bits=bits))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("fused", [False, True])
 @pytest.mark.parametrize("bits", [8, 16])
 @pytest.mark.parametrize("shape", [(1, 7, 7, 40), (3, 2, 5, 3), (1, 1, 1, 1)])

@@ -22,7 +22,7 @@ WITHOUT_QUADS = ",".join(
 )
 """The features of this processor but those that let it sum quads of bytes, beside which Winograd may be slower."""
 
-LAYERS = 2000 if THOROUGH else 12
+LAYERS = 2000 if THOROUGH else 6
 """How many random layers to compute."""
 
 

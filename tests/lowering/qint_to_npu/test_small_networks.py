@@ -176,6 +176,7 @@ func.func @main(%x: {image}) -> {image} {{
 # What follows sums over an image
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("device", shipped_devices())
 @pytest.mark.parametrize("computed", [False, True])
 def test_a_tensor_is_added_to_the_means_of_an_image(device: str, computed: bool) -> None:

@@ -10,13 +10,14 @@ from xdsl.transforms.dead_code_elimination import region_dce
 from qmlir.frontends.onnx import load_onnx
 from qmlir.ir.rewriting import tensor_name
 from qmlir.transforms.nn.simplify import simplify
+from tests.conftest import THOROUGH
 from tests.transforms.nn.graphs import RandomGraph, function_of, names_in
 
 MODELS = ("mnist-8", "cifar_imageclassifier", "ultraface_RFB-320_simplified", "super_resolution")
 
 
 def test_random_graphs() -> None:
-    for seed in range(200):
+    for seed in range(200 if THOROUGH else 60):
         module = RandomGraph(seed).module
         region_dce(module.body)  # what is dead in the source has no claim to live on
         before = names_in(module)

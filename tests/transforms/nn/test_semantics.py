@@ -17,9 +17,10 @@ from qmlir.transforms.nn.fuse_activation import FuseActivationPass
 from qmlir.transforms.nn.fuse_bias import FuseBiasPass
 from qmlir.transforms.nn.global_pools import GlobalPoolsPass
 from qmlir.transforms.nn.simplify import simplify
+from tests.conftest import THOROUGH
 from tests.transforms.nn.graphs import RandomGraph, function_of, inputs_of
 
-SEEDS = range(60)
+SEEDS = range(60 if THOROUGH else 20)
 EXACT = (fold_constants, FoldSlicesPass.run, FuseActivationPass.run, cancel_transposes)
 ROUNDED = (FoldBatchNormPass.run, FuseBiasPass.run, GlobalPoolsPass.run, simplify)
 

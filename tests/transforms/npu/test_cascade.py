@@ -23,6 +23,7 @@ from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.windows import ints
 from qmlir.ir.interfaces import shape_of
 from qmlir.transforms.npu.cascade.residency import address_of
+from tests.conftest import THOROUGH
 from tests.graphs import drawn
 from tests.lowering.qint_to_npu.layers import Draft, Layer
 from tests.ops.sample import axis, pads, window
@@ -30,7 +31,7 @@ from tests.transforms.npu.test_contraction import device_file
 
 Array = npt.NDArray[Any]
 
-EXAMPLES = 20
+EXAMPLES = 20 if THOROUGH else 10
 
 
 @st.composite

@@ -24,6 +24,7 @@ EVERYWHERE = {
 """Layers that all devices compute."""
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("device", shipped_devices())
 @pytest.mark.parametrize("name", EVERYWHERE)
 def test_bits(name: str, device: str) -> None:

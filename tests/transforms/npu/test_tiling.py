@@ -23,6 +23,7 @@ def compiled(layer: Convolution, device: Device) -> Program:
     return program(layer.module(device.quant.contract), device.name)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("name", shipped_devices())
 @pytest.mark.parametrize("layer", LAYERS)
 def test_what_it_expects_is_what_the_device_takes(name: str, layer: str) -> None:

@@ -101,6 +101,7 @@ def test_integers_between_layers(case: str, precision: Any, tmp_path: Path) -> N
     assert check_certificate(tmp_path / "certificate.json")["operations"] > 3
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("element", ["i64", "i32", "i8", "i1"])
 def test_a_mask_of_plain_numbers(element: str, precision: Any, tmp_path: Path) -> None:

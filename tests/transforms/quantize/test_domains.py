@@ -65,6 +65,7 @@ def test_a_domain_is_where_floats_have_values(op: type[nn.AsinOp]) -> None:
         np.testing.assert_array_equal(made.scalar(beyond), made.scalar(inside))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize(("operator", "precision"), CASES)
 @pytest.mark.parametrize("form", ["onnx-qdq", "onnx-qoperator"])
 def test_an_exported_function_has_the_same_values(operator: str, precision: str, form: str, tmp_path: Path) -> None:

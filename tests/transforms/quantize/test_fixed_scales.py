@@ -63,6 +63,7 @@ def quality(kind: type[NNOp], samples: list[Array], precision: str, **options: A
     return sqnr(truth, got)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("precision", ["int8", "uint8", "int16"])
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.name)
 def test_wide_inputs_leave_all_but_two_bits(kind: type[NNOp], precision: str) -> None:
@@ -70,6 +71,7 @@ def test_wide_inputs_leave_all_but_two_bits(kind: type[NNOp], precision: str) ->
     assert quality(kind, drawn(12, -40, 40), precision) > 6.02 * (bits - 2)
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("precision", ["int8", "uint8", "int16"])
 @pytest.mark.parametrize("kind", SMALL, ids=lambda k: k.name)
 def test_results_near_zero_leave_half_of_the_bits(kind: type[NNOp], precision: str) -> None:

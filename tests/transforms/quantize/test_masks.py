@@ -43,6 +43,7 @@ func.func @main(%x: {three}) -> {three} {{
 """
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("number", ["0xFF800000", "-3.4028234663852886E+38", "-1.0E+09", "-1.0E+04"])
 @pytest.mark.parametrize("way", ["constant", "product", "replaced"])
 def test_masked_softmax(number: str, way: str, tmp_path: Path) -> None:
@@ -63,6 +64,7 @@ def test_masked_softmax(number: str, way: str, tmp_path: Path) -> None:
         assert np.abs(found - y).max() < 0.02
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("calibration", ["mse", "percentile", "aciq", "kl", "moving_average"])
 @pytest.mark.parametrize("way", ["constant", "product", "replaced"])
 def test_calibrations_leave_masks_whole(calibration: str, way: str, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ OPERATORS = {
 }
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("precision", ["int8", "int16"])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_normalization_ends_in_integers(name: str, precision: str, tmp_path: Path) -> None:

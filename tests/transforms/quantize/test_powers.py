@@ -49,6 +49,7 @@ def widths(module: ModuleOp) -> set[int]:
     return {uniform(op.results[0]).storage_width for op in module.walk() if op.name in WIDE}
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("schema", ["asymmetric", "symmetric", "symmetric_with_power2_scale"])
 @pytest.mark.parametrize("kind", NORMS)
 def test_a_norm_keeps_what_its_squares_would_lose(kind: str, schema: str) -> None:

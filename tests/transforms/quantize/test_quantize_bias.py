@@ -59,6 +59,7 @@ def biases(module: ModuleOp) -> list[tuple[WeightedOp, UniformType, Array]]:
     return found
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("bias", ["int8", "int16"])
 @pytest.mark.parametrize("schema", ["asymmetric", "symmetric_with_power2_scale"])
 def test_a_narrow_bias_costs_next_to_nothing(bias: str, schema: str) -> None:
@@ -145,6 +146,7 @@ func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
     assert np.asarray(y).reshape(-1).tolist() == [30, -1]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("per_channel", [True, False])
 @pytest.mark.parametrize("schema", ["asymmetric", "symmetric", "symmetric_with_uint8"])
 @pytest.mark.parametrize("bias", ["int8", "int16"])

@@ -58,6 +58,7 @@ def multiplied(module: ModuleOp) -> Array:
     return np.concatenate([op.factors() for op in module.walk() if isinstance(op, WeightedOp)])
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize(("precision", "weights"), STORAGE)
 @pytest.mark.parametrize("kind", ["Conv", "depthwise", "Gemm"])
 def test_each_channel_is_as_exact_as_its_storage(kind: str, precision: Any, weights: Any) -> None:

@@ -73,6 +73,7 @@ def test_compiled_it_has_the_same_bits() -> None:
     np.testing.assert_array_equal(qmlir.compile(quantized)(x), qmlir.reference(quantized)(x))
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("precision", ["int8", "int16"])
 @pytest.mark.parametrize("operator", GATES)
 def test_gates_that_the_scale_suits_share_a_function(operator: str, precision: str) -> None:

@@ -58,6 +58,7 @@ def test_a_matrix_for_each_of_a_batch_says_that_it_has_one_scale() -> None:
     assert product.reason == "i8 activations, a constant factor per tensor: it has a matrix for each of a batch"
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("precision", ["int2", "int4", "int8", "int16"])
 @pytest.mark.parametrize("name", ["conv", "depthwise", "gemm", "matmul, weights first"])
 def test_weights_of_the_full_range(name: str, precision: str) -> None:

@@ -52,6 +52,7 @@ def decibels(module: ModuleOp, x: Array = X, **options: Any) -> float:
 SCHEMAS = ["asymmetric", "symmetric", "symmetric_with_power2_scale"]
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("convolution", [True, False])
 @pytest.mark.parametrize("schema", SCHEMAS)
 @pytest.mark.parametrize("precision", LEAST)
