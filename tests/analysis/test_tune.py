@@ -19,6 +19,7 @@ from qmlir.analysis.tune.front import Model, undominated
 from qmlir.analysis.tune.layers import layers_of
 from qmlir.analysis.tune.limits import Budget, Floor, budget_of, floor_of
 from qmlir.analysis.tune.result import Point
+from qmlir.analysis.tune.search import filled
 from qmlir.analysis.tune.trials import Trial
 from qmlir.errors import OptionError, QmlirError
 from qmlir.policies.policy import Policy
@@ -146,6 +147,21 @@ def test_assignments_within_a_budget_fit_it() -> None:
         best = min(model().noise(each) for each in every if model().bytes(each) <= most)
         assert all(model().bytes(each.assignment) <= most for each in found)
         assert found[0].noise <= best
+
+
+def test_assignments_within_a_budget_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Greedy changes that begin with different assignments end with one; a search would make it once and no other."""
+    monkeypatch.setattr("qmlir.analysis.tune.front.MOST_COMBINATIONS", 1)
+    found = [each.assignment for each in model().within({}, 1000, 5)]
+    assert len({(each.bits, each.wide) for each in found}) == len(found) == 5
+
+
+def test_noise_of_levels_that_were_not_measured() -> None:
+    """A bit more divides noise by four, about; groups divide it alike at all bits."""
+    found = filled({4: 1.0, 4.25: 0.5, 8: 1e-3}, [4, 4.25, 5, 5.25, 8])
+    assert found[5] == pytest.approx((7 / 15) ** 2)
+    assert found[5.25] == pytest.approx(found[5] / 2)
+    assert found == {**found, 4: 1.0, 4.25: 0.5, 8: 1e-3}
 
 
 def test_a_policy_says_what_most_layers_have_by_default() -> None:
@@ -302,10 +318,12 @@ def test_settings_of_few_bits_are_tried_alone_and_groups_by_layer(found: Tuned) 
     assert any("group-32" in json.dumps(point.trial.policy) for point in found.points)
 
 
-def test_the_bytes_of_groups_are_those_of_the_network(small: Small) -> None:
+@pytest.mark.parametrize(("few", "more"), [(4, 4.25), (5, 5.25), (8, 16)])  # the biases of this one fit 32 bits
+def test_the_bytes_of_layers_are_those_of_the_network(few: float, more: float, small: Small) -> None:
+    """Multipliers of groups take bytes; biases of 64 bits beside weights of 16 would."""
     layers = layers_of(qmlir.quantize(small.onnx, data=samples_of(small)))
-    policies = [Assignment.uniform(layers, bits, {}).policy() for bits in (4, 4.25)]
-    plain, grouped = (
+    policies = [Assignment.uniform(layers, bits, {}, wide=bits > 8).policy() for bits in (few, more)]
+    less, all_of_it = (
         sum(
             figures_of(op).weight_bytes
             for op in qmlir.quantize(small.onnx, data=samples_of(small), policy=policy).walk()
@@ -313,7 +331,8 @@ def test_the_bytes_of_groups_are_those_of_the_network(small: Small) -> None:
         )
         for policy in policies
     )
-    assert grouped - plain == sum(layer.bytes(layer.able(4.25)) - layer.bytes(4) for layer in layers) > 0
+    spared = 4 * sum(layer.outputs for layer in layers) if more > 8 else 0
+    assert all_of_it - less == sum(layer.bytes(layer.able(more)) - layer.bytes(few) for layer in layers) - spared > 0
 
 
 def test_the_choice_under_a_floor_of_agreement_is_the_cheapest_that_meets_it(small: Small) -> None:

@@ -54,6 +54,7 @@ class Layer:
     kind     its kind, such as `nn.conv2d`; `input` for an input of the network
     weights  number of its weights; 0 without weights
     groups   number of the groups of 32 weights that can have multipliers; 0 if the operation takes none
+    outputs  number of output channels of weights, each of which has a bias
     macs     products of a call
     readers  results of the operations that read its result, directly or moved; of those that compute
     widens   whether its data can have 16 bits
@@ -66,10 +67,15 @@ class Layer:
     readers: tuple[str, ...]
     widens: bool = False
     groups: int = 0
+    outputs: int = 0
 
     def bytes(self, bits: float) -> int:
-        """Returns the bytes of the weights, packed, with the multipliers of their groups."""
-        return -(-self.weights * int(bits) // 8) + (self.groups if has_groups(bits) else 0)
+        """Returns the most bytes of the weights, packed, with what else their constants take more than with 8 bits.
+
+        These are the multipliers of their groups, and biases of 64 bits, which weights of 16 bits may need.
+        """
+        more = (self.groups if has_groups(bits) else 0) + (4 * self.outputs if bits > 8 else 0)
+        return -(-self.weights * int(bits) // 8) + more
 
     def able(self, bits: float) -> float:
         """Returns the bits that each weight takes: without those of multipliers if the operation takes no groups."""
@@ -151,6 +157,11 @@ def weights_of(op: object) -> int:
     for extent in shape_of(op.w):
         count *= extent
     return count
+
+
+def outputs_of(op: object) -> int:
+    """The number of output channels of an operation's weights; 0 if it has none."""
+    return op.output_channels() if isinstance(op, WeightedOp) else 0
 
 
 def groups_of(op: object) -> int:

@@ -197,7 +197,8 @@ class Model:
         for best in tuple(fits):
             further = self._promotions(best, most) if self.complete else self._upgrades(best, most)
             fits += further
-        return nsmallest(count, fits, key=lambda each: (each.noise, each.cost))
+        different = {(each.assignment.bits, each.assignment.wide): each for each in fits}  # ways there meet
+        return nsmallest(count, different.values(), key=lambda each: (each.noise, each.cost))
 
     def _costs_of(self, points: list[Predicted]) -> list[float]:
         """Returns the costs of a list that is kept, NaN where unknown; one search asks for many budgets."""

@@ -8,7 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.analysis.counts import figures_of
 from qmlir.analysis.own_errors import INPUT
-from qmlir.analysis.tune.assignment import Layer, groups_of, weights_of
+from qmlir.analysis.tune.assignment import Layer, groups_of, outputs_of, weights_of
 from qmlir.compiler import main_function
 from qmlir.dialects.nn import ConstantOp, RequantizeOp
 from qmlir.dialects.nn.base import is_quantized
@@ -40,7 +40,8 @@ def layers_of(quantized: ModuleOp) -> list[Layer]:
             continue
         readers = tuple(dict.fromkeys(r for value in op.results for r in _readers(value)))
         widens = target.why_float(op, "i16") is None
-        found.append(Layer(name, op.name, weights_of(op), figures_of(op).macs, readers, widens, groups_of(op)))
+        macs = figures_of(op).macs
+        found.append(Layer(name, op.name, weights_of(op), macs, readers, widens, groups_of(op), outputs_of(op)))
     return found
 
 

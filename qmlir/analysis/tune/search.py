@@ -182,15 +182,24 @@ class Search:
         self.effects += wide
         for row in wide:
             weights[row.tensor][WIDE_BITS] = row.noise
-        made = {bits for found in weights.values() for bits in found}
-        narrow = [bits for bits in self.narrow if bits in made or bits not in self.measured]
-        levels = sorted({*made, NARROW_BITS, WIDE_BITS, *(narrow if made & set(self.measured) else ())})
+        levels = self._levels({bits for found in weights.values() for bits in found})
         for layer in layers:
             if layer.weights:
-                weights[layer.tensor] = _filled(weights.get(layer.tensor, {}), levels)
+                weights[layer.tensor] = filled(weights.get(layer.tensor, {}), levels)
         constants = self.attempts.first.trial.bytes - sum(layer.weights for layer in layers)
         model = Model(layers, weights, results, levels, cost=self.attempts.cost, fixed=constants)
         return Verification(self.attempts, model, settings).run()
+
+    def _levels(self, made: set[float]) -> list[float]:
+        """Returns the bits of weights that layers can have, given those that some were measured with.
+
+        Narrow bits that were not to be measured are among them if some were measured; groups, too.
+        """
+        narrow = [bits for bits in self.narrow if bits in made or bits not in self.measured]
+        levels = {*made, NARROW_BITS, WIDE_BITS, *(narrow if made & set(self.measured) else ())}
+        if any(map(has_groups, made)):
+            levels |= {bits + MULTIPLIER for bits in narrow if bits <= MOST_GROUPED}
+        return sorted(levels)
 
     def _uniform(self, assignment: Assignment, said: str) -> list[OutputEffect]:
         """Makes the trial of a uniform network; returns its effects, or none if it cannot be quantized so."""
@@ -210,12 +219,20 @@ def _is_narrow(name: str) -> bool:
     return any(name in each for each in NARROW_SETTINGS)
 
 
-def _filled(noises: Mapping[float, float], levels: Sequence[float]) -> dict[float, float]:
-    """Noise by bits for all levels; where none was measured, that of the next level, by the square of the steps."""
+def filled(noises: Mapping[float, float], levels: Sequence[float]) -> dict[float, float]:
+    """Noise by bits for all levels; where none was measured, that of the next level, by the square of the steps.
+
+    Groups lower the noise by the same factor at all bits.
+    """
     found = dict(noises) or {NARROW_BITS: 0.0}
     plain = [bits for bits in found if not has_groups(bits)]
-    for bits in levels:
-        if bits not in found and not has_groups(bits):
+    factor = next((found[bits] / max(found[int(bits)], 1e-30) for bits in noises if has_groups(bits)), 1.0)
+    for bits in sorted(levels, key=has_groups):
+        if bits in found:
+            continue
+        if has_groups(bits):
+            found[bits] = found[int(bits)] * factor
+        else:
             near = min(plain, key=lambda known: abs(known - bits))
             found[bits] = found[near] * ((2 ** (near - 1) - 1) / (2 ** (bits - 1) - 1)) ** 2
     return found

@@ -38,7 +38,7 @@ from qmlir.sharded import network_of, text_of
 FOLDER = "tune"
 """The folder of results within the folder of compiled networks."""
 
-FORMAT = 3
+FORMAT = 4
 """The version of the files; part of their names."""
 
 
