@@ -56,8 +56,11 @@ def covering(combinations: Sequence[Values], times: int = 1) -> list[int]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the combinations of a test marked `crossed`, keeps few with every value; `make conformance` runs all."""
-    if THOROUGH:
+    """Of the combinations of a test marked `crossed`, keeps few with every value.
+
+    `make conformance` runs all, and `make models` those of trained networks.
+    """
+    if THOROUGH or "QMLIR_MODELS_SHARE" in os.environ:
         return
     groups: dict[str, list[pytest.Item]] = {}
     for item in items:

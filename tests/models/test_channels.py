@@ -46,6 +46,7 @@ def prepared(name: str, find: Find) -> tuple[ModuleOp, Any, Array]:
     return module, qmlir.profile(module, samples), samples
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("storage", STORAGE)
 @pytest.mark.parametrize("name", [*NETWORKS, *WITHOUT_DATA])
 def test_every_channel_is_in_line(name: str, storage: str, shared: Find) -> None:

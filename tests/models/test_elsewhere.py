@@ -21,6 +21,7 @@ NETWORKS = ("mobilenetv2_qdq_s8s8", "resnet50_qdq_s8s8")
 
 
 @pytest.mark.skipif(platform.machine() == "aarch64", reason="this is the processor")
+@pytest.mark.crossed
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("cpu", ["cortex-a53", "cortex-a76"])
 def test_large_networks_have_the_same_bits_on_aarch64(name: str, cpu: str) -> None:

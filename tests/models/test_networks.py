@@ -150,6 +150,7 @@ REACHED: dict[str, dict[str, Least]] = {
 TESTED = {**RECIPES, "unsigned": Options("symmetric_with_uint8")}
 
 
+@pytest.mark.crossed(2)
 @pytest.mark.parametrize("recipe", TESTED)
 def test_integers(prepared: Prepared, recipe: str) -> None:
     """The CPU's bits are the reference's, no float is left, and what a recipe reaches it reaches."""

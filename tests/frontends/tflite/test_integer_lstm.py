@@ -17,7 +17,7 @@ from tests.conftest import THOROUGH
 from tests.frontends.tflite.files import RESOLVERS, T, constant, interpreter, run
 from tests.frontends.tflite.integer_cells import Form, lstm
 
-CALLS = 100
+CALLS = 100 if THOROUGH else 40
 
 FORMS = {
     "plain": Form(),
