@@ -239,7 +239,9 @@ def _fitting(found: Mapping[str, Array], spec: TensorSpec, path: Path) -> Array:
     """Returns the samples of an input along a new or existing first axis; raises an error if they do not fit."""
     if spec.name not in found:
         listed = ", ".join(f'"{k}" {a.dtype.name}{list(a.shape)}' for k, a in found.items()) or "no arrays"
-        raise FileError(path, f'must hold an array for input "{spec.name}" {spec}', got=listed)
+        fitting = next((name for name, a in found.items() if _samples(a, spec) is not None), None)
+        remedy = None if fitting is None else f"say which, as in {path.name}:{fitting}"
+        raise FileError(path, f'must hold an array for input "{spec.name}" {spec}', got=listed, remedy=remedy)
     array = found[spec.name]
     samples = _samples(array, spec)
     if samples is None:

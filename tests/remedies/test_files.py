@@ -269,6 +269,13 @@ SAMPLES = {
         lambda f: qmlir.profile(f / "net.onnx", "samples.npy"),  # type: ignore[arg-type]
         lambda f: qmlir.profile(f / "net.onnx", list(np.load("samples.npy"))),
     ),
+    "say which, as in …:…": Case(
+        both(
+            lambda f: np.savez(f / "several.npz", c=floats(3, 1, 8), d=floats(4, 1, 8), labels=np.arange(3)),
+            command("profile net.onnx --data several.npz -o p.yaml"),
+        ),
+        command("profile net.onnx --data several.npz:c -o p.yaml"),
+    ),
     "name one: …:ARRAY": Case(
         both(
             lambda f: np.savez(f / "one.npz", b=floats(1, 8), c=floats(3)),

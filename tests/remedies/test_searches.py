@@ -44,6 +44,10 @@ CASES = {
             tune("--floor metric=int8 --metric total_of:outputs", network="image.onnx"),
         ),
     ),
+    "leave it out, or ask for channel: no groups": Case(
+        tune("--floor sqnr=int8 --granularity group-32"),
+        both(tune("--floor sqnr=int8"), tune("--floor sqnr=int8 --granularity channel")),
+    ),
     "give --effect, too": Case(both(TOTAL, command(ANALYZE)), command(ANALYZE + " --effect")),
 }
 

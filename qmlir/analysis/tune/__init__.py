@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from qmlir.analysis.kept_results import results_folder
 from qmlir.analysis.scores import Metric, check_count, labels_given
+from qmlir.analysis.tune.assignment import PLAIN
 from qmlir.analysis.tune.attempts import Attempts
 from qmlir.analysis.tune.limits import Budget, Floor, budget_of, floor_of
 from qmlir.analysis.tune.result import Point as Point
@@ -119,6 +120,11 @@ def tune(
         raise OptionError("most", "must be a positive number", got=str(allowed))
     narrow = _levels_given(levels)
     fixed = options_given("tune", options, QuantConfig().options())
+    if (granularity := fixed.get("granularity")) not in (None, PLAIN):
+        need = "is chosen for each layer, beside the bits of its weights"
+        raise OptionError(
+            "granularity", need, got=str(granularity), remedy="leave it out, or ask for channel: no groups"
+        )
     chosen = workers_of(workers)
     try:
         ranges = learn(network, given, workers=chosen) if profile is None else profile_given(profile)[0]
