@@ -22,7 +22,7 @@ def summary(device: Device) -> dict[str, Any]:
     array                 `dataflow`, `lanes` (k, n, m) and `modes` (a, w, acc, macs_per_cycle)
     depthwise             products of a depthwise convolution in a cycle; None if it computes none
     memories              of each, `id`, `bytes`, `external`, `holds`, and bytes per cycle `read` and `write` or None
-    queues                of each, `id` and `engine`
+    queues                of each, `id`, `engine`, and the bits of packed weights that it `unpacks`
     sync, types, contract how queues wait, types of data, and the rounding contract of changes of scale
     fallback              `host` or `error`: what happens with operations that it refuses
     """
@@ -51,7 +51,7 @@ def summary(device: Device) -> dict[str, Any]:
             }
             for memory in device.memory
         ],
-        "queues": [{"id": queue.id, "engine": queue.engine} for queue in device.queue],
+        "queues": [{"id": queue.id, "engine": queue.engine, "unpacks": list(queue.unpacks)} for queue in device.queue],
         "sync": device.sync.kind,
         "types": list(device.quant.types),
         "contract": device.quant.contract,

@@ -17,7 +17,7 @@ def test_what_ships() -> None:
 
 
 def test_a_summary() -> None:
-    found = summary(load_device("ethos-u55-like").with_({"clock_mhz": 7}))
+    found = summary(load_device("ethos-u55-like").with_({"clock_mhz": 7, "queue.kernel.unpacks": [4]}))
     assert (found["clock_mhz"], found["macs_per_cycle"], found["depthwise"]) == (7, 128, 16)
     assert found["array"]["lanes"] == {"k": 8, "n": 8, "m": 2}
     assert found["array"]["modes"][1] == {"a": "i16", "w": "i8", "acc": "i40", "macs_per_cycle": 64.0}
@@ -25,7 +25,10 @@ def test_a_summary() -> None:
         "id": "flash", "bytes": 33554432, "external": True, "holds": ["weights", "bias", "scales"],
         "read": 1.0, "write": None,
     }  # fmt: skip
-    assert found["queues"] == [{"id": "dma", "engine": "dma"}, {"id": "kernel", "engine": "array"}]
+    assert found["queues"] == [
+        {"id": "dma", "engine": "dma", "unpacks": []},
+        {"id": "kernel", "engine": "array", "unpacks": [4]},
+    ]
     assert (found["sync"], found["contract"], found["fallback"]) == ("watermark", "single", "host")
 
 
