@@ -19,9 +19,9 @@ from xdsl.ir import Block, Operation, SSAValue
 from qmlir.dialects.nn import ConcatOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.ir.interfaces import Array, shape_of
-from qmlir.policies.quant_config import POLICY
 from qmlir.transforms.quantize.channel_pairs import (
     connected_results,
+    has_own_range,
     is_scalable,
     is_spoken_for,
     keeps_channels,
@@ -99,7 +99,7 @@ def _join(block: Block, values: Collection[SSAValue]) -> ChannelJoin | None:
         return None
     if not all(is_scalable(o) and o.x in values and reads_all_channels(o) for o in readers):
         return None
-    said = any(map(is_spoken_for, values)) or any(POLICY in o.attributes for o in makers)
+    said = any(map(is_spoken_for, values)) or any(map(has_own_range, makers))
     return None if said else ChannelJoin(_places(makers), tuple(writers), tuple(readers))
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, TensorType, f32, f64
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, TensorType, f32, f64
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -39,7 +39,8 @@ from qmlir.dialects.nn.base import Clamped, bound, is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.ir.interfaces import Array, shape_of
-from qmlir.policies.quant_config import POLICY
+from qmlir.numerics.halves import HALVES
+from qmlir.policies.quant_config import POLICY, settings_of
 from qmlir.profiles.profile import TensorProfile, require_finite
 from qmlir.transforms.quantize.side_by_side import linear_part
 
@@ -131,8 +132,10 @@ def _pair(writer: WeightedOp) -> ChannelPair | None:
         value = reader.results[0]
     if not isinstance(reader, WeightedOp) or not is_scalable(reader) or reader.x is not value:
         return None
-    pair = ChannelPair(writer, tuple(between), reader) if reads_all_channels(reader) else None
-    return None if pair is None or any(map(is_spoken_for, pair.tensors)) else pair
+    if not reads_all_channels(reader) or any(map(has_own_range, between)):
+        return None
+    pair = ChannelPair(writer, tuple(between), reader)
+    return None if any(map(is_spoken_for, pair.tensors)) else pair
 
 
 def contraction_sums(block: Block) -> list[ContractionSum]:
@@ -180,7 +183,8 @@ def _sum(values: Collection[SSAValue]) -> ContractionSum | None:
     ((value, reader),) = others
     if not isinstance(reader, WeightedOp) or reader.x is not value or not all(map(is_scalable, (*writers, reader))):
         return None
-    return None if any(map(is_spoken_for, values)) else ContractionSum(writers, between, reader)
+    said = any(map(is_spoken_for, values)) or any(map(has_own_range, between))
+    return None if said else ContractionSum(writers, between, reader)
 
 
 _HOMOGENEOUS = (
@@ -197,10 +201,10 @@ _HOMOGENEOUS = (
 
 
 def is_scalable(op: WeightedOp) -> bool:
-    """Whether a contraction is float, has no empty tensor and no policy, and its weights and bias are constant."""
+    """Whether a contraction is float, has no empty tensor, no range of its own, and a constant weight and bias."""
     known = constant_array(op.w) is not None and (op.b is None or constant_array(op.b) is not None)
     known = known and not any(0 in shape_of(v) for v in (op.x, op.w, op.y))
-    return known and is_float(op.x) and is_float(op.w) and POLICY not in op.attributes
+    return known and is_float(op.x) and is_float(op.w) and not has_own_range(op)
 
 
 def reads_all_channels(op: WeightedOp) -> bool:
@@ -224,6 +228,22 @@ def _only_reader(value: SSAValue) -> Operation | None:
 def readers_of(value: SSAValue) -> list[Operation]:
     """The operations that read a value, observers left out."""
     return [u.operation for u in value.uses if not isinstance(u.operation, ObserveOp)]
+
+
+def has_own_range(op: Operation) -> bool:
+    """Whether the policy says more of an operation than the integers of its weights and data.
+
+    What else it can say is about the range of the result as it is, or about weights with one scale for all channels.
+    """
+    policy = op.attributes.get(POLICY)
+    if not isinstance(policy, DictionaryAttr):
+        return False
+    settings = settings_of(policy)
+    return not _OF_INTEGERS.issuperset(settings) or settings.get("precision") in HALVES
+
+
+_OF_INTEGERS = {"precision", "weight_precision", "granularity", "bias", "rounding", "weight_range"}
+"""Settings that hold for channels of any magnitude."""
 
 
 def is_spoken_for(value: SSAValue) -> bool:

@@ -110,12 +110,14 @@ def test_a_fire_module_is_worth_more(samples: list[Array]) -> None:
         (fire(clamp=""), 2),
         (fire(clamp="min = 0.0 : f32, max = 6.0 : f32"), 1),
         (fire(observed=", qmlir.policy = {range = [0.0, 9.0]}"), 1),
-        (fire(clamp='min = 0.0 : f32, qmlir.policy = {weight_precision = "int4"}'), 0),
+        (fire(clamp='min = 0.0 : f32, qmlir.policy = {weight_precision = "int4"}'), 2),
+        (fire(clamp='min = 0.0 : f32, qmlir.policy = {schema = "symmetric"}'), 0),
         (fire(axis=1), 1),
         (fire().replace("func.return %y", "%z = nn.add %s, %s : tensor<1x6x6x3xf32>, tensor<1x6x6x3xf32> -> "
                         "tensor<1x6x6x3xf32>\n  func.return %y"), 1),
     ],
-    ids=["fire", "no relu", "clamped from above", "range of the policy", "policy of a layer", "joined rows", "added"],
+    ids=["fire", "no relu", "clamped from above", "range of the policy", "weights of a layer", "schema of a layer",
+         "joined rows", "added"],
 )  # fmt: skip
 def test_what_is_joined(text: str, joins: int) -> None:
     module = Pipeline("simplify")(parsed(text)) if "nn.add" not in text else parsed(text)

@@ -105,7 +105,10 @@ def test_small_channels_are_worth_more(samples: list[Array]) -> None:
     [
         (", qmlir.policy = {range = [0.0, 9.0]}", "min = 0.0 : f32", 1),
         ("", "min = 0.0 : f32, max = 6.0 : f32", 1),
-        ("", 'min = 0.0 : f32, qmlir.policy = {weight_precision = "int4"}', 1),
+        ("", 'min = 0.0 : f32, qmlir.policy = {weight_precision = "int4"}', 2),
+        ("", 'min = 0.0 : f32, qmlir.policy = {precision = "float16"}', 1),
+        ("", "min = 0.0 : f32, qmlir.policy = {per_channel = false}", 1),
+        ("", "min = 0.0 : f32, qmlir.policy = {range = [0.0, 9.0]}", 1),
         ("", "", 2),
     ],
 )
@@ -114,6 +117,19 @@ def test_what_stays_as_it_is(samples: list[Array], policy: str, clamp: str, pair
     module = parsed(network(policy, clamp))
     apply_profile(module, learnt(module, samples))
     assert equalized(module, samples[:3]) == pairs
+
+
+def test_a_rule_that_says_what_holds_already_changes_nothing(samples: list[Array]) -> None:
+    """Rules about the integers of weights and data leave their layers among those whose channels are equalized."""
+    module = parsed(network())
+    profile, rules = learnt(module, samples), [{"weight_precision": "int8"}, {"precision": "int8", "rounding": "auto"}]
+    plain, *ruled = (
+        qmlir.quantize(module, profile, data=samples, policy=policy)
+        for policy in (None, *(qmlir.Policy(rules=[qmlir.Rule(each, kind="*")]) for each in rules))
+    )
+    expected = [qmlir.reference(plain)(x) for x in samples]
+    for each in ruled:
+        np.testing.assert_array_equal([qmlir.reference(each)(x) for x in samples], expected)
 
 
 @pytest.mark.parametrize(
