@@ -125,16 +125,17 @@ def compiled_once() -> Iterator[None]:
     """
     from qmlir import plugins
     from qmlir.backends.cpu import jit, peak
-    from qmlir.cli import main
+    from qmlir.cli import bench, main, report
 
     build = main._parser
 
     @lru_cache(maxsize=20)
-    def parser(names: tuple[tuple[str, str], ...]) -> object:
+    def parser(names: tuple[tuple[str, str], ...], seconds: tuple[float, float]) -> object:
         return build()
 
     def known() -> object:
-        return parser(tuple((each.group, each.name) for each in plugins.known_plugins()))
+        names = tuple((each.group, each.name) for each in plugins.known_plugins())
+        return parser(names, (bench.SECONDS, report.SECONDS))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jit, "compile_object", lru_cache(maxsize=500)(jit.compile_object))
@@ -145,8 +146,15 @@ def compiled_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder that keeps compiled networks, for $QMLIR_CACHE of tests that compile the same networks again."""
-    return tmp_path_factory.mktemp("kept")
+    """A folder that keeps compiled networks, for $QMLIR_CACHE of tests that compile the same networks again.
+
+    All processes of a run of the tests share it.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    (folder / "kept").mkdir(exist_ok=True)
+    return folder / "kept"
 
 
 @pytest.fixture(scope="session")

@@ -84,7 +84,10 @@ COMMANDS: dict[str, str] = {
 
 
 @pytest.mark.parametrize("case", COMMANDS)
-def test_documents_are_of_the_schema(folder: Small, case: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_documents_are_of_the_schema(
+    folder: Small, case: str, kept: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QMLIR_CACHE", str(kept))
     command = COMMANDS[case].format(d=folder.folder).split()
     assert run(*command, "--json") == 0
     printed = capsys.readouterr().out

@@ -24,7 +24,8 @@ def test_help_ends_with_the_example(name: str) -> None:
 
 
 @pytest.mark.slow
-def test_they_run(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_they_run(root: Path, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QMLIR_CACHE", str(kept))
     for name in ("digits.onnx", "digits.npz"):
         shutil.copy(root / "examples" / "digits" / name, tmp_path)
     monkeypatch.chdir(tmp_path)

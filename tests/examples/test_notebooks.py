@@ -17,7 +17,8 @@ def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda path: path.stem)
-def test_runs_as_a_script(notebook: Path) -> None:
+def test_runs_as_a_script(notebook: Path, kept: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QMLIR_CACHE", str(kept))
     done = run("-W", "ignore", notebook)
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) >= 3
