@@ -67,7 +67,8 @@ class Verification:
         sizes = [self.model.bytes(each.assignment) for each in front]
         least, most = min(sizes), max(self.attempts.first.trial.bytes, min(sizes)) + 1.0
         steps = [least + (most - least) * i / SIZES for i in range(SIZES)]
-        listed = [*front, *(each for size in steps for each in self.model.within(self.settings, size, 1))]
+        within = (each for size in steps for each in self.model.within(self.settings, size, 1))
+        listed = self._of_least_noise([*map(self.model.promoted, front), *within])
         several = self.attempts.laboratory.side_by_side
         while self.attempts.left > 0:
             best = self.attempts.best()
@@ -85,6 +86,14 @@ class Verification:
                 return
             self.attempts.ahead("trial", [each.assignment for _, each in fresh[:several]])
             self.attempts.attempt_predicted(fresh[0][1])
+
+    def _of_least_noise(self, points: Sequence[Predicted]) -> list[Predicted]:
+        """Returns the points that none of as few bytes has less predicted noise than."""
+        found: list[Predicted] = []
+        for point in sorted(points, key=lambda p: (self.model.bytes(p.assignment), p.noise)):
+            if not found or point.noise < found[-1].noise:
+                found.append(point)
+        return found
 
     def _bisect(self, front: Sequence[Predicted]) -> None:
         """Bisects along the predicted front for the end of what meets the limit."""
