@@ -36,19 +36,23 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qmlir.codegen.value import INDEX, Kind, Value
 from qmlir.dialects import simd
+from qmlir.ir.arena import CACHE_LINE
 from qmlir.ir.types import dtype_of, is_integer, is_memref, is_vector, row_of, vector_of
 
 WIDTHS = (16, 8)
 """Lanes of the vectors that `Code.spans` uses, widest first; the remaining elements are processed one by one."""
 
-_CACHE_LINE = 64
+
+def element_bytes(type: MemRefType[Attribute]) -> int:
+    """The bytes of an element of a buffer."""
+    element = type.element_type
+    return 8 if isinstance(element, IndexType) else dtype_of(element).itemsize
 
 
 def _alignment(type: MemRefType[Attribute]) -> IntegerAttr:
     """The alignment of a buffer on the stack: a cache line, or the power of two that holds a smaller buffer."""
-    element = type.element_type
-    size = prod(type.get_shape()) * (8 if isinstance(element, IndexType) else dtype_of(element).itemsize)
-    return IntegerAttr(min(_CACHE_LINE, 1 << max(size - 1, 0).bit_length()), i64)
+    size = prod(type.get_shape()) * element_bytes(type)
+    return IntegerAttr(min(CACHE_LINE, 1 << max(size - 1, 0).bit_length()), i64)
 
 
 class Buffer:

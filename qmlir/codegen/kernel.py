@@ -31,7 +31,6 @@ from xdsl.dialects.builtin import (
     DenseArrayBase,
     Float32Type,
     Float64Type,
-    IndexType,
     IntegerAttr,
     IntegerType,
     MemRefType,
@@ -59,7 +58,7 @@ from qmlir.ir.interfaces import Array
 from qmlir.ir.names import NAME
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.stripes import Stripes
-from qmlir.ir.types import dtype_of, is_integer, is_memref, is_numpys_own
+from qmlir.ir.types import is_integer, is_memref, is_numpys_own
 from qmlir.ir.weights import WeightsAttr
 
 PARALLEL = "qmlir.parallel"
@@ -350,12 +349,6 @@ def storage_memref(type: Attribute) -> MemRefType[Attribute]:
     elif isinstance(element, AnyFloat) and not isinstance(element, Float32Type | Float64Type):
         element = IntegerType(max(element.bitwidth, 8))
     return MemRefType(element, type.get_shape())
-
-
-def element_bytes(type: MemRefType[Attribute]) -> int:
-    """The bytes of an element of a buffer."""
-    element = type.element_type
-    return 8 if isinstance(element, IndexType) else dtype_of(element).itemsize
 
 
 def memref_shape(buffer: SSAValue) -> tuple[int, ...]:

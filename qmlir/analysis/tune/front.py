@@ -205,7 +205,7 @@ class Model:
         return nsmallest(count, different.values(), key=lambda each: (each.noise, each.cost))
 
     def _costs_of(self, points: list[Predicted]) -> list[float]:
-        """Returns the costs of a list that is kept, NaN where unknown; one search asks for many budgets."""
+        """Returns the cost of each point, NaN where it is not known; a list is computed once for all budgets."""
         if id(points) not in self._costs:
             costs = [self.cost(each.assignment) for each in points]
             self._costs[id(points)] = [nan if cost is None else cost for cost in costs]
@@ -240,10 +240,12 @@ class Model:
         return [each for _, each in sorted(found, key=lambda pair: pair[0])]
 
 
-def undominated(points: Sequence[Predicted]) -> list[Predicted]:
+def undominated(
+    points: Sequence[Predicted], cost: Callable[[Predicted], float] = lambda point: point.cost
+) -> list[Predicted]:
     """Returns the points that no other point is better than in both noise and cost, the cheapest first."""
     found: list[Predicted] = []
-    for point in sorted(points, key=lambda p: (p.cost, p.noise)):
+    for point in sorted(points, key=lambda p: (cost(p), p.noise)):
         if not found or point.noise < found[-1].noise:
             found.append(point)
     return found

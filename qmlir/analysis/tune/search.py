@@ -220,9 +220,10 @@ def _is_narrow(name: str) -> bool:
 
 
 def filled(noises: Mapping[float, float], levels: Sequence[float]) -> dict[float, float]:
-    """Noise by bits for all levels; where none was measured, that of the next level, by the square of the steps.
+    """Returns the noise of weights at all levels of bits, given the noise at those that were measured.
 
-    Groups lower the noise by the same factor at all bits.
+    At other bits, the noise is that at the nearest bits times the square of the ratio of the steps. Groups of weights
+    lower the noise by the same factor at all bits.
     """
     found = dict(noises) or {NARROW_BITS: 0.0}
     plain = [bits for bits in found if not has_groups(bits)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from qmlir.analysis.tune.attempts import Attempts
 from qmlir.analysis.tune.chances import Chances
-from qmlir.analysis.tune.front import Model, Predicted
+from qmlir.analysis.tune.front import Model, Predicted, undominated
 from qmlir.analysis.tune.limits import Budget, Floor
 from qmlir.display import counted
 from qmlir.policies.quant_config import Settings
@@ -68,7 +68,7 @@ class Verification:
         least, most = min(sizes), max(self.attempts.first.trial.bytes, min(sizes)) + 1.0
         steps = [least + (most - least) * i / SIZES for i in range(SIZES)]
         within = (each for size in steps for each in self.model.within(self.settings, size, 1))
-        listed = self._of_least_noise([*map(self.model.promoted, front), *within])
+        listed = undominated([*map(self.model.promoted, front), *within], lambda p: self.model.bytes(p.assignment))
         several = self.attempts.laboratory.side_by_side
         while self.attempts.left > 0:
             best = self.attempts.best()
@@ -86,14 +86,6 @@ class Verification:
                 return
             self.attempts.ahead("trial", [each.assignment for _, each in fresh[:several]])
             self.attempts.attempt_predicted(fresh[0][1])
-
-    def _of_least_noise(self, points: Sequence[Predicted]) -> list[Predicted]:
-        """Returns the points that none of as few bytes has less predicted noise than."""
-        found: list[Predicted] = []
-        for point in sorted(points, key=lambda p: (self.model.bytes(p.assignment), p.noise)):
-            if not found or point.noise < found[-1].noise:
-                found.append(point)
-        return found
 
     def _bisect(self, front: Sequence[Predicted]) -> None:
         """Bisects along the predicted front for the end of what meets the limit."""

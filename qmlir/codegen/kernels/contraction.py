@@ -26,7 +26,7 @@ import numpy as np
 from xdsl.dialects.builtin import MemRefType, i64
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.code import Buffer, Code, element_bytes
 from qmlir.codegen.features import (
     bits_of_sums,
     has_vectors,
@@ -41,7 +41,6 @@ from qmlir.codegen.kernel import (
     Epilogue,
     FinishedKernel,
     MainLowering,
-    element_bytes,
     memref_shape,
 )
 from qmlir.codegen.kernels.bits import BYTE, Groups, pack_bits, width_in_chunks

@@ -27,7 +27,7 @@ from functools import partial
 from xdsl.dialects.builtin import AnyFloat, MemRefType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from qmlir.codegen.code import Buffer, Code, Microkernel
+from qmlir.codegen.code import Buffer, Code, Microkernel, element_bytes
 from qmlir.codegen.features import has_vectors, most_lanes_without_spills
 from qmlir.codegen.kernel import (
     SCRATCH_LIMIT,
@@ -38,7 +38,6 @@ from qmlir.codegen.kernel import (
     FinishedKernel,
     MainLowering,
     TapArithmetic,
-    element_bytes,
 )
 from qmlir.codegen.kernels.bands import Bands, PreparedBand, covering
 from qmlir.codegen.kernels.bits import BYTE, constant_weights

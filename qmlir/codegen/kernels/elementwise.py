@@ -9,8 +9,8 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import MemRefType, i32
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.codegen.code import WIDTHS, Buffer, Code
-from qmlir.codegen.kernel import Array, Kernel, MainLowering, element_bytes, memref_shape
+from qmlir.codegen.code import WIDTHS, Buffer, Code, element_bytes
+from qmlir.codegen.kernel import Array, Kernel, MainLowering, memref_shape
 from qmlir.codegen.value import INDEX, Value
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.stripes import Reads, Stripes

@@ -9,8 +9,8 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import MemRefType
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.kernel import Array, Kernel, MainLowering, element_bytes
+from qmlir.codegen.code import Buffer, Code, element_bytes
+from qmlir.codegen.kernel import Array, Kernel, MainLowering
 from qmlir.codegen.kernels.packing import Window
 from qmlir.codegen.leads import least_lead
 from qmlir.codegen.value import Value
@@ -141,7 +141,7 @@ def _inside(code: Code, first: Value, axis: int, window: Window, padded: bool) -
 class GlobalPool(Kernel):
     """y[n, c] = the reduction of x[n, :, c] over all pixels.
 
-    Buffers: x [N, pixels, C], the reduction's parameters [C] each or [1], y [N, C].
+    Buffers: x [N, pixels, C], the reduction's parameters, y [N, C]. Parameters are [C], or [1] for all channels.
     """
 
     name: str
