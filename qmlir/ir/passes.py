@@ -51,7 +51,7 @@ def option(default: T, help: str) -> T:
 def option_types(pass_type: type) -> Mapping[str, Any]:
     """Returns the types of a pass's options by name.
 
-    Python would parse the annotations of the class for each option of each pipeline, longer than many a pass runs.
+    Python parses the annotations of a class at each call of `get_type_hints`, which takes longer than many a pass.
     """
     return get_type_hints(pass_type, include_extras=True)
 

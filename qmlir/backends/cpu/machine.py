@@ -94,7 +94,7 @@ def host_cpu() -> str:
 def host_features() -> str:
     """The features of this machine's processor as LLVM writes them, `+avx2,-avx512f,…`, for the pass loops-to-llvm.
 
-    Those of a matrix unit are on only if the system lets this process, and what it forks, use it.
+    The features of a matrix unit are on only if the system lets this process and its children use the unit.
     """
     features = _llvm().get_host_cpu_features()
     if features.get("amx-tile") and not matrix_registers_granted():

@@ -243,7 +243,7 @@ def has_own_range(op: Operation) -> bool:
 
 
 _OF_INTEGERS = {"precision", "weight_precision", "granularity", "bias", "rounding", "weight_range"}
-"""Settings that hold for channels of any magnitude."""
+"""The settings of a policy that stay right when the channels of a tensor are scaled."""
 
 
 def is_spoken_for(value: SSAValue) -> bool:
