@@ -28,6 +28,9 @@ func.func @main(%x: tensor<2xf32> {qmlir.name = #qmlir.name<tensors ["x"]>}) {
   // CHECK: nn.constant <tensor<1x3xi8>, [6, -4, 5]> {qmlir.groups = #qmlir.groups<2, 4, #qmlir.weights<tensor<1x2xi8>, [2, 5]>>} :
   // GENERIC: {qmlir.groups = #qmlir.groups<2, 4, #qmlir.weights<tensor<1x2xi8>, [2, 5]>>} :
   %9 = nn.constant <tensor<1x3xi8>, [6, -4, 5]> {qmlir.groups = #qmlir.groups<2, 4, #qmlir.weights<tensor<1x2xi8>, [2, 5]>>} : tensor<1x3xi8>
+  // CHECK: nn.constant <tensor<1x3xi8>, [9, -4, 1]> {qmlir.codebook = #qmlir.codebook<2, #qmlir.weights<tensor<4xi8>, [-4, 1, 1, 9]>>} :
+  // GENERIC: {qmlir.codebook = #qmlir.codebook<2, #qmlir.weights<tensor<4xi8>, [-4, 1, 1, 9]>>} :
+  %10 = nn.constant <tensor<1x3xi8>, [9, -4, 1]> {qmlir.codebook = #qmlir.codebook<2, #qmlir.weights<tensor<4xi8>, [-4, 1, 1, 9]>>} : tensor<1x3xi8>
   // CHECK: qmlir.clock "steady"
   // GENERIC: "qmlir.clock"() <{counter = "steady"}> : () -> i64
   %8 = qmlir.clock "steady"

@@ -74,3 +74,31 @@ func.func @c1_multipliers() attributes {qmlir.groups = #qmlir.groups<32, 4, #qml
 func.func @no_multipliers() attributes {qmlir.groups = #qmlir.groups<32, 4, 5 : i8>} {
   func.return
 }
+
+// -----
+
+// expected-error@+1 {{a codebook has places of 2 to 6 bits, got 7}}
+func.func @c1_places() attributes {qmlir.codebook = #qmlir.codebook<7, #qmlir.weights<tensor<1xi8>, [0]>>} {
+  func.return
+}
+
+// -----
+
+// expected-error@+1 {{a codebook of 2 bits is i8 [4] in ascending order}}
+func.func @c2_length() attributes {qmlir.codebook = #qmlir.codebook<2, #qmlir.weights<tensor<3xi8>, [0, 1, 2]>>} {
+  func.return
+}
+
+// -----
+
+// expected-error@+1 {{a codebook of 2 bits is i8 [4] in ascending order}}
+func.func @c2_order() attributes {qmlir.codebook = #qmlir.codebook<2, #qmlir.weights<tensor<4xi8>, [0, 2, 1, 3]>>} {
+  func.return
+}
+
+// -----
+
+// expected-error@+1 {{expected the table as #qmlir.weights}}
+func.func @no_table() attributes {qmlir.codebook = #qmlir.codebook<2, 5 : i8>} {
+  func.return
+}

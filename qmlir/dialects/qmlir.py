@@ -2,11 +2,11 @@
 
 `#qmlir.name` carries the names of the source model through every rewrite. `#qmlir.decision` records what the quantizer
 decided about an operation, and why. `#qmlir.weights` (weights.py) holds constant data. `#qmlir.groups` says
-that weights have a multiplier for each group. `#qmlir.state` (states.py) marks
-an argument that lives from call to call. `#qmlir.power_of_two` says that scales are powers of two. `qmlir.opaque`
-represents an operation of the source model that qmlir does not know, so that a single import lists all such operations.
-`qmlir.constant_buffer` is a constant in memory, before the memory planner gives it an address. `qmlir.clock` reads a
-counter of the processor, for code that measures itself.
+that weights have a multiplier for each group, `#qmlir.codebook` that they are entries of a table. `#qmlir.state`
+(states.py) marks an argument that lives from call to call. `#qmlir.power_of_two` says that scales are powers of two.
+`qmlir.opaque` represents an operation of the source model that qmlir does not know, so that a single import lists all
+such operations. `qmlir.constant_buffer` is a constant in memory, before the memory planner gives it an address.
+`qmlir.clock` reads a counter of the processor, for code that measures itself.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -83,6 +83,9 @@ Files and machine code store such a constant in so many bits.
 
 GROUPS = "qmlir.groups"
 """The attribute key, on a constant of weights, of the `GroupsAttr` that its stored integers follow."""
+
+CODEBOOK = "qmlir.codebook"
+"""The attribute key, on a constant of weights, of the `CodebookAttr` whose entries its stored integers are."""
 
 MIXED = "qmlir.mixed"
 """The attribute key that marks an operation that had both signed and unsigned operands or results."""
@@ -302,6 +305,60 @@ class ClockOp(IRDLOperation):
 
 
 @irdl_attr_definition
+class CodebookAttr(ParametrizedAttribute):
+    """States that integers of weights are entries of a table: `#qmlir.codebook<4, #qmlir.weights<…>>`.
+
+    The table has 2^bits entries, i8, in ascending order; entries may be equal. A weight is stored as the place of its
+    entry, in `bits` bits.
+
+    (C1) bits are 2 to 6
+    (C2) the table is i8 [2^bits], and its entries ascend
+    """
+
+    name = "qmlir.codebook"
+    bits: IntAttr
+    table: WeightsAttr
+
+    @staticmethod
+    def of(bits: int, table: Array) -> "CodebookAttr":
+        """Builds the attribute from plain values."""
+        return CodebookAttr(IntAttr(bits), WeightsAttr(table))
+
+    def bytes(self, weights: int) -> int:
+        """The bytes of the places of so many weights, stored packed, and of the table."""
+        return -(-weights * self.bits.data // 8) + self.table.array.size
+
+    def places(self, weights: Array) -> Array | None:
+        """The place of each weight's entry, int8 in the weights' shape; None if a weight is no entry."""
+        table = self.table.array
+        found = np.searchsorted(table, weights).clip(0, len(table) - 1)
+        return found.astype(np.int8) if (table[found] == weights).all() else None
+
+    def verify(self) -> None:
+        bits, table = self.bits.data, self.table.array
+        if not 2 <= bits <= 6:  # C1
+            raise VerifyException(f"a codebook has places of 2 to 6 bits, got {bits}")
+        if table.dtype != np.int8 or table.shape != (1 << bits,) or (table[1:] < table[:-1]).any():  # C2
+            raise VerifyException(f"a codebook of {bits} bits is i8 [{1 << bits}] in ascending order")
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            bits = parser.parse_integer(allow_boolean=False, allow_negative=False)
+            parser.parse_punctuation(",")
+            at = parser.pos
+            table = parser.parse_attribute()
+            if not isinstance(table, WeightsAttr):
+                parser.raise_error("expected the table as #qmlir.weights", at)
+            return (IntAttr(bits), table)
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(f"{self.bits.data}, ")
+            printer.print_attribute(self.table)
+
+
+@irdl_attr_definition
 class PowerOfTwoAttr(ParametrizedAttribute, Promise):
     """States that every scale is 2^e for an integer e: `#qmlir.power_of_two`."""
 
@@ -364,5 +421,5 @@ def promises_powers_of_two(scope: Operation) -> bool:
 QMLIR = Dialect(
     "qmlir",
     [OpaqueOp, ConstantBufferOp, ClockOp],
-    [WeightsAttr, NameAttr, StateAttr, DecisionAttr, GroupsAttr, PowerOfTwoAttr],
+    [WeightsAttr, NameAttr, StateAttr, DecisionAttr, GroupsAttr, CodebookAttr, PowerOfTwoAttr],
 )
