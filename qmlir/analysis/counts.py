@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.devices.properties import products
 from qmlir.dialects.nn import ConstantOp
-from qmlir.dialects.qmlir import GROUPS, GroupsAttr
+from qmlir.dialects.qmlir import CODEBOOK, GROUPS, CodebookAttr, GroupsAttr
 from qmlir.dialects.quant.ops import CastOp
 from qmlir.dialects.quant.types import LayerOrAxisType, ScaledType, UniformType
 from qmlir.ir.rewriting import tensor_name
@@ -128,7 +128,8 @@ def _figures(value: SSAValue, *, constant: bool, name: str = "") -> TensorFigure
     type: Any = value.type
     shape, element = tuple(type.get_shape()), element_type(type)
     stored, bits = _stored(element)
-    groups = value.owner.attributes.get(GROUPS) if isinstance(value.owner, ConstantOp) else None
+    own = value.owner.attributes if isinstance(value.owner, ConstantOp) else {}
+    stated = own.get(GROUPS) or own.get(CODEBOOK)
     quantized = element if isinstance(element, ScaledType) else None
     return TensorFigures(
         name=tensor_name(value) or name,
@@ -138,7 +139,9 @@ def _figures(value: SSAValue, *, constant: bool, name: str = "") -> TensorFigure
         scales=None if quantized is None else quantized.scales,
         zero_points=None if quantized is None else quantized.zero_points,
         axis=quantized.axis if isinstance(quantized, LayerOrAxisType) else None,
-        bytes=groups.bytes(prod(shape)) if isinstance(groups, GroupsAttr) else -(-prod(shape) * bits // 8),
+        bytes=stated.bytes(prod(shape))
+        if isinstance(stated, GroupsAttr | CodebookAttr)
+        else -(-prod(shape) * bits // 8),
     )
 
 

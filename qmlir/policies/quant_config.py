@@ -20,6 +20,7 @@ from xdsl.ir import Attribute, Operation
 
 from qmlir.errors import OptionError, near_misses
 from qmlir.ir.passes import option
+from qmlir.numerics.codebooks import BITS as CODEBOOK_BITS
 from qmlir.numerics.groups import BITS as GROUPED_BITS
 from qmlir.numerics.halves import HALVES, HalfPrecision
 from qmlir.numerics.schemas import (
@@ -48,11 +49,21 @@ Granularity: TypeAlias = Literal["channel", "group-32", "group-64", "group-128"]
 
 WeightRange: TypeAlias = Literal["auto", "narrow", "full"]
 
+WeightLevels: TypeAlias = Literal["even", "codebook"]
+
 Residuals: TypeAlias = Literal["same", "int16", "auto"]
 
 Format: TypeAlias = tuple[Schema, Precision]
 
-WEIGHT_SETTINGS = ("weight_precision", "per_channel", "granularity", "bias", "rounding", "weight_range")
+WEIGHT_SETTINGS = (
+    "weight_precision",
+    "per_channel",
+    "granularity",
+    "bias",
+    "rounding",
+    "weight_range",
+    "weight_levels",
+)
 """Settings that only operations with weights can have."""
 
 TENSOR_SETTINGS = ("range", "parameters")
@@ -79,6 +90,9 @@ class QuantConfig:
     bias: BiasPrecision = option("auto", "storage of biases, by the data's; of 8 and 16 bits with a scale of their own")
     rounding: Rounding = option("auto", "how weights are rounded; auto: together, on data where there are some")
     weight_range: WeightRange = option("auto", "integers of weights; full: all; narrow, the default: all but the least")
+    weight_levels: WeightLevels = option(
+        "even", "integers of weights of 2 to 6 bits; codebook: entries of a table that is fitted to the layer"
+    )
     residuals: Residuals = option(
         "same", "storage of residual streams; auto: 16 bits where 8 are too coarse for them; same: as other activations"
     )
@@ -105,6 +119,7 @@ class QuantOptions(TypedDict, total=False):
     bias: str | None
     rounding: str | None
     weight_range: str | None
+    weight_levels: str | None
     residuals: str | None
     glow_exact: bool | None
 
@@ -166,28 +181,40 @@ class Recipe(QuantConfig):
         """Checks that the options go together, for any network.
 
         Raises:
-            QuantizationError: The schema and the precision do not go together, or the weights leave groups no room.
+            QuantizationError: The schema and the precision do not go together, or the weights have no room for groups
+                or a codebook.
         """
         quantization_of_range(0.0, 0.0, self.schema, self.integers, where=where)
-        self.check_groups(where)
+        self.check_few_bits(where)
 
-    def check_groups(self, where: str) -> None:
-        """Checks that weights may have groups, if they have.
+    @property
+    def has_codebook(self) -> bool:
+        """Whether weights are entries of a table that is fitted to them."""
+        return self.weight_levels == "codebook" and not self.keep_float and self.half is None
+
+    def check_few_bits(self, where: str) -> None:
+        """Checks that weights may have groups or a codebook, if they have.
 
         Raises:
-            QuantizationError: The options of the weights leave groups no room.
+            QuantizationError: The options of the weights leave no room for them.
         """
-        if self.group is None or self.keep_float or self.half is not None:
-            return
-        most = max(GROUPED_BITS)
-        for holds, need, got, remedy in (
-            (weight_bits(self.stored_weights) in GROUPED_BITS, f"needs weights of 2 to {most} bits",
-             f"weight-precision={self.stored_weights}", "ask for weight-precision=int4"),
-            (self.per_channel, "needs a scale for each channel", "per-channel=false", "leave out per-channel=false"),
-            (not self.glow_exact, "has no form in Glow", "glow-exact=true", "leave out glow-exact=true"),
+        bits, stored = weight_bits(self.stored_weights), f"weight-precision={self.stored_weights}"
+        groups, most = self.group is not None and not self.keep_float and self.half is None, max(GROUPED_BITS)
+        few = f"needs weights of 2 to {most} bits", stored, "ask for weight-precision=int4"
+        glow = "has no form in Glow", "glow-exact=true", "leave out glow-exact=true"
+        grouped, book = f"granularity={self.granularity}", f"weight-levels={self.weight_levels}"
+        for asked, what, holds, (need, got, remedy) in (
+            (groups, grouped, bits in GROUPED_BITS, few),
+            (groups, grouped, self.per_channel, ("needs a scale for each channel", "per-channel=false",
+                                                 "leave out per-channel=false")),
+            (groups, grouped, not self.glow_exact, glow),
+            (self.has_codebook, book, bits in CODEBOOK_BITS, few),
+            (self.has_codebook, book, not groups, ("has no multipliers of groups", grouped,
+                                                   "leave out one of the two")),
+            (self.has_codebook, book, not self.glow_exact, glow),
         ):  # fmt: skip
-            if not holds:
-                raise QuantizationError(f"granularity={self.granularity} {need}", where=where, got=got, remedy=remedy)
+            if asked and not holds:
+                raise QuantizationError(f"{what} {need}", where=where, got=got, remedy=remedy)
 
     def added_bias(self, data_bits: int, sum_bits: int) -> int:
         """Returns the bits of an added bias, for data of `data_bits` on a target with sums of up to `sum_bits`."""

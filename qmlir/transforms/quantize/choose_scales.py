@@ -18,7 +18,7 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp, TensorType, UnitAttr, i8, i64
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -29,7 +29,16 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import LEAST_FACTOR, data_operands, data_values, is_weight
-from qmlir.dialects.qmlir import DECISION, GROUPS, WIDENED, GroupsAttr, PowerOfTwoAttr, promises_powers_of_two
+from qmlir.dialects.qmlir import (
+    CODEBOOK,
+    DECISION,
+    GROUPS,
+    WIDENED,
+    CodebookAttr,
+    GroupsAttr,
+    PowerOfTwoAttr,
+    promises_powers_of_two,
+)
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
@@ -39,7 +48,7 @@ from qmlir.ir.signature import defined_functions
 from qmlir.ir.states import state_values
 from qmlir.ir.verify import SCALES
 from qmlir.ir.weights import WeightsAttr
-from qmlir.numerics import groups
+from qmlir.numerics import codebooks, groups
 from qmlir.numerics.schemas import (
     SMALLEST_SCALE,
     STORAGE_RANGES,
@@ -284,9 +293,12 @@ class _Chooser:
         recipe = self.recipes.of(op)
         axis = op.CHANNEL_AXIS if recipe.per_channel else None
         where, precision, narrow = f"weights {called(op.w)}", recipe.stored_weights, recipe.narrow_weights
-        recipe.check_groups(where)
+        recipe.check_few_bits(where)
         if recipe.group is not None and why_no_groups(op, recipe.group) is None:
             self._cast_groups(op, recipe)
+            return
+        if recipe.has_codebook:
+            self._cast_codebook(op, recipe)
             return
         searched = recipe.calibration in ("auto", "mse") and not recipe.glow_exact
         scales = choose_weight_quantization(
@@ -310,12 +322,8 @@ class _Chooser:
 
         The cast then reads the real values of these multiples, and the constant keeps the float weights.
         """
-        constant, size, precision = op.w.owner, recipe.group, recipe.stored_weights
-        assert isinstance(constant, ConstantOp)
+        size, precision, weights = recipe.group, recipe.stored_weights, _finite_weights(op)
         assert size is not None
-        weights = constant.value.array
-        if not np.isfinite(weights).all():
-            raise QuantizationError("weights must be finite numbers", where=f"weights {called(op.w)}")
         limits, rows = weight_range(precision, narrow=recipe.narrow_weights), weights.reshape(len(weights), -1)
         scales = groups.finest_scales(rows, limits)
         if recipe.schema == "symmetric_with_power2_scale":
@@ -325,10 +333,36 @@ class _Chooser:
         stored = groups.nearest(rows, scales, multipliers, size, limits).reshape(weights.shape)
         low, high = (groups.largest_multiplier(limits) * limit for limit in limits)
         element = UniformType.per_axis(i8, op.CHANNEL_AXIS, scales.tolist(), None, low, high)
-        real = (stored * scales.reshape(-1, *[1] * (weights.ndim - 1))).astype(np.float32)
-        rounded = ConstantOp(real, tensor_type(op.w), constant.attributes | {
-            UNROUNDED: WeightsAttr(weights), GROUPS: GroupsAttr.of(size, weight_bits(precision), multipliers)
-        })  # fmt: skip
+        self._cast_rounded(op, stored, element, {GROUPS: GroupsAttr.of(size, weight_bits(precision), multipliers)})
+
+    def _cast_codebook(self, op: WeightedOp, recipe: Recipe) -> None:
+        """Casts weights to 8 bits, and rounds them to the entries of a table that is fitted to the layer.
+
+        The cast then reads the real values of these entries, and the constant keeps the float weights.
+        """
+        weights, bits = _finite_weights(op), weight_bits(recipe.stored_weights)
+        by_channel = np.moveaxis(weights, op.CHANNEL_AXIS, 0)
+        rows = by_channel.reshape(len(by_channel) if recipe.per_channel else 1, -1)
+        powers = recipe.schema == "symmetric_with_power2_scale"
+        scales, table = codebooks.fitted(rows, bits, powers_of_two=powers)
+        scales = self._room_for_shift(op, self._room_for_bias(op, self._fine_without_weights(op, scales)))
+        stored = codebooks.nearest(rows / scales[:, None], table).reshape(by_channel.shape)
+        low, high = -codebooks.LARGEST, codebooks.LARGEST
+        if recipe.per_channel:
+            element = UniformType.per_axis(i8, op.CHANNEL_AXIS, scales.tolist(), None, low, high)
+        else:
+            element = UniformType.per_tensor(i8, float(scales[0]), 0, low, high)
+        held = np.ascontiguousarray(np.moveaxis(stored, 0, op.CHANNEL_AXIS))
+        self._cast_rounded(op, held, element, {CODEBOOK: CodebookAttr.of(bits, table)})
+
+    def _cast_rounded(self, op: WeightedOp, stored: Array, element: UniformType, stated: dict[str, Attribute]) -> None:
+        """Casts weights that are rounded already to stored integers, about which an attribute states something."""
+        constant = op.w.owner
+        assert isinstance(constant, ConstantOp)
+        weights, (scales, _) = constant.value.array, element.parameters_along(stored.ndim)
+        real = (stored * scales).astype(np.float32)
+        attributes = constant.attributes | {UNROUNDED: WeightsAttr(weights)} | stated
+        rounded = ConstantOp(real, tensor_type(op.w), attributes)
         rounded.y.name_hint = op.w.name_hint
         quantized = QuantizeCastOp(rounded.y, TensorType(element, weights.shape))
         back = DequantizeCastOp(quantized.result, op.w.type)
@@ -397,6 +431,19 @@ class _Chooser:
             known = before.get_values() if isinstance(before, DenseArrayBase) else ()
             op.attributes[WIDENED] = DenseArrayBase.from_list(i64, sorted({*known, *widened.tolist()}))
         return np.maximum(scales, wider)
+
+
+def _finite_weights(op: WeightedOp) -> Array:
+    """The constant weights of an operation.
+
+    Raises:
+        QuantizationError: Some are no finite numbers.
+    """
+    assert isinstance(op.w.owner, ConstantOp)
+    weights = op.w.owner.value.array
+    if not np.isfinite(weights).all():
+        raise QuantizationError("weights must be finite numbers", where=f"weights {called(op.w)}")
+    return weights
 
 
 def _reads_as_data(op: Operation, index: int, able: set[Operation]) -> bool:

@@ -1,4 +1,4 @@
-"""Rounds real numbers to integers whose errors interact (adaptive rounding).
+"""Rounds real numbers to integers whose errors interact (adaptive rounding); levels.py says which integers there are.
 
 Rounding each number to the nearest integer is best if the errors do not interact. Where integers q stand for targets
 t, and a positive definite matrix H gives the cost of their errors together,
@@ -21,6 +21,7 @@ near point:
 import numpy as np
 
 from qmlir.numerics import Array
+from qmlir.transforms.quantize.levels import Levels
 
 BLOCK = 64
 """The number of columns that are rounded one by one before one matrix product passes their errors to the rest."""
@@ -29,19 +30,18 @@ SWEEPS = 4
 """The largest number of rounds of coordinate descent; further rounds change too little to show in any result."""
 
 
-def near_integers(targets: Array, form: Array, limits: tuple[int, int], steps: Array | None = None) -> Array:
+def near_integers(targets: Array, form: Array, levels: Levels) -> Array:
     """Integers that approximate real numbers at little cost, by successive rounding and coordinate descent.
 
     Args:
         targets: t, [g, m, k] float64: m rows of k numbers for each of g forms.
         form: H, [g, k, k], symmetric and positive definite.
-        limits: The least and the greatest integer.
-        steps: Positive integers, [g, m, k]: each number is a multiple of its own, by an integer within the limits.
+        levels: The integers that numbers may become.
 
     Returns:
         [g, m, k], integers as float64.
     """
-    return descended(rounded_in_turn(targets, form, limits, steps), targets, form, limits, steps)
+    return descended(rounded_in_turn(targets, form, levels), targets, form, levels)
 
 
 def cost(integers: Array, targets: Array, form: Array) -> Array:
@@ -50,10 +50,10 @@ def cost(integers: Array, targets: Array, form: Array) -> Array:
     return np.einsum("gmk,gmk->gm", errors @ form, errors)
 
 
-def rounded_in_turn(targets: Array, form: Array, limits: tuple[int, int], steps: Array | None = None) -> Array:
+def rounded_in_turn(targets: Array, form: Array, levels: Levels) -> Array:
     """Rounds numbers in turn (step 1 of this module); arguments and result are those of `near_integers`."""
     order = np.argsort(np.diagonal(form, axis1=1, axis2=2), axis=1, kind="stable")
-    t, own = (np.take_along_axis(a, order[:, None], axis=2) for a in (targets, _ones_or(steps, targets)))
+    t, levels = np.take_along_axis(targets, order[:, None], axis=2), levels.in_order(order)
     ordered = np.take_along_axis(np.take_along_axis(form, order[:, :, None], axis=1), order[:, None], axis=2)
     factor = np.linalg.cholesky(ordered)
     factor /= np.diagonal(factor, axis1=1, axis2=2)[:, None].copy()
@@ -63,8 +63,7 @@ def rounded_in_turn(targets: Array, form: Array, limits: tuple[int, int], steps:
         fed = errors[:, :, last:] @ factor[:, last:, first:last]
         for k in reversed(range(last - first)):
             column = t[:, :, first + k]
-            step = own[:, :, first + k]
-            error = np.clip(np.rint((column - fed[:, :, k]) / step), *limits) * step - column
+            error = levels.nearest_at(column - fed[:, :, k], first + k) - column
             errors[:, :, first + k] = error
             fed[:, :, :k] += error[:, :, None] * factor[:, first + k, None, first : first + k]
     integers = np.empty_like(t)
@@ -72,13 +71,9 @@ def rounded_in_turn(targets: Array, form: Array, limits: tuple[int, int], steps:
     return integers
 
 
-def _ones_or(steps: Array | None, targets: Array) -> Array:
-    return np.ones(targets.shape) if steps is None else steps
-
-
-def descended(start: Array, targets: Array, form: Array, limits: tuple[int, int], steps: Array | None = None) -> Array:
+def descended(start: Array, targets: Array, form: Array, levels: Levels) -> Array:
     """Improves integers `start` by coordinate descent (step 2); other arguments and result as for `near_integers`."""
-    integers, steps = start.copy(), _ones_or(steps, targets)
+    integers = start.copy()
     errors = integers - targets
     curvature = np.diagonal(form, axis1=1, axis2=2)
     for _ in range(SWEEPS):
@@ -88,8 +83,7 @@ def descended(start: Array, targets: Array, form: Array, limits: tuple[int, int]
             slope = errors @ form[:, :, first:last]
             for k in range(first, last):
                 old = integers[:, :, k]
-                own = steps[:, :, k]
-                new = np.clip(np.rint((old - slope[:, :, k - first] / curvature[:, k, None]) / own), *limits) * own
+                new = levels.nearest_at(old - slope[:, :, k - first] / curvature[:, k, None], k)
                 step = new - old
                 if step.any():
                     changed = True

@@ -28,7 +28,7 @@ from qmlir.dialects.nn.quantizable import (
     storage_name,
     uniform,
 )
-from qmlir.dialects.qmlir import GROUPS, RESIDUAL, GroupsAttr, OpaqueOp
+from qmlir.dialects.qmlir import CODEBOOK, GROUPS, RESIDUAL, CodebookAttr, GroupsAttr, OpaqueOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
@@ -119,6 +119,17 @@ def _decide_as_signed(block: Block) -> None:
             _record_quantized(op, signed=True)
 
 
+def _weights_in_words(op: WeightedOp) -> str:
+    """What the quantized weights of an operation are, for people."""
+    weights, own = uniform(op.w), op.w.owner.attributes if isinstance(op.w.owner, ConstantOp) else {}
+    if isinstance(groups := own.get(GROUPS), GroupsAttr):
+        return f"i{groups.bits.data} weights in groups of {groups.size.data}"
+    per = "channel" if weights.is_per_axis else "tensor"
+    if isinstance(book := own.get(CODEBOOK), CodebookAttr):
+        return f"weights per {per} from a codebook of {len(book.table.array)} entries"
+    return f"{storage_name(weights.storage)} weights per {per}"
+
+
 def _record_quantized(op: Operation, *, signed: bool = False) -> None:
     storage, runtime = storage_name(uniform(data_values(op)[-1]).storage), followed_runtime(op)
     if not data_results(op):
@@ -130,13 +141,7 @@ def _record_quantized(op: Operation, *, signed: bool = False) -> None:
         mixed = isinstance(op, WeightedOp | MatMulOp) and data != uniform(op.results[0]).storage
         text = f"{storage_name(data)} activations, {storage} results" if mixed else f"{storage} activations"
         if isinstance(op, WeightedOp):
-            weights = uniform(op.w)
-            groups = op.w.owner.attributes.get(GROUPS) if isinstance(op.w.owner, ConstantOp) else None
-            if isinstance(groups, GroupsAttr):
-                text += f", i{groups.bits.data} weights in groups of {groups.size.data}"
-            else:
-                per = "channel" if weights.is_per_axis else "tensor"
-                text += f", {storage_name(weights.storage)} weights per {per}"
+            text += f", {_weights_in_words(op)}"
         elif isinstance(op, BlockedFullyConnectedOp):
             stored = element_of(op.w)
             text += f", {storage_name(stored) if is_integer(stored) else stored} weights in blocks of {op.size}"

@@ -15,7 +15,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.nn import ConstantOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.qmlir import GROUPS, GroupsAttr
+from qmlir.dialects.qmlir import CODEBOOK, GROUPS, CodebookAttr, GroupsAttr
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.ir.interfaces import Array, shape_of, tensor_type
 from qmlir.ir.rewriting import node_name
@@ -28,6 +28,7 @@ from qmlir.policies.ledger import ROUNDING, note_method
 from qmlir.policies.quant_config import QuantConfig, Recipe, recipe_of
 from qmlir.transforms.quantize.correct_bias import correct
 from qmlir.transforms.quantize.learned_rounding import Reconstruction, learned_integers
+from qmlir.transforms.quantize.levels import Entries, Even, Levels
 from qmlir.transforms.quantize.near_integers import cost, near_integers, rounded_in_turn
 from qmlir.transforms.quantize.side_by_side import IMPORTED, UNROUNDED, Layer, SampledPass, SideBySide, cast_of_weights
 from qmlir.transforms.quantize.weight_scales import factors_of_scales, searches_scales, set_scales
@@ -327,27 +328,22 @@ class WeightRounding:
             return False
         old = cast.input.owner
         assert isinstance(old, ConstantOp)
-        groups = old.attributes.get(GROUPS)
-        by_groups = isinstance(groups, GroupsAttr)
-        (nearest,) = cast.evaluate(old.value.array if by_groups else layer.weights)
-        method = rounding_called(recipe_of(layer.op, self.default).rounding)
-        if method is not None and by_groups:
-            raise QuantizationError(
-                f"rounding={method.name} knows no groups of weights, whose integers have a multiplier",
-                where=node_name(layer.op), remedy="ask for rounding=auto, or granularity=channel",
-            )  # fmt: skip
+        stated = _stated(old)
+        (nearest,) = cast.evaluate(layer.weights if stated is None else old.value.array)
+        levels, recipe = _levels(cast, terms, nearest, stated), recipe_of(layer.op, self.default)
+        method = rounding_called(recipe.rounding)
+        _check_method(layer.op, recipe.rounding, stated, is_plugin=method is not None)
         if method is not None:
             integers = _rounded_by(method, layer, cast, terms, nearest)
             note_method(layer.op, ROUNDING, method)
         else:
-            recipe = recipe_of(layer.op, self.default)
-            own, searches = groups if by_groups else None, searches_scales(layer, cast, recipe, _data_step(layer.op))
+            searches = searches_scales(layer, cast, recipe, _data_step(layer.op))
             if recipe.rounding == "gptq":
-                integers = _rounded_in_turn(layer, cast, terms, nearest, own)
-            elif recipe.rounding == "adaround":
-                integers = _learned(layer, cast, terms, nearest, own, searches=searches)
+                integers = _rounded_in_turn(layer, cast, terms, levels)
+            elif isinstance(levels, Even) and recipe.rounding == "adaround":
+                integers = _learned(layer, cast, terms, levels, searches=searches)
             else:
-                integers = _rounded(layer, cast, terms, nearest, own, searches=searches)
+                integers = _rounded(layer, cast, terms, nearest, levels, searches=searches)
         stored = terms.as_stored(integers).astype(nearest.dtype)
         back = layer.op.w.owner
         assert isinstance(back, DequantizeCastOp)
@@ -407,15 +403,9 @@ def _unrounded(layer: Layer, cast: QuantizeCastOp, terms: Terms) -> tuple[Array,
 
 
 def _rounded(
-    layer: Layer,
-    cast: QuantizeCastOp,
-    terms: Terms,
-    nearest: Array,
-    groups: GroupsAttr | None = None,
-    *,
-    searches: bool = False,
+    layer: Layer, cast: QuantizeCastOp, terms: Terms, nearest: Array, levels: Levels, *, searches: bool = False
 ) -> Array:
-    """The stored integers for the weights of a layer, [g, m, k]; multiples of those of `groups` if there are some.
+    """The stored integers for the weights of a layer, [g, m, k].
 
     If it `searches`, the cast's scales are changed to those that cost least.
     """
@@ -428,19 +418,16 @@ def _rounded(
     form = whole.covariance()
     if len(halves) > 1:
         targets = targets + _share(*halves) * _shift(whole, form)
-    limits, steps = _lattice(cast, terms, nearest, groups)
     if searches:
-        factors = _search_scales(cast, terms, targets, form, (limits, steps))
+        factors = _search_scales(cast, terms, targets, form, levels)
         targets = targets / _of_rows(factors, terms)
-        integers = _nearest(layer, cast, terms, (limits, steps))
-    found = near_integers(targets, form, limits, steps)
+        integers = _nearest(layer, cast, terms, levels)
+    found = near_integers(targets, form, levels)
     better = cost(found, targets, form) < cost(integers, targets, form)
     return np.where(better[:, :, None], found, integers)
 
 
-def _rounded_in_turn(
-    layer: Layer, cast: QuantizeCastOp, terms: Terms, nearest: Array, groups: GroupsAttr | None
-) -> Array:
+def _rounded_in_turn(layer: Layer, cast: QuantizeCastOp, terms: Terms, levels: Levels) -> Array:
     """The stored integers of GPTQ, [g, m, k]: successive rounding alone, by second moments of the data."""
     targets, weights = _unrounded(layer, cast, terms)
     pairs = _seen(layer, terms, np.zeros_like(weights[:, :1]))
@@ -448,25 +435,16 @@ def _rounded_in_turn(
     form = Moments.of(pairs, origin).mean_xx
     diagonal = np.einsum("gii->gi", form)
     diagonal += DAMPING * diagonal.mean(axis=1, keepdims=True) + np.finfo(np.float32).tiny
-    return rounded_in_turn(targets, form, *_lattice(cast, terms, nearest, groups))
+    return rounded_in_turn(targets, form, levels)
 
 
-def _learned(
-    layer: Layer,
-    cast: QuantizeCastOp,
-    terms: Terms,
-    nearest: Array,
-    groups: GroupsAttr | None = None,
-    *,
-    searches: bool = False,
-) -> Array:
+def _learned(layer: Layer, cast: QuantizeCastOp, terms: Terms, levels: Even, *, searches: bool = False) -> Array:
     """The stored integers of AdaRound, [g, m, k]; other arguments are those of `_rounded`."""
     targets, weights = _unrounded(layer, cast, terms)
     pairs = _seen(layer, terms, np.zeros_like(weights[:, :1]))
     moments = Moments.of(pairs, (mean_of([x for x, _ in pairs]), mean_of([y for _, y in pairs])))
-    lattice = _lattice(cast, terms, nearest, groups)
     if searches:
-        _search_scales(cast, terms, targets, moments.covariance(), lattice)
+        _search_scales(cast, terms, targets, moments.covariance(), levels)
     scales = terms.joined(terms.weights(np.broadcast_to(_along_axis(cast), layer.weights.shape)))[:, None, :, 0]
     units = scales * _step_of(layer)  # a padded term is no first term
     held = terms.joined(_unrounded(layer, cast, terms)[1])
@@ -481,45 +459,61 @@ def _learned(
         (np.full(units.shape, np.inf) if high is None else high / units).astype(np.float32),
         moments.noise.reshape(terms.channel_groups, terms.blocks).mean(axis=1),
     )
-    limits, steps = lattice
-    start = terms.joined(_nearest(layer, cast, terms, lattice))
-    return terms.divided(learned_integers(problem, start, limits, None if steps is None else terms.joined(steps)))
+    start, steps = terms.joined(_nearest(layer, cast, terms, levels)), levels.steps
+    joined = None if steps is None else terms.joined(steps)
+    return terms.divided(learned_integers(problem, start, levels.limits, joined))
 
 
 DAMPING = 0.01
 """Added to each second moment by GPTQ, as a share of their mean."""
 
 
-def _search_scales(
-    cast: QuantizeCastOp,
-    terms: Terms,
-    targets: Array,
-    form: Array,
-    lattice: tuple[tuple[int, int], Array | None],
-) -> Array:
+def _search_scales(cast: QuantizeCastOp, terms: Terms, targets: Array, form: Array, levels: Levels) -> Array:
     """Changes the scales of a cast to those that cost least; returns the factors, [channel groups, m]."""
     shape = terms.channel_groups, terms.blocks
     per_channel = len(cast.quantized.scales) > 1
-    return set_scales(cast, factors_of_scales(targets, form, *lattice, shape, per_channel=per_channel))
+    return set_scales(cast, factors_of_scales(targets, form, levels, shape, per_channel=per_channel))
 
 
-def _nearest(layer: Layer, cast: QuantizeCastOp, terms: Terms, lattice: tuple[tuple[int, int], Array | None]) -> Array:
-    """The nearest integers to a layer's weights, [g, m, k], by the scales that the cast has now."""
-    limits, steps = lattice
-    ones = 1.0 if steps is None else steps
-    return np.clip(np.rint(terms.weights(layer.weights / _along_axis(cast)) / ones), *limits) * ones
+def _nearest(layer: Layer, cast: QuantizeCastOp, terms: Terms, levels: Levels) -> Array:
+    """The nearest levels to a layer's weights, [g, m, k], by the scales that the cast has now."""
+    return levels.nearest(terms.weights(layer.weights / _along_axis(cast)))
 
 
-def _lattice(
-    cast: QuantizeCastOp, terms: Terms, nearest: Array, groups: GroupsAttr | None
-) -> tuple[tuple[int, int], Array | None]:
-    """The least and the greatest integer of a layer's weights, and the steps of `near_integers` if they have groups."""
+def _stated(weights: ConstantOp) -> GroupsAttr | CodebookAttr | None:
+    """What a constant of weights states about its integers; None if these may be any of their type."""
+    found = weights.attributes.get(GROUPS) or weights.attributes.get(CODEBOOK)
+    return found if isinstance(found, GroupsAttr | CodebookAttr) else None
+
+
+def _check_method(op: WeightedOp, name: str, stated: GroupsAttr | CodebookAttr | None, *, is_plugin: bool) -> None:
+    """Checks that a rounding knows the levels of an operation's weights.
+
+    Raises:
+        QuantizationError: It does not.
+    """
+    if isinstance(stated, GroupsAttr) and is_plugin:
+        raise QuantizationError(
+            f"rounding={name} knows no groups of weights, whose integers have a multiplier",
+            where=node_name(op), remedy="ask for rounding=auto, or granularity=channel",
+        )  # fmt: skip
+    if isinstance(stated, CodebookAttr) and (is_plugin or name == "adaround"):
+        raise QuantizationError(
+            f"rounding={name} knows no codebook, whose entries are not at even distances",
+            where=node_name(op), remedy="ask for rounding=auto or rounding=gptq, or weight-levels=even",
+        )  # fmt: skip
+
+
+def _levels(cast: QuantizeCastOp, terms: Terms, nearest: Array, stated: GroupsAttr | CodebookAttr | None) -> Levels:
+    """The integers that a layer's weights may become, for numbers [g, m, k]."""
+    if isinstance(stated, CodebookAttr):
+        return Entries(stated.table.array)
     limits = cast.quantized.storage_min, cast.quantized.storage_max
-    if groups is None:
-        return limits, None
-    least, most = groups.limits
-    steps = terms.weights(_steps(groups, nearest)).astype(np.float64)
-    return (-most if limits[0] == -limits[1] else least, most), np.maximum(steps, 1.0)  # blocks are padded with 0
+    if stated is None:
+        return Even(limits)
+    least, most = stated.limits
+    steps = terms.weights(_steps(stated, nearest)).astype(np.float64)
+    return Even((-most if limits[0] == -limits[1] else least, most), np.maximum(steps, 1.0))  # blocks are padded with 0
 
 
 def _of_rows(factors: Array, terms: Terms) -> Array:

@@ -16,6 +16,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.numerics.schemas import weight_bits
 from qmlir.policies.quant_config import Recipe
+from qmlir.transforms.quantize.levels import Levels
 from qmlir.transforms.quantize.near_integers import cost, rounded_in_turn
 from qmlir.transforms.quantize.side_by_side import Layer
 
@@ -47,8 +48,7 @@ def searches_scales(layer: Layer, cast: QuantizeCastOp, recipe: Recipe, data: fl
 def factors_of_scales(
     targets: Array,
     form: Array,
-    limits: tuple[int, int],
-    steps: Array | None,
+    levels: Levels,
     shape: tuple[int, int],
     *,
     per_channel: bool,
@@ -58,14 +58,13 @@ def factors_of_scales(
     Args:
         targets: The weights that the integers approximate, in steps of their scale, [channel groups · blocks, m, k].
         form: How their errors cost, [channel groups · blocks, k, k].
-        limits: The least and the greatest integer.
-        steps: The steps of groups of weights, or None; see `near_integers`.
+        levels: The integers that weights may become.
         shape: The number of channel groups, and of blocks of a sum, which share a channel's scale.
         per_channel: Whether channels have scales of their own; else the factor is the same for all.
     """
     costs: list[Array] = []
     for factor in FACTORS:
-        found = rounded_in_turn(targets / factor, form, limits, steps)
+        found = rounded_in_turn(targets / factor, form, levels)
         own = factor**2 * cost(found, targets / factor, form)
         costs.append(own.reshape(*shape, -1).sum(axis=1))
     total = np.array(costs)

@@ -1,0 +1,124 @@
+"""Codebooks: weights of few bits that are entries of a table, in place of integers at even distances.
+
+A layer has a table T of 2^b integers and each channel a scale S:
+
+    w ≈ S · T[p],   p a place of b bits,  |T[p]| ≤ 63
+
+The real weights of trained layers are many near 0 and few near the ends, so a table that is dense where weights are
+many leaves less error than even distances do. Entries are integers of 7 bits, so a sum of products is an integer, and
+has one scale for each channel, as if the weights had 8 bits; two products with unsigned bytes fit 16 bits. What is
+stored are the places and, for each layer, the table.
+
+The table and the scales with the least square error are sought in turn. For given scales, the table is Lloyd's: each
+entry becomes the mean of the weights that are nearest to it ("Least squares quantization in PCM", 1982). For a given
+table, each channel takes the best of some scales around its own.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from qmlir.numerics import Array, Float64s
+from qmlir.numerics.schemas import power_of_two_above
+
+LARGEST = 63
+"""The largest magnitude of an entry."""
+
+BITS = range(2, 7)
+"""The bits of places; with 7 bits, the places of all integers from -63 to 63 would take as much as these integers."""
+
+ROUNDS = 6
+"""How often the table and the scales are sought in turn; further rounds gain less than a hundredth of a decibel."""
+
+MOVES = 8
+"""How often each entry moves to the mean of its weights in a round."""
+
+FACTORS = (0.65, 0.75, 0.85, 0.93, 1.0, 1.08, 1.17, 1.3)
+"""What a channel's scale is multiplied by in a round."""
+
+OCTAVES = (0.5, 1.0, 2.0)
+"""The same for scales that are powers of two."""
+
+AT_ONCE = 1 << 20
+"""About how many weights are rounded at a time, by which memory stays small for large layers."""
+
+
+def fitted(rows: Array, bits: int, *, powers_of_two: bool = False) -> tuple[Float64s, Array]:
+    """The scales and the table with a small square error of weights.
+
+    Args:
+        rows: The weights, finite, [O, K]; a scale for each row.
+        bits: The bits of a place.
+        powers_of_two: Whether scales are powers of two.
+
+    Returns:
+        The scales [O], positive and exact in float32; and the table, int8 [2^bits], ascending. Entries that no weight
+        needs are equal to others.
+    """
+    rows = rows.astype(np.float64)
+    most = np.abs(rows).max(axis=1, initial=0.0)
+    most = np.where(most > 0, most, most.max(initial=0.0) or 1.0)
+    scales = _as_scales(most / LARGEST, powers_of_two)
+    table = _start(rows / scales[:, None], scales, bits)
+    factors = OCTAVES if powers_of_two else FACTORS
+    for _ in range(ROUNDS):
+        table = _moved(table, rows, scales)
+        scales = _best_scales(rows, scales, table, factors)
+    if not powers_of_two:  # the largest entry becomes 63, so that rounding entries to integers costs least
+        top = np.abs(table).max() / LARGEST
+        scales, table = scales * (top or 1.0), table / (top or 1.0)
+    entries = np.clip(np.rint(table), -LARGEST, LARGEST).astype(np.int8)
+    return _as_scales(scales, powers_of_two), np.sort(entries)
+
+
+def nearest(real: Array, table: Array) -> Array:
+    """The entries of an ascending table nearest to numbers, of any shape."""
+    between = (table[1:].astype(np.float64) + table[:-1]) / 2
+    return table[np.searchsorted(between, real)]
+
+
+def _as_scales(scales: Array, powers_of_two: bool) -> Float64s:
+    """Positive scales that float32 holds exactly."""
+    scales = np.maximum(scales, np.finfo(np.float32).tiny)
+    if powers_of_two:
+        return np.array([power_of_two_above(float(scale)) for scale in scales])
+    return scales.astype(np.float32).astype(np.float64)
+
+
+def _start(real: Array, scales: Float64s, bits: int) -> Float64s:
+    """A table whose entries are dense where weights are: by the cube root of their density, best for many entries.
+
+    Weights [O, K], in units of their scale, count by the square of it, as their errors do.
+    """
+    counts = np.broadcast_to(scales[:, None] ** 2, real.shape)
+    found, edges = np.histogram(real, bins=2048, range=(-LARGEST - 1, LARGEST + 1), weights=counts)
+    share = np.cumsum(np.cbrt(found))
+    share = share / share[-1] if share.size and share[-1] > 0 else np.linspace(0, 1, len(found))
+    return np.interp((np.arange(1 << bits) + 0.5) / (1 << bits), share, (edges[1:] + edges[:-1]) / 2)
+
+
+def _moved(table: Float64s, rows: Array, scales: Float64s) -> Float64s:
+    """The table after some moves of each entry to the mean of the weights nearest to it."""
+    real, counts = (rows / scales[:, None]).reshape(-1), np.repeat(scales**2, rows.shape[1])
+    order = np.argsort(real, kind="stable")
+    real, counts = real[order], counts[order]
+    sums = [np.concatenate([[0.0], np.cumsum(each)]) for each in (counts, counts * real)]
+    for _ in range(MOVES):
+        ends = np.searchsorted(real, (table[1:] + table[:-1]) / 2)
+        ends = np.concatenate([[0], ends, [len(real)]])
+        weight, total = (each[ends[1:]] - each[ends[:-1]] for each in sums)
+        table = np.sort(np.where(weight > 0, total / np.where(weight > 0, weight, 1.0), table))
+    return table
+
+
+def _best_scales(rows: Array, scales: Float64s, table: Float64s, factors: Sequence[float]) -> Float64s:
+    """The best of each channel's scale times factors: the one with the least square error of its weights."""
+    chosen = scales.copy()
+    together = max(1, AT_ONCE // max(rows.shape[1], 1))
+    for first in range(0, len(rows), together):
+        own, old = rows[first : first + together], scales[first : first + together]
+        tried = [old * factor for factor in factors]
+        errors = [((nearest(own / s[:, None], table) * s[:, None] - own) ** 2).sum(axis=1) for s in tried]
+        best = np.argmin(errors, axis=0)
+        chosen[first : first + together] = np.array(tried)[best, np.arange(len(own))]
+    return chosen
