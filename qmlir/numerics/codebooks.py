@@ -2,12 +2,12 @@
 
 A layer has a table T of 2^b integers and each channel a scale S:
 
-    w ≈ S · T[p],   p a place of b bits,  |T[p]| ≤ 63
+    w ≈ S · T[p],   p a place of b bits,  |T[p]| ≤ 63, or 127 if b is 6
 
 The real weights of trained layers are many near 0 and few near the ends, so a table that is dense where weights are
-many leaves less error than even distances do. Entries are integers of 7 bits, so a sum of products is an integer, and
-has one scale for each channel, as if the weights had 8 bits; two products with unsigned bytes fit 16 bits. What is
-stored are the places and, for each layer, the table.
+many leaves less error than even distances do. Entries are integers of 8 bits, so a sum of products is an integer, and
+has one scale for each channel, as if the weights had 8 bits. What is stored are the places and, for each layer, the
+table.
 
 The table and the scales with the least square error are sought in turn. For given scales, the table is Lloyd's: each
 entry becomes the mean of the weights that are nearest to it ("Least squares quantization in PCM", 1982). For a given
@@ -21,11 +21,15 @@ import numpy as np
 from qmlir.numerics import Array, Float64s
 from qmlir.numerics.schemas import power_of_two_above
 
-LARGEST = 63
-"""The largest magnitude of an entry."""
-
 BITS = range(2, 7)
-"""The bits of places; with 7 bits, the places of all integers from -63 to 63 would take as much as these integers."""
+"""The bits of places; with 7 bits a table has most integers of 8 bits, and even distances serve as well."""
+
+LARGEST = {2: 63, 3: 63, 4: 63, 5: 63, 6: 127}
+"""The bits of a place → the largest magnitude of an entry.
+
+Up to 63, two products with unsigned bytes fit 16 bits, which processors without dot products multiply fastest. For 64
+entries, rounding them to so few integers would cost a decibel.
+"""
 
 ROUNDS = 6
 """How often the table and the scales are sought in turn; further rounds gain less than a hundredth of a decibel."""
@@ -43,31 +47,35 @@ AT_ONCE = 1 << 20
 """About how many weights are rounded at a time, by which memory stays small for large layers."""
 
 
-def fitted(rows: Array, bits: int, *, powers_of_two: bool = False) -> tuple[Float64s, Array]:
+def fitted(
+    rows: Array, bits: int, importance: Array | None = None, *, powers_of_two: bool = False
+) -> tuple[Float64s, Array]:
     """The scales and the table with a small square error of weights.
 
     Args:
         rows: The weights, finite, [O, K]; a scale for each row.
         bits: The bits of a place.
+        importance: What the square of a weight's error counts, [O, K], not negative; by default all count alike.
         powers_of_two: Whether scales are powers of two.
 
     Returns:
         The scales [O], positive and exact in float32; and the table, int8 [2^bits], ascending. Entries that no weight
         needs are equal to others.
     """
-    rows = rows.astype(np.float64)
+    rows, counts = rows.astype(np.float64), np.ones(rows.shape) if importance is None else importance
     most = np.abs(rows).max(axis=1, initial=0.0)
     most = np.where(most > 0, most, most.max(initial=0.0) or 1.0)
-    scales = _as_scales(most / LARGEST, powers_of_two)
-    table = _start(rows / scales[:, None], scales, bits)
+    largest = LARGEST[bits]
+    scales = _as_scales(most / largest, powers_of_two)
+    table = _start(rows / scales[:, None], counts * scales[:, None] ** 2, bits)
     factors = OCTAVES if powers_of_two else FACTORS
     for _ in range(ROUNDS):
-        table = _moved(table, rows, scales)
-        scales = _best_scales(rows, scales, table, factors)
-    if not powers_of_two:  # the largest entry becomes 63, so that rounding entries to integers costs least
-        top = np.abs(table).max() / LARGEST
+        table = _moved(table, rows / scales[:, None], counts * scales[:, None] ** 2)
+        scales = _best_scales(rows, counts, scales, table, factors)
+    if not powers_of_two:  # the largest entry takes the largest integer, so that rounding entries costs least
+        top = np.abs(table).max() / largest
         scales, table = scales * (top or 1.0), table / (top or 1.0)
-    entries = np.clip(np.rint(table), -LARGEST, LARGEST).astype(np.int8)
+    entries = np.clip(np.rint(table), -largest, largest).astype(np.int8)
     return _as_scales(scales, powers_of_two), np.sort(entries)
 
 
@@ -85,21 +93,20 @@ def _as_scales(scales: Array, powers_of_two: bool) -> Float64s:
     return scales.astype(np.float32).astype(np.float64)
 
 
-def _start(real: Array, scales: Float64s, bits: int) -> Float64s:
+def _start(real: Array, counts: Array, bits: int) -> Float64s:
     """A table whose entries are dense where weights are: by the cube root of their density, best for many entries.
 
-    Weights [O, K], in units of their scale, count by the square of it, as their errors do.
+    `real` are the weights in units of their scale, and `counts` what the square of an error in these units counts.
     """
-    counts = np.broadcast_to(scales[:, None] ** 2, real.shape)
-    found, edges = np.histogram(real, bins=2048, range=(-LARGEST - 1, LARGEST + 1), weights=counts)
+    found, edges = np.histogram(real, bins=2048, range=(-LARGEST[bits] - 1, LARGEST[bits] + 1), weights=counts)
     share = np.cumsum(np.cbrt(found))
     share = share / share[-1] if share.size and share[-1] > 0 else np.linspace(0, 1, len(found))
     return np.interp((np.arange(1 << bits) + 0.5) / (1 << bits), share, (edges[1:] + edges[:-1]) / 2)
 
 
-def _moved(table: Float64s, rows: Array, scales: Float64s) -> Float64s:
-    """The table after some moves of each entry to the mean of the weights nearest to it."""
-    real, counts = (rows / scales[:, None]).reshape(-1), np.repeat(scales**2, rows.shape[1])
+def _moved(table: Float64s, real: Array, counts: Array) -> Float64s:
+    """The table after some moves of each entry to the mean of the weights nearest to it; see `_start`."""
+    real, counts = real.reshape(-1), counts.reshape(-1)
     order = np.argsort(real, kind="stable")
     real, counts = real[order], counts[order]
     sums = [np.concatenate([[0.0], np.cumsum(each)]) for each in (counts, counts * real)]
@@ -111,14 +118,14 @@ def _moved(table: Float64s, rows: Array, scales: Float64s) -> Float64s:
     return table
 
 
-def _best_scales(rows: Array, scales: Float64s, table: Float64s, factors: Sequence[float]) -> Float64s:
+def _best_scales(rows: Array, counts: Array, scales: Float64s, table: Float64s, factors: Sequence[float]) -> Float64s:
     """The best of each channel's scale times factors: the one with the least square error of its weights."""
     chosen = scales.copy()
     together = max(1, AT_ONCE // max(rows.shape[1], 1))
     for first in range(0, len(rows), together):
-        own, old = rows[first : first + together], scales[first : first + together]
+        own, weight, old = (each[first : first + together] for each in (rows, counts, scales))
         tried = [old * factor for factor in factors]
-        errors = [((nearest(own / s[:, None], table) * s[:, None] - own) ** 2).sum(axis=1) for s in tried]
+        errors = [((nearest(own / s[:, None], table) * s[:, None] - own) ** 2 * weight).sum(axis=1) for s in tried]
         best = np.argmin(errors, axis=0)
         chosen[first : first + together] = np.array(tried)[best, np.arange(len(own))]
     return chosen

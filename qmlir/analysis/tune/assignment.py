@@ -3,7 +3,8 @@
 An assignment becomes a policy: the precision that most weights have is the default, and a rule says what differs.
 
 The bits of a weight are those that it takes in store. 4 is int4 with a scale for each output channel; 4.25 is int4 with
-an integer multiplier of 8 bits, too, for each group of 32 weights (numerics/groups.py).
+an integer multiplier of 8 bits, too, for each group of 32 weights (numerics/groups.py). If the settings ask for
+codebooks, weights of few bits without groups have one.
 """
 
 from collections import Counter
@@ -14,6 +15,7 @@ from typing import Any
 from qmlir.analysis.own_errors import INPUT
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.ir.interfaces import shape_of
+from qmlir.numerics.codebooks import BITS as CODEBOOK_BITS
 from qmlir.policies.policy import Policy, Rule
 from qmlir.policies.quant_config import Settings
 from qmlir.transforms.quantize.recipes import why_no_groups
@@ -30,6 +32,9 @@ MULTIPLIER = 8 / GROUP
 PLAIN, GROUPED = "channel", f"group-{GROUP}"
 """The granularity of weights without multipliers, and with a multiplier for each group."""
 
+LEVELS, EVEN, CODEBOOK = "weight_levels", "even", "codebook"
+"""The setting that says which integers weights of few bits are, and its values."""
+
 
 def precision_of(bits: float) -> str:
     """Returns the precision of weights that take so many bits each: int4 for 4 and for 4.25."""
@@ -39,6 +44,11 @@ def precision_of(bits: float) -> str:
 def has_groups(bits: float) -> bool:
     """Whether weights that take so many bits each have multipliers of groups."""
     return bits != int(bits)
+
+
+def has_codebook(bits: float, settings: Settings) -> bool:
+    """Whether weights that take so many bits each are entries of a codebook, if they have settings."""
+    return settings.get(LEVELS) == CODEBOOK and bits in CODEBOOK_BITS
 
 
 def spelled(bits: float) -> str:
@@ -69,12 +79,14 @@ class Layer:
     groups: int = 0
     outputs: int = 0
 
-    def bytes(self, bits: float) -> int:
+    def bytes(self, bits: float, settings: Settings | None = None) -> int:
         """Returns the most bytes of the weights, packed, with what else their constants take more than with 8 bits.
 
-        These are the multipliers of their groups, and biases of 64 bits, which weights of 16 bits may need.
+        These are the multipliers of their groups, the table of a codebook, and biases of 64 bits, which weights of 16
+        bits may need.
         """
         more = (self.groups if has_groups(bits) else 0) + (4 * self.outputs if bits > 8 else 0)
+        more += 1 << int(bits) if has_codebook(bits, settings or {}) else 0
         return -(-self.weights * int(bits) // 8) + more
 
     def able(self, bits: float) -> float:
@@ -125,8 +137,14 @@ class Assignment:
         if not self.bits:
             return dict(self.settings)
         (most, _), *_ = Counter(bits for _, bits in self.bits).most_common(1)
-        grouped = {"granularity": GROUPED} if has_groups(most) else {}
-        return {**self.settings, "weight_precision": precision_of(most), **grouped}
+        own: dict[str, Any] = {"granularity": GROUPED} if has_groups(most) else {}
+        if LEVELS in self.settings:
+            own[LEVELS] = self._levels(most)
+        return {**self.settings, "weight_precision": precision_of(most), **own}
+
+    def _levels(self, bits: float) -> str:
+        """The levels of weights that take so many bits each."""
+        return CODEBOOK if has_codebook(bits, self.settings) else EVEN
 
     def rules(self) -> dict[str, dict[str, Any]]:
         """Result of an operation → the settings that differ from the default's."""
@@ -140,6 +158,8 @@ class Assignment:
                 own["weight_precision"] = precision_of(known[name])
             if name in known and not given and has_groups(known[name]) != grouped:
                 own["granularity"] = PLAIN if grouped else GROUPED
+            if name in known and LEVELS in default and self._levels(known[name]) != default[LEVELS]:
+                own[LEVELS] = self._levels(known[name])
             if own:
                 found[name] = own
         return found

@@ -18,7 +18,7 @@ from heapq import nsmallest
 from itertools import product
 from math import inf, nan, prod
 
-from qmlir.analysis.tune.assignment import Assignment, DataNoises, Layer, WeightNoises, has_groups
+from qmlir.analysis.tune.assignment import Assignment, DataNoises, Layer, WeightNoises, has_codebook, has_groups
 from qmlir.policies.quant_config import Settings
 
 MOST_COMBINATIONS = 20_000
@@ -90,11 +90,14 @@ class Model:
 
     def bytes(self, assignment: Assignment) -> float:
         """Predicts the bytes of all constants."""
-        return self._fixed + sum(self._by_name[name].bytes(bits) for name, bits in assignment.bits)
+        return self._fixed + sum(self._by_name[name].bytes(bits, assignment.settings) for name, bits in assignment.bits)
 
     def macs_bits(self, assignment: Assignment) -> float:
-        """Predicts MACs times bits of weights times bits of data; weights in groups are multiplied as int8."""
-        bits = {name: NARROW_BITS if has_groups(each) else each for name, each in assignment.bits}
+        """Predicts MACs times bits of weights times bits of data; weights in groups or from a codebook count as int8."""
+        bits = {
+            name: NARROW_BITS if has_groups(each) or has_codebook(each, assignment.settings) else each
+            for name, each in assignment.bits
+        }
         return float(
             sum(
                 layer.macs * bits.get(layer.tensor, width) * width

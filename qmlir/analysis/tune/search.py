@@ -7,7 +7,16 @@ from typing import Any
 
 from qmlir.analysis.output_measure import OutputEffect
 from qmlir.analysis.own_errors import WEIGHTS
-from qmlir.analysis.tune.assignment import MULTIPLIER, Assignment, Layer, has_groups, precision_of, spelled
+from qmlir.analysis.tune.assignment import (
+    CODEBOOK,
+    LEVELS,
+    MULTIPLIER,
+    Assignment,
+    Layer,
+    has_groups,
+    precision_of,
+    spelled,
+)
 from qmlir.analysis.tune.attempts import Attempts, said
 from qmlir.analysis.tune.front import NARROW_BITS, WIDE_BITS, Model
 from qmlir.analysis.tune.result import Point, Tuned
@@ -18,7 +27,11 @@ from qmlir.policies.policy import Policy
 SETTINGS: tuple[Mapping[str, Any], ...] = ({"schema": "symmetric"}, {"calibration": "minmax"})
 """Options of the quantizer that are tried one at a time on the int8 network, in place of the defaults."""
 
-NARROW_SETTINGS: tuple[Mapping[str, Any], ...] = ({"weight_range": "full"}, {"rounding": "gptq"})
+NARROW_SETTINGS: tuple[Mapping[str, Any], ...] = (
+    {LEVELS: CODEBOOK},
+    {"weight_range": "full"},
+    {"rounding": "gptq"},
+)
 """Options of weights that matter where these have few bits; they are tried one at a time on such a network, and those
 that gain together."""
 
@@ -28,8 +41,8 @@ USUAL = 4
 MOST_GROUPED = max(GROUPED_BITS)
 """The most bits of weights that have multipliers of groups."""
 
-GROUPED_COSTS = ("bytes", "stored")
-"""The costs that multipliers of groups can be worth; machine code multiplies such weights as int8."""
+STORED_COSTS = ("bytes", "stored")
+"""The costs that multipliers of groups and codebooks can be worth; machine code multiplies such weights as int8."""
 
 DECIBELS_PER_BIT = 6.02
 """What a bit more for each weight gains: by it, bytes that an option costs are compared with the dB that it gains."""
@@ -59,7 +72,7 @@ class Search:
         start = Assignment.uniform(layers, NARROW_BITS, self._default({}))
         if self.fixed.get("precision") is not None:
             layers = [replace(layer, widens=False) for layer in layers]
-        if "granularity" in self.fixed or self.attempts.cost not in GROUPED_COSTS:
+        if "granularity" in self.fixed or self.attempts.cost not in STORED_COSTS:
             layers = [replace(layer, groups=0) for layer in layers]
         reference = self.attempts.begin(start)
         settings = self._narrow_settings(layers, self._settings(layers))
@@ -126,8 +139,10 @@ class Search:
                 best, chosen = gained(point), dict(own)
                 self._uniform(point.assignment, point.said)
 
-        for own in self._tried(layers, self.usual, settings, NARROW_SETTINGS):
-            attempt(own)
+        options = [each for each in NARROW_SETTINGS if LEVELS not in each or self.attempts.cost in STORED_COSTS]
+        for own in self._tried(layers, self.usual, settings, options):
+            if "weight_range" not in own or LEVELS not in gaining:  # a codebook has no range of integers
+                attempt(own)
         if len(gaining) > 1 and self.attempts.left > self._needed:
             attempt(gaining)
         return settings | chosen

@@ -347,7 +347,7 @@ class _Chooser:
         scales, table = codebooks.fitted(rows, bits, powers_of_two=powers)
         scales = self._room_for_shift(op, self._room_for_bias(op, self._fine_without_weights(op, scales)))
         stored = codebooks.nearest(rows / scales[:, None], table).reshape(by_channel.shape)
-        low, high = -codebooks.LARGEST, codebooks.LARGEST
+        low, high = -codebooks.LARGEST[bits], codebooks.LARGEST[bits]
         if recipe.per_channel:
             element = UniformType.per_axis(i8, op.CHANNEL_AXIS, scales.tolist(), None, low, high)
         else:

@@ -10,7 +10,7 @@ from math import ceil, prod
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.nn import ConstantOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
@@ -20,6 +20,7 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.ir.interfaces import Array, shape_of, tensor_type
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.weights import WeightsAttr
+from qmlir.numerics import codebooks
 from qmlir.numerics.groups import spread
 from qmlir.numerics.roundings import WeightsToRound, rounded_by, rounding_called
 from qmlir.numerics.schemas import QuantizationError
@@ -31,7 +32,7 @@ from qmlir.transforms.quantize.learned_rounding import Reconstruction, learned_i
 from qmlir.transforms.quantize.levels import Entries, Even, Levels
 from qmlir.transforms.quantize.near_integers import cost, near_integers, rounded_in_turn
 from qmlir.transforms.quantize.side_by_side import IMPORTED, UNROUNDED, Layer, SampledPass, SideBySide, cast_of_weights
-from qmlir.transforms.quantize.weight_scales import factors_of_scales, searches_scales, set_scales
+from qmlir.transforms.quantize.weight_scales import LEAST, factors_of_scales, searches_scales, set_scales
 
 # ---------------------------------------------------------------------------------------------------------------
 # Writes contractions (convolutions, fully connected layers) as matrix products, by im2col.
@@ -337,20 +338,20 @@ class WeightRounding:
             integers = _rounded_by(method, layer, cast, terms, nearest)
             note_method(layer.op, ROUNDING, method)
         else:
-            searches = searches_scales(layer, cast, recipe, _data_step(layer.op))
+            searches = searches_scales(layer, cast, recipe, _data_step(layer.op), type(levels))
             if recipe.rounding == "gptq":
                 integers = _rounded_in_turn(layer, cast, terms, levels)
             elif isinstance(levels, Even) and recipe.rounding == "adaround":
                 integers = _learned(layer, cast, terms, levels, searches=searches)
             else:
-                integers = _rounded(layer, cast, terms, nearest, levels, searches=searches)
+                levels, integers = _rounded(layer, cast, terms, nearest, levels, searches=searches)
         stored = terms.as_stored(integers).astype(nearest.dtype)
         back = layer.op.w.owner
         assert isinstance(back, DequantizeCastOp)
+        attributes = old.attributes | {UNROUNDED: WeightsAttr(layer.weights)} | _statement(stated, levels)
         if (stored == nearest).all() and (back.evaluate(stored)[0] == layer.stored).all():
             return False
         (layer.stored,) = back.evaluate(stored)
-        attributes = old.attributes | {UNROUNDED: WeightsAttr(layer.weights)}
         constant = ConstantOp(layer.stored, tensor_type(old.y), attributes)
         constant.y.name_hint = old.y.name_hint
         Rewriter.insert_op(constant, InsertPoint.before(cast))
@@ -404,10 +405,10 @@ def _unrounded(layer: Layer, cast: QuantizeCastOp, terms: Terms) -> tuple[Array,
 
 def _rounded(
     layer: Layer, cast: QuantizeCastOp, terms: Terms, nearest: Array, levels: Levels, *, searches: bool = False
-) -> Array:
-    """The stored integers for the weights of a layer, [g, m, k].
+) -> tuple[Levels, Array]:
+    """The levels of the weights of a layer, and the stored integers, [g, m, k].
 
-    If it `searches`, the cast's scales are changed to those that cost least.
+    If it `searches`, the cast's scales, and the table of a codebook, are changed to those that cost least.
     """
     targets, weights = _unrounded(layer, cast, terms)
     pairs = _seen(layer, terms, weights)
@@ -419,12 +420,15 @@ def _rounded(
     if len(halves) > 1:
         targets = targets + _share(*halves) * _shift(whole, form)
     if searches:
-        factors = _search_scales(cast, terms, targets, form, levels)
+        if isinstance(levels, Entries):
+            levels, factors = _refitted(cast, terms, targets, form, levels)
+        else:
+            factors = _search_scales(cast, terms, targets, form, levels)
         targets = targets / _of_rows(factors, terms)
         integers = _nearest(layer, cast, terms, levels)
     found = near_integers(targets, form, levels)
     better = cost(found, targets, form) < cost(integers, targets, form)
-    return np.where(better[:, :, None], found, integers)
+    return levels, np.where(better[:, :, None], found, integers)
 
 
 def _rounded_in_turn(layer: Layer, cast: QuantizeCastOp, terms: Terms, levels: Levels) -> Array:
@@ -475,6 +479,25 @@ def _search_scales(cast: QuantizeCastOp, terms: Terms, targets: Array, form: Arr
     return set_scales(cast, factors_of_scales(targets, form, levels, shape, per_channel=per_channel))
 
 
+def _refitted(
+    cast: QuantizeCastOp, terms: Terms, targets: Array, form: Array, levels: Entries
+) -> tuple[Entries, Array]:
+    """A codebook for targets [g, m, k] whose errors count as much as the data of their term vary.
+
+    Changes the scales of the cast; returns the new codebook, and the factors of the scales, [channel groups, m].
+    """
+    scales = np.asarray(cast.quantized.scales)
+    joined = terms.joined(targets)
+    shape, per_channel = joined.shape, len(scales) > 1
+    importance = np.broadcast_to(terms.joined(np.diagonal(form, axis1=1, axis2=2)[:, None]), shape)
+    real = joined * scales.reshape(*shape[:2], 1) if per_channel else joined * scales[0]
+    rows, counts = (each.reshape(len(scales), -1) for each in (real, importance))
+    found, table = codebooks.fitted(rows, (len(levels.table) - 1).bit_length(), counts)
+    wanted = np.maximum(found / scales, LEAST[Entries])  # no smaller: `searches_scales` made sure of room for the bias
+    factors = set_scales(cast, np.broadcast_to(wanted.reshape(shape[:2] if per_channel else (1, 1)), shape[:2]))
+    return Entries(table), factors
+
+
 def _nearest(layer: Layer, cast: QuantizeCastOp, terms: Terms, levels: Levels) -> Array:
     """The nearest levels to a layer's weights, [g, m, k], by the scales that the cast has now."""
     return levels.nearest(terms.weights(layer.weights / _along_axis(cast)))
@@ -484,6 +507,13 @@ def _stated(weights: ConstantOp) -> GroupsAttr | CodebookAttr | None:
     """What a constant of weights states about its integers; None if these may be any of their type."""
     found = weights.attributes.get(GROUPS) or weights.attributes.get(CODEBOOK)
     return found if isinstance(found, GroupsAttr | CodebookAttr) else None
+
+
+def _statement(stated: GroupsAttr | CodebookAttr | None, levels: Levels) -> dict[str, Attribute]:
+    """The attributes that state the levels of rounded weights, where these are not those that a constant states."""
+    if isinstance(stated, CodebookAttr) and isinstance(levels, Entries):
+        return {CODEBOOK: CodebookAttr.of(stated.bits.data, levels.table)}
+    return {}
 
 
 def _check_method(op: WeightedOp, name: str, stated: GroupsAttr | CodebookAttr | None, *, is_plugin: bool) -> None:
@@ -504,7 +534,9 @@ def _check_method(op: WeightedOp, name: str, stated: GroupsAttr | CodebookAttr |
         )  # fmt: skip
 
 
-def _levels(cast: QuantizeCastOp, terms: Terms, nearest: Array, stated: GroupsAttr | CodebookAttr | None) -> Levels:
+def _levels(
+    cast: QuantizeCastOp, terms: Terms, nearest: Array, stated: GroupsAttr | CodebookAttr | None
+) -> Even | Entries:
     """The integers that a layer's weights may become, for numbers [g, m, k]."""
     if isinstance(stated, CodebookAttr):
         return Entries(stated.table.array)
