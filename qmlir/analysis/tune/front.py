@@ -93,7 +93,7 @@ class Model:
         return self._fixed + sum(self._by_name[name].bytes(bits, assignment.settings) for name, bits in assignment.bits)
 
     def macs_bits(self, assignment: Assignment) -> float:
-        """Predicts MACs times bits of weights times bits of data; weights in groups or from a codebook count as int8."""
+        """Predicts MACs times bits of weights times bits of data; those in groups or from codebooks count as int8."""
         bits = {
             name: NARROW_BITS if has_groups(each) or has_codebook(each, assignment.settings) else each
             for name, each in assignment.bits

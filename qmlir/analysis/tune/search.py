@@ -59,12 +59,14 @@ class Search:
     fixed     options that all trials share
     narrow    bits of weights below 8 to try
     effects   what each part does to the output, as far as it was measured
+    wide      whether networks of weights of few bits have data of 16 bits, where these can
     """
 
     attempts: Attempts
     fixed: Mapping[str, Any]
     narrow: Sequence[int]
     effects: list[OutputEffect] = field(default_factory=list[OutputEffect])
+    wide: bool = False
 
     def run(self) -> Tuned:
         """Makes the trials, and chooses."""
@@ -75,7 +77,9 @@ class Search:
         if "granularity" in self.fixed or self.attempts.cost not in STORED_COSTS:
             layers = [replace(layer, groups=0) for layer in layers]
         reference = self.attempts.begin(start)
-        settings = self._narrow_settings(layers, self._settings(layers))
+        settings = self._settings(layers)
+        layers = self._widened(layers, settings)
+        settings = self._narrow_settings(layers, settings)
         levels = [*self.narrow, NARROW_BITS]
         weighted = [layer.tensor for layer in layers if layer.weights]
         if len(levels) ** len(weighted) <= self.attempts.left:
@@ -113,6 +117,24 @@ class Search:
                 best, chosen = point.trial.sqnr, dict(settings)
                 self._uniform(Assignment.uniform(layers, NARROW_BITS, self._default(chosen)), point.said)
         return self._default(chosen)
+
+    def _widened(self, layers: Sequence[Layer], settings: dict[str, Any]) -> Sequence[Layer]:
+        """Makes the network of int8 weights and int16 data; returns the layers, of which none widens if it fails.
+
+        Where bytes are what counts, data of 16 bits cost nothing, and the effects of weights are measured beside them:
+        beside data of 8 bits, rounding makes up for the errors of these, which then seem to be errors of the weights.
+        """
+        promoted = Assignment.uniform(layers, NARROW_BITS, self._plain(settings), wide=True)
+        if not promoted.wide or self.attempts.left <= self._needed:
+            return layers
+        if not self._uniform(promoted, "int8 weights, int16 data"):
+            return [replace(layer, widens=False) for layer in layers]
+        self.wide = self.attempts.cost in STORED_COSTS
+        return layers
+
+    def _plain(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings without those that were tried on weights of few bits only."""
+        return {name: value for name, value in settings.items() if name in self.fixed or not _is_narrow(name)}
 
     def _narrow_settings(self, layers: Sequence[Layer], settings: dict[str, Any]) -> dict[str, Any]:
         """Tries options of weights of few bits one at a time, then those that gain together; returns the best."""
@@ -158,39 +180,49 @@ class Search:
         """Returns the options that are free and that quantizations are left for; makes their trials on workers."""
         free = [each for each in options if not self.fixed.keys() & each.keys()]
         tried = free[: max(self.attempts.left - self._needed, 0)]
-        uniform = [Assignment.uniform(layers, bits, self._default({**settings, **each})) for each in tried]
+        uniform = [self._assigned(layers, bits, {**settings, **each}) for each in tried]
         self.attempts.ahead("trial", uniform)
         return tried
 
+    def _assigned(self, layers: Sequence[Layer], bits: float, settings: Mapping[str, Any]) -> Assignment:
+        """A uniform network; its data have 16 bits if the weights have fewer than 8 and `wide` says so."""
+        return Assignment.uniform(layers, bits, self._default(settings), wide=self.wide and bits < NARROW_BITS)
+
     def _made(self, layers: Sequence[Layer], bits: int, settings: Mapping[str, Any]) -> Point | None:
         """Makes a uniform network with some settings."""
-        words = "int8" if bits == NARROW_BITS else f"{precision_of(bits)} weights, int8 data"
+        words = "int8" if bits == NARROW_BITS else f"{precision_of(bits)} weights, {self._data} data"
         free = {name: value for name, value in settings.items() if name not in self.fixed}
         words += "".join(f", {name.replace('_', '-')} {value}" for name, value in free.items())
-        return self.attempts.attempt(Assignment.uniform(layers, bits, self._default(settings)), words)
+        return self.attempts.attempt(self._assigned(layers, bits, settings), words)
+
+    @property
+    def _data(self) -> str:
+        """The precision of the data of networks of weights of few bits."""
+        return precision_of(WIDE_BITS if self.wide else NARROW_BITS)
 
     def _search(self, layers: Sequence[Layer], settings: Mapping[str, Any]) -> str:
         """Makes uniform networks and their effects, the predicted front, verification and repair."""
         weights: dict[str, dict[float, float]] = {}
         results: dict[str, dict[int, float]] = {}
-        plain = {name: value for name, value in settings.items() if name in self.fixed or not _is_narrow(name)}
-        uniform: dict[float, Assignment] = {NARROW_BITS: Assignment.uniform(layers, NARROW_BITS, plain)}
-        uniform |= {bits: Assignment.uniform(layers, bits, settings) for bits in self.measured}
+        plain = self._plain(settings)
+        narrow, promoted = (Assignment.uniform(layers, NARROW_BITS, plain, wide=wide) for wide in (False, True))
+        uniform = {bits: self._assigned(layers, bits, settings) for bits in self.measured}
         if self.measured and self.usual <= MOST_GROUPED and any(layer.groups for layer in layers):
             grouped = self.usual + MULTIPLIER
-            uniform[grouped] = Assignment.uniform(layers, grouped, settings)
-        promoted = Assignment.uniform(layers, NARROW_BITS, settings, wide=True)
-        self.attempts.ahead("effects", [*uniform.values(), *([promoted] if promoted.wide else [])])
-        for bits, assignment in uniform.items():
-            for row in self._uniform(assignment, f"{said([bits])}, int8 data"):
-                if row.part == WEIGHTS:
-                    weights.setdefault(row.tensor, {})[bits] = row.noise
-                elif bits == NARROW_BITS:
-                    results[row.tensor] = dict.fromkeys((NARROW_BITS, WIDE_BITS), row.noise)
+            uniform[grouped] = self._assigned(layers, grouped, settings)
+        self.attempts.ahead("effects", [narrow, *([promoted] if promoted.wide else []), *uniform.values()])
+        own = self._uniform(narrow, "int8 weights, int8 data")
         widened = self._uniform(promoted, "int8 weights, int16 data") if promoted.wide else []
-        for row in widened:
-            if row.part != WEIGHTS and row.tensor in results:
-                results[row.tensor][WIDE_BITS] = row.noise
+        for row in (row for row in own if row.part != WEIGHTS):
+            results[row.tensor] = dict.fromkeys((NARROW_BITS, WIDE_BITS), row.noise)
+        for row in (row for row in widened if row.part != WEIGHTS and row.tensor in results):
+            results[row.tensor][WIDE_BITS] = row.noise
+        effects: dict[float, list[OutputEffect]] = {NARROW_BITS: widened if self.wide else own}
+        for bits, assignment in uniform.items():
+            effects[bits] = self._uniform(assignment, f"{said([bits])}, {self._data} data")
+        for bits, rows in effects.items():
+            for row in (row for row in rows if row.part == WEIGHTS):
+                weights.setdefault(row.tensor, {})[bits] = row.noise
         if not widened:
             layers = [replace(layer, widens=False) for layer in layers]
         wide = [row for row in self.attempts.laboratory.effects_of_wide_weights() if row.tensor in weights]
