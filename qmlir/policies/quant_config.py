@@ -198,20 +198,21 @@ class Recipe(QuantConfig):
         Raises:
             QuantizationError: The options of the weights leave no room for them.
         """
-        bits, stored = weight_bits(self.stored_weights), f"weight-precision={self.stored_weights}"
-        groups, most = self.group is not None and not self.keep_float and self.half is None, max(GROUPED_BITS)
-        few = f"needs weights of 2 to {most} bits", stored, "ask for weight-precision=int4"
-        glow = "has no form in Glow", "glow-exact=true", "leave out glow-exact=true"
+        bits, few = weight_bits(self.stored_weights), f"needs weights of 2 to {max(GROUPED_BITS)} bits"
+        stored, narrow = f"weight-precision={self.stored_weights}", "ask for weight-precision=int4, or"
         grouped, book = f"granularity={self.granularity}", f"weight-levels={self.weight_levels}"
-        for asked, what, holds, (need, got, remedy) in (
-            (groups, grouped, bits in GROUPED_BITS, few),
-            (groups, grouped, self.per_channel, ("needs a scale for each channel", "per-channel=false",
-                                                 "leave out per-channel=false")),
-            (groups, grouped, not self.glow_exact, glow),
-            (self.has_codebook, book, bits in CODEBOOK_BITS, few),
-            (self.has_codebook, book, not groups, ("has no multipliers of groups", grouped,
-                                                   "leave out one of the two")),
-            (self.has_codebook, book, not self.glow_exact, glow),
+        has_groups = self.group is not None and not self.keep_float and self.half is None
+        for asked, what, holds, need, got, remedy in (
+            (has_groups, grouped, bits in GROUPED_BITS, few, stored, f"{narrow} granularity=channel"),
+            (has_groups, grouped, self.per_channel, "needs a scale for each channel", "per-channel=false",
+             "leave out per-channel=false"),
+            (has_groups, grouped, not self.glow_exact, "has no form in Glow", "glow-exact=true",
+             "leave out glow-exact=true"),
+            (self.has_codebook, book, bits in CODEBOOK_BITS, few, stored, f"{narrow} weight-levels=even"),
+            (self.has_codebook, book, not has_groups, "has no multipliers of groups", grouped,
+             "leave out one of the two"),
+            (self.has_codebook, book, not self.glow_exact, "has no form in Glow", "glow-exact=true",
+             "leave out glow-exact=true"),
         ):  # fmt: skip
             if asked and not holds:
                 raise QuantizationError(f"{what} {need}", where=where, got=got, remedy=remedy)

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import numpy as np
 
 from qmlir.compiler import EXPORT_FORMATS
+from qmlir.numerics import codebooks
 from qmlir.numerics.schemas import SCHEMAS
 from qmlir.policies.policy import Policy
 from qmlir.policies.runtimes import Runtime
@@ -41,6 +42,7 @@ class Options:
     rounding: str = "auto"
     glow_exact: bool = False
     weight_range: str = "auto"
+    weight_levels: str = "even"
     residuals: str = "same"
     rules: Sequence[Mapping[str, Any]] = ()
     data: bool = False
@@ -62,6 +64,7 @@ class Options:
             "rounding",
             "glow_exact",
             "weight_range",
+            "weight_levels",
             "residuals",
         )
         policy = Policy.of({"rules": [dict(rule) for rule in self.rules]}) if self.rules else None
@@ -155,6 +158,8 @@ def draw_options(rng: np.random.Generator, names: Sequence[str], shares: Shares)
         weight_range="full" if chance(0.1) else "auto",
         residuals=choice(["int16", "auto"]) if chance(0.15) else "same",
     )
+    if BITS.get(options.weight_precision) in codebooks.BITS and not options.glow_exact and chance(0.5):
+        options = replace(options, weight_levels="codebook")
     if shares.devices and chance(shares.device):
         return Options(device=choice(shares.devices), data=options.data, calibration="auto")
     return replace(options, precision="int8") if options.precision == "uint8" and chance(0.3) else options

@@ -206,7 +206,7 @@ class Search:
         results: dict[str, dict[int, float]] = {}
         plain = self._plain(settings)
         narrow, promoted = (Assignment.uniform(layers, NARROW_BITS, plain, wide=wide) for wide in (False, True))
-        uniform = {bits: self._assigned(layers, bits, settings) for bits in self.measured}
+        uniform: dict[float, Assignment] = {bits: self._assigned(layers, bits, settings) for bits in self.measured}
         if self.measured and self.usual <= MOST_GROUPED and any(layer.groups for layer in layers):
             grouped = self.usual + MULTIPLIER
             uniform[grouped] = self._assigned(layers, grouped, settings)
