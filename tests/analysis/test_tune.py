@@ -204,6 +204,23 @@ def test_a_policy_says_which_weights_have_groups() -> None:
     }
 
 
+def test_a_policy_says_which_weights_have_codebooks() -> None:
+    settings = {"weight_levels": "codebook"}
+    some = Assignment((("a", 4), ("b", 4.25), ("c", 4), ("d", 8)), settings=settings)
+    assert some.policy().as_dict() == {
+        "default": {"weight-levels": "codebook", "weight-precision": "int4"},
+        "rules": [
+            {"name": "b", "granularity": "group-32", "weight-levels": "even"},
+            {"name": "d", "weight-precision": "int8", "weight-levels": "even"},
+        ],
+    }
+    most = Assignment((("a", 8), ("b", 8), ("c", 5)), settings=settings)
+    assert most.policy().as_dict() == {
+        "default": {"weight-levels": "even", "weight-precision": "int8"},
+        "rules": [{"name": "c", "weight-precision": "int5", "weight-levels": "codebook"}],
+    }
+
+
 def scored(sqnr: float, agreeing: int, predicted: float | None = None) -> Point:
     trial = Trial({}, sqnr, agreeing, None, None, 1000, 0, 0, 0)
     return Point(trial, Assignment(()), "", predicted)
@@ -311,18 +328,26 @@ def test_other_samples_are_other_results(found: Tuned, small: Small) -> None:
     assert len(list((small / "results").iterdir())) > before
 
 
-def test_settings_of_few_bits_are_tried_alone_and_groups_by_layer(found: Tuned) -> None:
+def test_codebooks_are_tried_and_groups_by_layer(found: Tuned) -> None:
     tried = [point.trial.policy["default"] for point in found.points if point.predicted is None]
-    assert any(each.get("rounding") == "gptq" for each in tried)
-    assert any(each.get("weight-range") == "full" for each in tried)
+    assert any(each.get("weight-levels") == "codebook" for each in tried)
+    assert not any("weight-range" in each for each in tried)  # codebooks gain here, and have no range
     assert any("group-32" in json.dumps(point.trial.policy) for point in found.points)
 
 
+def test_the_range_is_tried_where_codebooks_are_ruled_out(small: Small, tmp_path: Path) -> None:
+    limits: dict[str, Any] = {"floor": "sqnr=int8-12", "levels": (4, 6), "most": 14, "weight_levels": "even"}
+    found = tune(small.onnx, samples_of(small), results=tmp_path, **limits)
+    assert any(point.trial.policy["default"].get("weight-range") == "full" for point in found.points)
+    assert not any("codebook" in json.dumps(point.trial.policy) for point in found.points)
+
+
+@pytest.mark.parametrize("levels", ["even", "codebook"])
 @pytest.mark.parametrize(("few", "more"), [(4, 4.25), (5, 5.25), (8, 16)])  # the biases of this one fit 32 bits
-def test_the_bytes_of_layers_are_those_of_the_network(few: float, more: float, small: Small) -> None:
-    """Multipliers of groups take bytes; biases of 64 bits beside weights of 16 would."""
-    layers = layers_of(qmlir.quantize(small.onnx, data=samples_of(small)))
-    policies = [Assignment.uniform(layers, bits, {}, wide=bits > 8).policy() for bits in (few, more)]
+def test_the_bytes_of_layers_are_those_of_the_network(few: float, more: float, levels: str, small: Small) -> None:
+    """Multipliers of groups and tables take bytes; biases of 64 bits beside weights of 16 would."""
+    layers, settings = layers_of(qmlir.quantize(small.onnx, data=samples_of(small))), {"weight_levels": levels}
+    policies = [Assignment.uniform(layers, bits, settings, wide=bits > 8).policy() for bits in (few, more)]
     less, all_of_it = (
         sum(
             figures_of(op).weight_bytes
@@ -332,7 +357,10 @@ def test_the_bytes_of_layers_are_those_of_the_network(few: float, more: float, s
         for policy in policies
     )
     spared = 4 * sum(layer.outputs for layer in layers) if more > 8 else 0
-    assert all_of_it - less == sum(layer.bytes(layer.able(more)) - layer.bytes(few) for layer in layers) - spared > 0
+    weighted = [layer for layer in layers if layer.weights]
+    more_bytes = sum(each.bytes(each.able(more), settings) - each.bytes(few, settings) for each in weighted)
+    assert all_of_it - less == more_bytes - spared
+    assert levels == "codebook" or all_of_it > less  # for few weights, a table takes more than multipliers
 
 
 def test_the_choice_under_a_floor_of_agreement_is_the_cheapest_that_meets_it(small: Small) -> None:

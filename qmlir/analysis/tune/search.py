@@ -27,13 +27,9 @@ from qmlir.policies.policy import Policy
 SETTINGS: tuple[Mapping[str, Any], ...] = ({"schema": "symmetric"}, {"calibration": "minmax"})
 """Options of the quantizer that are tried one at a time on the int8 network, in place of the defaults."""
 
-NARROW_SETTINGS: tuple[Mapping[str, Any], ...] = (
-    {LEVELS: CODEBOOK},
-    {"weight_range": "full"},
-    {"rounding": "gptq"},
-)
-"""Options of weights that matter where these have few bits; they are tried one at a time on such a network, and those
-that gain together."""
+NARROW_SETTINGS: tuple[Mapping[str, Any], ...] = ({LEVELS: CODEBOOK}, {"weight_range": "full"})
+"""Options of weights that matter where these have few bits; they are tried one after another on such a network, until
+one gains."""
 
 USUAL = 4
 """The bits of weights for which options and groups are tried; the nearest bits to it among those to search."""
@@ -112,7 +108,9 @@ class Search:
     def _settings(self, layers: Sequence[Layer]) -> dict[str, Any]:
         """Tries other options one at a time; returns the best that hold from now on."""
         best, chosen = self.attempts.first.trial.sqnr + BETTER, dict[str, Any]()
-        for settings in self._tried(layers, NARROW_BITS, {}, SETTINGS):
+        tried = self._free(SETTINGS)[: max(self.attempts.left - self._needed, 0)]
+        self.attempts.ahead("trial", [self._assigned(layers, NARROW_BITS, each) for each in tried])
+        for settings in tried:
             if (point := self._made(layers, NARROW_BITS, settings)) is not None and point.trial.sqnr > best:
                 best, chosen = point.trial.sqnr, dict(settings)
                 self._uniform(Assignment.uniform(layers, NARROW_BITS, self._default(chosen)), point.said)
@@ -137,7 +135,7 @@ class Search:
         return {name: value for name, value in settings.items() if name in self.fixed or not _is_narrow(name)}
 
     def _narrow_settings(self, layers: Sequence[Layer], settings: dict[str, Any]) -> dict[str, Any]:
-        """Tries options of weights of few bits one at a time, then those that gain together; returns the best."""
+        """Tries options of weights of few bits one after another; returns the settings with the first that gains."""
         count = sum(layer.weights for layer in layers)
         if not self.narrow or not count or self.attempts.left <= self._needed:
             return settings
@@ -145,44 +143,25 @@ class Search:
         if base is None:
             return settings
         self._uniform(base.assignment, base.said)
-        best, chosen, gaining = BETTER, dict[str, Any](), dict[str, Any]()
-
-        def gained(point: Point) -> float:
-            more = 8 * (point.trial.bytes - base.trial.bytes) / count
-            return point.trial.sqnr - base.trial.sqnr - DECIBELS_PER_BIT * more
-
-        def attempt(own: Mapping[str, Any]) -> None:
-            nonlocal best, chosen
+        for own in self._free(NARROW_SETTINGS):
+            if self.attempts.left <= self._needed or (LEVELS in own and self.attempts.cost not in STORED_COSTS):
+                continue
             if (point := self._made(layers, self.usual, {**settings, **own})) is None:
-                return
-            if gained(point) > BETTER:
-                gaining.update(own)
-            if gained(point) > best:
-                best, chosen = gained(point), dict(own)
+                continue
+            more = 8 * (point.trial.bytes - base.trial.bytes) / count
+            if point.trial.sqnr - base.trial.sqnr - DECIBELS_PER_BIT * more > BETTER:
                 self._uniform(point.assignment, point.said)
+                return {**settings, **own}
+        return settings
 
-        options = [each for each in NARROW_SETTINGS if LEVELS not in each or self.attempts.cost in STORED_COSTS]
-        for own in self._tried(layers, self.usual, settings, options):
-            if "weight_range" not in own or LEVELS not in gaining:  # a codebook has no range of integers
-                attempt(own)
-        if len(gaining) > 1 and self.attempts.left > self._needed:
-            attempt(gaining)
-        return settings | chosen
+    def _free(self, options: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """The options that the caller has not fixed."""
+        return [each for each in options if not self.fixed.keys() & each.keys()]
 
     @property
     def _needed(self) -> int:
         """The quantizations that the uniform networks take, and as many again for verification."""
         return 2 * (len(self.measured) + 2)
-
-    def _tried(
-        self, layers: Sequence[Layer], bits: int, settings: Mapping[str, Any], options: Sequence[Mapping[str, Any]]
-    ) -> list[Mapping[str, Any]]:
-        """Returns the options that are free and that quantizations are left for; makes their trials on workers."""
-        free = [each for each in options if not self.fixed.keys() & each.keys()]
-        tried = free[: max(self.attempts.left - self._needed, 0)]
-        uniform = [self._assigned(layers, bits, {**settings, **each}) for each in tried]
-        self.attempts.ahead("trial", uniform)
-        return tried
 
     def _assigned(self, layers: Sequence[Layer], bits: float, settings: Mapping[str, Any]) -> Assignment:
         """A uniform network; its data have 16 bits if the weights have fewer than 8 and `wide` says so."""
