@@ -180,7 +180,7 @@ class Code:
         return self.emit(simd.PermuteBytesOp, [x.ssa, places.ssa], x.type)
 
     def lookup_bytes(self, table: Value, places: Value) -> Value:
-        """table[places[i]], where the places, vectors of i8, count as unsigned; the table has 256 entries of i8."""
+        """table[places[i]], where the places, vectors of i8, count as unsigned; the table is of i8, see simd."""
         return self.emit(simd.LookupBytesOp, [table.ssa, places.ssa], places.type)
 
     def multiply_shift_round(

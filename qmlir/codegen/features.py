@@ -56,9 +56,12 @@ def bytes_packed(features: frozenset[str]) -> int:
     return next((size for name, size in (("avx512bw", 64), ("avx2", 32), ("sse2", 16)) if name in features), 0)
 
 
-def looks_up_bytes(features: frozenset[str]) -> bool:
-    """Whether the processor looks a vector of bytes up in a table faster than one byte after another."""
-    return not features.isdisjoint(("ssse3", "neon"))
+def looks_up_bytes(features: frozenset[str], entries: int = 256) -> bool:
+    """Whether the processor looks a vector of bytes up in a table faster than one byte after another.
+
+    WebAssembly's swizzle takes 16 entries, and an engine makes up to three instructions of it.
+    """
+    return not features.isdisjoint(("ssse3", "neon")) or ("simd128" in features and entries <= 64)
 
 
 def multiplies_matrices(features: frozenset[str]) -> bool:
