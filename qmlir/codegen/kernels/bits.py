@@ -9,6 +9,10 @@ The pieces of a chunk lie behind each other. A piece of w bits takes n·w/8 byte
 
 So a field of all bytes is the pieces of neighbouring weights. The pieces are those of the weight plus 2^(bits−1), which
 is not negative. Before a chunk of b bits, all chunks take b/8 bytes for each weight.
+
+Weights that are entries of a codebook are stored as their places in its table, which are not negative: the pieces are
+those of the places. The table lies before the first chunk. Processors that look bytes up in registers keep it there;
+others load the entry of each place.
 """
 
 from collections.abc import Sequence
@@ -21,11 +25,11 @@ from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.features import has_vectors
+from qmlir.codegen.features import has_vectors, looks_up_bytes
 from qmlir.codegen.kernel import Array, Kernel, MainLowering
-from qmlir.codegen.value import Value
+from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
-from qmlir.dialects.qmlir import BITS, GROUPS, ConstantBufferOp, GroupsAttr
+from qmlir.dialects.qmlir import BITS, CODEBOOK, GROUPS, CodebookAttr, ConstantBufferOp, GroupsAttr
 from qmlir.dialects.quant.ops import StorageCastOp
 
 BYTE = 8
@@ -42,6 +46,12 @@ CHUNK = 64
 
 FEW_AT_ONCE = 8
 """The weights that are unpacked to memory at a time by processors without vectors."""
+
+MOST_ENTRIES = 64
+"""The most entries of a table before the places of weights."""
+
+ROW = 16
+"""The bytes of the least vector of places, and of the least table, of `simd.lookup_bytes`."""
 
 
 def pieces(bits: int) -> Sequence[tuple[int, int]]:
@@ -95,6 +105,14 @@ def groups_of_weights(tensor: SSAValue, weights: Array) -> Groups | None:
     return Groups(size, groups.bits.data, groups.multipliers.array, quotients)
 
 
+def codebook_of_weights(tensor: SSAValue, weights: Array) -> CodebookAttr | None:
+    """The codebook of a tensor's constant weights; None if it has none, or takes no fewer bytes than the weights."""
+    codebook = _attribute(tensor, CODEBOOK)
+    if not isinstance(codebook, CodebookAttr) or weights.dtype != np.int8 or codebook.places(weights) is None:
+        return None
+    return codebook if codebook.bytes(weights.size) < weights.size else None
+
+
 def fit(weights: Array, bits: int) -> bool:
     """Whether all weights are signed integers of so many bits."""
     half = 1 << bits - 1
@@ -118,24 +136,92 @@ def pack_bits(weights: Array, bits: int, chunk: int) -> Array:
     return np.ascontiguousarray(np.concatenate(packed, axis=1)).reshape(-1).astype(np.uint8).view(np.int8)
 
 
-class PackedWeights(Buffer):
-    """A buffer of packed weights that is read as if it held a byte for each of them.
+@dataclass(frozen=True)
+class Packing:
+    """How a buffer holds weights.
 
-    bits   the bits of a weight
+    bits       the bits of a weight, or of its place in a table; 8 for weights that are bytes
+    entries    the entries of the table, a byte each, that lies before the places; 0 for weights without one
+    registers  whether the table stays in registers
     """
 
-    __slots__ = ("bits",)
+    bits: int = BYTE
+    entries: int = 0
+    registers: bool = False
 
-    def __init__(self, buffer: Buffer, bits: int):
+    def byte(self, weight: Value) -> Value:
+        """The byte of the buffer at which what holds a weight begins, if the weight is the first one of a chunk."""
+        return weight * self.bits // BYTE + self.entries
+
+    def opened(self, buffer: Buffer) -> Buffer:
+        """The buffer of the weights, as if it held a byte for each; a table in registers is loaded here."""
+        return PackedWeights(buffer, self) if self.bits < BYTE else buffer
+
+
+def pack(
+    weights: Array, bits: int, codebook: CodebookAttr | None, chunk: int, features: frozenset[str]
+) -> tuple[Packing, Array]:
+    """Packs weights as places in a codebook, or without one as integers of `bits`.
+
+    Where a kernel's layout has a 0 that is not among the weights, and the table has none, an entry that no weight needs
+    becomes 0; if all are needed, the places take another bit.
+
+    Args:
+        weights: The weights as a kernel reads them, 1-D and a whole number of chunks.
+        bits: The bits of a weight, or of a place.
+        codebook: The codebook of the weights.
+        chunk: The weights of a chunk.
+        features: Those of the processor that unpacks them.
+
+    Returns:
+        How they are packed, and the buffer's contents, 1-D. They stay bytes where packed ones would take as many.
+    """
+    if codebook is None:
+        width = width_in_chunks(bits, chunk)
+        return Packing(width), pack_bits(weights, width, chunk)
+    table, used = codebook.table.array, np.unique(weights)
+    entries = table if np.isin(used, table).all() else used
+    bits = max(bits, (len(entries) - 1).bit_length())
+    table = np.pad(entries, (0, (1 << bits) - len(entries)), "edge")
+    width = width_in_chunks(bits, chunk)
+    if len(table) > MOST_ENTRIES or weights.size * width // BYTE + len(table) >= weights.size:
+        return Packing(), weights
+    places = np.searchsorted(table, weights) - (1 << width - 1)
+    packed = np.concatenate([table, pack_bits(places, width, chunk)])
+    return Packing(width, len(table), looks_up_bytes(features, len(table))), packed
+
+
+class PackedWeights(Buffer):
+    """A buffer of packed weights that is read as if it held a byte for each of them."""
+
+    __slots__ = ("packing", "table")
+
+    def __init__(self, buffer: Buffer, packing: Packing):
         super().__init__(buffer.code, buffer.ssa)
-        self.bits = bits
+        self.packing = packing
+        self.table: Value | None = None
+        if packing.registers:
+            table = super().load(0, lanes=packing.entries)
+            self.table = table.shuffle(table, [i % packing.entries for i in range(max(packing.entries, ROW))])
 
     def load(self, *indices: Value | int, lanes: int | None = None) -> Value:
         """Loads and unpacks a chunk of `lanes` weights, from the weight at `indices` on."""
         (at,) = indices
         assert lanes is not None
-        place, whole = self.code.index(at) * self.bits // BYTE, None
-        for width, below in pieces(self.bits):
+        whole = self._unpacked(self.packing.byte(self.code.index(at)), lanes)
+        if not self.packing.entries:
+            return whole - (1 << self.packing.bits - 1)
+        if self.table is None:
+            entries = [super(PackedWeights, self).load(whole.lane(i).to(INDEX)) for i in range(lanes)]
+            return whole.with_lanes(entries)
+        places = whole if lanes % ROW == 0 else whole.shuffle(whole, [i % lanes for i in range(-(-lanes // ROW) * ROW)])
+        found = self.code.lookup_bytes(self.table, places)
+        return found.lanes_from(0, lanes) if places is not whole else found
+
+    def _unpacked(self, place: Value, lanes: int) -> Value:
+        """The pieces of a chunk, put together; none is negative."""
+        whole: Value | None = None
+        for width, below in pieces(self.packing.bits):
             count = lanes * width // BYTE
             packed = super().load(place, lanes=count)
             fields = [_field(packed, f, width) for f in range(0, BYTE, width)]
@@ -148,7 +234,7 @@ class PackedWeights(Buffer):
             whole = piece if whole is None else whole | piece
             place = place + count
         assert whole is not None
-        return whole - (1 << self.bits - 1)
+        return whole
 
 
 def _field(packed: Value, low: int, width: int) -> Value:
@@ -161,10 +247,10 @@ def _field(packed: Value, low: int, width: int) -> Value:
 class UnpackedBits(Kernel):
     """y[i] = weight i of the packed ones, chunk by chunk.
 
-    Buffers: packed [chunks · chunk · bits / 8], y [chunks · chunk].
+    Buffers: packed, y [chunks · chunk].
     """
 
-    bits: int
+    packing: Packing
     chunk: int
 
     @property
@@ -173,13 +259,13 @@ class UnpackedBits(Kernel):
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
         packed, y = buffers
-        weights = PackedWeights(packed, self.bits)
+        weights = self.packing.opened(packed)
         with code.loop(begin, end, name="chunk") as chunk:
             at = chunk * self.chunk
             y.store(weights.load(at, lanes=self.chunk), at)
 
 
-def constant_weights(state: MainLowering, weights: Array, bits: int) -> SSAValue:
+def constant_weights(state: MainLowering, weights: Array, bits: int, codebook: CodebookAttr | None) -> SSAValue:
     """A buffer of weights for kernels that read bytes; weights of fewer bits are unpacked to scratch memory first.
 
     The buffer of unpacked weights has one dimension, and may have elements behind the last weight.
@@ -188,6 +274,9 @@ def constant_weights(state: MainLowering, weights: Array, bits: int) -> SSAValue
         return state.constant(weights)
     chunk = CHUNK if has_vectors(state.features) else FEW_AT_ONCE
     flat = np.pad(weights.reshape(-1), (0, -weights.size % chunk))
+    packing, packed = pack(flat, bits, codebook, chunk, state.features)
+    if packing.bits == BYTE:
+        return state.constant(weights)
     y = state.allocate(MemRefType(i8, flat.shape))
-    state.call(UnpackedBits(bits, chunk), [state.constant(pack_bits(flat, bits, chunk)), y], len(flat) // chunk)
+    state.call(UnpackedBits(packing, chunk), [state.constant(packed), y], len(flat) // chunk)
     return y

@@ -5,7 +5,7 @@ Vectors are split into registers and joined again; LLVM optimizes both away. The
 `neon` is on for every AArch64 processor that code is generated for, unless it is switched off.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from xdsl.dialects import llvm
@@ -15,7 +15,7 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.codegen.features import has_vectors, multiplies_halves
 from qmlir.dialects import simd
 from qmlir.ir.types import vector_of
-from qmlir.ir.upstream.llvm import AddOp, ExtractElementOp, MulOp, SelectOp, ShlOp, SubOp
+from qmlir.ir.upstream.llvm import AddOp, MulOp, ShlOp, SubOp
 from qmlir.lowering.loops_to_llvm.lowering import WRAP, FunctionLowering, Rule
 from qmlir.lowering.loops_to_llvm.registers import Form, by_register, form_of, joined
 from qmlir.lowering.loops_to_llvm.vector import lanes_of

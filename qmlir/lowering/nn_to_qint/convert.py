@@ -462,5 +462,5 @@ def _bits(op: nn.ConstantOp) -> dict[str, Attribute]:
 
 
 def _kept(op: Operation) -> dict[str, Attribute]:
-    """The attributes that the lowered operation inherits: names, the quantization decision, groups and codebook of weights."""
+    """The attributes that the lowered operation inherits: names, the decision, groups and codebook of weights."""
     return {k: op.attributes[k] for k in (NAME, DECISION, GROUPS, CODEBOOK) if k in op.attributes}

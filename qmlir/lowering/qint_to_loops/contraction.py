@@ -36,7 +36,7 @@ from qmlir.codegen.kernel import (
     TapArithmetic,
 )
 from qmlir.codegen.kernels import matrices, sliding
-from qmlir.codegen.kernels.bits import BYTE, groups_of_weights, width_of_weights
+from qmlir.codegen.kernels.bits import BYTE, codebook_of_weights, fit, groups_of_weights, width_of_weights
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
 from qmlir.codegen.kernels.depthwise import LANES, DepthwiseTask, lower_depthwise
 from qmlir.codegen.kernels.packing import Window, in_fewer_bytes, pack_columns, window_of
@@ -53,6 +53,7 @@ from qmlir.dialects.qint.contraction import (
     WeightedOp,
 )
 from qmlir.dialects.qint.requantize import centred, largest_difference
+from qmlir.dialects.qmlir import CodebookAttr
 from qmlir.dialects.simd import DotI16I8QuadsOp
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.types import dtype_of, is_integer
@@ -390,11 +391,12 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         epilogue, bias, parameters = widened(epilogue, bias, parameters)
     pairs = groups == 1 or weights.shape[3] % 2 == 0  # a pair must not span two groups
     arithmetic = _arithmetic(op, weights, wide=wide and not widens, pairs=pairs)
-    x, outputs, bits = state.buffer(op.x), weights.shape[0], width_of_weights(op.w, weights)
+    x, outputs, (bits, codebook) = state.buffer(op.x), weights.shape[0], _few_bits(op.w, weights)
     grouped = groups_of_weights(op.w, weights) if groups == 1 else None
-    bits = bits if grouped is None else grouped.bits
+    if grouped is not None:
+        bits, codebook = grouped.bits, None
     task = Task(name, window, outputs, arithmetic, epilogue, x, weights, bias, parameters, groups=groups, bits=bits,
-                grouped=grouped)  # fmt: skip
+                grouped=grouped, codebook=codebook)  # fmt: skip
     by_bytes = not isinstance(arithmetic, SaturatingPairs) and arithmetic.sums == i32 and _are_bytes(op, weights)
     quads_fit = by_bytes and weights.shape[3] * (groups > 1) % 4 == 0  # none spans groups
     by_quads = quads_fit and sums_quads(state.features)
@@ -420,7 +422,7 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         make = signed_quads if quads_are_signed(state.features) else quads
         arithmetic, bias = make(weights, zero_point, bias)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
-    elif grouped is None and bits < BYTE and quads_fit and sums_byte_pairs(state.features):
+    elif grouped is None and bits < BYTE and quads_fit and sums_byte_pairs(state.features) and fit(weights, 7):
         # Twice 255 times a weight of 7 bits fits 16 bits.
         arithmetic, bias = quads(weights, zero_point, bias, pairs_fit=True)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
@@ -429,6 +431,14 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         lower_paired(state, replace(task, arithmetic=arithmetic, bias=bias), pairing, result)
     else:
         lower_contraction(state, task, result)
+
+
+def _few_bits(w: SSAValue, weights: Array) -> tuple[int, CodebookAttr | None]:
+    """The bits that each of a tensor's constant weights is to take, and the codebook in which they are places then."""
+    bits, codebook = width_of_weights(w, weights), codebook_of_weights(w, weights)
+    if codebook is None or codebook.bits.data >= bits:
+        return bits, None
+    return codebook.bits.data, codebook
 
 
 def _are_bytes(op: WeightedOp, weights: Array) -> bool:
@@ -498,9 +508,10 @@ def _blocked(state: MainLowering, op: BlockedFullyConnectedOp) -> None:
         each = weights.reshape(outputs, blocks, -1).sum(axis=2, dtype=np.int64)
         share = -offset * (each * multipliers).sum(axis=1)
         bias = share if bias is None else bias + share
+    bits, codebook = _few_bits(op.w, weights)
     task = Task("qint_blocked_fully_connected", window, outputs, arithmetic, epilogue, state.buffer(op.x),
                 weights.reshape(outputs, 1, blocks, -1), bias, parameters, multipliers=multipliers,
-                bits=width_of_weights(op.w, weights))  # fmt: skip
+                bits=bits, codebook=codebook)  # fmt: skip
     lower_contraction(state, task, result)
 
 
@@ -523,7 +534,7 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
         weights[0],
         tap_bias,
         parameters,
-        width_of_weights(op.w, weights),
+        *_few_bits(op.w, weights),
     )
     by_bytes = taps.sums == i32 and _are_bytes(op, weights) and not state.small
     if by_bytes and sliding.suits(task, state.features):
