@@ -74,6 +74,10 @@ class Buffer:
             return self.code.emit(memref.LoadOp, operands, self.element)
         return self.code.emit(vector.LoadOp, operands, vector_of(self.element, lanes))
 
+    def chunk(self, number: Value, lanes: int) -> Value:
+        """Loads a vector of a row of elements, before which `number` vectors of so many lanes lie."""
+        return self.load(number * lanes, lanes=lanes)
+
     def store(self, value: Value, *indices: Value | int) -> None:
         """Stores a scalar at `indices`, or a vector to the consecutive elements that start there."""
         kind = memref.StoreOp if value.lanes is None else vector.StoreOp

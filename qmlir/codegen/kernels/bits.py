@@ -150,7 +150,7 @@ class Packing:
     registers: bool = False
 
     def byte(self, weight: Value) -> Value:
-        """The byte of the buffer at which what holds a weight begins, if the weight is the first one of a chunk."""
+        """The byte of the buffer that holds a weight's first bit; of weights with several pieces, about that byte."""
         return weight * self.bits // BYTE + self.entries
 
     def opened(self, buffer: Buffer) -> Buffer:
@@ -192,7 +192,7 @@ def pack(
 
 
 class PackedWeights(Buffer):
-    """A buffer of packed weights that is read as if it held a byte for each of them."""
+    """A buffer of packed weights whose chunks are read as if it held a byte for each of them."""
 
     __slots__ = ("packing", "table")
 
@@ -201,18 +201,16 @@ class PackedWeights(Buffer):
         self.packing = packing
         self.table: Value | None = None
         if packing.registers:
-            table = super().load(0, lanes=packing.entries)
+            table = self.load(0, lanes=packing.entries)
             self.table = table.shuffle(table, [i % packing.entries for i in range(max(packing.entries, ROW))])
 
-    def load(self, *indices: Value | int, lanes: int | None = None) -> Value:
-        """Loads and unpacks a chunk of `lanes` weights, from the weight at `indices` on."""
-        (at,) = indices
-        assert lanes is not None
-        whole = self._unpacked(self.packing.byte(self.code.index(at)), lanes)
+    def chunk(self, number: Value, lanes: int) -> Value:
+        """Loads and unpacks a chunk of `lanes` weights, before which `number` chunks lie."""
+        whole = self._unpacked(number * (lanes * self.packing.bits // BYTE) + self.packing.entries, lanes)
         if not self.packing.entries:
             return whole - (1 << self.packing.bits - 1)
         if self.table is None:
-            entries = [super(PackedWeights, self).load(whole.lane(i).to(INDEX)) for i in range(lanes)]
+            entries = [self.load(whole.lane(i).to(INDEX)) for i in range(lanes)]
             return whole.with_lanes(entries)
         places = whole if lanes % ROW == 0 else whole.shuffle(whole, [i % lanes for i in range(-(-lanes // ROW) * ROW)])
         found = self.code.lookup_bytes(self.table, places)
@@ -223,7 +221,7 @@ class PackedWeights(Buffer):
         whole: Value | None = None
         for width, below in pieces(self.packing.bits):
             count = lanes * width // BYTE
-            packed = super().load(place, lanes=count)
+            packed = self.load(place, lanes=count)
             fields = [_field(packed, f, width) for f in range(0, BYTE, width)]
             while len(fields) > 1:
                 fields = [
@@ -261,8 +259,7 @@ class UnpackedBits(Kernel):
         packed, y = buffers
         weights = self.packing.opened(packed)
         with code.loop(begin, end, name="chunk") as chunk:
-            at = chunk * self.chunk
-            y.store(weights.load(at, lanes=self.chunk), at)
+            y.store(weights.chunk(chunk, self.chunk), chunk * self.chunk)
 
 
 def constant_weights(state: MainLowering, weights: Array, bits: int, codebook: CodebookAttr | None) -> SSAValue:

@@ -92,7 +92,7 @@ class Pairs(Integers):
     element: Attribute = i16
 
     def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
-        return w.load(at * (2 * lanes), lanes=2 * lanes).to(i16)
+        return w.chunk(at, 2 * lanes).to(i16)
 
     def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
         if self.sums == i32:
@@ -133,7 +133,7 @@ class Quads(Integers, QuadArithmetic):
         return x ^ -128
 
     def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
-        return w.load(at * (4 * lanes), lanes=4 * lanes)
+        return w.chunk(at, 4 * lanes)
 
     def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
         quad = x.load(place, lanes=4).bits(i32).lane(0).spread(accumulator.lanes).bits(i8)
@@ -167,7 +167,7 @@ class SignedQuads(Integers, QuadArithmetic):
         return x
 
     def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
-        return w.load(at * (4 * lanes), lanes=4 * lanes)
+        return w.chunk(at, 4 * lanes)
 
     def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
         quad, lanes = x.load(place, lanes=4), accumulator.lanes or 1
@@ -210,6 +210,55 @@ class WideQuads(SignedQuads):
 
 
 @dataclass(frozen=True)
+class LookedUpQuads(SignedQuads):
+    """Multiplies quads of bytes whose weights are extended one by one, as bytes of a table are when they are loaded.
+
+    The even bytes of the data and the odd ones, extended, are two pairs (sxtb16), and so are the weights as they lie.
+    """
+
+    @property
+    def prepared(self) -> "LookedUpQuads":
+        return replace(self, zero_point=0, outside=0)
+
+    def arranged(self, weights: Array) -> Array:
+        return weights.reshape(-1, 4)[:, DotI16I8QuadsOp.PLACES].reshape(-1)
+
+    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
+        return super().weights(w, at, lanes).to(i16)
+
+    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
+        return accumulator.code.dot_wide_quads(accumulator, w, x)
+
+
+@dataclass(frozen=True)
+class WideLookedUpQuads(LookedUpQuads):
+    """Multiplies quads of such weights, and data that a tile holds as i16: two pairs of both."""
+
+    element: Attribute = i16
+
+    @property
+    def keeps(self) -> bool:
+        return False
+
+    @property
+    def prepared(self) -> "WideLookedUpQuads":
+        return replace(self, zero_point=0, outside=0)
+
+    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
+        return x.to(i16)
+
+    def arranged(self, weights: Array) -> Array:
+        return weights
+
+    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
+        for first in (0, 2):
+            places = [quad + first + i for quad in range(0, x.lanes or 4, 4) for i in range(2)]
+            pairs = [v.shuffle(v, places) for v in (x, w)]
+            accumulator = accumulator.code.dot_pairs(accumulator, *pairs)
+        return accumulator
+
+
+@dataclass(frozen=True)
 class SaturatingPairs(Pairs):
     """Multiplies pairs of i16; the sum of a pair's products saturates at 16 bits before it is accumulated in i32."""
 
@@ -226,7 +275,7 @@ class Singles(Integers):
     element: Attribute = i32
 
     def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
-        return w.load(at * lanes, lanes=lanes).to(self.sums)
+        return w.chunk(at, lanes).to(self.sums)
 
     def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
         return accumulator + x.load(place).to(self.sums) * w
@@ -406,8 +455,8 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         task = replace(task, arithmetic=arithmetic, bias=bias)
         matrices.lower_matrices(state, task, result)
     elif quads_fit and not has_vectors(state.features):
-        wide = multiplies_halves(state.features) and window.output[1] > 1
-        arithmetic, bias = signed_quads(weights, zero_point, bias, wide=wide)
+        kind = _quads_of_words(codebook, wide=window.output[1] > 1) if multiplies_halves(state.features) else SignedQuads
+        arithmetic, bias = signed_quads(weights, zero_point, bias, kind)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
     elif not (state.small or saves_memory(state.features) or bits < BYTE) and suits(
         task, largest_difference(op.x, zero_point), products_at_once(state.features) if by_quads else 1
@@ -454,14 +503,17 @@ def quads(weights: Array, zero_point: int, bias: Array | None, *, pairs_fit: boo
 
 
 def signed_quads(
-    weights: Array, zero_point: int, bias: Array | None, *, wide: bool = False
+    weights: Array, zero_point: int, bias: Array | None, kind: type[SignedQuads] = SignedQuads
 ) -> tuple[SignedQuads, Array]:
-    """The arithmetic of signed quads for weights [O, …], and the bias with the zero point's share, modulo 2^32.
-
-    With `wide`, the data are extended in a tile.
-    """
-    kind = WideQuads if wide else SignedQuads
+    """The arithmetic of signed quads for weights [O, …], and the bias with the zero point's share, modulo 2^32."""
     return kind(zero_point, outside=zero_point), _bias_without(weights, zero_point, bias)
+
+
+def _quads_of_words(codebook: CodebookAttr | None, *, wide: bool) -> type[SignedQuads]:
+    """The arithmetic of signed quads on processors that multiply halves of words; with `wide`, a tile extends data."""
+    if codebook is None:
+        return WideQuads if wide else SignedQuads
+    return WideLookedUpQuads if wide else LookedUpQuads
 
 
 def _bias_without(weights: Array, offset: int, bias: Array | None) -> Array:
