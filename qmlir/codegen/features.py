@@ -82,6 +82,11 @@ def multiplies_halves(features: frozenset[str]) -> bool:
     return "dsp" in features and not has_vectors(features)
 
 
+def loads_words_anywhere(features: frozenset[str]) -> bool:
+    """Whether the processor loads a word from any address as fast as a byte."""
+    return features.isdisjoint(("m", "strict-align"))
+
+
 def saves_memory(features: frozenset[str]) -> bool:
     """Whether constants should be small rather than fast: those of microcontrollers lie in some 100 KB of flash."""
     return "thumb2" in features or not has_vectors(features)

@@ -1,7 +1,7 @@
 """Weights of 2 to 7 bits: packed in memory, and unpacked to bytes by the kernels that read them.
 
-Weights are packed chunk by chunk, so that a chunk is unpacked by a few instructions on whole vectors. A chunk of n
-weights consists of pieces: a weight of 7 bits has pieces of 4, 2 and 1 bits, a weight of 6 bits has pieces of 4 and 2.
+Weights are packed chunk by chunk. Where processors have vectors, a chunk is unpacked by a few instructions on whole
+vectors. A chunk of n weights consists of pieces: a weight of 7 bits has pieces of 4, 2 and 1 bits, a weight of 6 bits has pieces of 4 and 2.
 The pieces of a chunk lie behind each other. A piece of w bits takes n·w/8 bytes, and byte i of them holds the pieces of
 8/w weights, from its lowest bits on:
 
@@ -10,22 +10,26 @@ The pieces of a chunk lie behind each other. A piece of w bits takes n·w/8 byte
 So a field of all bytes is the pieces of neighbouring weights. The pieces are those of the weight plus 2^(bits−1), which
 is not negative. Before a chunk of b bits, all chunks take b/8 bytes for each weight.
 
-Weights that are entries of a codebook are stored as their places in its table, which are not negative: the pieces are
-those of the places. The table lies before the first chunk. Processors that look bytes up in registers keep it there;
-others load the entry of each place.
+Processors without vectors unpack weight by weight. Their weights lie in order, one behind the other: weight i takes the
+bits from b·i on, the lowest bits of a byte first, and is a field of a word that one instruction extracts.
+
+Weights that are entries of a codebook are stored as their places in its table, which are not negative, and the table
+lies before them. Processors that look bytes up in registers keep it there. Others load the entry of each place; for
+these the places lie in order, even if the processor has vectors.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import accumulate
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, UnrealizedConversionCastOp, i8
+from xdsl.dialects.builtin import IntegerAttr, MemRefType, UnrealizedConversionCastOp, i8, i16, i32
 from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.features import has_vectors, looks_up_bytes
+from qmlir.codegen.features import has_vectors, loads_words_anywhere, looks_up_bytes
 from qmlir.codegen.kernel import Array, Kernel, MainLowering
 from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
@@ -140,14 +144,14 @@ def pack_bits(weights: Array, bits: int, chunk: int) -> Array:
 class Packing:
     """How a buffer holds weights.
 
-    bits       the bits of a weight, or of its place in a table; 8 for weights that are bytes
-    entries    the entries of the table, a byte each, that lies before the places; 0 for weights without one
-    registers  whether the table stays in registers
+    bits     the bits of a weight, or of its place in a table; 8 for weights that are bytes
+    entries  the entries of the table, a byte each, that lies before the places; 0 for weights without one
+    word     the bytes of the words that weights in order are unpacked from; 0 for weights in pieces
     """
 
     bits: int = BYTE
     entries: int = 0
-    registers: bool = False
+    word: int = 0
 
     def byte(self, weight: Value) -> Value:
         """The byte of the buffer that holds a weight's first bit; of weights with several pieces, about that byte."""
@@ -176,9 +180,14 @@ def pack(
     Returns:
         How they are packed, and the buffer's contents, 1-D. They stay bytes where packed ones would take as many.
     """
+    word = 4 if loads_words_anywhere(features) else 1
     if codebook is None:
         width = width_in_chunks(bits, chunk)
-        return Packing(width), pack_bits(weights, width, chunk)
+        if width == BYTE:
+            return Packing(), weights
+        if has_vectors(features):
+            return Packing(width), pack_bits(weights, width, chunk)
+        return Packing(width, word=word), pack_in_order(weights, width)
     table, used = codebook.table.array, np.unique(weights)
     entries = table if np.isin(used, table).all() else used
     bits = max(bits, (len(entries) - 1).bit_length())
@@ -186,9 +195,17 @@ def pack(
     width = width_in_chunks(bits, chunk)
     if len(table) > MOST_ENTRIES or weights.size * width // BYTE + len(table) >= weights.size:
         return Packing(), weights
-    places = np.searchsorted(table, weights) - (1 << width - 1)
-    packed = np.concatenate([table, pack_bits(places, width, chunk)])
-    return Packing(width, len(table), looks_up_bytes(features, len(table))), packed
+    places = np.searchsorted(table, weights)
+    if looks_up_bytes(features, len(table)):
+        packed = pack_bits(places - (1 << width - 1), width, chunk)
+        return Packing(width, len(table)), np.concatenate([table, packed])
+    return Packing(width, len(table), word), np.concatenate([table, pack_in_order(places, width)])
+
+
+def pack_in_order(weights: Array, bits: int) -> Array:
+    """Packs integers of `bits`, which fill whole bytes, one behind the other; int8, 1-D."""
+    fields = weights.reshape(-1, 1).astype(np.uint8) >> np.arange(bits, dtype=np.uint8) & 1
+    return np.packbits(fields, bitorder="little").view(np.int8)
 
 
 class PackedWeights(Buffer):
@@ -200,23 +217,48 @@ class PackedWeights(Buffer):
         super().__init__(buffer.code, buffer.ssa)
         self.packing = packing
         self.table: Value | None = None
-        if packing.registers:
+        if packing.entries and not packing.word:
             table = self.load(0, lanes=packing.entries)
             self.table = table.shuffle(table, [i % packing.entries for i in range(max(packing.entries, ROW))])
 
     def chunk(self, number: Value, lanes: int) -> Value:
         """Loads and unpacks a chunk of `lanes` weights, before which `number` chunks lie."""
-        whole = self._unpacked(number * (lanes * self.packing.bits // BYTE) + self.packing.entries, lanes)
-        if not self.packing.entries:
-            return whole - (1 << self.packing.bits - 1)
+        place = number * (lanes * self.packing.bits // BYTE) + self.packing.entries
+        if self.packing.word:
+            fields = self._fields(place, lanes)
+            own = [self.load(field.to(INDEX)) if self.packing.entries else field.to(i8) for field in fields]
+            return self.code.zeros(i8, lanes).with_lanes(own)
+        whole = self._from_pieces(place, lanes)
         if self.table is None:
-            entries = [self.load(whole.lane(i).to(INDEX)) for i in range(lanes)]
-            return whole.with_lanes(entries)
+            return whole - (1 << self.packing.bits - 1)
         places = whole if lanes % ROW == 0 else whole.shuffle(whole, [i % lanes for i in range(-(-lanes // ROW) * ROW)])
         found = self.code.lookup_bytes(self.table, places)
         return found.lanes_from(0, lanes) if places is not whole else found
 
-    def _unpacked(self, place: Value, lanes: int) -> Value:
+    def _fields(self, place: Value, lanes: int) -> list[Value]:
+        """The fields of a chunk in order, as i32: signed integers, or places, which are not negative."""
+        bits, words, first = self.packing.bits, list[tuple[int, int, Value]](), 0
+        while first < lanes * bits:
+            size = next(n for n in (4, 2, 1) if n <= self.packing.word and first + n * BYTE <= lanes * bits)
+            word = self.load(place + first // BYTE, lanes=size).bits((i8, i16, i32)[size // 2]).lane(0)
+            words.append((first, first + size * BYTE, word.to(i32, unsigned=True)))
+            first += size * BYTE
+        return [self._field_of(words, at, at + bits) for at in range(0, lanes * bits, bits)]
+
+    def _field_of(self, words: Sequence[tuple[int, int, Value]], low: int, high: int) -> Value:
+        """The bits from `low` to `high` of words, each of which has the first and the last of its bits beside it."""
+        parts = [
+            word.logical_shift(low - first) if low > first else word << first - low if first > low else word
+            for first, last, word in words
+            if first < high and low < last
+        ]
+        whole = reduce(Value.__or__, parts)
+        rest = 32 - (high - low)
+        if not self.packing.entries:
+            return whole << rest >> rest
+        return whole if any(last == high for _, last, _ in words) else whole & (1 << high - low) - 1
+
+    def _from_pieces(self, place: Value, lanes: int) -> Value:
         """The pieces of a chunk, put together; none is negative."""
         whole: Value | None = None
         for width, below in pieces(self.packing.bits):

@@ -210,14 +210,14 @@ class WideQuads(SignedQuads):
 
 
 @dataclass(frozen=True)
-class LookedUpQuads(SignedQuads):
-    """Multiplies quads of bytes whose weights are extended one by one, as bytes of a table are when they are loaded.
+class ExtendedQuads(SignedQuads):
+    """Multiplies quads of bytes whose weights are extended one by one, as they are unpacked or loaded from a table.
 
     The even bytes of the data and the odd ones, extended, are two pairs (sxtb16), and so are the weights as they lie.
     """
 
     @property
-    def prepared(self) -> "LookedUpQuads":
+    def prepared(self) -> "ExtendedQuads":
         return replace(self, zero_point=0, outside=0)
 
     def arranged(self, weights: Array) -> Array:
@@ -231,7 +231,7 @@ class LookedUpQuads(SignedQuads):
 
 
 @dataclass(frozen=True)
-class WideLookedUpQuads(LookedUpQuads):
+class WideExtendedQuads(ExtendedQuads):
     """Multiplies quads of such weights, and data that a tile holds as i16: two pairs of both."""
 
     element: Attribute = i16
@@ -241,7 +241,7 @@ class WideLookedUpQuads(LookedUpQuads):
         return False
 
     @property
-    def prepared(self) -> "WideLookedUpQuads":
+    def prepared(self) -> "WideExtendedQuads":
         return replace(self, zero_point=0, outside=0)
 
     def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
@@ -455,7 +455,7 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         task = replace(task, arithmetic=arithmetic, bias=bias)
         matrices.lower_matrices(state, task, result)
     elif quads_fit and not has_vectors(state.features):
-        kind = _quads_of_words(codebook, wide=window.output[1] > 1) if multiplies_halves(state.features) else SignedQuads
+        kind = _quads_of_words(bits, wide=window.output[1] > 1) if multiplies_halves(state.features) else SignedQuads
         arithmetic, bias = signed_quads(weights, zero_point, bias, kind)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
     elif not (state.small or saves_memory(state.features) or bits < BYTE) and suits(
@@ -509,11 +509,11 @@ def signed_quads(
     return kind(zero_point, outside=zero_point), _bias_without(weights, zero_point, bias)
 
 
-def _quads_of_words(codebook: CodebookAttr | None, *, wide: bool) -> type[SignedQuads]:
+def _quads_of_words(bits: int, *, wide: bool) -> type[SignedQuads]:
     """The arithmetic of signed quads on processors that multiply halves of words; with `wide`, a tile extends data."""
-    if codebook is None:
+    if bits == BYTE:
         return WideQuads if wide else SignedQuads
-    return WideLookedUpQuads if wide else LookedUpQuads
+    return WideExtendedQuads if wide else ExtendedQuads
 
 
 def _bias_without(weights: Array, offset: int, bias: Array | None) -> Array:
