@@ -1,9 +1,9 @@
 """Weights of 2 to 7 bits: packed in memory, and unpacked to bytes by the kernels that read them.
 
 Weights are packed chunk by chunk. Where processors have vectors, a chunk is unpacked by a few instructions on whole
-vectors. A chunk of n weights consists of pieces: a weight of 7 bits has pieces of 4, 2 and 1 bits, a weight of 6 bits has pieces of 4 and 2.
-The pieces of a chunk lie behind each other. A piece of w bits takes n·w/8 bytes, and byte i of them holds the pieces of
-8/w weights, from its lowest bits on:
+vectors. A chunk of n weights consists of pieces: a weight of 7 bits has pieces of 4, 2 and 1 bits, a weight of 6 bits
+has pieces of 4 and 2. The pieces of a chunk lie behind each other. A piece of w bits takes n·w/8 bytes, and byte i of
+them holds the pieces of 8/w weights, from its lowest bits on:
 
     byte i of a piece of w bits = Σ_f piece(weight[f · n·w/8 + i]) · 2^(f·w),  0 ≤ f < 8/w
 
@@ -252,7 +252,7 @@ class PackedWeights(Buffer):
             for first, last, word in words
             if first < high and low < last
         ]
-        whole = reduce(Value.__or__, parts)
+        whole = reduce(lambda one, other: one | other, parts)
         rest = 32 - (high - low)
         if not self.packing.entries:
             return whole << rest >> rest

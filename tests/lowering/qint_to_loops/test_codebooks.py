@@ -239,7 +239,7 @@ def test_bytes_of_biases(bias: int, size: int) -> None:
 
 
 def test_a_zero_of_the_layout() -> None:
-    """A 0 that the table lacks takes an unneeded entry, or another bit; of 6 bits there is none, and weights are bytes."""
+    """A 0 that the table lacks takes an unneeded entry, or another bit; beside 6 bits, weights stay bytes."""
     table = table_of(3)
     w = np.tile(table, 64)
     padded = np.where(np.arange(w.size) % 4 == 3, 0, w).astype(np.int8)
