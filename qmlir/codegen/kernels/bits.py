@@ -20,7 +20,6 @@ these the places lie in order, even if the processor has vectors.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import accumulate
 
 import numpy as np
@@ -247,12 +246,13 @@ class PackedWeights(Buffer):
 
     def _field_of(self, words: Sequence[tuple[int, int, Value]], low: int, high: int) -> Value:
         """The bits from `low` to `high` of words, each of which has the first and the last of its bits beside it."""
-        parts = [
+        whole, *others = (
             word.logical_shift(low - first) if low > first else word << first - low if first > low else word
             for first, last, word in words
             if first < high and low < last
-        ]
-        whole = reduce(lambda one, other: one | other, parts)
+        )
+        for other in others:
+            whole = whole | other
         rest = 32 - (high - low)
         if not self.packing.entries:
             return whole << rest >> rest
