@@ -59,9 +59,12 @@ def bytes_packed(features: frozenset[str]) -> int:
 def looks_up_bytes(features: frozenset[str], entries: int = 256) -> bool:
     """Whether the processor looks a vector of bytes up in a table faster than one byte after another.
 
-    WebAssembly's swizzle takes 16 entries, and an engine makes up to three instructions of it.
+    WebAssembly's swizzle takes 16 entries, and an engine makes up to three instructions of it. MVE loads the bytes of a
+    vector from the stack, to which a table goes in each call.
     """
-    return not features.isdisjoint(("ssse3", "neon")) or ("simd128" in features and entries <= 64)
+    if not features.isdisjoint(("ssse3", "neon")):
+        return True
+    return not features.isdisjoint(("simd128", "mve")) and entries <= 64
 
 
 def multiplies_matrices(features: frozenset[str]) -> bool:

@@ -4,6 +4,7 @@
 // RUN: qmlir-opt --loops-to-llvm="features=+avx512vnni,+avx512bw,+avx2,+sse2" %s | filecheck --check-prefix=VNNI %s
 // RUN: qmlir-opt --loops-to-llvm="features=+avx512vbmi,+avx512bw,+avx2,+sse2" %s | filecheck --check-prefix=VBMI %s
 // RUN: qmlir-opt --loops-to-llvm="features=+simd128" %s | filecheck --check-prefix=WASM %s
+// RUN: qmlir-opt --loops-to-llvm="features=+thumb2,+mve" %s | filecheck --check-prefix=MVE %s
 
 func.func private @dot(%acc: vector<16xi32>, %a: vector<32xi16>, %b: vector<32xi16>) -> vector<16xi32> {
   %0 = simd.dot_i16_pairs %acc, %a, %b : vector<16xi32>, vector<32xi16>
@@ -183,6 +184,10 @@ func.func private @lookup_row(%table: vector<16xi8>, %places: vector<32xi8>) -> 
   func.return %0 : vector<32xi8>
 }
 
+// MVE-LABEL: @lookup_few
+// MVE: [[SLOT:%.*]] = llvm.alloca
+// MVE: llvm.store %{{.*}}, [[SLOT]]
+// MVE-COUNT-2: "llvm.arm.mve.vldr.gather.offset.v16i8.p0.v16i8"([[SLOT]]
 // WASM-LABEL: @lookup_few
 // WASM-COUNT-4: "llvm.wasm.swizzle"
 // WASM-LABEL: @lookup_row

@@ -266,7 +266,8 @@ class LookupBytesOp(IRDLOperation):
     The result for places beyond the table is undefined.
 
     On x86 the operation is a pshufb or vpshufb for each 16 entries; with AVX-512 VBMI it is a vpermb for up to 64
-    entries, and a vpermi2b for each 128. On AArch64 it is a tbl for each 64, and on WebAssembly a swizzle for each 16.
+    entries, and a vpermi2b for each 128. On AArch64 it is a tbl for each 64. For up to 64 entries it is a swizzle for
+    each 16 on WebAssembly, and loads from a table on the stack with MVE.
     """
 
     name = "simd.lookup_bytes"

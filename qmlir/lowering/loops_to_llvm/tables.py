@@ -10,6 +10,7 @@ from qmlir.dialects import simd
 from qmlir.ir.types import vector_of
 from qmlir.ir.upstream.llvm import AddOp, ExtractElementOp, SelectOp, SubOp
 from qmlir.lowering.loops_to_llvm.lowering import WRAP, FunctionLowering, Rule
+from qmlir.lowering.loops_to_llvm.memory import store
 from qmlir.lowering.loops_to_llvm.registers import Form, by_register, form_of
 from qmlir.lowering.loops_to_llvm.vector import lanes_of
 
@@ -61,6 +62,8 @@ def _lookup_bytes(f: FunctionLowering, op: simd.LookupBytesOp) -> None:
         result = by_register(f, 16, (places,), lambda registers: _neon_lookup(f, table, registers[0]))
     elif "simd128" in f.features and entries <= 64:
         result = by_register(f, 16, (places,), lambda registers: _wasm_lookup(f, table, registers[0]))
+    elif "mve" in f.features and entries <= 64:
+        result = by_register(f, 16, (places,), lambda registers: _mve_lookup(f, table, registers[0]))
     elif "avx512vbmi" in f.features and entries > 16 and (entries <= 64 or lanes % 64 == 0):
         whole = f.shuffle(places, places, [*range(lanes), *[-1] * (-lanes % 64)]) if lanes % 64 else places
         result = by_register(f, 64, (whole,), lambda registers: _lookup_in_registers(f, table, registers[0]))
@@ -143,6 +146,19 @@ def _wasm_lookup(f: FunctionLowering, table: SSAValue, places: SSAValue) -> SSAV
         for k, row in enumerate(_rows(f, table))
     ]
     return _either(f, found)
+
+
+def _mve_lookup(f: FunctionLowering, table: SSAValue, places: SSAValue) -> SSAValue:
+    """By loads of 16 bytes from addresses of their own (vldrb), of a table on the stack."""
+
+    def stored() -> SSAValue:
+        slot = f.stack_slot(lanes_of(table), 16)
+        store(f, table, slot, 16)
+        return slot
+
+    slot = f.derived("slot of the table", table, stored)
+    numbers = [f.integer(number, i32) for number in (8, 0, 1)]  # bits of an element, shift of places, unsigned
+    return f.intrinsic("llvm.arm.mve.vldr.gather.offset.v16i8.p0.v16i8", (slot, places, *numbers), places.type)
 
 
 def _rows(f: FunctionLowering, table: SSAValue) -> list[SSAValue]:
