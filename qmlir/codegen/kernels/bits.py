@@ -264,13 +264,13 @@ class PackedWeights(Buffer):
         for width, below in pieces(self.packing.bits):
             count = lanes * width // BYTE
             packed = self.load(place, lanes=count)
-            fields = [_field(packed, f, width) for f in range(0, BYTE, width)]
+            fields: list[Value] = [_field(packed, f, width) for f in range(0, BYTE, width)]
             while len(fields) > 1:
                 fields = [
                     one.shuffle(other, range(2 * (one.lanes or 1)))
                     for one, other in zip(fields[::2], fields[1::2], strict=True)
                 ]
-            piece = fields[0] << below if below else fields[0]
+            piece: Value = fields[0] << below if below else fields[0]
             whole = piece if whole is None else whole | piece
             place = place + count
         assert whole is not None

@@ -5,16 +5,19 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Attribute, SSAValue
 
+import qmlir
 from qmlir.backends.cpu.processors import PROCESSORS
-from qmlir.codegen.kernels.bits import BYTE, Packing, pack
+from qmlir.codegen.kernels.bits import BYTE, Packing, pack, pack_in_order
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import BlockedFullyConnectedOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.qint.requantize import int32
 from qmlir.dialects.qmlir import BITS, CODEBOOK, CodebookAttr, ConstantBufferOp
 from qmlir.dialects.windows import ints
+from qmlir.ir.arena import CACHE_LINE
+from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import Array
 from tests.backends.cpu import programs
 from tests.backends.cpu.test_elsewhere import machine_of
@@ -264,10 +267,75 @@ def test_layers_of_different_tables_share_code() -> None:
         return x
 
     x = integers(0, 4, 64)
-    lowered = to_loops(network(graph, ConstantOp(x).y.type))
-    names = [op.sym_name.data for op in lowered.body.block.ops if isinstance(op, func.FuncOp)]
-    assert sum("tile_times_block" in name for name in names) == 1
+    for features in ("+avx512vnni,+avx512vbmi,+avx2,+ssse3,+sse2", "+thumb2,+dsp", "+m"):
+        assert sum("tile_times_block" in name for name in functions(graph, x, features)) == 1
     check(graph, x)
+
+
+def functions(graph: Callable[[SSAValue], SSAValue], x: Array, features: str) -> list[str]:
+    """The names of the functions that a graph's code has for a processor."""
+    lowered = to_loops(network(graph, ConstantOp(x).y.type), features=features)
+    return [op.sym_name.data for op in lowered.body.block.ops if isinstance(op, func.FuncOp)]
+
+
+def test_the_matrix_unit_reads_unpacked_bytes() -> None:
+    """Places of 5 bits lie in the constants, and a kernel writes the weights to scratch memory."""
+    features = "+amx-int8,+avx512vnni,+avx512vbmi,+avx512bw,+avx2,+ssse3,+sse2"
+    table = table_of(5)
+    graph, x = fully_connected(weights_of(table, 64, 128), table), integers(0, 40, 128)
+    names = functions(graph, x, features)
+    assert any("matrices" in name for name in names)
+    assert any("unpacked_bits" in name for name in names)
+    assert max(stored(graph, x, features)) == 64 * 128 * 5 // 8 + 32
+
+
+def test_no_kernel_by_winograd() -> None:
+    """Its transformed weights take eight times the room of bytes."""
+    table, features = table_of(4), "+avx2,+ssse3,+sse2"
+    w, x = weights_of(table, 32, 3, 3, 32), integers(0, 1, 28, 28, 32)
+    plain = np.arange(-64, 64).astype(np.int8)
+    assert not any("winograd" in name for name in functions(convolution(w, table), x, features))
+    assert any("winograd" in name for name in functions(convolution(np.resize(plain, w.shape), table), x, features))
+
+
+def test_places_in_order() -> None:
+    """The layout of processors without vectors, read bit by bit."""
+    places = np.random.default_rng(0).integers(0, 32, 24)
+    packed = pack_in_order(places, 5).view(np.uint8)
+    assert packed.size == 15
+    whole = int.from_bytes(packed.tobytes(), "little")
+    assert [whole >> 5 * i & 31 for i in range(24)] == places.tolist()
+
+
+def with_codebooks(module: ModuleOp, bits: int) -> int:
+    """Rounds the weights of a network to 2^bits entries, and says so; returns the bytes that this saves."""
+    saved = 0
+    for op in list(module.walk()):
+        if not isinstance(op, ConstantOp) or op.value.array.dtype != np.int8:
+            continue
+        w = op.value.array
+        table = np.quantile(w, np.linspace(0, 1, 1 << bits)).round().astype(np.int8)
+        nearest = np.abs(w[..., None].astype(int) - table).argmin(-1)
+        op.properties["value"] = WeightsAttr(table[nearest])
+        op.attributes[CODEBOOK] = CodebookAttr.of(bits, table)
+        saved += w.size - CodebookAttr.of(bits, table).bytes(w.size)
+    return saved
+
+
+@pytest.mark.parametrize("cpu", ["x86-64-v3", "cortex-m4"])
+def test_a_network(cpu: str) -> None:
+    """The attribute reaches machine code from the quantized network, whose constants are smaller as it promises."""
+    digits = np.load("examples/digits/digits.npz")
+    images = list(digits["calibration_images"][:, None])
+    q = qmlir.quantize("examples/digits/digits.onnx", data=images, weight_precision="int8")
+    before = qmlir.compile(q, memory="small", cpu=cpu).sizes.weights
+    saved = with_codebooks(q, 4)
+    code = qmlir.compile(q, memory="small", cpu=cpu)
+    assert before - code.sizes.weights > saved - 2 * CACHE_LINE  # constants begin at lines
+    if cpu != "cortex-m4":
+        reference = qmlir.reference(q)
+        for image in images[:5]:
+            np.testing.assert_array_equal(code(image), reference(image))
 
 
 @pytest.mark.slow
