@@ -405,7 +405,8 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     packing = Packing()
     if not isinstance(packed, SSAValue):
         chunk = lanes * arithmetic.group
-        laid_out = arithmetic.arranged(pack_weights(packed, lanes, arithmetic.group, task.groups))
+        copies = task.codebook is not None
+        laid_out = arithmetic.arranged(pack_weights(packed, lanes, arithmetic.group, task.groups, copies=copies))
         packing, constant = pack(laid_out, task.bits, task.codebook, chunk, state.features)
         packed = state.constant(constant)
     kernel = Contraction(
