@@ -74,6 +74,10 @@ class Buffer:
             return self.code.emit(memref.LoadOp, operands, self.element)
         return self.code.emit(vector.LoadOp, operands, vector_of(self.element, lanes))
 
+    def chunk(self, number: Value, lanes: int) -> Value:
+        """Loads a vector of a row of elements, before which `number` vectors of so many lanes lie."""
+        return self.load(number * lanes, lanes=lanes)
+
     def store(self, value: Value, *indices: Value | int) -> None:
         """Stores a scalar at `indices`, or a vector to the consecutive elements that start there."""
         kind = memref.StoreOp if value.lanes is None else vector.StoreOp
@@ -180,7 +184,7 @@ class Code:
         return self.emit(simd.PermuteBytesOp, [x.ssa, places.ssa], x.type)
 
     def lookup_bytes(self, table: Value, places: Value) -> Value:
-        """table[places[i]], where the places, vectors of i8, count as unsigned; the table has 256 entries of i8."""
+        """table[places[i]], where the places, vectors of i8, count as unsigned; the table is of i8, see simd."""
         return self.emit(simd.LookupBytesOp, [table.ssa, places.ssa], places.type)
 
     def multiply_shift_round(

@@ -56,9 +56,15 @@ def bytes_packed(features: frozenset[str]) -> int:
     return next((size for name, size in (("avx512bw", 64), ("avx2", 32), ("sse2", 16)) if name in features), 0)
 
 
-def looks_up_bytes(features: frozenset[str]) -> bool:
-    """Whether the processor looks a vector of bytes up in a table faster than one byte after another."""
-    return not features.isdisjoint(("ssse3", "neon"))
+def looks_up_bytes(features: frozenset[str], entries: int = 256) -> bool:
+    """Whether the processor looks a vector of bytes up in a table faster than one byte after another.
+
+    WebAssembly's swizzle takes 16 entries, and an engine makes up to three instructions of it. MVE loads the bytes of a
+    vector from the stack, to which a table goes in each call.
+    """
+    if not features.isdisjoint(("ssse3", "neon")):
+        return True
+    return not features.isdisjoint(("simd128", "mve")) and entries <= 64
 
 
 def multiplies_matrices(features: frozenset[str]) -> bool:
@@ -77,6 +83,11 @@ def has_vectors(features: frozenset[str]) -> bool:
 def multiplies_halves(features: frozenset[str]) -> bool:
     """Whether the processor has no vectors, but multiplies the halves of words (smlad of Arm's profile M)."""
     return "dsp" in features and not has_vectors(features)
+
+
+def loads_words_anywhere(features: frozenset[str]) -> bool:
+    """Whether the processor loads a word from any address as fast as a byte."""
+    return features.isdisjoint(("m", "strict-align"))
 
 
 def saves_memory(features: frozenset[str]) -> bool:

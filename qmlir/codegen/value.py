@@ -313,6 +313,15 @@ class Value:
         place = DenseArrayBase.from_list(i64, [position])
         return self.code.emit(vector.ExtractOp, [self.ssa], self.element, {"static_position": place})
 
+    def with_lanes(self, scalars: Sequence["Value"]) -> "Value":
+        """A vector of scalars, one for each lane of this vector, which gives the type."""
+        whole = self
+        for position, scalar in enumerate(scalars):
+            place = DenseArrayBase.from_list(i64, [position])
+            operands = [scalar.ssa, whole.ssa]
+            whole = self.code.emit(vector.InsertOp, operands, self.type, {"static_position": place})
+        return whole
+
     def shuffle(self, other: "Value", places: Sequence[int]) -> "Value":
         """The lanes of two vectors of one type at `places`; those of the second vector come after the first's."""
         assert self.type == other.type

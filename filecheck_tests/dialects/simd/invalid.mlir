@@ -93,7 +93,16 @@ func.func @permute_c1(%x: vector<24xi8>) {
 // C1: places in a table are 16, 32, … at a time
 func.func @lookup_c1(%table: vector<256xi8>, %x: vector<8xi8>) {
   // expected-error@+1 {{places must be a 1-D vector with 16k lanes, got vector<8xi8>}}
-  %0 = simd.lookup_bytes %table, %x : vector<8xi8>
+  %0 = simd.lookup_bytes %table, %x : vector<256xi8>, vector<8xi8>
+  func.return
+}
+
+// -----
+
+// C2: a table has a power of two of entries
+func.func @lookup_c2(%table: vector<48xi8>, %x: vector<16xi8>) {
+  // expected-error@+1 {{the table must have 16, 32, 64, 128 or 256 entries, got vector<48xi8>}}
+  %0 = simd.lookup_bytes %table, %x : vector<48xi8>, vector<16xi8>
   func.return
 }
 

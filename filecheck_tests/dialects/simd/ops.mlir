@@ -25,7 +25,7 @@ func.func @wide(%acc: vector<8xi32>, %x: vector<32xi16>, %w: vector<32xi8>) -> v
 }
 
 func.func @table(%table: vector<256xi8>, %places: vector<32xi8>) -> vector<32xi8> {
-  %0 = simd.lookup_bytes %table, %places : vector<32xi8>
+  %0 = simd.lookup_bytes %table, %places : vector<256xi8>, vector<32xi8>
   func.return %0 : vector<32xi8>
 }
 
@@ -48,6 +48,6 @@ func.func @sum(%a: vector<16xi8>, %b: vector<16xi8>, %w: vector<16xi32>, %k: vec
 
 // CHECK: %0 = simd.dot_i16_i8_quads %acc, %x, %w : vector<8xi32>, vector<32xi16>, vector<32xi8>
 
-// CHECK: %0 = simd.lookup_bytes %table, %places : vector<32xi8>
+// CHECK: %0 = simd.lookup_bytes %table, %places : vector<256xi8>, vector<32xi8>
 
 // CHECK: %0 = simd.add_bytes %a, %b, %w, %w, %k, %k, %k : vector<16xi8>, vector<16xi32>

@@ -3,6 +3,8 @@
 // RUN: qmlir-opt --loops-to-llvm="features=+avx512bw,+avx2,+sse2" %s | filecheck --check-prefix=AVX512 %s
 // RUN: qmlir-opt --loops-to-llvm="features=+avx512vnni,+avx512bw,+avx2,+sse2" %s | filecheck --check-prefix=VNNI %s
 // RUN: qmlir-opt --loops-to-llvm="features=+avx512vbmi,+avx512bw,+avx2,+sse2" %s | filecheck --check-prefix=VBMI %s
+// RUN: qmlir-opt --loops-to-llvm="features=+simd128" %s | filecheck --check-prefix=WASM %s
+// RUN: qmlir-opt --loops-to-llvm="features=+thumb2,+mve" %s | filecheck --check-prefix=MVE %s
 
 func.func private @dot(%acc: vector<16xi32>, %a: vector<32xi16>, %b: vector<32xi16>) -> vector<16xi32> {
   %0 = simd.dot_i16_pairs %acc, %a, %b : vector<16xi32>, vector<32xi16>
@@ -147,7 +149,7 @@ func.func private @permute(%x: vector<32xi8>, %places: vector<32xi8>) -> vector<
 // AVX2: llvm.call_intrinsic "llvm.x86.avx2.pshuf.b"
 
 func.func private @lookup(%table: vector<256xi8>, %places: vector<64xi8>) -> vector<64xi8> {
-  %0 = simd.lookup_bytes %table, %places : vector<64xi8>
+  %0 = simd.lookup_bytes %table, %places : vector<256xi8>, vector<64xi8>
   func.return %0 : vector<64xi8>
 }
 
@@ -160,6 +162,44 @@ func.func private @lookup(%table: vector<256xi8>, %places: vector<64xi8>) -> vec
 // VBMI-COUNT-2: "llvm.x86.avx512.vpermi2var.qi.512"
 // VBMI: llvm.icmp "slt"
 // VBMI-NEXT: llvm.select
+
+// A table of 32 entries is two rows, or one register of which places take entries without a choice.
+func.func private @lookup_few(%table: vector<32xi8>, %places: vector<32xi8>) -> vector<32xi8> {
+  %0 = simd.lookup_bytes %table, %places : vector<32xi8>, vector<32xi8>
+  func.return %0 : vector<32xi8>
+}
+
+// CHECK-LABEL: @lookup_few
+// CHECK-COUNT-32: llvm.insertelement
+// AVX2-LABEL: @lookup_few
+// AVX2-COUNT-2: "llvm.x86.avx2.pshuf.b"
+// AVX2-NOT: "llvm.x86.avx2.pshuf.b"
+// VBMI-LABEL: @lookup_few
+// VBMI: "llvm.x86.avx512.permvar.qi.512"
+// VBMI-NEXT: llvm.shufflevector
+
+// A table of 16 entries is one row on every processor that permutes bytes.
+func.func private @lookup_row(%table: vector<16xi8>, %places: vector<32xi8>) -> vector<32xi8> {
+  %0 = simd.lookup_bytes %table, %places : vector<16xi8>, vector<32xi8>
+  func.return %0 : vector<32xi8>
+}
+
+// MVE-LABEL: @lookup_few
+// MVE: [[SLOT:%.*]] = llvm.alloca
+// MVE: llvm.store %{{.*}}, [[SLOT]]
+// MVE-COUNT-2: "llvm.arm.mve.vldr.gather.offset.v16i8.p0.v16i8"([[SLOT]]
+// WASM-LABEL: @lookup_few
+// WASM-COUNT-4: "llvm.wasm.swizzle"
+// WASM-LABEL: @lookup_row
+// WASM-COUNT-2: "llvm.wasm.swizzle"
+// WASM-NOT: llvm.insertelement
+// WASM: llvm.return
+// AVX2-LABEL: @lookup_row
+// AVX2: "llvm.x86.avx2.pshuf.b"
+// AVX2-NEXT: llvm.return
+// VBMI-LABEL: @lookup_row
+// VBMI: "llvm.x86.avx2.pshuf.b"
+// VBMI-NEXT: llvm.return
 
 // Bytes of a and b in turn, and then in turn with zeros; what is packed twice is in order again.
 func.func private @sum(%a: vector<32xi8>, %b: vector<32xi8>, %w: vector<32xi32>, %k: vector<32xi32>) -> vector<32xi8> {

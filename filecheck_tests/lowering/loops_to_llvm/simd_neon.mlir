@@ -174,9 +174,18 @@ func.func private @permute(%x: vector<32xi8>, %y: vector<8xi8>) -> vector<8xi8> 
 // CHECK-COUNT-3: "llvm.aarch64.neon.tbl1.v16i8"
 
 func.func private @lookup(%table: vector<256xi8>, %places: vector<16xi8>) -> vector<16xi8> {
-  %0 = simd.lookup_bytes %table, %places : vector<16xi8>
+  %0 = simd.lookup_bytes %table, %places : vector<256xi8>, vector<16xi8>
   func.return %0 : vector<16xi8>
 }
 
 // CHECK-LABEL: @lookup
 // CHECK-COUNT-4: "llvm.aarch64.neon.tbl4.v16i8"
+
+func.func private @lookup_few(%table: vector<32xi8>, %places: vector<16xi8>) -> vector<16xi8> {
+  %0 = simd.lookup_bytes %table, %places : vector<32xi8>, vector<16xi8>
+  func.return %0 : vector<16xi8>
+}
+
+// CHECK-LABEL: @lookup_few
+// CHECK: "llvm.aarch64.neon.tbl2.v16i8"
+// CHECK-NEXT: llvm.return

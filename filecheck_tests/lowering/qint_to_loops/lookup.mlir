@@ -19,7 +19,7 @@ func.func @main(%x: tensor<4x5xi8>) -> tensor<4x5xi8> {
 // SSSE3: func.func private @qint_lookup_0
 // SSSE3: arith.xori %{{.*}} : vector<16xi8>
 // SSSE3: %[[TABLE:.*]] = vector.load %p1
-// SSSE3: simd.lookup_bytes %[[TABLE]], %{{.*}} : vector<16xi8>
+// SSSE3: simd.lookup_bytes %[[TABLE]], %{{.*}} : vector<256xi8>, vector<16xi8>
 // SSSE3: memref.load %p1
 
 // -----

@@ -43,7 +43,7 @@ from qmlir.codegen.kernel import (
     MainLowering,
     memref_shape,
 )
-from qmlir.codegen.kernels.bits import BYTE, Groups, pack_bits, width_in_chunks
+from qmlir.codegen.kernels.bits import BYTE, Groups, Packing, pack
 from qmlir.codegen.kernels.packing import (
     Rows,
     Tile,
@@ -60,6 +60,7 @@ from qmlir.codegen.kernels.packing import (
 from qmlir.codegen.kernels.tile_times_block import Job, TileTimesBlock, with_multipliers
 from qmlir.codegen.leads import least_lead
 from qmlir.codegen.value import Value
+from qmlir.dialects.qmlir import CodebookAttr
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.stripes import Reads, Stripes
 from qmlir.ir.types import dtype_of, is_memref
@@ -128,7 +129,7 @@ class Contraction(FinishedKernel):
     tile         geometry of the copied input; None to read the input in place, if it needs no preparation or padding
     by_blocks    whether all tiles are computed for one block before the next; tiles are read in place then, and each
                  step asks for some of the next block's weights
-    bits         the bits of a weight; fewer than 8 are packed (bits.py)
+    packing      how w holds the weights
     grouped      steps of a group whose weights have a multiplier for each output, [blocks · groups · lanes] behind w;
                  0 if weights have none
     x_batch,
@@ -153,7 +154,7 @@ class Contraction(FinishedKernel):
     groups: int = 1
     by_blocks: bool = False
     scaled: bool = False
-    bits: int = BYTE
+    packing: Packing = Packing()
     grouped: int = 0
     at_once: int = 1
     fixed: bool = False
@@ -243,7 +244,7 @@ class Contraction(FinishedKernel):
             few,
             self.scaled,
             self.by_blocks,
-            self.bits,
+            self.packing,
             self.grouped,
             1 if few or self.run_steps % self.at_once else self.at_once,
             self.window.strides[1] * self.channels if self.fixed else 0,
@@ -346,6 +347,7 @@ class Task:
     multipliers        integers [O, KW] by which the sums of taps are multiplied, if they are; x is read in one row
     bits               the bits of a weight; fewer than 8 are packed (bits.py)
     grouped            the integers whose multiples the weights are; they have the bits of these then
+    codebook           the table whose entries the weights are; they have the bits of places in it then
     """
 
     name: str
@@ -363,6 +365,7 @@ class Task:
     multipliers: Array | None = None
     bits: int = BYTE
     grouped: Groups | None = None
+    codebook: CodebookAttr | None = None
 
 
 def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None:
@@ -399,6 +402,13 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
         if tile:
             x, window = prepare_image(state, f"{task.name}_input", window, channels, arithmetic, x, tile.slack)
             tile = None
+    packing = Packing()
+    if not isinstance(packed, SSAValue):
+        chunk = lanes * arithmetic.group
+        copies = task.codebook is not None
+        laid_out = arithmetic.arranged(pack_weights(packed, lanes, arithmetic.group, task.groups, copies=copies))
+        packing, constant = pack(laid_out, task.bits, task.codebook, chunk, state.features)
+        packed = state.constant(constant)
     kernel = Contraction(
         task.name,
         window,
@@ -416,17 +426,14 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
         task.groups,
         by_blocks,
         task.multipliers is not None,
-        width_in_chunks(task.bits, lanes * arithmetic.group),
+        packing,
         0 if task.grouped is None else task.grouped.size // arithmetic.group,
         AT_ONCE if multiplies_halves(state.features) else 1,
         multiplies_halves(state.features) and together > 1,
     )
-    if not isinstance(packed, SSAValue):
-        laid_out = arithmetic.arranged(pack_weights(packed, lanes, arithmetic.group, task.groups))
-        packed = state.constant(pack_bits(laid_out, kernel.bits, lanes * arithmetic.group))
     scaling = task.multipliers if task.grouped is None else task.grouped.multipliers
     scales = [] if scaling is None else [state.constant(pack_multipliers(scaling, lanes))]
-    given = [*narrow_bias(task.bias, kernel.bits), *task.parameters]
+    given = [*narrow_bias(task.bias, packing.bits), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(pad_channels(g, lanes, task.groups)) for g in given]
     y = state.allocate_result(result)
     line = window.width * window.channels

@@ -44,6 +44,7 @@ from qmlir.codegen.kernels.bits import BYTE, constant_weights
 from qmlir.codegen.kernels.packing import FilledRun, Window, narrow_bias
 from qmlir.codegen.leads import least_lead
 from qmlir.codegen.value import Value
+from qmlir.dialects.qmlir import CodebookAttr
 from qmlir.ir.stripes import Reads, Stripes
 from qmlir.ir.types import is_integer
 
@@ -406,6 +407,7 @@ class DepthwiseTask:
     weights            [KH, KW, O], an array, or a buffer if the arithmetic takes one tap at a time
     bias, parameters   one entry for each output channel; the bias may be a buffer
     bits               the bits of a weight; fewer than 8 are packed (bits.py)
+    codebook           the table whose entries the weights are; they have the bits of places in it then
     """
 
     name: str
@@ -418,6 +420,7 @@ class DepthwiseTask:
     bias: Array | SSAValue | None = None
     parameters: Sequence[Array] = ()
     bits: int = BYTE
+    codebook: CodebookAttr | None = None
 
 
 def _choose_lanes(outputs: int, most: int) -> int | None:
@@ -478,7 +481,7 @@ def lower_depthwise(state: MainLowering, op: Operation, task: DepthwiseTask, res
     )
     weights = task.weights
     if not isinstance(weights, SSAValue):
-        weights = constant_weights(state, kernel.bands.pack(weights), task.bits)
+        weights = constant_weights(state, kernel.bands.pack(weights), task.bits, task.codebook)
     given = [weights, *narrow_bias(task.bias, task.bits), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(g) for g in given]
     y = state.allocate_result(result)

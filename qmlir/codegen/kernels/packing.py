@@ -304,15 +304,17 @@ def choose_tile(
 # Packs operands in the layout that contraction kernels read: constants with numpy, computed tensors with kernels.
 
 
-def pack_weights(weights: Array, lanes: int, group: int, groups: int = 1) -> Array:
+def pack_weights(weights: Array, lanes: int, group: int, groups: int = 1, *, copies: bool = False) -> Array:
     """Packs weights [O, KH, KW, C] to [blocks, KH, KW, C' / group, lanes, group], flattened.
 
-    Output channels are divided into `groups`; each group starts with a new block.
+    Output channels are divided into `groups`; each group starts with a new block. Beyond the last channel, where
+    outputs are not stored, weights are 0, or `copies` of the last channel's, which are in its codebook.
     """
     outputs, rows, columns, channels = weights.shape
     split = weights.reshape(groups, outputs // groups, rows, columns, channels)
-    padding = ((0, 0), (0, -split.shape[1] % lanes), (0, 0), (0, 0), (0, -channels % group))
-    padded = np.pad(split, padding)
+    beyond = (0, 0), (0, -split.shape[1] % lanes), *[(0, 0)] * 3
+    padded = np.pad(split, beyond, "edge" if copies else "constant")
+    padded = np.pad(padded, (*[(0, 0)] * 4, (0, -channels % group)))
     steps = padded.reshape(-1, lanes, rows, columns, padded.shape[4] // group, group)
     return np.ascontiguousarray(steps.transpose(0, 2, 3, 4, 1, 5)).reshape(-1)
 

@@ -7,7 +7,7 @@ from xdsl.dialects.builtin import i64
 
 from qmlir.codegen.code import Buffer, Code, Microkernel, store_valid
 from qmlir.codegen.kernel import Arithmetic, Epilogue, Finished
-from qmlir.codegen.kernels.bits import BYTE, PackedWeights
+from qmlir.codegen.kernels.bits import Packing
 from qmlir.codegen.value import Value
 
 
@@ -84,7 +84,7 @@ class TileTimesBlock(Finished, Microkernel):
     scaled     whether the sums of each run are multiplied, see `Contraction`
     few        the steps of a run if they are few, and the rows several: such loops are unrolled; 0 if they are not
     streams    whether each step asks for weights of the next block, because they come from far memory
-    bits       the bits of a weight; fewer than 8 are packed (bits.py), in chunks of a step's weights
+    packing    how w holds the weights: as bytes, or packed (bits.py) in chunks of a step's weights
     grouped    steps of a group whose weights have a multiplier for each output, [blocks · groups · lanes] behind w;
                0 if weights have none
     at_once    the steps of a turn of the innermost loop, which divide those of a run
@@ -105,7 +105,7 @@ class TileTimesBlock(Finished, Microkernel):
     few: int = 0
     scaled: bool = False
     streams: bool = False
-    bits: int = BYTE
+    packing: Packing = Packing()
     grouped: int = 0
     at_once: int = 1
     stride: int = 0
@@ -126,6 +126,7 @@ class TileTimesBlock(Finished, Microkernel):
 
     def write(self, code: Code, buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
         job = Job.of(numbers)
+        buffers = [buffers[0], self.packing.opened(buffers[1]), *buffers[2:]]
         *_, parameters, y = self.roles(self._unscaled(buffers))
         # Loaded before all loops, so that what the epilogue computes from them alone is computed once.
         own = [p.load(job.block * self.lanes, lanes=self.lanes) for p in parameters]
@@ -152,8 +153,6 @@ class TileTimesBlock(Finished, Microkernel):
     ) -> None:
         """Writes `together` neighbouring outputs, from `output` on; `finish` finishes and stores accumulators."""
         x, w, bias, *_ = self.roles(self._unscaled(buffers))
-        if self.bits < BYTE:
-            w = PackedWeights(w, self.bits)
         if not self.scaled:
             start = self.arithmetic.start(code, bias, job.block, self.lanes)
         elif bias is None:
@@ -198,7 +197,7 @@ class TileTimesBlock(Finished, Microkernel):
 
                 def step(k: Value, sums: list[Value]) -> list[Value]:
                     if self.streams:
-                        code.prefetch(w, (job.ahead + (done + number + k) * job.pace) * self.bits // BYTE)
+                        code.prefetch(w, self.packing.byte(job.ahead + (done + number + k) * job.pace))
                     weights = arithmetic.weights(w, before + k, self.lanes)
                     if self.grouped and multipliers is not None:
                         weights = weights * self._factors(multipliers, job, number + k, weights)

@@ -256,26 +256,30 @@ class PermuteBytesOp(IRDLOperation):
 
 @irdl_op_definition
 class LookupBytesOp(IRDLOperation):
-    """Looks bytes up in a table of 256: result[i] = table[places[i]], where places are unsigned.
+    """Looks bytes up in a table: result[i] = table[places[i]], where places are unsigned.
 
-        %r = simd.lookup_bytes %table, %places : vector<32xi8>
+        %r = simd.lookup_bytes %table, %places : vector<256xi8>, vector<32xi8>
 
     (C1) places and result are one type, a 1-D vector of i8 with a multiple of 16 lanes.
-    (C2) the table is a vector<256xi8>
+    (C2) the table is a 1-D vector of i8 with 16, 32, 64, 128 or 256 lanes.
 
-    On x86 the operation is two vpermi2b with AVX-512 VBMI, else 16 pshufb or vpshufb.
+    The result for places beyond the table is undefined.
+
+    On x86 the operation is a pshufb or vpshufb for each 16 entries; with AVX-512 VBMI it is a vpermb for up to 64
+    entries, and a vpermi2b for each 128. On AArch64 it is a tbl for each 64. For up to 64 entries it is a swizzle for
+    each 16 on WebAssembly, and loads from a table on the stack with MVE.
     """
 
     name = "simd.lookup_bytes"
 
     BYTES: ClassVar = VarConstraint("BYTES", VectorType.constr(i8))
 
-    table = operand_def(VectorType(i8, [256]))  # C2
+    table = operand_def(VectorType.constr(i8))  # C2
     places = operand_def(BYTES)  # C1
     result = result_def(BYTES)
 
     traits = traits_def(Pure())
-    assembly_format = "$table `,` $places attr-dict `:` type($places)"
+    assembly_format = "$table `,` $places attr-dict `:` type($table) `,` type($places)"
 
     def __init__(self, table: SSAValue, places: SSAValue):
         super().__init__(operands=[table, places], result_types=[places.type])
@@ -284,10 +288,12 @@ class LookupBytesOp(IRDLOperation):
         lanes = _lanes(self.places.type)
         if lanes is None or lanes % 16:  # C1
             raise VerifyException(f"places must be a 1-D vector with 16k lanes, got {self.places.type}")
+        if _lanes(self.table.type) not in (16, 32, 64, 128, 256):  # C2
+            raise VerifyException(f"the table must have 16, 32, 64, 128 or 256 entries, got {self.table.type}")
 
     @staticmethod
     def evaluate(table: Array, places: Array) -> Array:
-        """Computes the result: table int8 [256], places int8 [n] that count as uint8 → int8 [n]."""
+        """Computes the result: table int8 [entries], places int8 [n] that count as uint8 → int8 [n]."""
         return table[places.view(np.uint8)]
 
 

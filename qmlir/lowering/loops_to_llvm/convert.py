@@ -16,13 +16,15 @@ from qmlir.errors import OptionError, UnsupportedError
 from qmlir.ir.passes import option
 from qmlir.ir.registry import Registry
 from qmlir.ir.verify import SCALES
-from qmlir.lowering.loops_to_llvm import arith, control, matrices, memory, simd, vector
+from qmlir.lowering.loops_to_llvm import arith, control, matrices, memory, simd, tables, vector
 from qmlir.lowering.loops_to_llvm.aliasing import argument_facts
 from qmlir.lowering.loops_to_llvm.batches import batch_functions
 from qmlir.lowering.loops_to_llvm.lowering import FunctionLowering, Rule
 from qmlir.lowering.loops_to_llvm.sharing import pool_declaration, share_function, shared_kernels
 
-RULES: Registry[Rule] = Registry(arith.RULES, memory.RULES, vector.RULES, simd.RULES, matrices.RULES, control.RULES)
+RULES: Registry[Rule] = Registry(
+    arith.RULES, memory.RULES, vector.RULES, simd.RULES, tables.RULES, matrices.RULES, control.RULES
+)
 """Operation class → rule; operations of other classes are refused."""
 
 

@@ -5,7 +5,7 @@ Vectors are split into registers and joined again; LLVM optimizes both away. The
 `neon` is on for every AArch64 processor that code is generated for, unless it is switched off.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from xdsl.dialects import llvm
@@ -15,8 +15,9 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.codegen.features import has_vectors, multiplies_halves
 from qmlir.dialects import simd
 from qmlir.ir.types import vector_of
-from qmlir.ir.upstream.llvm import AddOp, ExtractElementOp, MulOp, SelectOp, ShlOp, SubOp
+from qmlir.ir.upstream.llvm import AddOp, MulOp, ShlOp, SubOp
 from qmlir.lowering.loops_to_llvm.lowering import WRAP, FunctionLowering, Rule
+from qmlir.lowering.loops_to_llvm.registers import Form, by_register, form_of, joined
 from qmlir.lowering.loops_to_llvm.vector import lanes_of
 from qmlir.lowering.loops_to_llvm.words import wide_word_products, word_products, words_shifted
 
@@ -56,49 +57,6 @@ BYTE_PAIR_PRODUCTS = (
 )
 """Feature, lanes of i8 in a register, and the intrinsic that multiplies pairs of bytes, with saturating sums."""
 
-BYTE_PERMUTATIONS = (
-    ("avx512bw", 64, "llvm.x86.avx512.pshuf.b.512"),
-    ("avx2", 32, "llvm.x86.avx2.pshuf.b"),
-    ("ssse3", 16, "llvm.x86.ssse3.pshuf.b.128"),
-    ("neon", 16, "llvm.aarch64.neon.tbl1.v16i8"),
-)
-"""Feature, lanes of i8 in a register, and the intrinsic that permutes the bytes of each 16 lanes; widest first."""
-
-Form = tuple[str, int, str]
-"""Features that it takes all of, the lanes of an operand's register, and an intrinsic."""
-
-
-def _form(f: FunctionLowering, forms: Sequence[Form], lanes: int) -> Form | None:
-    """The first form that the processor has and whose registers divide a vector."""
-    return next((form for form in forms if f.features.issuperset(form[0].split()) and lanes % form[1] == 0), None)
-
-
-def _by_register(
-    f: FunctionLowering, width: int, operands: Sequence[SSAValue], compute: Callable[[Sequence[SSAValue]], SSAValue]
-) -> SSAValue:
-    """Splits vectors into registers, the first operand's of `width` lanes, and joins what `compute` makes of them."""
-    registers = lanes_of(operands[0]) // width
-    if registers == 1:
-        return compute(operands)
-    parts: list[SSAValue] = []
-    for i in range(registers):
-        sizes = [lanes_of(x) // registers for x in operands]
-        split = [f.shuffle(x, x, range(i * n, (i + 1) * n)) for x, n in zip(operands, sizes, strict=True)]
-        parts.append(compute(split))
-    return _joined(f, parts)
-
-
-def _joined(f: FunctionLowering, parts: list[SSAValue]) -> SSAValue:
-    """Concatenates vectors of equal length, in a balanced tree of shuffles."""
-    while len(parts) > 1:
-        lanes = lanes_of(parts[0])
-        if len(parts) % 2:  # an odd count: append the last vector again, and drop its copy at the end
-            parts = [*parts, parts[-1]]
-            joined = _joined(f, parts)
-            return f.shuffle(joined, joined, range((len(parts) - 1) * lanes))
-        parts = [f.shuffle(x, y, range(2 * lanes)) for x, y in zip(parts[0::2], parts[1::2], strict=True)]
-    return parts[0]
-
 
 def _dot_i16_pairs(f: FunctionLowering, op: simd.DotI16PairsOp) -> None:
     f.define(op.result, _pairs_added(f, *f.values(op.operands)))
@@ -116,12 +74,12 @@ def _pairs_added(f: FunctionLowering, acc: SSAValue, a: SSAValue, b: SSAValue) -
 
 def _pair_products(f: FunctionLowering, a: SSAValue, b: SSAValue) -> SSAValue | None:
     """a[2i]·b[2i] + a[2i+1]·b[2i+1] of i16 as i32, by one instruction a register; None if the processor has none."""
-    form = _form(f, PAIR_PRODUCTS, lanes_of(a))
+    form = form_of(f, PAIR_PRODUCTS, lanes_of(a))
     if form is None:
         return None
     _, width, name = form
     type = vector_of(i32, width // 2)
-    return _by_register(f, width, (a, b), lambda registers: f.intrinsic(name, registers, type))
+    return by_register(f, width, (a, b), lambda registers: f.intrinsic(name, registers, type))
 
 
 def _neon_pairs(f: FunctionLowering, acc: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
@@ -143,9 +101,9 @@ def _neon_pairs(f: FunctionLowering, acc: SSAValue, a: SSAValue, b: SSAValue) ->
                 own = [f.shuffle(v, v, range(4 * i, 4 * i + 4)) if width > 4 else v for v in factors]
                 product = f.intrinsic("llvm.aarch64.neon.smull.v4i32", own, type)
                 parts[i] = f.binary(AddOp, parts[i], product, WRAP)
-        return _joined(f, parts)
+        return joined(f, parts)
 
-    return _by_register(f, width, (acc, a, b), sums)
+    return by_register(f, width, (acc, a, b), sums)
 
 
 def _portable_products(
@@ -178,7 +136,7 @@ def _neon_quads(f: FunctionLowering, form: Form, acc: SSAValue, a: SSAValue, b: 
     """acc plus sums of quads by one instruction a register of AArch64."""
     _, width, name = form
     type = vector_of(i32, width // 4)
-    return _by_register(f, width // 4, (acc, a, b), lambda registers: f.intrinsic(name, registers, type))
+    return by_register(f, width // 4, (acc, a, b), lambda registers: f.intrinsic(name, registers, type))
 
 
 def _words_products(f: FunctionLowering, extend: type[Operation], acc: SSAValue, a: SSAValue, b: SSAValue) -> SSAValue:
@@ -199,7 +157,7 @@ def _unsigned_by_signed(f: FunctionLowering, acc: SSAValue, a: SSAValue, b: SSAV
     on `b` alone and stands right behind its definition, once for all data that `b` multiplies. (udot of `a` and of
     b xor 0x80 would be as good, but its correction, −128·Σ u8(a), depends on the data.)
     """
-    form = _form(f, NEON_SIGNED_QUAD_SUMS, lanes_of(a))
+    form = form_of(f, NEON_SIGNED_QUAD_SUMS, lanes_of(a))
     if form is None:
         return None
 
@@ -213,7 +171,7 @@ def _unsigned_by_signed(f: FunctionLowering, acc: SSAValue, a: SSAValue, b: SSAV
 
 def _dot_u8_i8_quads(f: FunctionLowering, op: simd.DotU8I8QuadsOp) -> None:
     acc, a, b = f.values(op.operands)
-    if form := _form(f, QUAD_SUMS, lanes_of(a)):
+    if form := form_of(f, QUAD_SUMS, lanes_of(a)):
         _, width, name = form
 
         def sums(registers: Sequence[SSAValue]) -> SSAValue:
@@ -221,20 +179,20 @@ def _dot_u8_i8_quads(f: FunctionLowering, op: simd.DotU8I8QuadsOp) -> None:
             words = [f.cast(llvm.BitcastOp, x, first.type) for x in data]
             return f.intrinsic(name, (first, *words), first.type)
 
-        f.define(op.result, _by_register(f, width // 4, (acc, a, b), sums))
+        f.define(op.result, by_register(f, width // 4, (acc, a, b), sums))
         return
     if "neon" in f.features:
-        form = _form(f, NEON_QUAD_SUMS, lanes_of(a))
+        form = form_of(f, NEON_QUAD_SUMS, lanes_of(a))
         result = _neon_quads(f, form, acc, a, b) if form else _unsigned_by_signed(f, acc, a, b)
         f.define(op.result, result or _words_products(f, llvm.ZExtOp, acc, a, b))
         return
-    form = _form(f, BYTE_PAIR_PRODUCTS, lanes_of(a)) if op.pairs_fit else None
+    form = form_of(f, BYTE_PAIR_PRODUCTS, lanes_of(a)) if op.pairs_fit else None
     if form is None:
         products = _portable_products(f, a, b, 4, llvm.ZExtOp)
     else:
         _, width, name = form
         type = vector_of(i16, width // 2)
-        pairs = _by_register(f, width, (a, b), lambda registers: f.intrinsic(name, registers, type))
+        pairs = by_register(f, width, (a, b), lambda registers: f.intrinsic(name, registers, type))
         ones = f.splat(1, pairs.type)
         products = _pair_products(f, pairs, ones) or _portable_products(f, pairs, ones, 2)
     f.define(op.result, f.binary(AddOp, acc, products, WRAP))
@@ -246,7 +204,7 @@ def _dot_i8_quads(f: FunctionLowering, op: simd.DotI8QuadsOp) -> None:
         f.define(op.result, word_products(f, acc, a, b))
         return
     if "neon" in f.features:
-        form = _form(f, NEON_SIGNED_QUAD_SUMS, lanes_of(a))
+        form = form_of(f, NEON_SIGNED_QUAD_SUMS, lanes_of(a))
         sums = _neon_quads(f, form, acc, a, b) if form else _words_products(f, llvm.SExtOp, acc, a, b)
         f.define(op.result, sums)
         return
@@ -261,122 +219,6 @@ def _dot_i16_i8_quads(f: FunctionLowering, op: simd.DotI16I8QuadsOp) -> None:
     in_order = f.shuffle(b, b, [first + place for first in range(0, lanes_of(b), 4) for place in op.PLACES])
     words = f.cast(llvm.SExtOp, in_order, a.type)
     f.define(op.result, f.binary(AddOp, acc, _portable_products(f, a, words, 4), WRAP))
-
-
-def _permute_bytes(f: FunctionLowering, op: simd.PermuteBytesOp) -> None:
-    x, places = f.values(op.operands)
-    lanes = lanes_of(x)
-    if lanes == 8:
-        x, places = (f.shuffle(v, v, [*range(8), *[-1] * 8]) for v in (x, places))
-    if form := _form(f, BYTE_PERMUTATIONS, lanes_of(x)):
-        _, width, name = form
-        type = vector_of(i8, width)
-        result = _by_register(f, width, (x, places), lambda registers: f.intrinsic(name, registers, type))
-    else:
-        result = _portable_permutation(f, x, places)
-    f.define(op.result, f.shuffle(result, result, range(8)) if lanes == 8 else result)
-
-
-def _portable_permutation(f: FunctionLowering, x: SSAValue, places: SSAValue) -> SSAValue:
-    """Takes the bytes one by one."""
-    result = x
-    for lane in range(lanes_of(x)):
-        place = f.emit(ExtractElementOp.create(operands=[places, f.integer(lane, i32)], result_types=[i8]))
-        place = f.binary(llvm.AndOp, place, f.integer(15, i8))  # an undefined lane must not lead out of the vector
-        place = f.binary(AddOp, f.cast(llvm.ZExtOp, place, i32), f.integer(lane // 16 * 16, i32), WRAP)
-        byte = f.emit(ExtractElementOp.create(operands=[x, place], result_types=[i8]))
-        operands = [result, byte, f.integer(lane, i32)]
-        result = f.emit(llvm.InsertElementOp.create(operands=operands, result_types=[x.type]))
-    return result
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Tables of 256 bytes. A register holds 16, 64 or 128 entries, and an instruction takes entries of it by the low bits of
-# the places; the results for other places are nothing, or are chosen between.
-
-
-def _lookup_bytes(f: FunctionLowering, op: simd.LookupBytesOp) -> None:
-    table, places = f.values(op.operands)
-    lanes = lanes_of(places)
-    if "neon" in f.features:
-        result = _by_register(f, 16, (places,), lambda registers: _neon_lookup(f, table, registers[0]))
-    elif "avx512vbmi" in f.features and lanes % 64 == 0:
-        result = _by_register(f, 64, (places,), lambda registers: _lookup_in_halves(f, table, registers[0]))
-    elif form := _form(f, BYTE_PERMUTATIONS, lanes):
-        result = _by_register(f, form[1], (places,), lambda registers: _lookup_in_rows(f, form, table, registers[0]))
-    else:
-        result = _lookup_one_by_one(f, table, places)
-    f.define(op.result, result)
-
-
-def _lookup_in_halves(f: FunctionLowering, table: SSAValue, places: SSAValue) -> SSAValue:
-    """By two vpermi2b, which take 7 bits of a place; the eighth, a byte's sign, chooses the half of the table."""
-    type = places.type
-    quarters = [
-        f.derived(f"quarter{i}", table, lambda i=i: f.shuffle(table, table, range(64 * i, 64 * i + 64)))
-        for i in range(4)
-    ]
-    low, high = (
-        f.intrinsic("llvm.x86.avx512.vpermi2var.qi.512", (quarters[i], places, quarters[i + 1]), type) for i in (0, 2)
-    )
-    return f.emit(SelectOp(f.compare("slt", places, f.splat(0, type)), high, low))
-
-
-def _lookup_in_rows(f: FunctionLowering, form: Form, table: SSAValue, places: SSAValue) -> SSAValue:
-    """By 16 pshufb, of which each takes the low 4 bits of a place and yields 0 for a negative byte.
-
-    The table is 16 rows of 16 entries, T[0] to T[15]. Let a place below 128 be 16·h + l. From step to step 16 is
-    subtracted, in numbers that stay at −128, so in step k the place is negative, for good, if k > h, and else its low
-    bits are l. With D[0] = T[0] and D[k] = T[k] xor T[k−1] the steps yield D[0][l], …, D[h][l], 0, …, whose xor is
-    T[h][l]. Places from 128 on are negative as bytes, and yield 0; for them the same is done with rows 8 to 15, and
-    with places xor 128, where the others yield 0.
-    """
-    _, width, name = form
-    type = places.type
-
-    def row(k: int) -> SSAValue:
-        return f.shuffle(table, table, [16 * k + i % 16 for i in range(width)])
-
-    def difference(k: int) -> SSAValue:
-        return f.binary(llvm.XOrOp, row(k), row(k - 1)) if k % 8 else row(k)
-
-    differences = [f.derived(f"difference{k} of {width}", table, lambda k=k: difference(k)) for k in range(16)]
-    result: SSAValue | None = None
-    sixteen = f.splat(16, type)
-    for half in (0, 8):
-        place = places if half == 0 else f.binary(llvm.XOrOp, places, f.splat(-128, type))
-        for k in range(half, half + 8):
-            if k > half:
-                place = f.intrinsic(f"llvm.ssub.sat.v{width}i8", (place, sixteen), type)
-            found = f.intrinsic(name, (differences[k], place), type)
-            result = found if result is None else f.binary(llvm.XOrOp, result, found)
-    assert result is not None
-    return result
-
-
-def _neon_lookup(f: FunctionLowering, table: SSAValue, places: SSAValue) -> SSAValue:
-    """By four tbl of 64 entries each, which yield 0 for places from 64 on; places below 0 wrap, to at least 64."""
-    type = places.type
-    parts: list[SSAValue] = []
-    for first in range(0, 256, 64):
-        entries = [
-            f.derived(f"row{k}", table, lambda k=k: f.shuffle(table, table, range(k, k + 16)))
-            for k in range(first, first + 64, 16)
-        ]
-        place = f.binary(SubOp, places, f.splat(first - 256 if first > 127 else first, type), WRAP)
-        parts.append(f.intrinsic("llvm.aarch64.neon.tbl4.v16i8", (*entries, place), type))
-    low, high = f.binary(llvm.OrOp, parts[0], parts[1]), f.binary(llvm.OrOp, parts[2], parts[3])
-    return f.binary(llvm.OrOp, low, high)
-
-
-def _lookup_one_by_one(f: FunctionLowering, table: SSAValue, places: SSAValue) -> SSAValue:
-    result = places
-    for lane in range(lanes_of(places)):
-        place = f.emit(ExtractElementOp.create(operands=[places, f.integer(lane, i32)], result_types=[i8]))
-        byte = f.emit(ExtractElementOp.create(operands=[table, f.cast(llvm.ZExtOp, place, i32)], result_types=[i8]))
-        operands = [result, byte, f.integer(lane, i32)]
-        result = f.emit(llvm.InsertElementOp.create(operands=operands, result_types=[places.type]))
-    return result
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -485,7 +327,7 @@ def _neon_products_shifted(f: FunctionLowering, factors: Sequence[SSAValue], lef
         rounded = f.intrinsic("llvm.aarch64.neon.srshl.v2i64", (total, by), wide)
         return f.cast(llvm.TruncOp, rounded, vector_of(i32, 2))
 
-    return _by_register(f, 2, (*factors, by), shifted)
+    return by_register(f, 2, (*factors, by), shifted)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -510,10 +352,10 @@ SATURATING_PACKS = (
 
 def _add_bytes(f: FunctionLowering, op: simd.AddBytesOp) -> None:
     a, b, *factors = f.values(op.operands)
-    if form := _form(f, SATURATING_PACKS, lanes_of(a)):
+    if form := form_of(f, SATURATING_PACKS, lanes_of(a)):
         _, width, names = form
         packs = names.split()
-        f.define(op.result, _by_register(f, width, (a, b, *factors), lambda parts: _packed_sums(f, packs, *parts)))
+        f.define(op.result, by_register(f, width, (a, b, *factors), lambda parts: _packed_sums(f, packs, *parts)))
         return
     wide = vector_of(i32, lanes_of(a))
     first, second = (f.cast(llvm.ZExtOp, x, wide) for x in (a, b))
@@ -527,7 +369,7 @@ def _add_bytes(f: FunctionLowering, op: simd.AddBytesOp) -> None:
 def _saturate_bytes(f: FunctionLowering, op: simd.SaturateBytesOp) -> None:
     x = f.value(op.x)
     lanes = lanes_of(x)
-    if form := _form(f, SATURATING_PACKS, lanes):
+    if form := form_of(f, SATURATING_PACKS, lanes):
         _, width, names = form
         words, packs = vector_of(i16, width // 2), names.split()
 
@@ -541,7 +383,7 @@ def _saturate_bytes(f: FunctionLowering, op: simd.SaturateBytesOp) -> None:
             order = [16 * row + 4 * quarter + i for quarter in range(4) for row in range(width // 16) for i in range(4)]
             return f.shuffle(mixed, mixed, order)
 
-        f.define(op.result, _by_register(f, width, (x,), packed))
+        f.define(op.result, by_register(f, width, (x,), packed))
         return
     for name, bound in (("smax", -128), ("smin", 127)):
         x = f.intrinsic(f"llvm.{name}.v{lanes}i32", (x, f.splat(bound, x.type)), x.type)
@@ -581,8 +423,6 @@ RULES: Mapping[type[Operation], Rule] = {
     simd.DotU8I8QuadsOp: _dot_u8_i8_quads,
     simd.DotI8QuadsOp: _dot_i8_quads,
     simd.DotI16I8QuadsOp: _dot_i16_i8_quads,
-    simd.PermuteBytesOp: _permute_bytes,
-    simd.LookupBytesOp: _lookup_bytes,
     simd.MulShiftRoundOp: _mul_shift_round,
     simd.MulAddShiftRoundOp: _mul_add_shift_round,
     simd.SaturateBytesOp: _saturate_bytes,

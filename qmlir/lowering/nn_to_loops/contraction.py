@@ -50,7 +50,7 @@ class PlainArithmetic(Arithmetic):
         return bias.load(block * lanes, lanes=lanes)
 
     def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
-        return w.load(at * lanes, lanes=lanes)
+        return w.chunk(at, lanes)
 
     def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
         return multiply_add(accumulator, x.load(place), w)

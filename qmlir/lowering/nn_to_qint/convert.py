@@ -31,7 +31,7 @@ from qmlir.dialects.nn.functions import LinearOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import activations, data_operands, uniform
 from qmlir.dialects.nn.reduction import ArgumentOp, ExtremeOp, ReduceToSumOp
-from qmlir.dialects.qmlir import DECISION, GROUPS, MIXED, UNSIGNED, UNSIGNED_WEIGHTS
+from qmlir.dialects.qmlir import CODEBOOK, DECISION, GROUPS, MIXED, UNSIGNED, UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.dialects.target import Target
@@ -462,5 +462,5 @@ def _bits(op: nn.ConstantOp) -> dict[str, Attribute]:
 
 
 def _kept(op: Operation) -> dict[str, Attribute]:
-    """The attributes that the lowered operation inherits: names, the quantization decision, groups of weights."""
-    return {k: op.attributes[k] for k in (NAME, DECISION, GROUPS) if k in op.attributes}
+    """The attributes that the lowered operation inherits: names, the decision, groups and codebook of weights."""
+    return {k: op.attributes[k] for k in (NAME, DECISION, GROUPS, CODEBOOK) if k in op.attributes}

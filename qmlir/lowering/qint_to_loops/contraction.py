@@ -15,7 +15,6 @@ import numpy as np
 from xdsl.dialects.builtin import i8, i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.features import (
     has_vectors,
     multiplies_halves,
@@ -31,12 +30,11 @@ from qmlir.codegen.kernel import (
     Array,
     Epilogue,
     MainLowering,
-    QuadArithmetic,
     Rules,
     TapArithmetic,
 )
 from qmlir.codegen.kernels import matrices, sliding
-from qmlir.codegen.kernels.bits import BYTE, groups_of_weights, width_of_weights
+from qmlir.codegen.kernels.bits import BYTE, codebook_of_weights, fit, groups_of_weights, width_of_weights
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
 from qmlir.codegen.kernels.depthwise import LANES, DepthwiseTask, lower_depthwise
 from qmlir.codegen.kernels.packing import Window, in_fewer_bytes, pack_columns, window_of
@@ -52,232 +50,23 @@ from qmlir.dialects.qint.contraction import (
     SaturatingFullyConnectedOp,
     WeightedOp,
 )
-from qmlir.dialects.qint.requantize import centred, largest_difference
-from qmlir.dialects.simd import DotI16I8QuadsOp
+from qmlir.dialects.qint.requantize import largest_difference
+from qmlir.dialects.qmlir import CodebookAttr
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.types import dtype_of, is_integer
+from qmlir.ir.types import is_integer
+from qmlir.lowering.qint_to_loops.arithmetic import (
+    ExtendedQuads,
+    IntegerTaps,
+    Pairs,
+    PairTaps,
+    Quads,
+    SaturatingPairs,
+    SignedQuads,
+    Singles,
+    WideExtendedQuads,
+    WideQuads,
+)
 from qmlir.lowering.qint_to_loops.requantize import fused_requantize, per_channel, requantization
-
-
-@dataclass(frozen=True)
-class Integers(Arithmetic):
-    """Multiplies integers minus their zero point (`prepare` subtracts it); the sums start with the bias."""
-
-    zero_point: int
-    sums: Attribute = i32
-
-    @property
-    def keeps(self) -> bool:
-        return self.zero_point == 0
-
-    @property
-    def prepared(self) -> "Integers":
-        return replace(self, zero_point=0)
-
-    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
-        if zero_point is not None:
-            return x.to(self.element) - zero_point
-        return centred(x, self.zero_point, dtype_of(self.element))
-
-    def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
-        return code.zeros(self.sums, lanes) if bias is None else bias.load(block * lanes, lanes=lanes).to(self.sums)
-
-
-@dataclass(frozen=True)
-class Pairs(Integers):
-    """Multiplies pairs of i16, two channels a step; the sum of a pair's products fits i32."""
-
-    group: int = 2
-    element: Attribute = i16
-
-    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
-        return w.load(at * (2 * lanes), lanes=2 * lanes).to(i16)
-
-    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
-        if self.sums == i32:
-            return self.add_pair(accumulator, x, place, w)
-        return accumulator + self.add_pair(accumulator.code.zeros(i32, accumulator.lanes), x, place, w).to(i64)
-
-    def add_pair(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
-        """Adds the sum of a pair's products to i32 accumulators."""
-        pair = x.load(place, lanes=2).bits(i32).lane(0)
-        return accumulator.code.dot_pairs(accumulator, pair.spread(accumulator.lanes).bits(i16), w)
-
-
-@dataclass(frozen=True)
-class Quads(Integers, QuadArithmetic):
-    """Multiplies quads of bytes, four channels a step: the data as u8, the weights as i8.
-
-    The data keep their zero point z and are read with 128 more, x + 128, as unsigned bytes. Because
-    Σ (x − z)·w = Σ (x + 128)·w − (z + 128)·Σ w, `_with_offset` subtracts (z + 128)·Σ w from the bias, and positions
-    outside the image hold z + 128. This is exact: all sums are exact modulo 2^32, and the result fits i32.
-
-    pairs_fit   whether no sum of two neighbouring products leaves 16 bits (see `simd.dot_u8_i8_quads`)
-    """
-
-    pairs_fit: bool = False
-    group: int = 4
-    element: Attribute = i8
-    outside: int = 0
-
-    @property
-    def keeps(self) -> bool:
-        return False
-
-    @property
-    def prepared(self) -> "Quads":
-        return replace(self, zero_point=0, outside=0)
-
-    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
-        return x ^ -128
-
-    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
-        return w.load(at * (4 * lanes), lanes=4 * lanes)
-
-    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
-        quad = x.load(place, lanes=4).bits(i32).lane(0).spread(accumulator.lanes).bits(i8)
-        return self.multiply_add(accumulator, quad, w)
-
-    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
-        return accumulator.code.dot_quads(accumulator, x, w, pairs_fit=self.pairs_fit)
-
-
-@dataclass(frozen=True)
-class SignedQuads(Integers, QuadArithmetic):
-    """Multiplies quads of bytes, four channels a step, data and weights as i8.
-
-    The data keep their zero point z and are read where they are. Because Σ (x − z)·w = Σ x·w − z·Σ w, the bias loses
-    z·Σ w, and positions outside the image hold z. This is exact for the reason that it is for `Quads`.
-    """
-
-    group: int = 4
-    element: Attribute = i8
-    outside: int = 0
-
-    @property
-    def keeps(self) -> bool:
-        return True
-
-    @property
-    def prepared(self) -> "SignedQuads":
-        return replace(self, zero_point=0, outside=0)
-
-    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
-        return x
-
-    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
-        return w.load(at * (4 * lanes), lanes=4 * lanes)
-
-    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
-        quad, lanes = x.load(place, lanes=4), accumulator.lanes or 1
-        if accumulator.code.vectors:
-            quad = quad.bits(i32).lane(0).spread(lanes).bits(i8)
-        else:  # bytes that are loaded and extended at once, each by itself
-            quad = quad.shuffle(quad, [*range(4)] * lanes)
-        return self.multiply_add(accumulator, quad, w)
-
-    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
-        return accumulator.code.dot_signed_quads(accumulator, x, w)
-
-
-@dataclass(frozen=True)
-class WideQuads(SignedQuads):
-    """Multiplies quads of bytes whose data a tile holds as i16: each is extended once for all output channels."""
-
-    element: Attribute = i16
-
-    @property
-    def keeps(self) -> bool:
-        return False
-
-    @property
-    def prepared(self) -> "WideQuads":
-        return replace(self, zero_point=0, outside=0)
-
-    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
-        return x.to(i16)
-
-    def arranged(self, weights: Array) -> Array:
-        return weights.reshape(-1, 4)[:, DotI16I8QuadsOp.PLACES].reshape(-1)
-
-    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
-        quad = x.load(place, lanes=4)
-        return self.multiply_add(accumulator, quad.shuffle(quad, [*range(4)] * (accumulator.lanes or 1)), w)
-
-    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
-        return accumulator.code.dot_wide_quads(accumulator, x, w)
-
-
-@dataclass(frozen=True)
-class SaturatingPairs(Pairs):
-    """Multiplies pairs of i16; the sum of a pair's products saturates at 16 bits before it is accumulated in i32."""
-
-    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
-        pair = self.add_pair(accumulator.code.zeros(i32, accumulator.lanes), x, place, w)
-        return accumulator + pair.maximum(-(1 << 15)).minimum((1 << 15) - 1)
-
-
-@dataclass(frozen=True)
-class Singles(Integers):
-    """Multiplies in the type of the sums, one channel a step, for data whose pairs do not fit `Pairs`."""
-
-    group: int = 1
-    element: Attribute = i32
-
-    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
-        return w.load(at * lanes, lanes=lanes).to(self.sums)
-
-    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
-        return accumulator + x.load(place).to(self.sums) * w
-
-
-@dataclass(frozen=True)
-class IntegerTaps(TapArithmetic):
-    """Depthwise arithmetic of integers: data minus zero point as `element`, products and sums in the type `sums`."""
-
-    zero_point: int
-    element: Attribute = i32
-    sums: Attribute = i32
-    group: int = 1
-    outside: int = 0
-
-    def prepare(self, x: Value) -> Value:
-        return centred(x, self.zero_point, dtype_of(self.element))
-
-    def weights(self, w: Value) -> Value:
-        return w.to(self.sums)
-
-    def start(self, code: Code, bias: Buffer | None, channel: Value, lanes: int | None) -> Value:
-        return code.zeros(self.sums, lanes) if bias is None else bias.load(channel, lanes=lanes).to(self.sums)
-
-    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
-        return accumulator + x.to(self.sums) * w
-
-
-@dataclass(frozen=True)
-class PairTaps(IntegerTaps):
-    """Depthwise arithmetic of two taps a step, on data and weights that fit i16, with sums in i32.
-
-    The data keep their zero point z. Because Σ (x − z)·w = Σ x·w − z·Σ w, `_taps` subtracts z·Σ w from the bias,
-    and positions outside the image hold z. This is exact: products, the sum of a pair and the accumulators are exact
-    modulo 2^32, and the result fits i32. (A pair overflows i32 in one case, (−2^15)² + (−2^15)² = 2^31, and wraps.)
-    """
-
-    element: Attribute = i16
-    group: int = 2
-
-    @property
-    def prepared(self) -> "PairTaps":
-        return replace(self, zero_point=0, outside=0)
-
-    def prepare(self, x: Value) -> Value:
-        return x.to(i16)
-
-    def weights(self, w: Value) -> Value:
-        return w.to(i16)
-
-    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
-        return accumulator.code.dot_pairs(accumulator, x, w)
 
 
 @dataclass(frozen=True)
@@ -390,11 +179,12 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         epilogue, bias, parameters = widened(epilogue, bias, parameters)
     pairs = groups == 1 or weights.shape[3] % 2 == 0  # a pair must not span two groups
     arithmetic = _arithmetic(op, weights, wide=wide and not widens, pairs=pairs)
-    x, outputs, bits = state.buffer(op.x), weights.shape[0], width_of_weights(op.w, weights)
+    x, outputs, (bits, codebook) = state.buffer(op.x), weights.shape[0], _few_bits(op.w, weights)
     grouped = groups_of_weights(op.w, weights) if groups == 1 else None
-    bits = bits if grouped is None else grouped.bits
+    if grouped is not None:
+        bits, codebook = grouped.bits, None
     task = Task(name, window, outputs, arithmetic, epilogue, x, weights, bias, parameters, groups=groups, bits=bits,
-                grouped=grouped)  # fmt: skip
+                grouped=grouped, codebook=codebook)  # fmt: skip
     by_bytes = not isinstance(arithmetic, SaturatingPairs) and arithmetic.sums == i32 and _are_bytes(op, weights)
     quads_fit = by_bytes and weights.shape[3] * (groups > 1) % 4 == 0  # none spans groups
     by_quads = quads_fit and sums_quads(state.features)
@@ -404,8 +194,8 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         task = replace(task, arithmetic=arithmetic, bias=bias)
         matrices.lower_matrices(state, task, result)
     elif quads_fit and not has_vectors(state.features):
-        wide = multiplies_halves(state.features) and window.output[1] > 1
-        arithmetic, bias = signed_quads(weights, zero_point, bias, wide=wide)
+        kind = _quads_of_words(bits, wide=window.output[1] > 1) if multiplies_halves(state.features) else SignedQuads
+        arithmetic, bias = signed_quads(weights, zero_point, bias, kind)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
     elif not (state.small or saves_memory(state.features) or bits < BYTE) and suits(
         task, largest_difference(op.x, zero_point), products_at_once(state.features) if by_quads else 1
@@ -420,7 +210,7 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         make = signed_quads if quads_are_signed(state.features) else quads
         arithmetic, bias = make(weights, zero_point, bias)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
-    elif grouped is None and bits < BYTE and quads_fit and sums_byte_pairs(state.features):
+    elif grouped is None and bits < BYTE and quads_fit and sums_byte_pairs(state.features) and fit(weights, 7):
         # Twice 255 times a weight of 7 bits fits 16 bits.
         arithmetic, bias = quads(weights, zero_point, bias, pairs_fit=True)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
@@ -429,6 +219,14 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         lower_paired(state, replace(task, arithmetic=arithmetic, bias=bias), pairing, result)
     else:
         lower_contraction(state, task, result)
+
+
+def _few_bits(w: SSAValue, weights: Array) -> tuple[int, CodebookAttr | None]:
+    """The bits that each of a tensor's constant weights is to take, and the codebook in which they are places then."""
+    bits, codebook = width_of_weights(w, weights), codebook_of_weights(w, weights)
+    if codebook is None or codebook.bits.data >= bits:
+        return bits, None
+    return codebook.bits.data, codebook
 
 
 def _are_bytes(op: WeightedOp, weights: Array) -> bool:
@@ -444,14 +242,17 @@ def quads(weights: Array, zero_point: int, bias: Array | None, *, pairs_fit: boo
 
 
 def signed_quads(
-    weights: Array, zero_point: int, bias: Array | None, *, wide: bool = False
+    weights: Array, zero_point: int, bias: Array | None, kind: type[SignedQuads] = SignedQuads
 ) -> tuple[SignedQuads, Array]:
-    """The arithmetic of signed quads for weights [O, …], and the bias with the zero point's share, modulo 2^32.
-
-    With `wide`, the data are extended in a tile.
-    """
-    kind = WideQuads if wide else SignedQuads
+    """The arithmetic of signed quads for weights [O, …], and the bias with the zero point's share, modulo 2^32."""
     return kind(zero_point, outside=zero_point), _bias_without(weights, zero_point, bias)
+
+
+def _quads_of_words(bits: int, *, wide: bool) -> type[SignedQuads]:
+    """The arithmetic of signed quads on processors that multiply halves of words; with `wide`, a tile extends data."""
+    if bits == BYTE:
+        return WideQuads if wide else SignedQuads
+    return WideExtendedQuads if wide else ExtendedQuads
 
 
 def _bias_without(weights: Array, offset: int, bias: Array | None) -> Array:
@@ -498,9 +299,10 @@ def _blocked(state: MainLowering, op: BlockedFullyConnectedOp) -> None:
         each = weights.reshape(outputs, blocks, -1).sum(axis=2, dtype=np.int64)
         share = -offset * (each * multipliers).sum(axis=1)
         bias = share if bias is None else bias + share
+    bits, codebook = _few_bits(op.w, weights)
     task = Task("qint_blocked_fully_connected", window, outputs, arithmetic, epilogue, state.buffer(op.x),
                 weights.reshape(outputs, 1, blocks, -1), bias, parameters, multipliers=multipliers,
-                bits=width_of_weights(op.w, weights))  # fmt: skip
+                bits=bits, codebook=codebook)  # fmt: skip
     lower_contraction(state, task, result)
 
 
@@ -523,7 +325,7 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
         weights[0],
         tap_bias,
         parameters,
-        width_of_weights(op.w, weights),
+        *_few_bits(op.w, weights),
     )
     by_bytes = taps.sums == i32 and _are_bytes(op, weights) and not state.small
     if by_bytes and sliding.suits(task, state.features):

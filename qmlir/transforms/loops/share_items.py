@@ -103,13 +103,15 @@ REGISTER = 32
 COSTS: Mapping[type[Operation], int] = {
     **dict.fromkeys((arith.ConstantOp, scf.YieldOp, vector.BitcastOp, vector.BroadcastOp, vector.ExtractOp), 0),
     DotI16PairsOp: 2,
-    LookupBytesOp: 48,
     MulShiftRoundOp: 8,
     MulAddShiftRoundOp: 13,
     AddBytesOp: 36,
     **dict.fromkeys((arith.DivfOp, arith.DivSIOp, arith.DivUIOp, arith.RemSIOp, arith.RemUIOp, math.SqrtOp), 8),
 }
 """Instructions that an operation takes for each register of its result, if it is not one."""
+
+ROW, ROW_COST = 16, 3
+"""Entries of a table of bytes, and the instructions that they take for each register of what is looked up."""
 
 
 def work_of(kernel: func.FuncOp, items: int, functions: Mapping[str, func.FuncOp]) -> int:
@@ -149,6 +151,8 @@ class _Estimate:
             self.evaluate(op)
         touched = [value.type for value in (*op.results, *op.operands[: 0 if op.results else 1])]
         registers = sum(-(-_bytes(type) // REGISTER) for type in touched)
+        if isinstance(op, LookupBytesOp):
+            return registers * ROW_COST * -(-_bytes(op.table.type) // ROW)
         return registers * COSTS.get(type(op), 1)
 
     def loop(self, op: scf.ForOp) -> float:

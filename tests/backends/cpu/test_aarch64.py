@@ -17,6 +17,7 @@ from qmlir.dialects.simd import (
     DotI8QuadsOp,
     DotI16PairsOp,
     DotU8I8QuadsOp,
+    LookupBytesOp,
     MulAddShiftRoundOp,
     MulShiftRoundOp,
     PermuteBytesOp,
@@ -174,6 +175,18 @@ def permutations(lanes: int) -> list[Case]:
     return [Case(text, (x, places), PermuteBytesOp.evaluate(x, places))]
 
 
+def lookups(lanes: int) -> list[Case]:
+    """Places in tables of every size, the first and the last one among them."""
+    cases: list[Case] = []
+    for entries in (16, 32, 64, 128, 256):
+        table, places = RNG.integers(-128, 128, entries).astype(np.int8), RNG.integers(0, entries, lanes)
+        places[:2] = 0, entries - 1
+        places = places.astype(np.uint8).view(np.int8)
+        text = f"%r = simd.lookup_bytes %0, %1 : vector<{entries}xi8>, vector<{lanes}xi8>"
+        cases.append(Case(text, (table, places), LookupBytesOp.evaluate(table, places)))
+    return cases
+
+
 def sums_of_bytes(lanes: int) -> Case:
     """Weighted sums of bytes, with other weights in each lane."""
     a, b = (RNG.integers(-128, 128, lanes).astype("i1") for _ in range(2))
@@ -191,6 +204,7 @@ def all_cases() -> list[Case]:
         *(case for lanes in (2, 4, 6, 16, 32) for case in roundings(lanes)),
         roundings_that_share(),
         *(case for lanes in (8, 16, 32, 48) for case in permutations(lanes)),
+        *(case for lanes in (16, 32) for case in lookups(lanes)),
         *(sums_of_bytes(lanes) for lanes in (3, 8, 16)),
     ]
 

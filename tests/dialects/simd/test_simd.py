@@ -42,8 +42,8 @@ from qmlir.ir.context import make_context
         ("simd.dot_i16_i8_quads %i4, %s8, %b16 : vector<4xi32>, vector<8xi16>, vector<16xi8>", "quads"),
         ("simd.permute_bytes %s8, %s8 : vector<8xi16>", "i8"),
         ("simd.permute_bytes %b12, %b12 : vector<12xi8>", "bytes"),
-        ("simd.lookup_bytes %t, %b8 : vector<8xi8>", "places"),
-        ('"simd.lookup_bytes"(%b16, %b16) : (vector<16xi8>, vector<16xi8>) -> vector<16xi8>', "table"),
+        ("simd.lookup_bytes %t, %b8 : vector<256xi8>, vector<8xi8>", "places"),
+        ("simd.lookup_bytes %b12, %b16 : vector<12xi8>, vector<16xi8>", "table"),
         ("simd.add_bytes %b16, %b16, %i4, %i4, %i4, %i4, %i4 : vector<16xi8>, vector<4xi32>", "weights"),
         ("simd.mul_shift_round %s4, %s4, %s4 : vector<4xi16>", "c1"),
         ("simd.mul_shift_round %i22, %i22, %i22 : vector<2x2xi32>", "c1"),
@@ -61,7 +61,7 @@ func.func @f(%i4: vector<4xi32>, %i22: vector<2x2xi32>, %s4: vector<4xi16>, %s8:
         "quads": "four times the 4 lanes of acc, got 8",
         "bytes": "with 8 or 16k lanes",
         "places": "with 16k lanes, got vector<8xi8>",
-        "table": "Expected attribute vector<256xi8> but got vector<16xi8>",
+        "table": "16, 32, 64, 128 or 256 entries, got vector<12xi8>",
         "weights": "with the 16 lanes of a, got vector<4xi32>",
         "i8": "attribute i8 but got i16",
     }
@@ -106,6 +106,7 @@ def test_places_in_a_table_are_unsigned() -> None:
     table = np.arange(256).astype(np.uint8).view(np.int8)
     places = np.array([0, 127, -128, -1] * 4, np.int8)
     assert LookupBytesOp.evaluate(table, places).tolist() == places.tolist()
+    assert LookupBytesOp.evaluate(table[:32] - 9, np.array([31, 0] * 8, np.int8)).tolist() == [22, -9] * 8
 
 
 def test_sums_of_bytes_carry_and_saturate() -> None:

@@ -320,16 +320,18 @@ def test_dot_of_wide_quads(lanes: int, native: bool) -> None:
     assert (y == DotI16I8QuadsOp.evaluate(acc, a, b)).all()
 
 
+@pytest.mark.crossed
 @pytest.mark.parametrize("lanes", [16, 32, 48, 64])
-@pytest.mark.parametrize("features", ["", "+ssse3,+sse2", "host"])
-def test_bytes_of_a_table(lanes: int, features: str) -> None:
-    """Every place, in each lane of a register: 256 places a register, one lane further each time."""
+@pytest.mark.parametrize("entries", [16, 32, 64, 128, 256])
+@pytest.mark.parametrize("features", ["", "+ssse3,+sse2", "+avx2", "+avx512bw", "host"])
+def test_bytes_of_a_table(lanes: int, entries: int, features: str) -> None:
+    """Every place, forwards, backwards and at random."""
     given = host_features() if features == "host" else features
-    operation = f"%r = simd.lookup_bytes %0, %1 : vector<{lanes}xi8>"
-    kernel = vectorwise(operation, [("i8", 256), ("i8", lanes)], ("i8", lanes))
-    table = RNG.integers(-128, 128, 256).astype(np.int8)
-    for first in range(0, 256, lanes):
-        places = np.arange(first, first + lanes).astype(np.uint8).view(np.int8)
+    operation = f"%r = simd.lookup_bytes %0, %1 : vector<{entries}xi8>, vector<{lanes}xi8>"
+    kernel = vectorwise(operation, [("i8", entries), ("i8", lanes)], ("i8", lanes))
+    table = RNG.integers(-128, 128, entries).astype(np.int8)
+    for first in range(0, entries, lanes):
+        places = (np.arange(first, first + lanes) % entries).astype(np.uint8).view(np.int8)
         for x in (places, places[::-1].copy(), RNG.permutation(places)):
             (y,) = run_kernel(kernel, table, x, out=[x], features=given)
             assert (y == LookupBytesOp.evaluate(table, x)).all()

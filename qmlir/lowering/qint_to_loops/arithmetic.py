@@ -1,0 +1,286 @@
+"""How contractions of integers multiply and add: one product a step, or the products of a pair or a quad at once.
+
+Sums are exact modulo 2^32 or 2^64, so that the order of summation is free.
+"""
+
+from dataclasses import dataclass, replace
+
+from xdsl.dialects.builtin import i8, i16, i32, i64
+from xdsl.ir import Attribute
+
+from qmlir.codegen.code import Buffer, Code
+from qmlir.codegen.kernel import Arithmetic, Array, QuadArithmetic, TapArithmetic
+from qmlir.codegen.value import Value
+from qmlir.dialects.qint.requantize import centred
+from qmlir.dialects.simd import DotI16I8QuadsOp
+from qmlir.ir.types import dtype_of
+
+
+@dataclass(frozen=True)
+class Integers(Arithmetic):
+    """Multiplies integers minus their zero point (`prepare` subtracts it); the sums start with the bias."""
+
+    zero_point: int
+    sums: Attribute = i32
+
+    @property
+    def keeps(self) -> bool:
+        return self.zero_point == 0
+
+    @property
+    def prepared(self) -> "Integers":
+        return replace(self, zero_point=0)
+
+    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
+        if zero_point is not None:
+            return x.to(self.element) - zero_point
+        return centred(x, self.zero_point, dtype_of(self.element))
+
+    def start(self, code: Code, bias: Buffer | None, block: Value, lanes: int) -> Value:
+        return code.zeros(self.sums, lanes) if bias is None else bias.load(block * lanes, lanes=lanes).to(self.sums)
+
+
+@dataclass(frozen=True)
+class Pairs(Integers):
+    """Multiplies pairs of i16, two channels a step; the sum of a pair's products fits i32."""
+
+    group: int = 2
+    element: Attribute = i16
+
+    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
+        return w.chunk(at, 2 * lanes).to(i16)
+
+    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
+        if self.sums == i32:
+            return self.add_pair(accumulator, x, place, w)
+        return accumulator + self.add_pair(accumulator.code.zeros(i32, accumulator.lanes), x, place, w).to(i64)
+
+    def add_pair(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
+        """Adds the sum of a pair's products to i32 accumulators."""
+        pair = x.load(place, lanes=2).bits(i32).lane(0)
+        return accumulator.code.dot_pairs(accumulator, pair.spread(accumulator.lanes).bits(i16), w)
+
+
+@dataclass(frozen=True)
+class Quads(Integers, QuadArithmetic):
+    """Multiplies quads of bytes, four channels a step: the data as u8, the weights as i8.
+
+    The data keep their zero point z and are read with 128 more, x + 128, as unsigned bytes. Because
+    Σ (x − z)·w = Σ (x + 128)·w − (z + 128)·Σ w, `_with_offset` subtracts (z + 128)·Σ w from the bias, and positions
+    outside the image hold z + 128. This is exact: all sums are exact modulo 2^32, and the result fits i32.
+
+    pairs_fit   whether no sum of two neighbouring products leaves 16 bits (see `simd.dot_u8_i8_quads`)
+    """
+
+    pairs_fit: bool = False
+    group: int = 4
+    element: Attribute = i8
+    outside: int = 0
+
+    @property
+    def keeps(self) -> bool:
+        return False
+
+    @property
+    def prepared(self) -> "Quads":
+        return replace(self, zero_point=0, outside=0)
+
+    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
+        return x ^ -128
+
+    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
+        return w.chunk(at, 4 * lanes)
+
+    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
+        quad = x.load(place, lanes=4).bits(i32).lane(0).spread(accumulator.lanes).bits(i8)
+        return self.multiply_add(accumulator, quad, w)
+
+    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
+        return accumulator.code.dot_quads(accumulator, x, w, pairs_fit=self.pairs_fit)
+
+
+@dataclass(frozen=True)
+class SignedQuads(Integers, QuadArithmetic):
+    """Multiplies quads of bytes, four channels a step, data and weights as i8.
+
+    The data keep their zero point z and are read where they are. Because Σ (x − z)·w = Σ x·w − z·Σ w, the bias loses
+    z·Σ w, and positions outside the image hold z. This is exact for the reason that it is for `Quads`.
+    """
+
+    group: int = 4
+    element: Attribute = i8
+    outside: int = 0
+
+    @property
+    def keeps(self) -> bool:
+        return True
+
+    @property
+    def prepared(self) -> "SignedQuads":
+        return replace(self, zero_point=0, outside=0)
+
+    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
+        return x
+
+    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
+        return w.chunk(at, 4 * lanes)
+
+    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
+        quad, lanes = x.load(place, lanes=4), accumulator.lanes or 1
+        if accumulator.code.vectors:
+            quad = quad.bits(i32).lane(0).spread(lanes).bits(i8)
+        else:  # bytes that are loaded and extended at once, each by itself
+            quad = quad.shuffle(quad, [*range(4)] * lanes)
+        return self.multiply_add(accumulator, quad, w)
+
+    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
+        return accumulator.code.dot_signed_quads(accumulator, x, w)
+
+
+@dataclass(frozen=True)
+class WideQuads(SignedQuads):
+    """Multiplies quads of bytes whose data a tile holds as i16: each is extended once for all output channels."""
+
+    element: Attribute = i16
+
+    @property
+    def keeps(self) -> bool:
+        return False
+
+    @property
+    def prepared(self) -> "WideQuads":
+        return replace(self, zero_point=0, outside=0)
+
+    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
+        return x.to(i16)
+
+    def arranged(self, weights: Array) -> Array:
+        return weights.reshape(-1, 4)[:, DotI16I8QuadsOp.PLACES].reshape(-1)
+
+    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
+        quad = x.load(place, lanes=4)
+        return self.multiply_add(accumulator, quad.shuffle(quad, [*range(4)] * (accumulator.lanes or 1)), w)
+
+    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
+        return accumulator.code.dot_wide_quads(accumulator, x, w)
+
+
+@dataclass(frozen=True)
+class ExtendedQuads(SignedQuads):
+    """Multiplies quads of bytes whose weights are extended one by one, as they are unpacked or loaded from a table.
+
+    The even bytes of the data and the odd ones, extended, are two pairs (sxtb16), and so are the weights as they lie.
+    """
+
+    @property
+    def prepared(self) -> "ExtendedQuads":
+        return replace(self, zero_point=0, outside=0)
+
+    def arranged(self, weights: Array) -> Array:
+        return weights.reshape(-1, 4)[:, DotI16I8QuadsOp.PLACES].reshape(-1)
+
+    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
+        return super().weights(w, at, lanes).to(i16)
+
+    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
+        return accumulator.code.dot_wide_quads(accumulator, w, x)
+
+
+@dataclass(frozen=True)
+class WideExtendedQuads(ExtendedQuads):
+    """Multiplies quads of such weights, and data that a tile holds as i16: two pairs of both."""
+
+    element: Attribute = i16
+
+    @property
+    def keeps(self) -> bool:
+        return False
+
+    @property
+    def prepared(self) -> "WideExtendedQuads":
+        return replace(self, zero_point=0, outside=0)
+
+    def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
+        return x.to(i16)
+
+    def arranged(self, weights: Array) -> Array:
+        return weights
+
+    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
+        for first in (0, 2):
+            places = [quad + first + i for quad in range(0, x.lanes or 4, 4) for i in range(2)]
+            pairs = [v.shuffle(v, places) for v in (x, w)]
+            accumulator = accumulator.code.dot_pairs(accumulator, *pairs)
+        return accumulator
+
+
+@dataclass(frozen=True)
+class SaturatingPairs(Pairs):
+    """Multiplies pairs of i16; the sum of a pair's products saturates at 16 bits before it is accumulated in i32."""
+
+    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
+        pair = self.add_pair(accumulator.code.zeros(i32, accumulator.lanes), x, place, w)
+        return accumulator + pair.maximum(-(1 << 15)).minimum((1 << 15) - 1)
+
+
+@dataclass(frozen=True)
+class Singles(Integers):
+    """Multiplies in the type of the sums, one channel a step, for data whose pairs do not fit `Pairs`."""
+
+    group: int = 1
+    element: Attribute = i32
+
+    def weights(self, w: Buffer, at: Value, lanes: int) -> Value:
+        return w.chunk(at, lanes).to(self.sums)
+
+    def step(self, accumulator: Value, x: Buffer, place: Value, w: Value) -> Value:
+        return accumulator + x.load(place).to(self.sums) * w
+
+
+@dataclass(frozen=True)
+class IntegerTaps(TapArithmetic):
+    """Depthwise arithmetic of integers: data minus zero point as `element`, products and sums in the type `sums`."""
+
+    zero_point: int
+    element: Attribute = i32
+    sums: Attribute = i32
+    group: int = 1
+    outside: int = 0
+
+    def prepare(self, x: Value) -> Value:
+        return centred(x, self.zero_point, dtype_of(self.element))
+
+    def weights(self, w: Value) -> Value:
+        return w.to(self.sums)
+
+    def start(self, code: Code, bias: Buffer | None, channel: Value, lanes: int | None) -> Value:
+        return code.zeros(self.sums, lanes) if bias is None else bias.load(channel, lanes=lanes).to(self.sums)
+
+    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
+        return accumulator + x.to(self.sums) * w
+
+
+@dataclass(frozen=True)
+class PairTaps(IntegerTaps):
+    """Depthwise arithmetic of two taps a step, on data and weights that fit i16, with sums in i32.
+
+    The data keep their zero point z. Because Σ (x − z)·w = Σ x·w − z·Σ w, `_taps` subtracts z·Σ w from the bias,
+    and positions outside the image hold z. This is exact: products, the sum of a pair and the accumulators are exact
+    modulo 2^32, and the result fits i32. (A pair overflows i32 in one case, (−2^15)² + (−2^15)² = 2^31, and wraps.)
+    """
+
+    element: Attribute = i16
+    group: int = 2
+
+    @property
+    def prepared(self) -> "PairTaps":
+        return replace(self, zero_point=0, outside=0)
+
+    def prepare(self, x: Value) -> Value:
+        return x.to(i16)
+
+    def weights(self, w: Value) -> Value:
+        return w.to(i16)
+
+    def multiply_add(self, accumulator: Value, x: Value, w: Value) -> Value:
+        return accumulator.code.dot_pairs(accumulator, x, w)
