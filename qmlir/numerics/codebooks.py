@@ -48,7 +48,7 @@ AT_ONCE = 1 << 20
 
 
 def fitted(
-    rows: Array, bits: int, importance: Array | None = None, *, powers_of_two: bool = False
+    rows: Array, bits: int, importance: Array | None = None, *, powers_of_two: bool = False, zero: bool = False
 ) -> tuple[Float64s, Array]:
     """The scales and the table with a small square error of weights.
 
@@ -57,6 +57,7 @@ def fitted(
         bits: The bits of a place.
         importance: What the square of a weight's error counts, [O, K], not negative; by default all count alike.
         powers_of_two: Whether scales are powers of two.
+        zero: Whether 0 is an entry, as kernels that fill their steps with zeros need it.
 
     Returns:
         The scales [O], positive and exact in float32; and the table, int8 [2^bits], ascending. Entries that no weight
@@ -71,6 +72,8 @@ def fitted(
     factors = OCTAVES if powers_of_two else FACTORS
     for _ in range(ROUNDS):
         table = _moved(table, rows / scales[:, None], counts * scales[:, None] ** 2)
+        if zero:
+            table[np.argmin(np.abs(table))] = 0.0
         scales = _best_scales(rows, counts, scales, table, factors)
     if not powers_of_two:  # the largest entry takes the largest integer, so that rounding entries costs least
         top = np.abs(table).max() / largest

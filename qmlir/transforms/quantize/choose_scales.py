@@ -23,7 +23,7 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.calib import ObserveOp
-from qmlir.dialects.nn import ConstantOp
+from qmlir.dialects.nn import ConstantOp, DepthwiseConv2DOp
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import FunctionOp
@@ -344,7 +344,9 @@ class _Chooser:
         by_channel = np.moveaxis(weights, op.CHANNEL_AXIS, 0)
         rows = by_channel.reshape(len(by_channel) if recipe.per_channel else 1, -1)
         powers = recipe.schema == "symmetric_with_power2_scale"
-        scales, table = codebooks.fitted(rows, bits, powers_of_two=powers)
+        # Kernels multiply four terms of a sum at a time, and fill up with zeros: depthwise sums and odd channels.
+        zero = isinstance(op, DepthwiseConv2DOp) or weights.shape[-1] % 4 != 0
+        scales, table = codebooks.fitted(rows, bits, powers_of_two=powers, zero=zero)
         scales = self._room_for_shift(op, self._room_for_bias(op, self._fine_without_weights(op, scales)))
         stored = codebooks.nearest(rows / scales[:, None], table).reshape(by_channel.shape)
         low, high = -codebooks.LARGEST[bits], codebooks.LARGEST[bits]

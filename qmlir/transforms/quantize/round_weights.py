@@ -492,7 +492,8 @@ def _refitted(
     importance = np.broadcast_to(terms.joined(np.diagonal(form, axis1=1, axis2=2)[:, None]), shape)
     real = joined * scales.reshape(*shape[:2], 1) if per_channel else joined * scales[0]
     rows, counts = (each.reshape(len(scales), -1) for each in (real, importance))
-    found, table = codebooks.fitted(rows, (len(levels.table) - 1).bit_length(), counts)
+    bits, zero = (len(levels.table) - 1).bit_length(), bool((levels.table == 0).any())
+    found, table = codebooks.fitted(rows, bits, counts, zero=zero)
     wanted = np.maximum(found / scales, LEAST[Entries])  # no smaller: `searches_scales` made sure of room for the bias
     factors = set_scales(cast, np.broadcast_to(wanted.reshape(shape[:2] if per_channel else (1, 1)), shape[:2]))
     return Entries(table), factors

@@ -93,6 +93,17 @@ def test_entries_are_near_the_best() -> None:
     assert ((codebooks.nearest(real, table) - real) ** 2).sum() < min(errors) * 1.05
 
 
+@pytest.mark.parametrize("bits", codebooks.BITS)
+def test_a_table_with_0(bits: int) -> None:
+    rows = normal(30, 200) + 0.5
+    errors: list[float] = []
+    for zero in (False, True):
+        scales, table = codebooks.fitted(rows, bits, zero=zero)
+        assert not zero or (table == 0).any()
+        errors.append(float(((codebooks.nearest(rows / scales[:, None], table) * scales[:, None] - rows) ** 2).sum()))
+    assert errors[1] < 1.2 * errors[0]
+
+
 def test_importance_decides() -> None:
     """Weights that count more are met better, and those that count as much in sum decide."""
     rows, counts = normal(4, 60), np.ones((4, 60))
