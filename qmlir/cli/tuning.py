@@ -52,7 +52,7 @@ def add_tune_options(parser: ArgumentParser) -> None:
         "--levels",
         type=_levels,
         metavar="BITS,…",
-        help="bits of weights below 8 to try (default: 4,5,6); 8 and 16 are tried always",
+        help="bits of weights below 8 to try (default: 4 to 7); 8 and 16 are tried always",
     )
     parser.add_argument(
         "--results",

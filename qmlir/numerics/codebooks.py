@@ -2,7 +2,7 @@
 
 A layer has a table T of 2^b integers and each channel a scale S:
 
-    w ≈ S · T[p],   p a place of b bits,  |T[p]| ≤ 63, or 127 if b is 6
+    w ≈ S · T[p],   p a place of b bits,  |T[p]| ≤ 63, or 127 if b is 5 or 6
 
 The real weights of trained layers are many near 0 and few near the ends, so a table that is dense where weights are
 many leaves less error than even distances do. Entries are integers of 8 bits, so a sum of products is an integer, and
@@ -24,11 +24,11 @@ from qmlir.numerics.schemas import power_of_two_above
 BITS = range(2, 7)
 """The bits of places; with 7 bits a table has most integers of 8 bits, and even distances serve as well."""
 
-LARGEST = {2: 63, 3: 63, 4: 63, 5: 63, 6: 127}
+LARGEST = {2: 63, 3: 63, 4: 63, 5: 127, 6: 127}
 """The bits of a place → the largest magnitude of an entry.
 
-Up to 63, two products with unsigned bytes fit 16 bits, which processors without dot products multiply fastest. For 64
-entries, rounding them to so few integers would cost a decibel.
+Up to 63, two products with unsigned bytes fit 16 bits, which processors without dot products multiply fastest. Rounding
+32 entries to so few integers would cost a third of a decibel, and 64 entries a whole one.
 """
 
 ROUNDS = 6

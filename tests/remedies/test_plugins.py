@@ -54,15 +54,16 @@ def rounds(*options: str) -> Action:
     )
 
 
-def rounds_groups(rounding: str, granularity: str) -> Action:
+def rounds_few(rounding: str, options: str) -> Action:
     """Quantizes a layer with sums of 64 terms, with weights of 4 bits."""
     layer = model(node("MatMul", "x w"), {"x": [1, 64]}, {"w": floats(64, 8)})
-    options = f"--weight-precision int4 --rounding {rounding} --granularity {granularity}"
     return both(
         lambda f: onnx.save(layer, f / "wide.onnx"),
         lambda f: np.save(f / "wide.npy", np.stack([floats(1, 64, seed=i) for i in range(8)])),
         lambda f: qmlir.register_rounding("down", lambda layer: np.clip(np.floor(layer.weights), -7, 7)),
-        command(f"quantize wide.onnx --data wide.npy -o w.mlir {options}"),
+        command(
+            f"quantize wide.onnx --data wide.npy -o w.mlir --weight-precision int4 --rounding {rounding} {options}"
+        ),
     )
 
 
@@ -84,7 +85,18 @@ CASES = {
         rounds("--data samples.npy --calibration minmax"),
     ),
     "ask for rounding=auto, or granularity=channel": Case(
-        rounds_groups("down", "group-32"), both(rounds_groups("auto", "group-32"), rounds_groups("down", "channel"))
+        rounds_few("down", "--granularity group-32"),
+        both(rounds_few("auto", "--granularity group-32"), rounds_few("down", "--granularity channel")),
+    ),
+    "ask for rounding=auto or rounding=gptq, or weight-levels=even": Case(
+        both(rounds_few("down", "--weight-levels even"), rounds_few("adaround", "--weight-levels codebook")),
+        both(
+            rounds_few("auto", "--weight-levels codebook"),
+            both(
+                rounds_few("gptq", "--weight-levels codebook"),
+                both(rounds_few("adaround", "--weight-levels even"), rounds_few("down", "--weight-levels even")),
+            ),
+        ),
     ),
     "rename it": Case(
         registers("kl", lambda search: (search.low, search.high)),

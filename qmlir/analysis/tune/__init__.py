@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 MOST = 20
 """The most quantizations of a search."""
 
-LEVELS = (4, 5, 6)
+LEVELS = (4, 5, 6, 7)
 """Bits of weights below 8 that are tried by default; 8 and 16 are tried always."""
 
 

@@ -5,7 +5,6 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil, prod
 
 import numpy as np
 from xdsl.context import Context
@@ -13,7 +12,7 @@ from xdsl.dialects import func
 from xdsl.ir import Attribute, Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.dialects.nn import ConstantOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
+from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qmlir import CODEBOOK, GROUPS, CodebookAttr, GroupsAttr
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
@@ -28,215 +27,13 @@ from qmlir.plugins import Plugin
 from qmlir.policies.ledger import ROUNDING, note_method
 from qmlir.policies.quant_config import QuantConfig, Recipe, recipe_of
 from qmlir.transforms.quantize.correct_bias import correct
+from qmlir.transforms.quantize.covariances import Moments, mean_of
 from qmlir.transforms.quantize.learned_rounding import Reconstruction, learned_integers
 from qmlir.transforms.quantize.levels import Entries, Even, Levels
+from qmlir.transforms.quantize.matrix_terms import Terms
 from qmlir.transforms.quantize.near_integers import cost, near_integers, rounded_in_turn
 from qmlir.transforms.quantize.side_by_side import IMPORTED, UNROUNDED, Layer, SampledPass, SideBySide, cast_of_weights
 from qmlir.transforms.quantize.weight_scales import LEAST, factors_of_scales, searches_scales, set_scales
-
-# ---------------------------------------------------------------------------------------------------------------
-# Writes contractions (convolutions, fully connected layers) as matrix products, by im2col.
-#
-#     y[g, p, m] = Σ_k x[g, p, k] · w[g, m, k]
-#
-# g counts groups of outputs that read the same values: the groups of a convolution, the input channels of a depthwise
-# convolution; a fully connected layer has 1. p counts positions, m the outputs of a group, k the terms of a sum.
-#
-# If sums have very many terms, each block of terms is a group of its own, and the sums of the blocks add up to y. The
-# last block is padded with terms of zero.
-
-
-MOST = 1024
-"""The largest number of terms in a block: for k terms, a covariance takes k² of memory, and solving it k³ of time."""
-
-
-@dataclass(frozen=True)
-class Terms:
-    """A contraction as a matrix product: converts its data and weights to terms and back."""
-
-    op: Conv2DOp | DepthwiseConv2DOp | FullyConnectedOp
-
-    @classmethod
-    def of(cls, op: WeightedOp) -> "Terms | None":
-        """The terms of a contraction; None for kinds of contractions that are not supported here."""
-        return cls(op) if isinstance(op, Conv2DOp | DepthwiseConv2DOp | FullyConnectedOp) else None
-
-    @property
-    def channel_groups(self) -> int:
-        """The number of groups of outputs that read different input channels."""
-        if isinstance(self.op, DepthwiseConv2DOp):
-            return shape_of(self.op.x)[3]
-        return self.op.group_count() if isinstance(self.op, Conv2DOp) else 1
-
-    @property
-    def blocks(self) -> int:
-        """The number of blocks that the terms of a sum are divided into."""
-        return ceil(self._length / MOST)
-
-    @property
-    def positions(self) -> int:
-        """The number of sums that each output channel has in a sample."""
-        return prod(shape_of(self.op.y)[:-1])
-
-    @property
-    def count(self) -> int:
-        """The number of values that the sums at a position read; outputs of a group share them."""
-        return self.channel_groups * self._length
-
-    def data(self, x: Array, positions: Array) -> Array:
-        """The data at some positions, as [g, p, k]."""
-        if isinstance(self.op, FullyConnectedOp):
-            return self._in_blocks(x[positions][None])
-        _, rows, columns, _ = shape_of(self.op.w)
-        windows = self.op.windows(x, (rows, columns), 0)
-        seen = windows[np.unravel_index(positions, windows.shape[:3])]  # [p, rows, columns, channels]
-        by_group = seen.reshape(len(positions), rows * columns, self.channel_groups, -1).transpose(2, 0, 1, 3)
-        return self._in_blocks(by_group.reshape(self.channel_groups, len(positions), -1))
-
-    def weights(self, w: Array) -> Array:
-        """The weights as [g, m, k], from an array in the operation's layout."""
-        if isinstance(self.op, DepthwiseConv2DOp):
-            rows = w.reshape(-1, self.channel_groups, self.op.multiplier()).transpose(1, 2, 0)
-        else:
-            rows = w.reshape(self.channel_groups, w.shape[0] // self.channel_groups, -1)
-        return self._in_blocks(rows)
-
-    def as_stored(self, w: Array) -> Array:
-        """The weights in the operation's layout, from an array [g, m, k]."""
-        rows = w.reshape(self.channel_groups, self.blocks, *w.shape[1:]).swapaxes(1, 2)
-        rows = rows.reshape(self.channel_groups, w.shape[1], -1)[:, :, : self._length]
-        if isinstance(self.op, DepthwiseConv2DOp):
-            rows = rows.transpose(2, 0, 1)
-        return np.ascontiguousarray(rows).reshape(shape_of(self.op.w))
-
-    def joined(self, rows: Array) -> Array:
-        """Rows [g, n, k] with the blocks of a sum side by side: [channel groups, n, blocks · k]."""
-        shape = self.channel_groups, self.blocks, *rows.shape[1:]
-        return rows.reshape(shape).swapaxes(1, 2).reshape(self.channel_groups, rows.shape[1], -1)
-
-    def divided(self, rows: Array) -> Array:
-        """The rows [g, n, k] that `joined` put side by side."""
-        shape = self.channel_groups, rows.shape[1], self.blocks, -1
-        return rows.reshape(shape).swapaxes(1, 2).reshape(self.channel_groups * self.blocks, rows.shape[1], -1)
-
-    @property
-    def _length(self) -> int:
-        """The number of terms of a sum."""
-        return prod(shape_of(self.op.w)) // self.op.output_channels()
-
-    def _in_blocks(self, rows: Array) -> Array:
-        """Divides rows [g, n, terms] into blocks of terms: [g · blocks, n, terms of a block]."""
-        groups, count, length = rows.shape
-        if self.blocks == 1:
-            return rows
-        each = ceil(length / self.blocks)
-        filled = np.pad(rows, ((0, 0), (0, 0), (0, each * self.blocks - length)))
-        return filled.reshape(groups, count, self.blocks, each).swapaxes(1, 2).reshape(-1, count, each)
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# Estimates covariances from few samples.
-#
-# If k values have not many more than k samples, the off-diagonals of their sample covariance are mostly noise: a result
-# fitted to this noise fits these samples only. So the off-diagonals are shrunk towards zero by the share of their
-# squares that is noise,
-#
-#     ρ = Σ_{i≠j} Var(s_ij) / Σ_{i≠j} s_ij²,
-#
-# which minimises the expected squared error (Ledoit and Wolf 2004; towards the diagonal Schäfer and Strimmer 2005).
-# Positions of one picture are alike, so Var is taken over whole samples, not over positions.
-
-
-RIDGE = 1e-4
-"""Added to each variance, as a share of the mean variance: if some values never change, the matrix stays definite."""
-
-
-@dataclass(frozen=True)
-class Moments:
-    """Second moments of values x [k], and of x with values y [m], around a centre, summed over samples.
-
-    The moments of a sample are means over its positions. g counts groups.
-
-    samples  number of samples
-    xx       moments of x with x, [g, k, k]
-    xy       moments of x with y, [g, k, m]
-    squares  sum over samples of the squared off-diagonals of the sample's own xx, [g]
-    """
-
-    samples: int
-    xx: Array
-    xy: Array
-    squares: Array
-
-    @classmethod
-    def of(cls, pairs: Sequence[tuple[Array, Array]], centre: tuple[Array, Array]) -> "Moments":
-        """The moments of samples, pairs of x [g, p, k] and y [g, p, m] at p positions, around centres [g, 1, …]."""
-        (groups, positions, terms), outputs = pairs[0][0].shape, pairs[0][1].shape[2]
-        xx, xy, squares = np.zeros((groups, terms, terms)), np.zeros((groups, terms, outputs)), np.zeros(groups)
-        together = max(1, ROWS // positions)
-        for first in range(0, len(pairs), together):
-            some = pairs[first : first + together]
-            x = np.concatenate([x - centre[0] for x, _ in some], axis=1)
-            y = np.concatenate([y - centre[1] for _, y in some], axis=1)
-            across = x.swapaxes(1, 2) / positions
-            xx += across @ x
-            xy += across @ y
-            squares += sum(_off_diagonal_squares(own) for own in np.split(x, len(some), axis=1)) / positions**2
-        return cls(len(pairs), xx, xy, squares)
-
-    def __add__(self, other: "Moments") -> "Moments":
-        sums = self.xx + other.xx, self.xy + other.xy, self.squares + other.squares
-        return Moments(self.samples + other.samples, *sums)
-
-    @property
-    def mean_xx(self) -> Array:
-        """The sample covariance of x, [g, k, k]."""
-        return self.xx / self.samples
-
-    @property
-    def mean_xy(self) -> Array:
-        """The sample covariance of x with y, [g, k, m]."""
-        return self.xy / self.samples
-
-    @property
-    def noise(self) -> Array:
-        """The share of the squared off-diagonals that is noise, ρ, [g]; all of them if there is one sample."""
-        mean = self.mean_xx
-        if self.samples == 1:
-            return np.ones(len(mean))
-        variances = np.diagonal(mean, axis1=1, axis2=2)
-        signal = np.einsum("gij,gij->g", mean, mean) - (variances**2).sum(axis=1)
-        noise = (self.squares / self.samples - signal) / (self.samples - 1)
-        return np.clip(noise / np.maximum(signal, np.finfo(np.float64).tiny), 0.0, 1.0)
-
-    def covariance(self) -> Array:
-        """The covariance of x with shrunk off-diagonals, [g, k, k]; positive definite."""
-        mean = self.mean_xx
-        variances = np.diagonal(mean, axis1=1, axis2=2)
-        found = mean * (1 - self.noise[:, None, None])
-        least = RIDGE * variances.mean(axis=1, keepdims=True) + np.finfo(np.float32).tiny
-        np.einsum("gii->gi", found)[:] = variances + least
-        return found
-
-
-ROWS = 1024
-"""About how many positions enter one matrix product."""
-
-
-def mean_of(arrays: Sequence[Array]) -> Array:
-    """The mean of arrays [g, p, n], one for each sample, over samples and positions: [g, 1, n]."""
-    return np.mean([a.mean(axis=1, keepdims=True, dtype=np.float64) for a in arrays], axis=0)
-
-
-def _off_diagonal_squares(x: Array) -> Array:
-    """The sum of the squared off-diagonals of xᵀx, [g], for x [g, p, k].
-
-    xxᵀ has the same sum of squares, and is computed in its place where it is smaller.
-    """
-    turned = x.swapaxes(1, 2)
-    form = turned @ x if x.shape[1] > x.shape[2] else x @ turned
-    return np.einsum("gij,gij->g", form, form) - ((x**2).sum(axis=1) ** 2).sum(axis=1)
-
 
 # ---------------------------------------------------------------------------------------------------------------
 # The nearest integer is the best choice for a single weight. But the inputs of a sum vary together, so other weights

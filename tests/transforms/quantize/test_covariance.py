@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.transforms.quantize.round_weights import Moments, mean_of
+from qmlir.transforms.quantize.covariances import Moments, mean_of
 
 Array = npt.NDArray[Any]
 
