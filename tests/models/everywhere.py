@@ -15,7 +15,8 @@ differs.
 A line ends with our figures divided by another runtime's, where the file of `--beside` has some for the network and the
 processor: instructions; memory, which is the arena with inputs and outputs; code with constants. By default these are
 recorded ones, in microcontrollers.json beside this file: what TensorFlow Lite Micro with CMSIS-NN took for the same
-networks on the same emulated boards. docs/microcontrollers.md says of which versions they are.
+networks on the same emulated boards. docs/microcontrollers.md says of which versions they are. `tests.models.boards`
+writes such a file of programs that you build.
 """
 
 import argparse
@@ -39,6 +40,7 @@ from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.backends.cpu.stack import stack_bytes
 from qmlir.dialects.loops import MEMORY
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.errors import FileError
 from qmlir.ir.signature import main_function
 from qmlir.numerics import Array
 from tests.backends.cpu import programs
@@ -57,6 +59,9 @@ INPUTS = 100
 
 BESIDE = Path(__file__).with_name("microcontrollers.json")
 """What another runtime takes: processor → network → instructions, memory, code and constants."""
+
+INSTRUCTIONS, MEMORY_AND_ENDS, SIZE = "instructions", "memory", "code and constants"
+"""The names of figures: of a call; bytes of the arena with inputs and outputs; bytes of code with constants."""
 
 Figures = Mapping[str, Mapping[str, Mapping[str, int]]]
 
@@ -111,8 +116,31 @@ def ratios(executable: Executable, instructions: float, others: Mapping[str, int
     sizes, signature = executable.sizes, executable.signature
     ends = sum(math.prod(s.shape) * s.dtype.itemsize for s in (*signature.inputs, *signature.outputs))
     ours = (instructions, sizes.arena + ends, sizes.code + sizes.weights)
-    names = ("instructions", "memory", "code and constants")
+    names = (INSTRUCTIONS, MEMORY_AND_ENDS, SIZE)
     return " ".join(f"{own / others[name]:6.2f}" for own, name in zip(ours, names, strict=True))
+
+
+def figures_of(file: Path) -> tuple[str, Figures]:
+    """A runtime's name, and what it takes, from a file of `--beside`.
+
+    Raises:
+        FileError: There is no such file, or it has something else.
+    """
+    need, remedy = "must have a runtime's figures in JSON", "python -m tests.models.boards writes such a file"
+    try:
+        found: Any = json.loads(file.read_bytes())
+        runtime: str = found.pop("runtime")
+        for networks in found.values():
+            for name, figures in networks.items():
+                if not all(
+                    type(figures[key]) is int and figures[key] > 0 for key in (INSTRUCTIONS, MEMORY_AND_ENDS, SIZE)
+                ):
+                    raise FileError(file, need, got=f"{name} without them", remedy=remedy)
+    except OSError as error:
+        raise FileError(file, need, got=error, remedy=remedy) from None
+    except (ValueError, AttributeError, KeyError, TypeError):
+        raise FileError(file, need, got="a file of another form", remedy=remedy) from None
+    return runtime, found
 
 
 def run(
@@ -171,8 +199,12 @@ def main(words: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"there is none of the networks in {SHARED}\n")
         return 2
     sizes = f"{'code':>8} {'constants':>9} {'arena':>8} {'stack':>6}"
-    beside: dict[str, Any] = json.loads(arguments.beside.read_text())
-    of_other = f"   ratios to {beside['runtime']}: instructions, memory, code and constants"
+    try:
+        runtime, beside = figures_of(arguments.beside)
+    except FileError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    of_other = f"   ratios to {runtime}: instructions, memory, code and constants"
     _say(f"{'network':8} {'processor':11} {'same bytes':>12} {sizes} {'instructions':>12} {'s':>6}{of_other}")
     processors, count, memory = arguments.cpu or list(PROCESSORS), arguments.inputs, arguments.memory
     results = [run(n, known[NETWORKS[n]], processors, count, memory, beside) for n in chosen]

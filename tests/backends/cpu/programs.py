@@ -396,6 +396,12 @@ def link(executable: Executable, folder: Path) -> Path:
     return path
 
 
+def emulation(board: Board, program: Path) -> list[str]:
+    """The options of qemu-system-arm that run a program on a board: it has files, and its time counts instructions."""
+    settings = ["-M", board.name, "-nographic", "-monitor", "none", "-serial", "none", "-semihosting"]
+    return [*settings, *COUNTED, "-kernel", str(program)]
+
+
 def command_of(executable: Executable, program: Path) -> list[str]:
     """The command that runs a program."""
     machine, signature = executable.machine, executable.signature.flat()
@@ -403,8 +409,7 @@ def command_of(executable: Executable, program: Path) -> list[str]:
         sizes = [",".join(map(str, _bytes(specs))) for specs in (signature.inputs, signature.outputs)]
         return [tool("node", "nodejs"), "-e", NODE, "--", str(program), str(executable.weights.nbytes), *sizes]
     if (board := BOARDS.get(machine.cpu)) is not None:
-        settings = ["-M", board.name, "-nographic", "-monitor", "none", "-serial", "none", "-semihosting"]
-        return [tool("qemu-system-arm", "qemu-system-arm"), *settings, *COUNTED, "-kernel", str(program)]
+        return [tool("qemu-system-arm", "qemu-system-arm"), *emulation(board, program)]
     emulator = EMULATORS[_of(EMULATORS, machine.architecture)]
     return [tool(emulator, "qemu-user"), "-cpu", EMULATED.get(machine.cpu, "max"), str(program)]
 
