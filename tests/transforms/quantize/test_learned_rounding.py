@@ -142,7 +142,7 @@ def test_grouped_convolutions() -> None:
 
 def test_sums_of_very_many_terms_are_learned_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of terms are there for covariances; here they are joined."""
-    monkeypatch.setattr("qmlir.transforms.quantize.round_weights.MOST", 20)
+    monkeypatch.setattr("qmlir.transforms.quantize.matrix_terms.MOST", 20)
     before, after = noise(parsed(DEEP), WIDE, pictures(40, 1), pictures(20, 2), ("nearest", "adaround"))
     assert after > before + 1
 
