@@ -328,18 +328,25 @@ def test_other_samples_are_other_results(found: Tuned, small: Small) -> None:
     assert len(list((small / "results").iterdir())) > before
 
 
-def test_codebooks_are_tried_and_groups_by_layer(found: Tuned) -> None:
+def test_settings_of_few_bits_are_tried_alone_and_groups_by_layer(found: Tuned) -> None:
     tried = [point.trial.policy["default"] for point in found.points if point.predicted is None]
-    assert any(each.get("weight-levels") == "codebook" for each in tried)
-    assert not any("weight-range" in each for each in tried)  # codebooks gain here, and have no range
+    assert any(each.get("weight-range") == "full" for each in tried)
+    assert not any("codebook" in json.dumps(point.trial.policy) for point in found.points)  # its layers are small
     assert any("group-32" in json.dumps(point.trial.policy) for point in found.points)
 
 
-def test_the_range_is_tried_where_codebooks_are_ruled_out(small: Small, tmp_path: Path) -> None:
-    limits: dict[str, Any] = {"floor": "sqnr=int8-12", "levels": (4, 6), "most": 14, "weight_levels": "even"}
+def test_codebooks_are_tried_where_tables_take_little(
+    small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qmlir.analysis.tune.search.MOST_TABLES", 1.0)
+    limits: dict[str, Any] = {"floor": "sqnr=int8-12", "levels": (4, 6), "most": 14}
     found = tune(small.onnx, samples_of(small), results=tmp_path, **limits)
-    assert any(point.trial.policy["default"].get("weight-range") == "full" for point in found.points)
-    assert not any("codebook" in json.dumps(point.trial.policy) for point in found.points)
+    settings = [point.trial.policy["default"] for point in found.points]
+    assert any(each.get("weight-levels") == "codebook" for each in settings)
+    assert not any("weight-range" in each for each in settings)  # codebooks gain here, and have no range
+    even: dict[str, Any] = {**limits, "weight_levels": "even"}
+    other = tune(small.onnx, samples_of(small), results=tmp_path, **even)
+    assert not any("codebook" in json.dumps(point.trial.policy) for point in other.points)
 
 
 @pytest.mark.parametrize("levels", ["even", "codebook"])

@@ -21,6 +21,7 @@ from qmlir.analysis.tune.attempts import Attempts, said
 from qmlir.analysis.tune.front import NARROW_BITS, WIDE_BITS, Model
 from qmlir.analysis.tune.result import Point, Tuned
 from qmlir.analysis.tune.verification import Verification
+from qmlir.numerics.codebooks import BITS as CODEBOOK_BITS
 from qmlir.numerics.groups import BITS as GROUPED_BITS
 from qmlir.policies.policy import Policy
 
@@ -39,6 +40,12 @@ MOST_GROUPED = max(GROUPED_BITS)
 
 STORED_COSTS = ("bytes", "stored")
 """The costs that multipliers of groups and codebooks can be worth; machine code multiplies such weights as int8."""
+
+MOST_TABLES = 0.027
+"""The share of the int8 network's bytes that tables of 64 entries for all layers may take where codebooks are tried.
+
+It is half of what codebooks gain, 2.6 dB or 0.43 of 8 bits. Small networks have small layers, whose tables take more.
+"""
 
 DECIBELS_PER_BIT = 6.02
 """What a bit more for each weight gains: by it, bytes that an option costs are compared with the dB that it gains."""
@@ -144,7 +151,7 @@ class Search:
             return settings
         self._uniform(base.assignment, base.said)
         for own in self._free(NARROW_SETTINGS):
-            if self.attempts.left <= self._needed or (LEVELS in own and self.attempts.cost not in STORED_COSTS):
+            if self.attempts.left <= self._needed or (LEVELS in own and not self._suits_codebooks(layers)):
                 continue
             if (point := self._made(layers, self.usual, {**settings, **own})) is None:
                 continue
@@ -153,6 +160,11 @@ class Search:
                 self._uniform(point.assignment, point.said)
                 return {**settings, **own}
         return settings
+
+    def _suits_codebooks(self, layers: Sequence[Layer]) -> bool:
+        """Whether codebooks can be worth their tables, for the cost that counts and the size of the network."""
+        tables = sum(1 << max(CODEBOOK_BITS) for layer in layers if layer.weights)
+        return self.attempts.cost in STORED_COSTS and tables <= MOST_TABLES * self.attempts.first.trial.bytes
 
     def _free(self, options: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
         """The options that the caller has not fixed."""
