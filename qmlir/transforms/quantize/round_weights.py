@@ -33,7 +33,7 @@ from qmlir.transforms.quantize.levels import Entries, Even, Levels
 from qmlir.transforms.quantize.matrix_terms import Terms
 from qmlir.transforms.quantize.near_integers import cost, near_integers, rounded_in_turn
 from qmlir.transforms.quantize.side_by_side import IMPORTED, UNROUNDED, Layer, SampledPass, SideBySide, cast_of_weights
-from qmlir.transforms.quantize.weight_scales import LEAST, factors_of_scales, searches_scales, set_scales
+from qmlir.transforms.quantize.weight_scales import LEAST_REFITTED, factors_of_scales, searches_scales, set_scales
 
 # ---------------------------------------------------------------------------------------------------------------
 # The nearest integer is the best choice for a single weight. But the inputs of a sum vary together, so other weights
@@ -135,7 +135,7 @@ class WeightRounding:
             integers = _rounded_by(method, layer, cast, terms, nearest)
             note_method(layer.op, ROUNDING, method)
         else:
-            searches = searches_scales(layer, cast, recipe, _data_step(layer.op), type(levels))
+            searches = searches_scales(layer, cast, recipe, _data_step(layer.op), levels)
             if recipe.rounding == "gptq":
                 integers = _rounded_in_turn(layer, cast, terms, levels)
             elif isinstance(levels, Even) and recipe.rounding == "adaround":
@@ -291,7 +291,7 @@ def _refitted(
     rows, counts = (each.reshape(len(scales), -1) for each in (real, importance))
     bits, zero = (len(levels.table) - 1).bit_length(), bool((levels.table == 0).any())
     found, table = codebooks.fitted(rows, bits, counts, zero=zero)
-    wanted = np.maximum(found / scales, LEAST[Entries])  # no smaller: `searches_scales` made sure of room for the bias
+    wanted = np.maximum(found / scales, LEAST_REFITTED)  # no smaller: `searches_scales` made sure of room for the bias
     factors = set_scales(cast, np.broadcast_to(wanted.reshape(shape[:2] if per_channel else (1, 1)), shape[:2]))
     return Entries(table), factors
 

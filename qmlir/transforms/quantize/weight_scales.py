@@ -16,15 +16,15 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.numerics.schemas import weight_bits
 from qmlir.policies.quant_config import Recipe
-from qmlir.transforms.quantize.levels import Entries, Even, Levels
+from qmlir.transforms.quantize.levels import Entries, Levels
 from qmlir.transforms.quantize.near_integers import cost, rounded_in_turn
 from qmlir.transforms.quantize.side_by_side import Layer
 
 FACTORS = (0.8, 0.87, 0.94, 1.0, 1.07, 1.15, 1.25)
 """What scales are multiplied by."""
 
-LEAST = {Even: min(FACTORS), Entries: 0.5}
-"""The least factor of a scale, by the kind of a layer's levels; codebooks are fitted anew, with scales of their own."""
+LEAST_REFITTED = 0.5
+"""The least factor of a scale of a codebook, which is fitted anew on data, with scales of its own."""
 
 FEW_BITS = 8
 """Scales are searched for weights of fewer bits."""
@@ -36,16 +36,15 @@ LEAST_FACTOR = 2.0**-12
 """The least factor from sums to results beside which a scale may become smaller."""
 
 
-def searches_scales(
-    layer: Layer, cast: QuantizeCastOp, recipe: Recipe, data: float | None, kind: type[Even | Entries]
-) -> bool:
-    """Whether the scales of a layer's weights, which have levels of a kind, are searched on data."""
+def searches_scales(layer: Layer, cast: QuantizeCastOp, recipe: Recipe, data: float | None, levels: Levels) -> bool:
+    """Whether the scales of a layer's weights are searched on data."""
     few = weight_bits(recipe.stored_weights) < FEW_BITS and cast.quantized.storage_width <= FEW_BITS
     searched = recipe.calibration in ("auto", "mse") and recipe.schema != "symmetric_with_power2_scale"
     results = [u.operation.quantized for u in layer.op.y.uses if isinstance(u.operation, QuantizeCastOp)]
     if not (few and searched and results and data) or WIDENED in layer.op.attributes:
         return False
-    steps = np.asarray(cast.quantized.scales) * data * LEAST[kind]
+    least = LEAST_REFITTED if isinstance(levels, Entries) else min(FACTORS)
+    steps = np.asarray(cast.quantized.scales) * data * least
     apart = steps / max(results[0].scales)
     return float(np.abs(layer.bias).max(initial=0.0) / steps.min()) < MOST_BIAS and float(apart.min()) > LEAST_FACTOR
 
