@@ -15,7 +15,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.devices.properties import products
 from qmlir.dialects.nn import ConstantOp
-from qmlir.dialects.qmlir import CODEBOOK, GROUPS, CodebookAttr, GroupsAttr
+from qmlir.dialects.qmlir import stated_levels
 from qmlir.dialects.quant.ops import CastOp
 from qmlir.dialects.quant.types import LayerOrAxisType, ScaledType, UniformType
 from qmlir.ir.rewriting import tensor_name
@@ -128,8 +128,7 @@ def _figures(value: SSAValue, *, constant: bool, name: str = "") -> TensorFigure
     type: Any = value.type
     shape, element = tuple(type.get_shape()), element_type(type)
     stored, bits = _stored(element)
-    own = value.owner.attributes if isinstance(value.owner, ConstantOp) else {}
-    stated = own.get(GROUPS) or own.get(CODEBOOK)
+    stated = stated_levels(value.owner) if isinstance(value.owner, ConstantOp) else None
     quantized = element if isinstance(element, ScaledType) else None
     return TensorFigures(
         name=tensor_name(value) or name,
@@ -139,9 +138,7 @@ def _figures(value: SSAValue, *, constant: bool, name: str = "") -> TensorFigure
         scales=None if quantized is None else quantized.scales,
         zero_points=None if quantized is None else quantized.zero_points,
         axis=quantized.axis if isinstance(quantized, LayerOrAxisType) else None,
-        bytes=stated.bytes(prod(shape))
-        if isinstance(stated, GroupsAttr | CodebookAttr)
-        else -(-prod(shape) * bits // 8),
+        bytes=-(-prod(shape) * bits // 8) if stated is None else stated.bytes(prod(shape)),
     )
 
 

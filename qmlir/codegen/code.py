@@ -75,7 +75,7 @@ class Buffer:
         return self.code.emit(vector.LoadOp, operands, vector_of(self.element, lanes))
 
     def chunk(self, number: Value, lanes: int) -> Value:
-        """Loads a vector of a row of elements, before which `number` vectors of so many lanes lie."""
+        """Loads vector `number` of a row of elements that is divided into vectors of so many lanes."""
         return self.load(number * lanes, lanes=lanes)
 
     def store(self, value: Value, *indices: Value | int) -> None:

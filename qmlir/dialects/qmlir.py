@@ -191,11 +191,7 @@ class GroupsAttr(ParametrizedAttribute):
             parser.parse_punctuation(",")
             bits = parser.parse_integer(allow_boolean=False, allow_negative=False)
             parser.parse_punctuation(",")
-            at = parser.pos
-            multipliers = parser.parse_attribute()
-            if not isinstance(multipliers, WeightsAttr):
-                parser.raise_error("expected the multipliers as #qmlir.weights", at)
-            return (IntAttr(size), IntAttr(bits), multipliers)
+            return (IntAttr(size), IntAttr(bits), _parsed_weights(parser, "multipliers"))
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
@@ -346,16 +342,26 @@ class CodebookAttr(ParametrizedAttribute):
         with parser.in_angle_brackets():
             bits = parser.parse_integer(allow_boolean=False, allow_negative=False)
             parser.parse_punctuation(",")
-            at = parser.pos
-            table = parser.parse_attribute()
-            if not isinstance(table, WeightsAttr):
-                parser.raise_error("expected the table as #qmlir.weights", at)
-            return (IntAttr(bits), table)
+            return (IntAttr(bits), _parsed_weights(parser, "table"))
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():
             printer.print_string(f"{self.bits.data}, ")
             printer.print_attribute(self.table)
+
+
+def _parsed_weights(parser: AttrParser, what: str) -> WeightsAttr:
+    """Parses constant data, of which an error says what they are."""
+    at, found = parser.pos, parser.parse_attribute()
+    if not isinstance(found, WeightsAttr):
+        parser.raise_error(f"expected the {what} as #qmlir.weights", at)
+    return found
+
+
+def stated_levels(constant: Operation) -> GroupsAttr | CodebookAttr | None:
+    """What a constant of weights states about its integers; None if these may be any of their type."""
+    found = constant.attributes.get(GROUPS) or constant.attributes.get(CODEBOOK)
+    return found if isinstance(found, GroupsAttr | CodebookAttr) else None
 
 
 @irdl_attr_definition

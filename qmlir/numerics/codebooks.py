@@ -41,7 +41,7 @@ FACTORS = (0.65, 0.75, 0.85, 0.93, 1.0, 1.08, 1.17, 1.3)
 """What a channel's scale is multiplied by in a round."""
 
 OCTAVES = (0.5, 1.0, 2.0)
-"""The same for scales that are powers of two."""
+"""What a channel's scale is multiplied by in a round, if scales are powers of two."""
 
 AT_ONCE = 1 << 20
 """About how many weights are rounded at a time, by which memory stays small for large layers."""

@@ -4,6 +4,7 @@ Sums are exact modulo 2^32 or 2^64, so that the order of summation is free.
 """
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 from xdsl.dialects.builtin import i8, i16, i32, i64
 from xdsl.ir import Attribute
@@ -66,7 +67,7 @@ class Quads(Integers, QuadArithmetic):
     """Multiplies quads of bytes, four channels a step: the data as u8, the weights as i8.
 
     The data keep their zero point z and are read with 128 more, x + 128, as unsigned bytes. Because
-    Σ (x − z)·w = Σ (x + 128)·w − (z + 128)·Σ w, `_with_offset` subtracts (z + 128)·Σ w from the bias, and positions
+    Σ (x − z)·w = Σ (x + 128)·w − (z + 128)·Σ w, the bias loses (z + 128)·Σ w (contraction.py), and positions
     outside the image hold z + 128. This is exact: all sums are exact modulo 2^32, and the result fits i32.
 
     pairs_fit   whether no sum of two neighbouring products leaves 16 bits (see `simd.dot_u8_i8_quads`)
@@ -116,7 +117,7 @@ class SignedQuads(Integers, QuadArithmetic):
         return True
 
     @property
-    def prepared(self) -> "SignedQuads":
+    def prepared(self) -> Self:
         return replace(self, zero_point=0, outside=0)
 
     def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
@@ -147,10 +148,6 @@ class WideQuads(SignedQuads):
     def keeps(self) -> bool:
         return False
 
-    @property
-    def prepared(self) -> "WideQuads":
-        return replace(self, zero_point=0, outside=0)
-
     def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
         return x.to(i16)
 
@@ -172,10 +169,6 @@ class ExtendedQuads(SignedQuads):
     The even bytes of the data and the odd ones, extended, are two pairs (sxtb16), and so are the weights as they lie.
     """
 
-    @property
-    def prepared(self) -> "ExtendedQuads":
-        return replace(self, zero_point=0, outside=0)
-
     def arranged(self, weights: Array) -> Array:
         return weights.reshape(-1, 4)[:, DotI16I8QuadsOp.PLACES].reshape(-1)
 
@@ -195,10 +188,6 @@ class WideExtendedQuads(ExtendedQuads):
     @property
     def keeps(self) -> bool:
         return False
-
-    @property
-    def prepared(self) -> "WideExtendedQuads":
-        return replace(self, zero_point=0, outside=0)
 
     def prepare(self, x: Value, zero_point: Value | None = None) -> Value:
         return x.to(i16)

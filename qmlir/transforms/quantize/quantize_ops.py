@@ -28,7 +28,7 @@ from qmlir.dialects.nn.quantizable import (
     storage_name,
     uniform,
 )
-from qmlir.dialects.qmlir import CODEBOOK, GROUPS, RESIDUAL, CodebookAttr, GroupsAttr, OpaqueOp
+from qmlir.dialects.qmlir import RESIDUAL, CodebookAttr, GroupsAttr, OpaqueOp, stated_levels
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
@@ -121,12 +121,12 @@ def _decide_as_signed(block: Block) -> None:
 
 def _weights_in_words(op: WeightedOp) -> str:
     """What the quantized weights of an operation are, for people."""
-    weights, own = uniform(op.w), op.w.owner.attributes if isinstance(op.w.owner, ConstantOp) else {}
-    if isinstance(groups := own.get(GROUPS), GroupsAttr):
-        return f"i{groups.bits.data} weights in groups of {groups.size.data}"
+    weights, stated = uniform(op.w), stated_levels(op.w.owner) if isinstance(op.w.owner, ConstantOp) else None
+    if isinstance(stated, GroupsAttr):
+        return f"i{stated.bits.data} weights in groups of {stated.size.data}"
     per = "channel" if weights.is_per_axis else "tensor"
-    if isinstance(book := own.get(CODEBOOK), CodebookAttr):
-        return f"weights per {per} from a codebook of {len(book.table.array)} entries"
+    if isinstance(stated, CodebookAttr):
+        return f"weights per {per} from a codebook of {len(stated.table.array)} entries"
     return f"{storage_name(weights.storage)} weights per {per}"
 
 

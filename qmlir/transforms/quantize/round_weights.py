@@ -14,7 +14,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.qmlir import CODEBOOK, GROUPS, CodebookAttr, GroupsAttr
+from qmlir.dialects.qmlir import CODEBOOK, CodebookAttr, GroupsAttr, stated_levels
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.ir.interfaces import Array, shape_of, tensor_type
 from qmlir.ir.rewriting import node_name
@@ -126,7 +126,7 @@ class WeightRounding:
             return False
         old = cast.input.owner
         assert isinstance(old, ConstantOp)
-        stated = _stated(old)
+        stated = stated_levels(old)
         (nearest,) = cast.evaluate(layer.weights if stated is None else old.value.array)
         levels, recipe = _levels(cast, terms, nearest, stated), recipe_of(layer.op, self.default)
         method = rounding_called(recipe.rounding)
@@ -299,12 +299,6 @@ def _refitted(
 def _nearest(layer: Layer, cast: QuantizeCastOp, terms: Terms, levels: Levels) -> Array:
     """The nearest levels to a layer's weights, [g, m, k], by the scales that the cast has now."""
     return levels.nearest(terms.weights(layer.weights / _along_axis(cast)))
-
-
-def _stated(weights: ConstantOp) -> GroupsAttr | CodebookAttr | None:
-    """What a constant of weights states about its integers; None if these may be any of their type."""
-    found = weights.attributes.get(GROUPS) or weights.attributes.get(CODEBOOK)
-    return found if isinstance(found, GroupsAttr | CodebookAttr) else None
 
 
 def _statement(stated: GroupsAttr | CodebookAttr | None, levels: Levels) -> dict[str, Attribute]:
