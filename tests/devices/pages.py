@@ -33,6 +33,8 @@ A device is one TOML file. Start from the one below that is nearest to yours:
 ## What a device file says
 
 An unknown key is an error that names the nearest one. `[]` stands for a table that may be there several times.
+Every number has bounds far beyond those of devices that are built; rates, for example, lie between 1e-6 and 1e12.
+Of a memory with more than 256 MiB, programs use the first 256, which is what an address of a command reaches.
 
 """
 

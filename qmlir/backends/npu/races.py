@@ -74,13 +74,13 @@ def require_inside(block: Block, device: Device) -> None:
     if block.place.memory >= len(device.memory):
         raise Fault("must name a memory of the device", got=f"memory {block.place.memory} of {len(device.memory)}")
     memory = device.memory[block.place.memory]
-    if block.bytes > memory.bytes:
+    if block.bytes > memory.addressable:
         raise Fault(
             "must touch no more bytes than a memory has",
-            got=f"{block.planes} · {block.rows} · {block.size} bytes of {memory.id}, which has {memory.bytes:#x}",
+            got=f"{block.planes} · {block.rows} · {block.size} bytes of {memory.id}, which has {memory.addressable:#x}",
         )
-    if not block.empty and block.end > memory.bytes:
-        got = f"bytes {block.place.address:#x} to {block.end:#x} of {memory.id}, which has {memory.bytes:#x}"
+    if not block.empty and block.end > memory.addressable:
+        got = f"bytes {block.place.address:#x} to {block.end:#x} of {memory.id}, which has {memory.addressable:#x}"
         raise Fault("must stay within a memory", got=got)
 
 
@@ -147,7 +147,7 @@ class _Touches:
 
     def __init__(self, memory: Memory, compared: bool, queues: int):
         self._align, self.compared = memory.align, compared
-        granules = -(-memory.bytes // memory.align)
+        granules = -(-memory.addressable // memory.align)
         self.readers, self.writers = (np.zeros((queues, granules), np.int32) for _ in range(2))
 
     def granules(self, block: Block) -> slice | Int64s:
