@@ -42,7 +42,7 @@ from qmlir.devices.schema import (
     broken,
 )
 from qmlir.errors import near_misses
-from qmlir.isa.limits import ADDRESS_BITS, MEMORY_BITS, QUEUE_BITS
+from qmlir.isa.encoding import ADDRESS_BITS, MEMORY_BITS, QUEUE_BITS
 from qmlir.numerics.contracts import CONTRACTS
 
 # ---------------------------------------------------------------------------------------------------------------

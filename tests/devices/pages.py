@@ -17,6 +17,7 @@ from qmlir.devices.description import Device
 from qmlir.devices.legality import EVERY, RULES, limits_of
 from qmlir.devices.schema import Table, keys_of, table_of, unit_of
 from qmlir.files import write_whole
+from qmlir.isa.limits import MOST_TAPS
 from tests.conftest import ROOT
 
 FILE = ROOT / "DEVICES.md"
@@ -95,8 +96,9 @@ def _default(field: FieldInfo) -> str:
 
 
 def rules_page() -> str:
-    """The rules that every device imposes on operations, as a Markdown list."""
-    return "".join(f"* {sentence}\n" for sentence, _ in RULES)
+    """The rules that every device imposes on operations, and the limit on windows of its commands, as Markdown."""
+    sentences = [*(sentence for sentence, _ in RULES), f"a window has at most {MOST_TAPS} elements"]
+    return "".join(f"* {sentence}\n" for sentence in sentences)
 
 
 def operations_page(device: Device) -> str:

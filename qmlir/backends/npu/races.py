@@ -13,14 +13,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.backends.npu.accesses import MAX_ELEMENTS, Accesses, accesses, require_access
+from qmlir.backends.npu.accesses import Accesses, accesses, require_access
 from qmlir.backends.npu.stream import Program, disassemble
 from qmlir.devices import Device
 from qmlir.devices.description import Memory
 from qmlir.devices.waits import tokens
 from qmlir.isa.blocks import Block, Fault
-from qmlir.isa.commands import SetContext, waits_for_all
+from qmlir.isa.commands import Host, SetContext, waits_for_all
 from qmlir.isa.encoding import Command
+from qmlir.isa.limits import MOST_BYTES
 from qmlir.numerics import Int64s
 
 Counts = npt.NDArray[np.int32]
@@ -49,8 +50,8 @@ def checked(program: Program, device: Device) -> list[Accesses]:
             touched = accesses(command, device, contexts, routines)
             for block in touched.blocks:
                 require_inside(block, device)
-                if block.bytes > 8 * MAX_ELEMENTS:
-                    raise Fault(f"must touch at most {8 * MAX_ELEMENTS} bytes at once", got=str(block.bytes))
+                if block.bytes > MOST_BYTES and not isinstance(command, Host):
+                    raise Fault(f"must touch at most {MOST_BYTES} bytes at once", got=str(block.bytes))
             _touch(command, touched, known, order, touches)
         except Fault as fault:
             raise located(fault, number, command, device) from None
