@@ -10,7 +10,7 @@ the ledger, `qmlir device check` and the error of a network without fallback sho
 level, where zero points, multipliers and shifts are attributes. Documentation and tests derive from the same table.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from operator import eq, le
@@ -22,7 +22,7 @@ from xdsl.ir import Operation
 from qmlir.devices import properties
 from qmlir.devices.description import Device
 from qmlir.devices.least import beyond_commands
-from qmlir.devices.properties import Sums, products
+from qmlir.devices.properties import Sums, Whole, products
 from qmlir.devices.stored import MOST_TRANSFERS
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn import ConstantOp
@@ -153,6 +153,8 @@ def _bits(integer: str) -> int:
 
 
 def _both_at_most(got: tuple[int, int], most: tuple[int, int]) -> bool:
+    if isinstance(got, Whole):
+        return got.within(most) is not None
     return got[0] <= most[0] and got[1] <= most[1]
 
 
@@ -318,9 +320,16 @@ class Verdict:
     refusals: tuple[str, ...]
 
 
-def verdicts(module: ModuleOp, device: Device) -> list[Verdict]:
-    """The verdict on each operation of a network on the qint level, in program order."""
-    return [Verdict(source_nodes(op), op.name, products(op), tuple(reasons(op, device))) for op in _computing(module)]
+def verdicts(module: ModuleOp, device: Device, host: Mapping[Operation, Sequence[str]] | None = None) -> list[Verdict]:
+    """The verdict on each operation of a network on the qint level, in program order.
+
+    Args:
+        module: The network.
+        device: The device.
+        host: The operations that the host computes, with the reasons; by default those that the device cannot compute.
+    """
+    found = {op: reasons(op, device) for op in _computing(module)} if host is None else host
+    return [Verdict(source_nodes(op), op.name, products(op), tuple(found.get(op, ()))) for op in _computing(module)]
 
 
 def source_nodes(op: Operation) -> str:

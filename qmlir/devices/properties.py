@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf, prod
+from typing import NamedTuple
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr
@@ -84,6 +85,22 @@ def _numbers(value: SSAValue) -> Int64s:
 # The properties of an integer operation that a device may limit: windows, strides, types, zero points, factors.
 
 
+class Whole(NamedTuple):
+    """The window of a sum over an image: its pixels, which a device may read as another number of rows and columns."""
+
+    rows: int
+    columns: int
+
+    def within(self, most: tuple[int, int]) -> "Whole | None":
+        """The same pixels in at most so many rows and columns; None if no number of rows and columns is allowed."""
+        pixels = self.rows * self.columns
+        if self.rows <= most[0] and self.columns <= most[1]:
+            return self
+        least = -(-pixels // most[1])
+        rows = next((n for n in range(max(least, 1), min(most[0], pixels) + 1) if pixels % n == 0), None)
+        return None if rows is None else Whole(rows, pixels // rows)
+
+
 def window(op: Operation) -> tuple[int, int] | None:
     """Rows and columns of a window; for a global pool, the whole image."""
     match op:
@@ -91,7 +108,7 @@ def window(op: Operation) -> tuple[int, int] | None:
             return op.window_values()
         case qint.GlobalSumPoolOp():
             _, rows, columns, _ = shape_of(op.x)
-            return rows, columns
+            return Whole(rows, columns)
         case WindowOp():
             _, rows, columns, _ = shape_of(op.operands[1])
             return rows, columns
