@@ -148,7 +148,19 @@ def _print_figures(device: "Device") -> None:
     stays = Engines.of(device).staying
     kept = "results go out after each layer: there is no memory inside for both data and results"
     say(f"  {kept if stays is None else f'results can stay in {stays.id} until the last layer reads them'}")
-    say(f"  scales change by the contract {device.quant.contract}")
+    say(f"  scales change by the contract {device.quant.contract}{_factors_text(device)}")
+
+
+def _factors_text(device: "Device") -> str:
+    """The factors that a device applies, in words; empty if they are floats."""
+    from qmlir.devices.requirements import factors_of
+
+    if (factors := factors_of(device)) is None:
+        return ""
+    if factors.bits == 1:
+        return f", by powers of two from {factors.least:.4g} to {factors.most:.4g}"
+    error = f"with an error of at most 2^-{factors.precision} of each"
+    return f", by factors from {factors.least:.4g} to {factors.most:.4g} {error}"
 
 
 def _print_verdicts(verdicts: "Sequence[Verdict]", device: "Device") -> None:

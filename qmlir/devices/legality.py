@@ -22,7 +22,7 @@ from xdsl.ir import Operation
 from qmlir.devices import properties
 from qmlir.devices.description import Device
 from qmlir.devices.least import beyond_commands
-from qmlir.devices.properties import Sums, Whole, products
+from qmlir.devices.properties import RightShifts, Sums, Whole, products
 from qmlir.devices.stored import MOST_TRANSFERS
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn import ConstantOp
@@ -33,7 +33,7 @@ from qmlir.dialects.quant.ops import CastOp, StorageCastOp
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of
 from qmlir.ir.names import NAME
 from qmlir.ir.rewriting import node_name
-from qmlir.numerics.contracts import CONTRACTS
+from qmlir.numerics.contracts import CONTRACTS, MULTIPLIER_BITS
 
 OPERATIONS: dict[type[Operation], str] = {
     qint.Conv2DOp: "conv2d",
@@ -63,6 +63,7 @@ class Limit:
     got       what the operation has; None if the operation does not have this property
     wanted    what the device allows; None if it sets no limit. Unless given, the value of the key in the kind's table
     fits      whether what the operation has is allowed; unless given, whether it is at most what the device allows
+    shown     what the operation has, in words, given what it has and what the device allows
     """
 
     key: str
@@ -71,6 +72,7 @@ class Limit:
     got: Callable[[Any], Any]
     wanted: Callable[[Device, str], Any] | None = None
     fits: Callable[[Any, Any], bool] = le
+    shown: Callable[[Any, Any], str] = lambda got, wanted: _text(got)
 
     def allowed(self, device: Device, kind: str) -> Any:
         """What a device allows for a kind of operation; None if it sets no limit."""
@@ -96,7 +98,7 @@ def refusals(op: Operation, device: Device) -> list[str]:
     if getattr(device.ops, kind) is None:
         return [f"{device.name} has no {kind} (ops.{kind})"]
     return [
-        f"{limit.text(wanted)}, got {_text(got)} ({limit.key.replace('*', kind)})"
+        f"{limit.text(wanted)}, got {limit.shown(got, wanted)} ({limit.key.replace('*', kind)})"
         for limit, wanted in limits_of(device, kind)
         if (got := limit.got(op)) is not None and not limit.fits(got, wanted)
     ]
@@ -114,9 +116,7 @@ MOST_VALUES = 4
 
 
 def _text(value: object) -> str:
-    """A value in words: 3x3, [0, 31], i8 or i16."""
-    if isinstance(value, range):
-        return f"[{value.start}, {value.stop - 1}]"
+    """A value in words: 3x3, i8 or i16."""
     if isinstance(value, frozenset):
         words = sorted(map(str, cast(frozenset[object], value)))
         others = len(words) - MOST_VALUES
@@ -135,8 +135,12 @@ def _powers_of_two(numbers: frozenset[int], _: object) -> bool:
     return all(n.bit_count() == 1 for n in numbers)
 
 
-def _right_shifts(device: Device) -> range:
-    return range(device.quant.shift.min, device.quant.shift.max + 1)
+def _right_shifts(device: Device) -> RightShifts | None:
+    quant = device.quant
+    if quant.scale == "float32":
+        return None
+    bits = 1 if quant.scale == "pow2" else quant.multiplier_bits - 1
+    return RightShifts(quant.shift.min, quant.shift.max, MULTIPLIER_BITS - bits, quant.round == "tfl-double")
 
 
 def _multiplied(device: Device) -> Iterator[str]:
@@ -218,8 +222,11 @@ LIMITS = (
           properties.moved_bias_bits, lambda device, kind: device.quant.bias.moved_bits),
     Limit("quant.granularity", ["requantize"], "a result has {wanted} scale", properties.scales,
           lambda device, kind: 1 if device.quant.granularity == "tensor" else None),
-    Limit("quant.shift", ["requantize"], "products are shifted to the right by {wanted} bits", properties.shifts,
-          lambda device, kind: None if device.quant.scale == "float32" else _right_shifts(device), _within),
+    Limit("quant.multiplier_bits", ["requantize"], "multipliers have at most {wanted} bits", properties.multiplier_bits,
+          lambda device, kind: device.quant.multiplier_bits if device.quant.scale == "mult-shift" else None),
+    Limit("quant.shift", ["requantize"], "products are shifted to the right by {wanted} bits", properties.products_of,
+          lambda device, kind: _right_shifts(device), lambda got, wanted: all(p.within(wanted) for p in got),
+          lambda got, wanted: wanted.shortest(got)),
 )
 # fmt: on
 """Every limit that a device file can set; a key that is left out sets no limit."""

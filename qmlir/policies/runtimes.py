@@ -104,6 +104,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from qmlir.dialects.nn.functions import FUNCTIONS
 from qmlir.dialects.qmlir import NUMERICS
 from qmlir.errors import OptionError, PipelineError, near_misses
+from qmlir.numerics.factors import Factors
 
 Runtime = Literal["default", "onnxruntime", "onnxruntime-vnni", "litert-reference", "litert-xnnpack", "litert-builtin"]
 
@@ -128,6 +129,7 @@ class Rounding:
     truncates whether a mean divides the integer multiplier by its count and truncates, instead of the real factor
     stored    whether a mean multiplies the sum of the stored integers and subtracts the zero point's share afterwards:
               before rounding if the contract rounds sums, else the share is rounded by itself
+    factors   the factors that the target applies; None: any
     otherwise the rounding by another kernel: of matrix products whose right side has a zero point, of sums and changes
               of scale with a factor outside [2^−10, 2^8) or not of 8 bits before and behind the binary point
     """
@@ -144,6 +146,7 @@ class Rounding:
     narrow: bool = True
     truncates: bool = False
     stored: bool = False
+    factors: Factors | None = None
     otherwise: "Rounding | None" = None
 
     @property

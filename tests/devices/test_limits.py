@@ -216,8 +216,22 @@ CASES: list[tuple[str, Device, Sample, Sample, str]] = [
     (
         "quant.shift",
         with_quant(shift={"min": 31, "max": 35}),
-        requantize([HALF], [-4]),
-        requantize([HALF], [-5]),
+        requantize([HALF + 8], [-7]),
+        requantize([HALF + 8], [-8]),
+        "products are shifted to the right by [31, 35] bits, got 36",
+    ),
+    (
+        "quant.multiplier_bits",
+        with_quant(multiplier_bits=16),
+        requantize([HALF + (1 << 16)], [0]),
+        requantize([HALF + (1 << 15)], [0]),
+        "multipliers have at most 16 bits, got 17",
+    ),
+    (
+        "quant.shift",
+        with_quant(shift={"min": 31, "max": 35}),
+        requantize([HALF + 1], [-4]),
+        requantize([HALF + 1], [-5]),
         "products are shifted to the right by [31, 35] bits, got 36",
     ),
 ]
