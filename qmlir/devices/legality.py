@@ -49,6 +49,12 @@ OPERATIONS: dict[type[Operation], str] = {
 }
 """Integer operation → the key of [ops] that allows it; operations that only move data have the key `move`."""
 
+FOLLOWING = (qint.RescaledAddOp, qint.FloatAddOp, qint.SaturatingFullyConnectedOp)
+"""Operations that compute as a followed runtime does; the default numerics have operations of devices instead."""
+
+FOLLOWED = ", which rounds as a runtime does: load the model with the numerics default, as devices round"
+"""What to do about an operation of `FOLLOWING`."""
+
 EVERY = (*dict.fromkeys(OPERATIONS.values()), "move")
 """All keys of [ops]."""
 
@@ -94,7 +100,7 @@ def refusals(op: Operation, device: Device) -> list[str]:
     """Why a device does not compute an operation, a sentence each; empty if the device computes it."""
     kind = kind_of(op)
     if kind is None:
-        return [f"no device file has a key for {op.name}"]
+        return [f"no device file has a key for {op.name}{FOLLOWED if isinstance(op, FOLLOWING) else ''}"]
     if getattr(device.ops, kind) is None:
         return [f"{device.name} has no {kind} (ops.{kind})"]
     return [
@@ -111,6 +117,15 @@ def limits_of(device: Device, kind: str) -> Iterator[tuple[Limit, Any]]:
             yield limit, wanted
 
 
+def operations_of(device: Device) -> dict[str, str]:
+    """Each kind of operation, a key of [ops], with the limits that a device sets on it in words."""
+    found: dict[str, str] = {}
+    for kind in EVERY:
+        limits = "; ".join(limit.text(wanted) for limit, wanted in limits_of(device, kind))
+        found[kind] = "not computed" if getattr(device.ops, kind) is None else limits or "without limits"
+    return found
+
+
 MOST_VALUES = 4
 """The most values that a sentence lists; a channel-wise requantization has hundreds of multipliers."""
 
@@ -121,6 +136,8 @@ def _text(value: object) -> str:
         words = sorted(map(str, cast(frozenset[object], value)))
         others = len(words) - MOST_VALUES
         return " or ".join(words if others <= 1 else [*words[:MOST_VALUES], f"{others} others"])
+    if value == ():
+        return "a scalar"
     if isinstance(value, tuple):
         values = cast(tuple[object, ...], value)
         return (" or " if any(isinstance(v, Sums) for v in values) else "x").join(map(str, values))

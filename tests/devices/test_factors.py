@@ -152,10 +152,10 @@ def test_a_device_with_default_keys_computes_it_all(rule: tuple[str, str]) -> No
 def test_the_check_states_the_factors(capsys: pytest.CaptureFixture[str]) -> None:
     keys = ["--set", "quant.shift.max=31", "--set", 'quant.types=["i8"]']
     assert main(["device", "check", "ethos-u55-like", *keys]) == 0
-    line = next(line for line in capsys.readouterr().out.splitlines() if "contract" in line)
+    line = next(line for line in capsys.readouterr().out.splitlines() if "factors" in line)
     assert line.strip() == (
-        f"scales change by the contract single, by factors from {2.0**-22:.4g} to {2.0**30:.4g} "
-        "with an error of at most 2^-10 of each"
+        f"factors between scales are numbers from {2.0**-22:.4g} to {2.0**30:.4g}, "
+        "each with an error of at most 2^-10 of it"
     )
     assert main(["device", "check", "nmp"]) == 0
-    assert f"by powers of two from {2.0 ** (fixed_point.MIN_SHIFT - 1):.4g} to 1" in capsys.readouterr().out
+    assert f"are powers of two from {2.0 ** (fixed_point.MIN_SHIFT - 1):.4g} to 1" in capsys.readouterr().out

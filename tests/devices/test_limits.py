@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Attribute, Operation
 
 from qmlir.devices import Device
-from qmlir.devices.legality import LIMITS, kind_of, refusals
+from qmlir.devices.legality import FOLLOWED, LIMITS, kind_of, refusals
 from qmlir.dialects import nn, qint
 from qmlir.dialects.qint.requantize import int32
 from qmlir.ir.weights import WeightsAttr
@@ -262,7 +262,7 @@ def test_operations_that_a_device_lacks() -> None:
     assert refusals(TABLE.build(), vta) == ["vta has no lut (ops.lut)"]
     odd = Sample(qint.SaturatingFullyConnectedOp, "", (i(8, 3, 16), i(8, 5, 16))).build()
     assert kind_of(odd) is None
-    assert refusals(odd, vta) == ["no device file has a key for qint.saturating_fully_connected"]
+    assert refusals(odd, vta) == [f"no device file has a key for qint.saturating_fully_connected{FOLLOWED}"]
 
 
 def test_weights_around_a_zero_point() -> None:
