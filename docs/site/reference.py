@@ -125,31 +125,31 @@ def _entry(name: str) -> Iterator[str]:
     found = _package()[path]
     shown = f"qmlir.{name}"
     yield from ("", f"### `{shown}`")
-    if not found.is_class:
+    if isinstance(found, griffe.Function):
         yield from ("", "```plain", _signature(shown, found), "```")
     yield from _docstring(found)
-    if found.is_class:
+    if isinstance(found, griffe.Class):
         yield from _members(found)
 
 
-def _members(found: griffe.Object | griffe.Alias) -> Iterator[str]:
+def _members(found: griffe.Class) -> Iterator[str]:
     chosen = MEMBERS.get(found.name) or [name for name in found.members if not name.startswith("_")]
     for name in chosen:
-        member = found.all_members[name]
+        member = found.members[name]
         if member.has_docstring:
-            if member.is_function:
+            if isinstance(member, griffe.Function):
                 signature = _signature(f"{found.name}.{name}", member)
             else:
                 signature = f"{found.name}.{name}: {getattr(member, 'annotation', None) or 'property'}"
             yield from ("", "```plain", signature, "```", *_docstring(member))
 
 
-def _signature(shown: str, function: griffe.Object | griffe.Alias) -> str:
+def _signature(shown: str, function: griffe.Function) -> str:
     """The name with its parameters; on a line each where one line does not hold them."""
     parts: list[str] = []
     keyword_only = False
     for parameter in function.parameters:
-        kind = parameter.kind
+        kind = parameter.kind or griffe.ParameterKind.positional_or_keyword
         if parameter.name in ("self", "cls"):
             continue
         if kind is griffe.ParameterKind.keyword_only and not keyword_only:

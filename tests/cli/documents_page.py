@@ -53,9 +53,9 @@ Times are in seconds, sizes in bytes, shares between 0 and 1, and MACs are multi
 VERSIONS = f"""\
 ## Versions {{#versions}}
 
-The version of qmlir says what may have changed between two releases ([changelog](../CHANGELOG.md)). Each kind of file has a
-version of its own. It rises when older readers would misread the file; readers refuse the files of other versions, and
-say what to do.
+The version of qmlir says what may have changed between two releases ([changelog](../CHANGELOG.md)). Each kind of file
+has a version of its own. It rises when older readers would misread the file; readers refuse the files of other
+versions, and say what to do.
 
 | file | its version |
 |---|---|
