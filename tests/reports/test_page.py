@@ -168,13 +168,16 @@ return [...document.querySelectorAll("#graph .node")].filter((node) => {
 """
 
 
+CHANGED = "s.dispatchEvent(new Event('change'))"
+
+
 def test_names_leave_room_for_numbers(page: Browser) -> None:
     """A node's operation with its window ends before the number begins, whichever number is shown."""
     page.run("document.querySelector('#graph').scrollIntoView()")
     options = page.run("return [...document.querySelectorAll('#colour option')].map((o) => o.value)")
     assert len(options) >= 3
     for option in options:
-        page.run(f"const s = document.querySelector('#colour'); s.value = '{option}'; s.dispatchEvent(new Event('change'))")
+        page.run(f"const s = document.querySelector('#colour'); s.value = '{option}'; {CHANGED}")
         assert page.run(OVERLAPS) == []
 
 

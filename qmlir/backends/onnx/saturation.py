@@ -38,7 +38,8 @@ def warn_of_saturation(function: func.FuncOp, *, unsigned: bool) -> None:
     """Warns of layers whose sums can saturate; for the arguments see `saturating_layers`."""
     if layers := saturating_layers(function, unsigned=unsigned):
         named = ", ".join(layers[:3]) + (", …" if len(layers) > 3 else "")
-        text = f"on x86 processors without VNNI, onnxruntime's sums of {counted(len(layers), 'layer')} can saturate ({named}): "
+        count = counted(len(layers), "layer")
+        text = f"on x86 processors without VNNI, onnxruntime's sums of {count} can saturate ({named}): "
         text += "weights of 8 bits meet unsigned bytes; quantize for onnxruntime (--for onnxruntime), which takes "
         text += "weights of 7 bits" + (", or keep activations signed (--activations kept), which is slow" * unsigned)
         warnings.warn(text, QmlirWarning, stacklevel=3)
