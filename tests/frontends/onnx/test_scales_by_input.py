@@ -170,7 +170,7 @@ def test_a_profile_does_not_quantize_the_weights_anew() -> None:
 @pytest.mark.parametrize("kind", ["gemm-square", "conv", "depthwise-window"])
 def test_runtimes_compute_the_layer_as_it_is(kind: str, format: str, tmp_path: Path) -> None:
     """onnxruntime's optimizations would take the scales for those of output channels."""
-    proto, inputs = network(kind, np.random.default_rng(7), points=True)
+    proto, inputs = network(kind, np.random.default_rng(7), bias=False)
     quantized = qmlir.quantize(load_onnx(proto))
     file = tmp_path / ("net.tflite" if format == "tflite" else "net.onnx")
     qmlir.export(quantized, file, format=format)
