@@ -94,6 +94,8 @@ def convert(
 ) -> Sequence[Value]:
     """Folds or converts a node, and returns the value of each output.
 
+    If the model imports no operator set of the domain, the version is 0 and stands for the newest.
+
     Raises:
         UnsupportedError: The operator has no converter, or the converter refuses the node.
         NodeError: The node breaks a rule of ONNX.
@@ -101,9 +103,9 @@ def convert(
     constant = bool(inputs) and all(i is None or isinstance(i, Constant) for i in inputs)
     if constant and (folded := _folded(node, domain, operator, version, inputs, attributes)) is not None:
         return [followed(operator, inputs, c) if isinstance(c, Constant) else c for c in folded]
-    converter = CONVERTERS.select(domain, operator, version)
+    converter = CONVERTERS.select(domain, operator, version or NEWEST)
     if converter is None:
-        older = version and CONVERTERS.select(domain, operator, NEWEST)
+        older = CONVERTERS.select(domain, operator, NEWEST)
         raise UnsupportedError(f"qmlir knows no {node.kind}" + (f" of operator set {version}" if older else ""))
     for x in inputs:
         if isinstance(x, SSAValue):
@@ -134,7 +136,7 @@ def _folded(
     attributes: Mapping[str, AttributeValue],
 ) -> Sequence[Value] | None:
     """Computes the outputs of a node on constants by its fold; None if the operator has no fold or the fold refuses."""
-    fold = FOLDS.select(domain, operator, version)
+    fold = FOLDS.select(domain, operator, version or NEWEST)
     if fold is None:
         return None
     try:
