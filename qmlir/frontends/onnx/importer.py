@@ -23,6 +23,7 @@ from qmlir.frontends.onnx.arguments import Inputs
 from qmlir.frontends.onnx.control import local_functions
 from qmlir.frontends.onnx.cut import ends_of
 from qmlir.frontends.onnx.dimensions import batch_symbols, bind_shapes
+from qmlir.frontends.onnx.labels import Labels
 from qmlir.frontends.onnx.opaque import InferredTypes
 from qmlir.frontends.onnx.quantization import argument_type
 from qmlir.frontends.onnx.reader import Model, notes_of, read_model
@@ -182,7 +183,10 @@ class _Import:
         return value
 
     def _output(self, name: str, value: Value) -> SSAValue:
-        """Returns the SSA value of an output of the graph, which may be a constant."""
+        """Returns the SSA value of an output of the graph, which may be a constant; texts become their indices."""
+        if isinstance(value, Labels):
+            self.builder.remarks[name] = value.remark()
+            value = value.indices
         try:
             return self.builder.ssa(value)
         except UnsupportedError as refusal:
