@@ -11,6 +11,7 @@ from qmlir.backends.forms import constant, fused_bounds
 from qmlir.backends.tflite.clamps import Bounds, activation, fuses, stored_bounds
 from qmlir.backends.tflite.graph import BOOL, FLOAT, Form, Graph, Options, Parameters, Tensor
 from qmlir.backends.tflite.kernels import KERNELS, takes
+from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import element_of, shape_of
@@ -29,7 +30,7 @@ from qmlir.policies.runtime_kernels import has_sum
 # their declared type.
 
 
-INT8, UINT8, INT16 = (np.dtype(t) for t in (np.int8, np.uint8, np.int16))
+INT8, UINT8, INT16, INT32 = (np.dtype(t) for t in (np.int8, np.uint8, np.int16, np.int32))
 MOVED = 128
 """The amount subtracted from unsigned bytes to store them as signed bytes."""
 
@@ -226,7 +227,8 @@ def declared(value: SSAValue) -> Form:
     if element.expressed != f32:
         raise UnsupportedError("must stand for f32", text, "quantize the model again from its f32 form")
     dtype = element.numpy_dtype
-    if dtype not in (INT8, UINT8, INT16):
+    sums = isinstance(value.owner, StorageCastOp) and dtype == INT32 and not any(element.zero_points)
+    if dtype not in (INT8, UINT8, INT16) and not sums:
         raise UnsupportedError("must be stored in signed or unsigned bytes, or in signed numbers of 16 bits", text,
                      "quantize it with precision int8 or int16")  # fmt: skip
     if element.axis is not None and constant(value) is None:
