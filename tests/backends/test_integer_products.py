@@ -18,6 +18,8 @@ from tests.backends.tflite.runtime import LiteRT
 
 Array = npt.NDArray[Any]
 
+OPSETS = (("", 17), ("com.microsoft", 1))
+
 FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
 
 
@@ -35,7 +37,9 @@ def saved(
     sums = nodes[-1].op_type.endswith("Integer")
     y = helper.make_tensor_value_info("y", TensorProto.INT32 if sums else TensorProto.FLOAT, shape)
     graph = helper.make_graph(nodes, "g", infos, [y], [numpy_helper.from_array(a, n) for n, a in constants.items()])
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), str(path))
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid(d, v) for d, v in OPSETS], ir_version=8), str(path)
+    )
     return path
 
 
@@ -138,3 +142,11 @@ def test_zero_points_of_channels(tmp_path: Path) -> None:
     node = helper.make_node("MatMulInteger", ["x", "w", "x_zero", "w_zero"], ["y"])
     zeros = {"x_zero": np.array(7, np.uint8), "w_zero": integers(5, dtype=np.uint8)}
     same_everywhere(saved(tmp_path / "sums.onnx", [node], {"x": x}, (2, 5), w=w, **zeros), [x], tmp_path)
+
+
+@pytest.mark.parametrize("steps", [np.float32(0.02), np.linspace(0.01, 0.02, 5, dtype=np.float32)], ids=["one", "five"])
+def test_sums_that_are_scaled(steps: Array, tmp_path: Path) -> None:
+    x, w = integers(2, 8, dtype=np.uint8), integers(8, 5, dtype=np.int8)
+    node = helper.make_node("MatMulIntegerToFloat", ["x", "w", "a", "s", "z"], ["y"], domain="com.microsoft")
+    constants = {"w": w, "a": np.array(0.1, np.float32), "s": np.asarray(steps), "z": np.array(3, np.uint8)}
+    same_everywhere(saved(tmp_path / "sums.onnx", [node], {"x": x}, (2, 5), **constants), [x], tmp_path)
