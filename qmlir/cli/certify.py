@@ -76,9 +76,10 @@ def _certify(arguments: argparse.Namespace) -> None:
         is_quantized,
     )
     from qmlir.checker import counts_of
-    from qmlir.files import write_whole
+    from qmlir.files import settle, together, write_whole
 
     model: Path = arguments.model
+    settle(model)
     if model.suffix == ".o":
         certificate = certificate_of_object(model)
         write_whole(arguments.output, _text(certificate))
@@ -96,10 +97,11 @@ def _certify(arguments: argparse.Namespace) -> None:
         raise FileError(model, "must be a quantized network", got="a network in floats", remedy=remedy)
     integers, certificate = certificate_of(module)
     certificate["code"] = code_of(integers)
-    files = _artefact(arguments, module, integers)
     source = {"file": model.name, "sha256": sha256(model.read_bytes()).hexdigest()}
-    certificate |= {"artefact": file_hashes(files), "source": source}
-    write_whole(arguments.output, _text(certificate))
+    with together():
+        files = _artefact(arguments, module, integers)
+        certificate |= {"artefact": file_hashes(files), "source": source}
+        write_whole(arguments.output, _text(certificate))
     _show(certificate)
     _report(arguments, certificate, {**counts_of(certificate), **_bounds(certificate)})
 
@@ -140,9 +142,11 @@ def _text(certificate: Mapping[str, Any]) -> str:
 
 def _check(arguments: argparse.Namespace) -> None:
     from qmlir.checker import check_certificate
+    from qmlir.files import settle
 
     if arguments.output is not None:
         raise OptionError("--output", "is for a certificate to write", remedy="drop --check or --output")
+    settle(arguments.check)
     counts = check_certificate(arguments.check, arguments.model)
     fields = {"model": None if arguments.model is None else str(arguments.model)}
     fields |= {"certificate": str(arguments.check), "verdict": "integer-only", **counts}
