@@ -39,7 +39,7 @@ CODES = {
     "policy": "the policy keeps it in floats",
     "half": "the policy computes it in floats of 16 bits",
     "empty": "a tensor it reads or writes has no elements",
-    "neighbours": "it moves values that only float operations read and write",
+    "neighbours": "no integer operation makes what it reads, or reads what it makes",
     "type": "it computes on floats other than f32",
     "unknown": "the operation is not known to qmlir",
     "device": "the device computes it",
