@@ -315,7 +315,10 @@ def _weights(op: Operation) -> TensorFacts | None:
     facts = _stored(value, tensor_name(value))
     if numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
         return facts
-    counts, edges = np.histogram(numbers, BINS)
+    numbers = numbers.astype(np.float64)
+    low, high = float(numbers.min()), float(numbers.max())
+    fits = high == low or high - low > BINS * np.spacing(max(abs(low), abs(high)))  # else bins have no width in floats
+    counts, edges = np.histogram(numbers, BINS if fits else 1)
     return replace(facts, histogram=HistogramFacts(float(edges[0]), float(edges[1] - edges[0]), _integers(counts)))
 
 
