@@ -22,7 +22,7 @@ from qmlir.dialects.qmlir import MIXED, UNSIGNED
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import quantized_element
-from qmlir.ir.names import INTEGER_OPERATOR, KERNEL, UNDELEGATED
+from qmlir.ir.names import INTEGER_OPERATOR, KERNEL, TRANSPOSED, UNDELEGATED
 from qmlir.policies.runtimes import (
     BYTES,
     EXACT,
@@ -178,7 +178,7 @@ def lacking(op: Operation, runtime: str, *, signed: bool = False) -> str:
     runtime, storage = kernels_for(op, runtime), _kernel(op, signed=signed)
     names = {op.name, f"{op.name}/{storage}"}
     others = {"i32", "mixed"} if isinstance(op, nn.RequantizeOp) else {"i16 by i8"}
-    taken = {*STORAGES, "operator", "SVDF", "LSTM", "LSTM hidden", "LSTM norm", "LSTM of words", *others}
+    taken = {*STORAGES, "operator", "SVDF", "LSTM", "LSTM hidden", "LSTM norm", "LSTM of words", TRANSPOSED, *others}
     if storage not in taken or not names & {*RUNTIMES[runtime], *EXACT}:
         return f"{_called(op)} of {'data stored in several ways' if storage == 'mixed' else storage}"
     if isinstance(op, nn.AddOp | nn.SubOp | nn.MulOp) and (beyond := _beyond(op, runtime, storage)):
