@@ -25,10 +25,11 @@ exactly. A model that computes on floats between casts (QDQ) never saturates her
 
     operation            runtime    how it rounds
     convolution, also    reference  twice: half up, then half away from zero
-    transposed           builtin    twice half up
+    transposed           builtin    twice half up; signed and transposed: the last channels, fewer than eight, as the
+                                    reference
                          xnnpack    once, half to even, in float32
     depthwise            builtin    unsigned: as the reference; signed: the last channels, fewer than eight, as the
-    convolution                     reference, which is not followed
+    convolution                     reference
     fully connected      reference  once, half away from zero, by a factor in float64 of which qmlir follows 31 bits:
                                     for scales in simple ratios, 1 result of 10,000 may differ
     quantization         reference  divides in float32, rounds half away from zero
@@ -130,6 +131,7 @@ class Rounding:
     truncates whether a mean divides the integer multiplier by its count and truncates, instead of the real factor
     stored    whether a mean multiplies the sum of the stored integers and subtracts the zero point's share afterwards:
               before rounding if the contract rounds sums, else the share is rounded by itself
+    rest      the rounding of a layer's last channels, fewer than eight; None: that of the others
     otherwise the rounding by another kernel: of matrix products whose right side has a zero point, of sums and changes
               of scale with a factor outside [2^−10, 2^8) or not of 8 bits before and behind the binary point
     """
@@ -147,6 +149,7 @@ class Rounding:
     truncates: bool = False
     stored: bool = False
     otherwise: "Rounding | None" = None
+    rest: "Rounding | None" = None
 
     @property
     def dtype(self) -> type[np.float32 | np.float64]:
@@ -301,7 +304,8 @@ LITERT_BUILTIN: Mapping[str, Rounding] = {
     **_of_16_bits("upup", replace(UPUP, product32=True, unbiased=False)),
     "nn.conv2d": UPUP,
     "nn.conv2d/u8": replace(UPUP, product32=True),
-    "nn.depthwise_conv2d": UPUP,
+    "nn.depthwise_conv2d": replace(UPUP, rest=DOUBLE),
+    "nn.conv2d/TRANSPOSE_CONV": replace(UPUP, rest=DOUBLE),
     "nn.depthwise_conv2d/u8": replace(DOUBLE, product32=True),
     "nn.fully_connected": replace(UPUP, product32=True),
     "nn.matmul/i8": DOUBLE,
@@ -331,7 +335,8 @@ RUNTIMES: Mapping[str, Mapping[str, Rounding]] = {
 A key `operation/storage`, such as `nn.depthwise_conv2d/u8`, is for operations whose data the source model stores in
 that type, and has precedence over the key `operation`. A key `operation/operator` is for an operation that the source
 model computes with an operator on integers, whatever real numbers the integers represent. A key `operation/SVDF` or
-`operation/LSTM` is for an operation that is a part of such an operator.
+`operation/LSTM` is for an operation that is a part of such an operator, and one `operation/TRANSPOSE_CONV` for a
+transposed convolution of signed bytes.
 """
 
 Results = Mapping[str, tuple[float, int]]

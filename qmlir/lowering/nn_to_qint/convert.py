@@ -84,7 +84,7 @@ from qmlir.numerics import fixed_point
 from qmlir.policies.conversions import converted_integers, quantized_integers
 from qmlir.policies.ledger import decide
 from qmlir.policies.legality import require_integer_form, target_of
-from qmlir.policies.runtime_kernels import compared_storage, rounding_for, stores_signed
+from qmlir.policies.runtime_kernels import compared_storage, quantization_for, rounding_for, stores_signed
 from qmlir.policies.runtimes import Rounding, quantization_of, runtime_of
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -331,8 +331,8 @@ class _Converter:
         for op in reversed(converted):
             Rewriter.erase_op(op)
         self._erase_unread_casts()
-        if (quantization := quantization_of(self.runtime)) != "exact":
-            for cast in [o for o in self.block.ops if isinstance(o, QuantizeCastOp)]:
+        for cast in [o for o in self.block.ops if isinstance(o, QuantizeCastOp)]:
+            if (quantization := quantization_for(cast, self.runtime)) != "exact":
                 cast.attributes[QUANTIZATION] = StringAttr(quantization)
 
     def _lower(self, op: Operation) -> None:
