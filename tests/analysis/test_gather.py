@@ -12,6 +12,8 @@ import qmlir
 from qmlir.analysis.facts import Facts
 from qmlir.analysis.gather import COMPARED, Given, gather
 from qmlir.errors import OptionError, QmlirError
+from qmlir.ir.context import make_context
+from qmlir.ir.source import parse_text
 from tests.backends.quantized_text import network as text_network
 from tests.cli.small import Small, write_small
 
@@ -184,6 +186,36 @@ def test_cycles_are_those_of_the_device(small: Small, network: ModuleOp) -> None
     costs = [layer.device for layer in found.layers if layer.device] + list(found.run.others.values())
     assert sum(cost.cycles for cost in costs) == predicted.cycles
     assert [roof.memory for roof in found.run.rooflines] == ["sram", "flash"]
+
+
+def test_layers_that_a_device_fuses_are_in_its_table() -> None:
+    """A convolution and the sum behind it are one layer of the device: its cost is the convolution's."""
+    image = "tensor<1x8x8x8xf32>"
+    weights = ", ".join(str(n % 7 - 3.0) for n in range(576))
+    text = f"""
+    func.func @main(%x: {image}) -> {image} {{
+      %w = nn.constant <tensor<8x3x3x8xf32>, [{weights}]> : tensor<8x3x3x8xf32>
+      %c = nn.conv2d %x, %w {{padding = array<i64: 1, 1, 1, 1>, qmlir.name = #qmlir.name<nodes ["conv"]>}}
+        : {image}, tensor<8x3x3x8xf32> -> {image}
+      %y = nn.add %x, %c {{qmlir.name = #qmlir.name<nodes ["sum"]>}} : {image}, {image} -> {image}
+      func.return %y : {image}
+    }}"""
+    module = parse_text(make_context(), text, "network")
+    samples = list(np.random.default_rng(0).standard_normal((4, 1, 8, 8, 8)).astype(np.float32))
+    quantized = qmlir.quantize(module, data=samples, target="ethos-u55-like")
+    (found,) = gather({"q": quantized}, Given(seconds=0.0, target="ethos-u55-like")).networks
+    assert found.run is not None
+    costs = {layer.operation: layer.device for layer in found.layers}
+    conv, total = costs["nn.conv2d"], costs["nn.add"]
+    assert conv is not None
+    assert total is not None
+    assert conv.cycles > 0
+    assert (total.cycles, total.bound) == (0, 0)
+    assert (conv.fused, total.fused) == ("sum", "conv")
+    assert (
+        sum(cost.cycles for cost in costs.values() if cost) + sum(cost.cycles for cost in found.run.others.values())
+        == found.run.cycles
+    )
 
 
 def test_few_samples_are_compared(small: Small, network: ModuleOp, quantized: ModuleOp) -> None:
