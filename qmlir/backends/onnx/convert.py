@@ -17,6 +17,7 @@ from qmlir.backends.onnx.model import write_model
 from qmlir.backends.onnx.qoperator import on_integers
 from qmlir.backends.onnx.values import Values, stored_dtype
 from qmlir.dialects.inputs import InputNotes
+from qmlir.dialects.nn.elementwise import PointwiseOp
 from qmlir.errors import FileError, OptionError
 from qmlir.formats.onnx import WRITTEN
 from qmlir.ir.interfaces import shape_of
@@ -56,18 +57,18 @@ FORMATS: dict[str, Callable[[Forms[Values]], Forms[Values]]] = {
 
 
 def _unless_empty(form: Callable[[Any, Values], None]) -> Callable[[Any, Values], None]:
-    """Returns a form that writes results without elements as constants.
+    """Returns a form of elementwise operations that writes results without elements as constants.
 
     onnxruntime's default optimizations make operators on integers of those between casts, and QLinearAdd and QLinearMul
     crash on an empty tensor beside a scalar.
     """
 
     def write(op: Operation, values: Values) -> None:
-        if not op.results or any(0 not in shape_of(result) for result in op.results):
-            form(op, values)
-            return
-        for result in op.results:
+        result = op.results[0]
+        if 0 in shape_of(result):
             values.hold(result, values.graph.constant(np.zeros(shape_of(result), stored_dtype(result))))
+        else:
+            form(op, values)
 
     return write
 
@@ -114,7 +115,7 @@ def export_onnx(
         graph.scope = name
 
     forms = FORMATS[format](EXPORTS)
-    forms = forms.replaced({op: _unless_empty(form) for op, form in forms.entries.items()})
+    forms = forms.replaced({o: _unless_empty(form) for o, form in forms.entries.items() if issubclass(o, PointwiseOp)})
     results = forms.walk(function, values, enter)
     assert function.body.block.last_op is not None
     with refusing(function.body.block.last_op):
