@@ -219,7 +219,7 @@ def bias(op: WeightedOp, values: Values, *, narrow: bool) -> Tensor:
     array = np.zeros(shape, np.int64 if x.dtype == INT16 else np.int32) if op.b is None else _integers(op)
     if x.dtype != INT16 and array.dtype == np.int64:
         if not np.array_equal(array, array.astype(np.int32)):
-            raise UnsupportedError("needs a bias of 32 bits", "one of 64", "quantize its activations to 16 bits")
+            raise UnsupportedError("needs a bias of 32 bits", "one of 64", "quantize it with bias=int32")
         array = array.astype(np.int32)
     elif x.dtype == INT16 and not narrow:
         array = array.astype(np.int64)

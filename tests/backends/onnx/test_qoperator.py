@@ -220,7 +220,7 @@ def test_empty_tensors(operation: str, tmp_path: Path) -> None:
         func.return %y : tensor<3x2x0xf32>
       }}""")
     model = exported(onnxruntimes(module), tmp_path / "m.onnx", format=FORMAT)
-    assert kinds(model) == ["Identity"]
+    assert {*kinds(model)} == {"DequantizeLinear"}
     assert run(tmp_path / "m.onnx", [np.zeros((3, 2, 0), np.float32)])[0].shape == (3, 2, 0)
 
 
