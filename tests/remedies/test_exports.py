@@ -190,6 +190,7 @@ PRODUCT = function(
 )  # fmt: skip
 
 TO_TFLITE = {
+    "give its result a wider range": edited(layer().replace("f32, 0.25", "f32, 1024.0"), ("1024.0", "0.25")),
     "let its data be integers of 8 bits": edited(PRODUCT, ("i32", "i8")),
     "quantize it with a symmetric schema": edited(
         unary("nn.relu %x", "!quant.uniform<i16:f32, 0.5:1>"), ("0.5:1>", "0.5>")
