@@ -8,6 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import qmlir
+from qmlir.frontends.caffe2 import load_caffe2
 from qmlir.frontends.onnx import load_onnx
 from tests.frontends.caffe2.nets import made, weights
 from tests.frontends.onnx.agreement import floats, model, node
@@ -127,7 +128,25 @@ def nets(folder: Path) -> None:
 
 READ = both(nets, lambda f: qmlir.load(f / "net.pb", weights=f / "init.pb", shapes={"data": (1, 2)}))
 READ_BY_COMMAND = both(READ, command("import net.pb --weights init.pb --shape data=1x2 -o m.mlir"))
+FLOATS = made(("Int8Relu", "x", "y", {"Y_scale": 0.5, "Y_zero_point": 128}), inputs="x")
+BETWEEN = made(("Relu", "x", "a"), ("Int8Relu", "a", "y", {"Y_scale": 0.5, "Y_zero_point": 128}), inputs="x")
+QUANTIZED = made(
+    ("Relu", "x", "a"),
+    ("Int8Quantize", "a", "q", {"Y_scale": 0.5, "Y_zero_point": 128}),
+    ("Int8Relu", "q", "y", {"Y_scale": 0.5, "Y_zero_point": 128}),
+    inputs="x",
+)
+
+
+def read(net: bytes, shape: str) -> Action:
+    return lambda folder: load_caffe2(net, shapes={"x": shape})
+
+
 CAFFE2 = {
+    "state its scale and zero point with its shape: --shape '…'": Case(
+        read(FLOATS, "1x4"), read(FLOATS, "1x4x!quant.uniform<u8:f32, 0.5:128>")
+    ),
+    "put an Int8Quantize in front of it": Case(read(BETWEEN, "1x4"), read(QUANTIZED, "1x4")),
     "give the shapes of its inputs by --shape, or shapes in Python": Case(
         both(nets, load("net.pb", bind={"N": 1})), READ_BY_COMMAND
     ),
