@@ -185,7 +185,7 @@ class WeightsAttr(Data[Weights]):
             else:
                 file, _, key = text.partition("#")
                 folder = parser.ctx.weights_folder if isinstance(parser.ctx, HasWeightsFolder) else None
-                array = side_array((folder or Path()) / file, key, dtype, shape)
+                array = side_array(folder or Path(), file, key, dtype, shape)
             if array.size != prod(shape):
                 parser.raise_error(f"expected {prod(shape)} values for {tensor}, got {array.size}", at)
             if dtype.kind == "b" and (_bytes_of(array) > 1).any():
