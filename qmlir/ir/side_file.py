@@ -45,9 +45,6 @@ _METADATA = "__metadata__"
 _BITS = "bits of "
 """The start of the metadata's keys that say how many bits a value of an array has."""
 
-LONGEST_HEADER = 100_000_000
-"""The most bytes of a header, as safetensors has it."""
-
 _FEWEST_PACKED = 65
 """The fewest values that are packed."""
 
@@ -147,28 +144,57 @@ def map_side_file(path: Path) -> SideFile:
         size = path.stat().st_size
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            if 8 + length >= size or length > LONGEST_HEADER:
+            if 8 + length >= size or length > _LONGEST_HEADER:
                 raise ValueError
-            header = cast(object, json.loads(file.read(length)))
-        if not isinstance(header, dict):
-            raise ValueError
-        entries = cast(dict[str, dict[str, Any]], header)
-        data: Array = np.memmap(path, np.uint8, "r", offset=8 + length)
-        notes = entries.pop(_METADATA, {})
-        bits = {key.removeprefix(_BITS): int(text) for key, text in notes.items() if key.startswith(_BITS)}
-        if not all(2 <= each <= 7 for each in bits.values()):
-            raise ValueError
-        return SideFile({k: _slice_of(data, e) for k, e in entries.items() if e["dtype"] in _SAFETENSORS}, bits)
+            header = file.read(length)
+        return _parts(header, np.memmap(path, np.uint8, "r", offset=8 + length))
     except FileNotFoundError:
         raise FileError(
             path, "needs to be there: the module's weights lie in it", remedy="copy it beside the .mlir file"
         ) from None
     except OSError as error:
         raise FileError(path, "must be a readable file", got=error) from None
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-        raise FileError(
-            path, "must be a safetensors file", got="something else or a part of one", remedy="write the module again"
-        ) from None
+    except _MALFORMED:
+        raise _no_safetensors(path) from None
+
+
+def read_side_file(data: bytes, path: Path) -> SideFile:
+    """Returns the arrays of a safetensors file whose content was read already; `path` is for errors.
+
+    Raises:
+        FileError: The content is not that of a safetensors file, or is truncated.
+    """
+    length = int.from_bytes(data[:8], "little")
+    try:
+        if not 8 + length < len(data) or length > _LONGEST_HEADER:
+            raise ValueError
+        return _parts(data[8 : 8 + length], np.frombuffer(data, np.uint8, offset=8 + length))
+    except _MALFORMED:
+        raise _no_safetensors(path) from None
+
+
+_LONGEST_HEADER = 1 << 24
+
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+"""The errors of a header that is not as it should be."""
+
+
+def _no_safetensors(path: Path) -> FileError:
+    got, remedy = "something else or a part of one", "write the module again"
+    return FileError(path, "must be a safetensors file", got=got, remedy=remedy)
+
+
+def _parts(text: bytes, data: Array) -> SideFile:
+    """Returns the arrays of a file from its header and the bytes behind it; one of `_MALFORMED` if it is malformed."""
+    header = cast(object, json.loads(text))
+    if not isinstance(header, dict):
+        raise ValueError
+    entries = cast(dict[str, dict[str, Any]], header)
+    notes = entries.pop(_METADATA, {})
+    bits = {key.removeprefix(_BITS): int(text) for key, text in notes.items() if key.startswith(_BITS)}
+    if not all(2 <= each <= 7 for each in bits.values()):
+        raise ValueError
+    return SideFile({k: _slice_of(data, e) for k, e in entries.items() if e["dtype"] in _SAFETENSORS}, bits)
 
 
 def _slice_of(data: Array, entry: dict[str, Any]) -> Array:
@@ -211,9 +237,10 @@ def side_array(folder: Path, file: str, key: str, dtype: np.dtype[Any], shape: t
         shape: Its shape.
 
     Raises:
-        FileError: As for `map_side_file`; or the file has no array of that name, type and shape, or lies elsewhere.
+        FileError: As for `map_side_file` and `array_in`; or the file lies elsewhere.
     """
     path = _side_file(folder, file)
+    note_file(path)
     stat = path.stat() if path.exists() else None
     identity = (str(path.absolute()), *((stat.st_ino, stat.st_mtime_ns, stat.st_size) if stat else (0, 0, 0)))
     mapped = _mapped.get(identity)
@@ -221,7 +248,16 @@ def side_array(folder: Path, file: str, key: str, dtype: np.dtype[Any], shape: t
         mapped = map_side_file(path)
         _mapped.clear()
         _mapped[identity] = mapped
-    array = mapped.array(key, shape)
+    return array_in(mapped, path, key, dtype, shape)
+
+
+def array_in(file: SideFile, path: Path, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """Returns the array named `key` of a side file; `path` is for errors.
+
+    Raises:
+        FileError: The file has no array of that name, type and shape.
+    """
+    array = file.array(key, shape)
     if array is not None and not is_numpys_own(dtype) and array.dtype == bits_dtype(dtype):
         array = array.view(dtype)  # the file stores the bits as unsigned integers
     if array is None or array.dtype != dtype or array.shape != shape:
