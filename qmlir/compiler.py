@@ -230,7 +230,9 @@ def quantize(
     >>> {entry.outcome for entry in qmlir.decisions(q)}
     {'quantized'}
     """
+    from qmlir.policies.recorded import record_quantizer
     from qmlir.transforms.quantize.apply_profile import apply_profile
+    from qmlir.transforms.quantize.fold_qdq import is_as_imported
     from qmlir.transforms.quantize.observers import without_observers
     from qmlir.transforms.quantize.quantize import lacks_ranges
 
@@ -265,6 +267,8 @@ def quantize(
     note_reading(result, ReadingNotes(**{n: arguments.text_given(n, t) for n, t in texts.items() if t is not None}))
     step = configured_pass("quantize", {**chosen, "fail_on_float": fail_on_float})
     context.policy = rules
+    if not is_as_imported(result):  # whose own file says how it is quantized
+        record_quantizer(result, rules.config(QuantConfig(**chosen)), rules)
     step.apply(context, result)
     if io is not None:
         result = with_interface(result, io)

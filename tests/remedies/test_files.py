@@ -1,6 +1,7 @@
 """Remedies about files: models, modules and their side files, profiles, programs, samples."""
 
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import onnx
@@ -10,6 +11,7 @@ from onnx import TensorProto, helper
 import qmlir
 from qmlir.frontends.caffe2 import load_caffe2
 from qmlir.frontends.onnx import load_onnx
+from qmlir.samples import arrays
 from tests.frontends.caffe2.nets import made, weights
 from tests.frontends.onnx.agreement import floats, model, node
 from tests.remedies.case import Action, Case, both, check, command, write
@@ -29,6 +31,16 @@ def patched(name: str, at: int, data: bytes) -> Action:
         content = bytearray((folder / name).read_bytes())
         content[at : at + len(data)] = data
         (folder / name).write_bytes(content)
+
+    return run
+
+
+def with_few_packed(action: Action) -> Action:
+    """An action where an array of 8 packed bytes is too large."""
+
+    def run(folder: Path) -> None:
+        with patch.object(arrays, "MOST_PACKED", 8):
+            action(folder)
 
     return run
 
@@ -234,6 +246,38 @@ PROFILES = {
     ),
 }
 
+
+def side_file_above(folder: Path) -> None:
+    """Makes a module whose side file lies in the folder above."""
+    (folder / "inner").mkdir()
+    (folder / "inner/big.mlir").write_text((folder / "big.mlir").read_text().replace('"big.safe', '"../big.safe'))
+
+
+def side_file_beside(folder: Path) -> None:
+    module = folder / "inner/big.mlir"
+    (folder / "big.safetensors").rename(folder / "inner/big.safetensors")
+    module.write_text(module.read_text().replace('"../big.safe', '"big.safe'))
+
+
+INNER = command("run inner/big.mlir --data samples.npy -o o.npz")
+BOUNDS = {
+    "copy it beside the .mlir file and name it there": Case(
+        both(side_file_above, INNER), both(side_file_beside, INNER)
+    ),
+    "save it without packing it (numpy.savez or numpy.save)": Case(
+        both(
+            lambda f: np.savez_compressed(f / "b.npz", b=np.zeros((1, 8), np.float32)),
+            with_few_packed(command("import two.onnx --constant b=b.npz -o o.mlir")),
+        ),
+        both(
+            lambda f: np.savez(f / "b.npz", b=np.zeros((1, 8), np.float32)),
+            with_few_packed(command("import two.onnx --constant b=b.npz -o o.mlir")),
+            lambda f: np.save(f / "b.npy", np.zeros((1, 8), np.float32)),
+            with_few_packed(command("import two.onnx --constant b=b.npy -o o.mlir")),
+        ),
+    ),
+}
+
 SIMULATE = "run q.npu --target nmp --data samples.npy -o o.npz"
 PROGRAMS = {
     "is it a program that qmlir compiled?": Case(
@@ -324,7 +368,7 @@ def picture(folder: Path, shape: list[int] | None = None) -> None:
     onnx.save(model(node("Relu", "x"), {"x": shape or [1, 1, 4, 4]}), folder / "gray.onnx")
 
 
-CASES = {**ONNX, **TFLITE, **CAFFE2, **MODULES, **PROFILES, **PROGRAMS, **SAMPLES}
+CASES = {**ONNX, **TFLITE, **CAFFE2, **MODULES, **PROFILES, **PROGRAMS, **SAMPLES, **BOUNDS}
 
 
 @pytest.mark.parametrize("text", CASES)
