@@ -96,7 +96,7 @@ class _Walk:
     """The memories and contexts of a device, command after command."""
 
     def __init__(self, program: Program):
-        self.program, self.memories, self.layer = program, Memories(program.sizes()), ""
+        self.program, self.memories, self.layer = program, Memories(program.sizes(), program.bytes), ""
         self.contexts: dict[int, SetContext] = {}
         self.weights: dict[tuple[Any, ...], list[Range]] = {}
         for port in program.inputs:
