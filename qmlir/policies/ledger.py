@@ -14,6 +14,7 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qmlir import DECISION, DecisionAttr, OpaqueOp
 from qmlir.dialects.quant.types import quantized_element
+from qmlir.dialects.remarks import remark_on, remarks_of
 from qmlir.display import Rows, Table, counted
 from qmlir.ir.interfaces import TensorOp
 from qmlir.ir.rewriting import node_name
@@ -32,7 +33,7 @@ CODES = {
     "accumulator": "its sums do not fit 32 bits",
     "factor": "its scales are too far apart for a multiplier",
     "bias": "its bias is computed, or does not fit the accumulator's scale",
-    "blocked": "its weights have parameters for each block, for which it has no integer form",
+    "blocked": "its weights have parameters for each block or input channel, for which it has no integer form",
     "shared": "its result is read as floats too, which quantizing it would change",
     "runtime": "the runtime that is followed computes it on floats",
     "policy": "the policy keeps it in floats",
@@ -54,7 +55,7 @@ REMEDIES = {
     "accumulator": "give it or its weights a lower precision in the policy",
     "factor": "fix the range of its tensors in the policy",
     "bias": "make its bias a constant of the model, or give its input a wider range in the policy",
-    "blocked": "give its weights one scale for each channel",
+    "blocked": "give its weights one scale for each output channel",
     "shared": "quantize the other operations that read its result",
     "runtime": "follow no runtime: load the model with numerics=default",
     "policy": "drop the policy's rule",
@@ -200,10 +201,26 @@ def decisions(module: ModuleOp) -> Decisions:
 def decided_operations(module: ModuleOp) -> Iterator[tuple[Operation, Entry]]:
     """Yields each operation that has a decision, with its entry in the ledger, in program order."""
     require_module(module)
+    remarks = _remarks(module)
     for op in deciding_operations(module):
         if (d := decision_of(op)) is not None:
-            entry = Entry(node_name(op), op.name, d.outcome.data, d.code.data, d.reason.data, _scale(op), _crossing(op))
-            yield op, entry
+            reason = "; ".join([d.reason.data, *remarks.get(op, ())])
+            yield op, Entry(node_name(op), op.name, d.outcome.data, d.code.data, reason, _scale(op), _crossing(op))
+
+
+def _remarks(module: ModuleOp) -> dict[Operation, list[str]]:
+    """Returns the importer's remarks by operation; one on an operation without a decision is the operand's."""
+    found: dict[Operation, list[str]] = {}
+    if not (known := remarks_of(module)):
+        return found
+    for op in deciding_operations(module):
+        if not (said := remark_on(op, known)):
+            continue
+        decided = op
+        while decision_of(decided) is None and decided.operands and isinstance(decided.operands[0].owner, Operation):
+            decided = decided.operands[0].owner
+        found.setdefault(decided, []).append(said)
+    return found
 
 
 def _crossing(op: Operation) -> int | None:

@@ -13,7 +13,8 @@ from google.protobuf.message import DecodeError, Message
 from onnx import numpy_helper, shape_inference, version_converter
 
 from qmlir.errors import FileError
-from qmlir.files import note_file
+from qmlir.files import note_file, settle
+from qmlir.frontends.onnx.dimensions import without_negative_sizes
 from qmlir.frontends.onnx.ordering import ordered
 from qmlir.frontends.onnx.types import element_dtype, element_name
 from qmlir.ir.budget import Budget
@@ -209,7 +210,7 @@ def read_model(source: Path | str | bytes | onnx.ModelProto, budget: Budget | No
         path = Path(source)
         file, folder = str(source), path.parent
         source = _read_bytes(path)
-    proto = source if isinstance(source, onnx.ModelProto) else _decode(source, file)
+    proto = without_negative_sizes(source if isinstance(source, onnx.ModelProto) else _decode(source, file))
     opsets = _opsets(proto, file)
     if opsets.get("", OLDEST_OPSET) < OLDEST_OPSET:
         proto = converted(proto, opsets[""], file)
@@ -219,6 +220,7 @@ def read_model(source: Path | str | bytes | onnx.ModelProto, budget: Budget | No
 
 def _read_bytes(path: Path) -> bytes:
     try:
+        settle(path)
         return path.read_bytes()
     except FileNotFoundError:
         raise FileError(path, "there is no such file", remedy="check the path") from None
