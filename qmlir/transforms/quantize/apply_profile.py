@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, ModuleOp, f64
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, ModuleOp, UnitAttr, f64
 from xdsl.passes import ModulePass
 
 from qmlir.dialects.calib import HistogramAttr, ObserveOp, bounds_attribute
@@ -191,6 +191,8 @@ def apply_profile(
     for match in matches:
         if match.tensor is not None:
             _observe(match.observer, match.tensor)
+            if not profile.samples:
+                match.observer.data_free = UnitAttr()
     return report_of(matches, profile)
 
 
