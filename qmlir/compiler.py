@@ -234,7 +234,7 @@ def quantize(
     from qmlir.transforms.quantize.apply_profile import apply_profile
     from qmlir.transforms.quantize.fold_qdq import is_as_imported
     from qmlir.transforms.quantize.observers import without_observers
-    from qmlir.transforms.quantize.quantize import lacks_ranges
+    from qmlir.transforms.quantize.quantize import learns_ranges
 
     result, rules = loaded(module).clone(), arguments.policy_given(policy)
     chosen = arguments.options_given("quantize", options, QuantConfig().options())
@@ -253,7 +253,7 @@ def quantize(
     if data is not None:
         given = arguments.samples_given(data)
         context.samples[""] = samples = list(given) if isinstance(given, Iterator) else given  # both steps read them
-        if profile is None and lacks_ranges(result):
+        if profile is None and learns_ranges(result):
             profile = learn(result, samples)
         if states_of(main_function(result)):
             context.samples[""] = list(compile(without_observers(result)).replayed(samples))
