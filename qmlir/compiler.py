@@ -300,11 +300,15 @@ def to_integers(module: Network, target: "Accelerator | None" = None) -> ModuleO
     >>> sum(op.name == "qint.conv2d" for op in integers.walk())
     1
     """
+    module = loaded(module)
+    return Pipeline(*_fold_casts(module), *TO_INTEGERS)(module, context_of(module, target))
+
+
+def _fold_casts(module: ModuleOp) -> Sequence[str]:
+    """Returns the stage that folds the casts of a module that is as imported; none for other modules."""
     from qmlir.transforms.quantize.fold_qdq import is_as_imported
 
-    module = loaded(module)
-    stages = Pipeline(*(FOLD_CASTS if is_as_imported(module) else ()), *TO_INTEGERS)
-    return stages(module, context_of(module, target))
+    return FOLD_CASTS if is_as_imported(module) else ()
 
 
 def context_of(module: ModuleOp, target: "Accelerator | None" = None) -> QmlirContext:
@@ -563,10 +567,10 @@ def export(
 
         if opset is not None:
             raise OptionError("opset", "is for ONNX's formats", got=str(opset), remedy="leave it out")
-        return export_tflite(main_function(module), path_of(path))
+        return export_tflite(main_function(_exportable(module, format)), path_of(path))
     from qmlir.backends.onnx import DEFAULT_OPSET, export_onnx, warn_of_saturation
 
-    written = to_integers(module) if format == "onnx-integer" else module
+    written = _exportable(module, format)
     version = DEFAULT_OPSET if opset is None else arguments.integer_given("opset", opset)
     unsigned = unsigned and format == "onnx-qdq"
     function = main_function(written)
@@ -574,3 +578,11 @@ def export(
     if format == "onnx-qdq":
         warn_of_saturation(function, unsigned=unsigned)
     return files
+
+
+def _exportable(module: ModuleOp, format: str) -> ModuleOp:
+    """Returns a network without sums of integers that the format's operators cannot compute."""
+    products = "float-products", {"matrices": format == "tflite"}
+    if format != "onnx-integer":
+        return Pipeline(products)(module)
+    return Pipeline(*_fold_casts(module), products, *TO_INTEGERS)(module, context_of(module))

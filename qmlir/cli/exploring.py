@@ -12,7 +12,7 @@ from qmlir.cli.terminal import counting, say, table_of, terminal
 from qmlir.cli.workers import add_worker_options, workers_from
 from qmlir.display import bytes_text, counted
 from qmlir.errors import OptionError
-from qmlir.files import write_whole
+from qmlir.files import together, write_whole
 
 if TYPE_CHECKING:
     from qmlir.analysis.explore import Workload
@@ -84,12 +84,14 @@ def run_explore(arguments: argparse.Namespace) -> None:
         options: dict[str, Any] = {"policies": policies or None, "front": arguments.front or FRONT, "done": done}
         found = explore(arguments.device, loads, sweep=sweep, results=arguments.results, workers=workers, **options)
     _print(found)
-    files: list[Path] = []
-    for path, text in ((arguments.csv, found.csv), (arguments.plot, lambda: found.svg(*axes))):
-        if path is not None:
+    asked = {arguments.csv: found.csv, arguments.plot: lambda: found.svg(*axes)}
+    texts = {path: text for path, text in asked.items() if path is not None}
+    with together():
+        for path, text in texts.items():
             write_whole(path, text())
-            say(f"{path}: written")
-            files.append(path)
+    files = list(texts)
+    for path in files:
+        say(f"{path}: written")
     fields = {"models": list(map(str, arguments.models)), "files": list(map(str, files))}
     write_document(arguments, "explore", fields | found.as_dict())
 

@@ -23,6 +23,7 @@ from qmlir.cli.documents import add_json_option, prints_document, signature_fiel
 from qmlir.cli.examples import EXAMPLES
 from qmlir.cli.flags import ArgumentParser, RawHelpFormatter, file_of, one_of, version_text
 from qmlir.cli.models import add_code_options, add_loading_options, compiled, load_known, load_simplified
+from qmlir.cli.standard_streams import with_standard_streams
 from qmlir.cli.terminal import Detail, printing, progress, say
 from qmlir.display import counted
 from qmlir.errors import OptionError, near_misses
@@ -37,13 +38,20 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs `qmlir` and returns its exit status: 0, or 1 after an error has been reported."""
+    """Runs `qmlir` and returns its exit status: 0, or 1 after an error has been reported.
+
+    If the reader of standard output closes the pipe, as `head` does, the command ends at once with status 1.
+    """
     argv = sys.argv[1:] if argv is None else argv
     if "_ARGCOMPLETE" in os.environ:  # a shell asks what may follow
         from qmlir.cli.completion import answer_for_commands
 
         parser, commands, add = _parser()
         answer_for_commands(parser, commands, add)
+    return with_standard_streams(lambda: _run_command(argv))
+
+
+def _run_command(argv: Sequence[str]) -> int:
     debug = "--debug" in argv or os.environ.get("QMLIR_DEBUG", "0") not in ("", "0")
     doing = "qmlir"
     try:
@@ -61,9 +69,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             _require_folders(arguments)
             command(arguments)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader of the output has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except KeyboardInterrupt:
         return 130
     except Exception as error:

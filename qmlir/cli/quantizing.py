@@ -13,7 +13,7 @@ from qmlir.cli.documents import add_json_option, ledger_fields, write_document
 from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of, size
 from qmlir.cli.forms import add_form_options, check_form, write_form
 from qmlir.cli.layer_errors import add_layer_errors_option, measured_samples, print_layer_errors, require_samples
-from qmlir.cli.models import load_known, load_model
+from qmlir.cli.models import load_known
 from qmlir.cli.pass_list import OptionInfo, read_pass
 from qmlir.cli.scoring import add_scoring_options, held_out, print_comparison, wants_score
 from qmlir.cli.terminal import counting, is_verbose, progress, say
@@ -288,7 +288,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         check_form(arguments)
         require_samples(arguments)
     policy = _policy(arguments)
-    module = load_model(arguments)
+    module = load_known(arguments)
     if output is None or arguments.print_config:
         notes = given_notes(arguments).over(stored_by((module, arguments.model), profile=arguments.profile)()[0])
         print_configuration(module, policy, _given(arguments), arguments, notes)

@@ -16,7 +16,7 @@ from qmlir.cli.scoring import add_scoring_options, held_out
 from qmlir.cli.terminal import say, table_of, terminal
 from qmlir.cli.workers import add_worker_options, workers_from
 from qmlir.display import counted
-from qmlir.files import write_whole
+from qmlir.files import together, write_whole
 
 if TYPE_CHECKING:
     from qmlir.analysis.tune import Point, Tuned
@@ -102,14 +102,16 @@ def run_tune(arguments: argparse.Namespace) -> None:
         found = tune(module, list(used or ()), tests=list(trial.samples), workers=workers, **limits, **options)
     say(trial.said)
     _print_front(found)
-    found.save(arguments.output)
+    files = [arguments.output]
+    with together():
+        found.save(arguments.output)
+        if arguments.front is not None:
+            write_whole(arguments.front, csv_of(found))
+            files.append(arguments.front)
     say(f"{arguments.output}: written, {found.algorithm}")
     say(f"{counted(found.made, 'quantization')} made, {len(found.points)} networks compared")
-    files = [arguments.output]
-    if arguments.front is not None:
-        write_whole(arguments.front, csv_of(found))
-        say(f"{arguments.front}: written")
-        files.append(arguments.front)
+    for path in files[1:]:
+        say(f"{path}: written")
     fields = {"model": str(arguments.model), "files": list(map(str, files)), "target": target_text(arguments)}
     write_document(arguments, "tune", fields | found.as_dict())
 

@@ -21,6 +21,7 @@ from xdsl.ir import Operation
 
 from qmlir.devices import properties
 from qmlir.devices.description import Device
+from qmlir.devices.least import beyond_commands
 from qmlir.devices.properties import Sums, products
 from qmlir.devices.stored import MOST_TRANSFERS
 from qmlir.dialects import nn, qint
@@ -191,6 +192,8 @@ LIMITS = (
           properties.repeated_otherwise, lambda device, kind: (), lambda got, wanted: False),
     Limit("ops.move", ["move"], "data moves in at most {wanted} boxes", properties.transfers,
           lambda device, kind: MOST_TRANSFERS),
+    Limit("ops.lut.type", ["lut"], "entries of a table are {wanted}", lambda op: str(element_of(op.y)),
+          lambda device, kind: device.ops.lut and device.ops.lut.type, fits=eq),
     Limit("ops.lut.entries", ["lut"], "a table has {wanted} entries", lambda op: op.table.array.size, fits=eq),
     Limit("array.modes", CONTRACTIONS, "the array multiplies {wanted}", properties.multiplied,
           lambda device, kind: frozenset(_multiplied(device)),
@@ -250,7 +253,10 @@ def _own_reasons(op: Operation, device: Device) -> list[str]:
         return ["what comes from the caller or goes there is cast by the host"]
     if not _has_elements(op):  # the limits of a device file apply to elements
         return [ELEMENTS]
-    return refusals(op, device) or [sentence for sentence, holds in RULES if not holds(op)]
+    if found := refusals(op, device) or [sentence for sentence, holds in RULES if not holds(op)]:
+        return found
+    beyond = beyond_commands(op, device)
+    return [] if beyond is None else [beyond]
 
 
 def _has_elements(op: Operation) -> bool:

@@ -96,6 +96,7 @@ PASSES: dict[str, str] = {
     "fold-batch-norm": "qmlir.transforms.nn.fold_batch_norm:FoldBatchNormPass",
     "name-functions": "qmlir.transforms.nn.name_functions.name_functions:NameFunctionsPass",
     "fuse-activation": "qmlir.transforms.nn.fuse_activation:FuseActivationPass",
+    "float-products": "qmlir.transforms.nn.float_products:FloatProductsPass",
     "global-pools": "qmlir.transforms.nn.global_pools:GlobalPoolsPass",
     "require-network": "qmlir.transforms.quantize.quantize:RequireNetworkPass",
     "require-ranges": "qmlir.transforms.quantize.quantize:RequireRangesPass",

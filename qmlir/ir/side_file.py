@@ -146,26 +146,55 @@ def map_side_file(path: Path) -> SideFile:
             length = int.from_bytes(file.read(8), "little")
             if 8 + length >= size:
                 raise ValueError
-            header = cast(object, json.loads(file.read(length)))
-        if not isinstance(header, dict):
-            raise ValueError
-        entries = cast(dict[str, dict[str, Any]], header)
-        data: Array = np.memmap(path, np.uint8, "r", offset=8 + length)
-        notes = entries.pop(_METADATA, {})
-        bits = {key.removeprefix(_BITS): int(text) for key, text in notes.items() if key.startswith(_BITS)}
-        if not all(2 <= each <= 7 for each in bits.values()):
-            raise ValueError
-        return SideFile({k: _slice_of(data, e) for k, e in entries.items() if e["dtype"] in _SAFETENSORS}, bits)
+            header = file.read(length)
+        return _parts(header, np.memmap(path, np.uint8, "r", offset=8 + length))
     except FileNotFoundError:
         raise FileError(
             path, "needs to be there: the module's weights lie in it", remedy="copy it beside the .mlir file"
         ) from None
     except OSError as error:
         raise FileError(path, "must be a readable file", got=error) from None
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-        raise FileError(
-            path, "must be a safetensors file", got="something else or a part of one", remedy="write the module again"
-        ) from None
+    except _MALFORMED:
+        raise _no_safetensors(path) from None
+
+
+def read_side_file(data: bytes, path: Path) -> SideFile:
+    """Returns the arrays of a safetensors file whose content was read already; `path` is for errors.
+
+    Raises:
+        FileError: The content is not that of a safetensors file, or is truncated.
+    """
+    length = int.from_bytes(data[:8], "little")
+    try:
+        if not 8 + length < len(data) or length > _LONGEST_HEADER:
+            raise ValueError
+        return _parts(data[8 : 8 + length], np.frombuffer(data, np.uint8, offset=8 + length))
+    except _MALFORMED:
+        raise _no_safetensors(path) from None
+
+
+_LONGEST_HEADER = 1 << 24
+
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+"""The errors of a header that is not as it should be."""
+
+
+def _no_safetensors(path: Path) -> FileError:
+    got, remedy = "something else or a part of one", "write the module again"
+    return FileError(path, "must be a safetensors file", got=got, remedy=remedy)
+
+
+def _parts(text: bytes, data: Array) -> SideFile:
+    """Returns the arrays of a file from its header and the bytes behind it; one of `_MALFORMED` if it is malformed."""
+    header = cast(object, json.loads(text))
+    if not isinstance(header, dict):
+        raise ValueError
+    entries = cast(dict[str, dict[str, Any]], header)
+    notes = entries.pop(_METADATA, {})
+    bits = {key.removeprefix(_BITS): int(text) for key, text in notes.items() if key.startswith(_BITS)}
+    if not all(2 <= each <= 7 for each in bits.values()):
+        raise ValueError
+    return SideFile({k: _slice_of(data, e) for k, e in entries.items() if e["dtype"] in _SAFETENSORS}, bits)
 
 
 def _slice_of(data: Array, entry: dict[str, Any]) -> Array:
@@ -184,14 +213,24 @@ def side_array(path: Path, key: str, dtype: np.dtype[Any], shape: tuple[int, ...
     """Returns the array named `key` of a side file, memory-mapped unless it is packed.
 
     Raises:
-        FileError: As for `map_side_file`; or the file has no array of that name, type and shape.
+        FileError: As for `map_side_file` and `array_in`.
     """
+    note_file(path)
     stat = path.stat() if path.exists() else None
     identity = (str(path.absolute()), stat.st_mtime_ns if stat else 0, stat.st_size if stat else 0)
     if identity not in _mapped:
         _mapped.clear()  # keep a single file mapped: parsing a module accesses only one
         _mapped[identity] = map_side_file(path)
-    array = _mapped[identity].array(key, shape)
+    return array_in(_mapped[identity], path, key, dtype, shape)
+
+
+def array_in(file: SideFile, path: Path, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """Returns the array named `key` of a side file; `path` is for errors.
+
+    Raises:
+        FileError: The file has no array of that name, type and shape.
+    """
+    array = file.array(key, shape)
     if array is not None and not is_numpys_own(dtype) and array.dtype == bits_dtype(dtype):
         array = array.view(dtype)  # the file stores the bits as unsigned integers
     if array is None or array.dtype != dtype or array.shape != shape:

@@ -54,9 +54,11 @@ exactly. A model that computes on floats between casts (QDQ) never saturates her
     LSTM of words        none       as LiteRT for Microcontrollers: sums of products by the upper half of their
                                     multiplier, products as `double`, functions as other layers of 16 bits
 
-XNNPACK takes no 16-bit sums and products, and no matrix products whose right side has a zero point. The last shift of a
-quotient of two tensors may be 32 bits or more, which C++ leaves undefined: quotients of less than half a step, and 0,
-come out as on processors that shift modulo 32, such as x86-64.
+What XNNPACK declines, LiteRT computes with its optimized kernels: 16-bit data, matrix products and fully connected
+layers whose weights have a zero point, and operators of which the graph computes a weight, bias, shape or axis. Its
+optimized kernels leave grouped convolutions to the reference kernels. The last shift of a quotient of two tensors may
+be 32 bits or more, which C++ leaves undefined: quotients of less than half a step, and 0, come out as on processors
+that shift modulo 32, such as x86-64.
 
 **16-bit data in LiteRT.** Products are added in 64 bits beside an int64 bias or without a bias; the optimized fully
 connected layer needs the bias for that. Convolutions and matrix products then round by the upper half of their
@@ -271,33 +273,23 @@ LITERT_REFERENCE: Mapping[str, Rounding] = {
 
 LITERT_XNNPACK: Mapping[str, Rounding] = {
     **LITERT_FUNCTIONS,
-    "nn.softmax/i16": replace(DOUBLE, function="fixed_point"),
     "nn.resize": Rounding("single", function="fixed_weights"),
-    "nn.resize/i16": Rounding("double", function="fixed_places"),
     "nn.leaky_relu": replace(DOUBLE_FLOAT, function="fixed_point_short"),
-    "nn.leaky_relu/i16": replace(DOUBLE_FLOAT, function="fixed_point"),
     **_on(BYTES, SHIFTED, "sigmoid", "tanh"),
     **_on(["i8"], SHIFTED, "elu"),
-    **_of_16_bits("upup", replace(UPUP, product32=True, unbiased=False)),
     "nn.conv2d": FLOAT,
     "nn.depthwise_conv2d": FLOAT,
     "nn.fully_connected": FLOAT,
     "nn.matmul/i8": replace(FLOAT, otherwise=DOUBLE),
     "nn.add": replace(SHORT, otherwise=Rounding("double", operands="single")),
     "nn.add/u8": replace(SHORT, otherwise=Rounding("double", operands="updown")),
-    "nn.add/i16": Rounding("double", operands="single"),
     "nn.sub": replace(SHORT, otherwise=THRICE),
-    "nn.sub/i16": THRICE,
     "nn.mul": FLOAT,
-    "nn.mul/i16": DOUBLE_FLOAT,
     "nn.global_average_pool": replace(FLOAT, contract="float_sum", stored=True),
-    "nn.global_average_pool/i16": MEAN,
     "nn.reduce_mean": replace(FLOAT, contract="float_sum", stored=True),
-    "nn.reduce_mean/i16": MEAN,
-    **_on(SIGNED, SINGLE, "reduce_sum"),
+    **_on(["i8"], SINGLE, "reduce_sum"),
     "nn.requantize": Rounding("single", function="fixed_point_short", otherwise=UPUP),
     "nn.requantize/mixed": UPUP,
-    "nn.requantize/i16": DOUBLE,
     "quant.qcast": Rounding("float32_reciprocal"),
 }
 

@@ -156,6 +156,13 @@ CASES: list[tuple[str, Device, Sample, Sample, str]] = [
         "512",
     ),
     (
+        "ops.lut.type",
+        device(lut={"entries": 256, "type": "i8"}),
+        TABLE,
+        Sample(qint.LookupOp, "", (i(8, 4),), {"table": weights([0] * 256, "int16")}),
+        "entries of a table are i8, got i16",
+    ),
+    (
         "array.modes",
         device(),
         conv(),

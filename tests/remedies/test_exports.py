@@ -184,7 +184,13 @@ WIDER = (
     .replace(RETURN, RETURN.replace("i8", "i16"))
 )
 
+PRODUCT = function(
+    "%y = nn.matmul %x, %u : tensor<2x3xi32>, tensor<3x2xi32> -> tensor<2x2xi32>",
+    x="tensor<2x3xi32>", u="tensor<3x2xi32>", y="tensor<2x2xi32>",
+)  # fmt: skip
+
 TO_TFLITE = {
+    "let its data be integers of 8 bits": edited(PRODUCT, ("i32", "i8")),
     "quantize it with a symmetric schema": edited(
         unary("nn.relu %x", "!quant.uniform<i16:f32, 0.5:1>"), ("0.5:1>", "0.5>")
     ),

@@ -38,6 +38,9 @@ from qmlir.numerics.products import add_products
 SAME_SCALE = 2.0**-20
 """Two scales whose relative difference is below this are meant to be equal: float32 has 24 bits."""
 
+SCALES_OF_TERMS = "its weights have scales that differ between the terms of a sum, which integer sums cannot share"
+"""Why weights with scales along another axis than that of output channels have no integer form."""
+
 BLOCK = 1 << 22
 """The most elements of windows that `evaluate` copies at a time; an element of x occurs in several windows."""
 
@@ -136,6 +139,8 @@ class WeightedOp(ContractionOp, abc.ABC):
     # -- the integer form ------------------------------------------------------------------------------------------
 
     def check_integer_form(self) -> None:
+        if uniform(self.w).axis not in (None, self.CHANNEL_AXIS):
+            raise UnsupportedError(SCALES_OF_TERMS, code="blocked")
         if any(uniform(self.w).zero_points) and not isinstance(self.w.owner, ConstantOp):
             raise UnsupportedError("computed weights with a zero point have no integer form")
 

@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError, Message
 from onnx import numpy_helper, shape_inference, version_converter
 
 from qmlir.errors import FileError
-from qmlir.files import note_file
+from qmlir.files import note_file, settle
 from qmlir.frontends.onnx.dimensions import without_negative_sizes
 from qmlir.frontends.onnx.ordering import ordered
 from qmlir.frontends.onnx.types import element_dtype, element_name
@@ -220,6 +220,7 @@ def read_model(source: Path | str | bytes | onnx.ModelProto, budget: Budget | No
 
 def _read_bytes(path: Path) -> bytes:
     try:
+        settle(path)
         return path.read_bytes()
     except FileNotFoundError:
         raise FileError(path, "there is no such file", remedy="check the path") from None

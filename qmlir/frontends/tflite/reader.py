@@ -218,6 +218,7 @@ class Tensor:
     kind      the schema's name of the element type
     constant  the elements of a constant; None for a computed tensor
     type      the quantized type; None for plain numbers
+    axis      the quantized axis that the file states, also of a tensor with one scale; else 0
     scales    the scales of quantized 64-bit integers, for which there is no quantized type; else empty
     dynamic   whether the file leaves dimensions open, so that `shape` is only an example
     batch     whether the file leaves the first dimension open, and has 1 as an example
@@ -230,6 +231,7 @@ class Tensor:
     kind: str
     constant: Array | None
     type: UniformType | None
+    axis: int
     scales: tuple[float, ...]
     dynamic: bool
     batch: bool
@@ -385,7 +387,8 @@ class _Reader:
         batch = [int(d) for d in signature][:1] == [-1] and shape[:1] == (1,)
         type = self.parameters.type_of(tensor.Quantization(), name, shape, dtype)
         scales = wide_scales(tensor.Quantization()) if dtype == np.int64 else ()
-        return Tensor(name, shape, dtype, kind, constant, type, scales, unknown, batch, bool(tensor.IsVariable()))
+        axis = tensor.Quantization().QuantizedDimension() if type is not None else 0
+        return Tensor(name, shape, dtype, kind, constant, type, axis, scales, unknown, batch, bool(tensor.IsVariable()))
 
     def constant(self, tensor: Any, name: str, shape: Shape, dtype: np.dtype[Any] | None, kind: str) -> Array | None:
         if tensor.Buffer() >= self.root.BuffersLength():

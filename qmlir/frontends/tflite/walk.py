@@ -22,6 +22,7 @@ from qmlir.frontends.tflite.converters import (
     reason_against,
     tensor_ir,
 )
+from qmlir.frontends.tflite.delegate import declines, mark_undelegated
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import ABSENT, CUSTOM, Model, Operator, Subgraph, Tensor
 from qmlir.frontends.tflite.variables import RESOURCE, Handle, Variables, key_of
@@ -145,6 +146,8 @@ class Walk:
         before = self.variables.values()
         try:
             results = self._results(node, operator, inputs)
+            if declines(operator, self.graph):
+                mark_undelegated(node.pending)
             node.commit(results, self.add, rename=not self.depth)
         except UnsupportedError as refusal:
             node.discard()

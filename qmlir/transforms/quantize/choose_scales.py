@@ -161,15 +161,32 @@ class _Chooser:
             del able[op]
         return able
 
-    def _moving_floats(self, able: Iterable[Operation]) -> Sequence[Operation]:
-        """The data movement that no computing integer operation is connected to, directly or by other data movement."""
-        touched = {o: set(self._activations(o)) for o in able}
-        connected = {v for o, own in touched.items() if not isinstance(o, MovementOp) for v in own}
-        left = [o for o in touched if isinstance(o, MovementOp)]
-        while reached := [o for o in left if touched[o] & connected]:
-            connected.update(v for o in reached for v in touched[o])
-            left = [o for o in left if not touched[o] & connected]
-        return left
+    def _moving_floats(self, able: Iterable[Operation]) -> Iterable[Operation]:
+        """The data movement that no integer operation is beside.
+
+        An integer operation makes what the movement reads, or reads what the movement makes, directly or through other
+        data movement. A movement from what integer operations read, such as an input, to results of the network is
+        beside them too, unless float operations read what it moves: these get the input's own digits.
+        """
+        movements: dict[Operation, None] = {o: None for o in able if isinstance(o, MovementOp)}
+        self._leave_beside([o for o in able if o not in movements], movements)
+        given = set[Operation]()
+        for op in reversed(movements):
+            readers = [u.operation for v in op.results for u in v.uses]
+            if all(isinstance(o, func.ReturnOp | ObserveOp) or o in given for o in readers):
+                given.add(op)
+        read = {v for o in able if o not in movements for v in self._activations(o)}
+        self._leave_beside([o for o in movements if o in given and not read.isdisjoint(data_operands(o))], movements)
+        return movements
+
+    def _leave_beside(self, integers: list[Operation], movements: dict[Operation, None]) -> None:
+        """Takes some integer operations, and all movements beside them, out of `movements`."""
+        while integers:
+            op = integers.pop()
+            movements.pop(op, None)
+            makers = [v.owner for v in self._activations(op) if isinstance(v.owner, Operation)]
+            readers = [u.operation for v in op.results for u in v.uses]
+            integers += [o for o in (*makers, *readers) if o in movements]
 
     def _why_float(self, op: Operation) -> Reason | None:
         """Why an operation cannot become integer: the target, weights, bias, or a tensor without elements or range."""

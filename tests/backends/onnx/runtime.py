@@ -1,4 +1,4 @@
-"""Exported files in onnxruntime, node by node as they are written."""
+"""Exported files in onnxruntime: node by node as they are written, and with its default optimizations."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,17 +22,18 @@ SATURATING = pytest.mark.filterwarnings("ignore:on x86 processors without VNNI")
 """The mark of tests that export weights of 8 bits beside unsigned bytes; test_unsigned.py is about the warning."""
 
 
-def session(path: Path) -> onnxruntime.InferenceSession:
-    """onnxruntime with its optimizations off."""
+def session(path: Path, *, optimized: bool = False) -> onnxruntime.InferenceSession:
+    """onnxruntime with its optimizations off, or as it is by default."""
+    levels = onnxruntime.GraphOptimizationLevel
     options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
     options.log_severity_level = 4  # errors come as exceptions
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
-def run(path: Path, inputs: Sequence[Array]) -> list[Array]:
+def run(path: Path, inputs: Sequence[Array], *, optimized: bool = False) -> list[Array]:
     """The outputs for inputs in order."""
-    loaded = session(path)
+    loaded = session(path, optimized=optimized)
     names = [i.name for i in loaded.get_inputs()]
     return [np.asarray(y) for y in loaded.run(None, dict(zip(names, inputs, strict=True)))]
 
