@@ -62,8 +62,8 @@ def changed(change: str) -> onnx.ModelProto:
     match change:
         case "no shape":
             proto.graph.input[0].type.tensor_type.ClearField("shape")
-        case "negative size":
-            proto.graph.input[0].type.tensor_type.shape.dim[1].dim_value = -3
+        case "too large":
+            proto.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 1 << 45
         case "no opset":
             del proto.opset_import[:]
         case "text":
@@ -96,7 +96,7 @@ ONNX = {
     "export the model again": Case(both(save("m.onnx", WRONG_AXIS), load("m.onnx")), SCALED),
     "export the model with input shapes": Case(both(save("m.onnx", changed("no shape")), load("m.onnx")), SCALED),
     "export the model with other input shapes": Case(
-        both(save("m.onnx", changed("negative size")), load("m.onnx")), SCALED
+        both(save("m.onnx", changed("too large")), load("m.onnx")), SCALED
     ),
     "remove it from the model": Case(both(save("m.onnx", changed("text")), load("m.onnx")), SCALED),
     "it has none": Case(load("net.onnx", bind={"N": 1}), load("net.onnx")),
@@ -107,6 +107,12 @@ ONNX = {
     "replace them in the model, or cut the model before them": Case(
         both(save("m.onnx", UNKNOWN), lambda f: qmlir.compile(f / "m.onnx")),
         both(save("m.onnx", WHOLE), lambda f: qmlir.compile(f / "m.onnx")),
+    ),
+    "it is made for one runtime: give the .onnx or .tflite file that it was made from": Case(
+        both(write("net.engine", b"ftrt"), load("net.engine")), load("net.onnx")
+    ),
+    "it holds weights without a network: export the model that reads them to .onnx": Case(
+        load("big.safetensors"), load("big.onnx")
     ),
     "rename it if it is one of these": Case(
         lambda f: qmlir.load((f / "net.onnx").rename(f / "net.model")),
