@@ -42,7 +42,7 @@ from qmlir.ir.rewriting import names_of, node_name, tensor_name
 from qmlir.ir.signature import signature_of
 from qmlir.numerics import Float64s, Int64s
 from qmlir.numerics.histograms import Histogram
-from qmlir.policies.ledger import REMEDIES, deciding_operations, decision_of, decisions
+from qmlir.policies.ledger import DATA_FREE, REMEDIES, deciding_operations, decision_of, decisions
 from qmlir.profiles.profile import Profile, TensorProfile
 from qmlir.transforms.quantize.apply_profile import is_float
 from qmlir.transforms.quantize.channel_pairs import FACTORS
@@ -125,6 +125,11 @@ def gather(networks: Mapping[str, ModuleOp], given: Given) -> Facts:
         found = _accuracies(prepared, given.samples, classes, next(iter(floats), None))
         facts = {name: replace(each, accuracy=found[name]) for name, each in facts.items()}
     missing = _missing(bool(floats), bool(quantized), given, profile)
+    estimated = [
+        name for name, each in facts.items() if any(o.decision and o.decision.is_data_free for o in each.layers)
+    ]
+    if estimated:
+        missing["ranges"] = f"Ranges of {_listed(estimated)} are estimated from {DATA_FREE}."
     return Facts(tuple(facts.values()), compared, 0 if profile is None else profile.samples, missing)
 
 
@@ -315,7 +320,10 @@ def _weights(op: Operation) -> TensorFacts | None:
     facts = _stored(value, tensor_name(value))
     if numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
         return facts
-    counts, edges = np.histogram(numbers, BINS)
+    numbers = numbers.astype(np.float64)
+    low, high = float(numbers.min()), float(numbers.max())
+    fits = high == low or high - low > BINS * np.spacing(max(abs(low), abs(high)))  # else bins have no width in floats
+    counts, edges = np.histogram(numbers, BINS if fits else 1)
     return replace(facts, histogram=HistogramFacts(float(edges[0]), float(edges[1] - edges[0]), _integers(counts)))
 
 

@@ -3,7 +3,9 @@
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
@@ -89,6 +91,26 @@ def test_values_beyond_the_thresholds_are_counted(small: Small, network: ModuleO
     values = np.concatenate([np.maximum(_features(network, each), 0).reshape(-1) for each in samples])
     assert active.high == pytest.approx(0.5)
     assert active.beyond == pytest.approx(float((values > 0.5).mean()), abs=0.01)
+
+
+@pytest.mark.parametrize("steps", [0, 1, 2, 50, 10**6])
+def test_distributions_of_weights_that_lie_close_together(steps: int, tmp_path: Path) -> None:
+    """Weights that differ by few places of a float have fewer bins than a report shows otherwise."""
+    high = np.float32(1) + steps * np.spacing(np.float32(1))
+    weights = np.linspace(1, high, 8, dtype=np.float32).reshape(2, 4)
+    graph = helper.make_graph(
+        [helper.make_node("Gemm", ["x", "w"], ["y"], transB=1)],
+        "close",
+        [helper.make_tensor_value_info("x", 1, [1, 4])],
+        [helper.make_tensor_value_info("y", 1, [1, 2])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    onnx.save(helper.make_model(graph), tmp_path / "close.onnx")
+    facts = gather({"f": qmlir.load(tmp_path / "close.onnx")}, Given(seconds=0.0))
+    found = facts.networks[0].layers[0].weights
+    assert found is not None
+    assert found.histogram is not None
+    assert sum(found.histogram.counts) == 8
 
 
 def _features(network: ModuleOp, sample: np.ndarray) -> np.ndarray:

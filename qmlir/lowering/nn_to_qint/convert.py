@@ -85,7 +85,13 @@ from qmlir.numerics import fixed_point
 from qmlir.policies.conversions import converted_integers, quantized_integers
 from qmlir.policies.ledger import decide
 from qmlir.policies.legality import require_integer_form, target_of
-from qmlir.policies.runtime_kernels import compared_storage, has_rounding, rounding_for, stores_signed
+from qmlir.policies.runtime_kernels import (
+    compared_storage,
+    has_rounding,
+    quantization_for,
+    rounding_for,
+    stores_signed,
+)
 from qmlir.policies.runtimes import Rounding, quantization_of, runtime_of
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -332,8 +338,8 @@ class _Converter:
         for op in reversed(converted):
             Rewriter.erase_op(op)
         self._erase_unread_casts()
-        if (quantization := quantization_of(self.runtime)) != "exact":
-            for cast in [o for o in self.block.ops if isinstance(o, QuantizeCastOp)]:
+        for cast in [o for o in self.block.ops if isinstance(o, QuantizeCastOp)]:
+            if (quantization := quantization_for(cast, self.runtime)) != "exact":
                 cast.attributes[QUANTIZATION] = StringAttr(quantization)
 
     def _lower(self, op: Operation) -> None:

@@ -81,4 +81,4 @@ function errorText(sqnr, cosine) {
   return `${decibels(sqnr)}, cosine ${cosine.toFixed(6)}`;
 }
 
-const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}.` : "");
+const sentence = (text) => (text ? `${/^.\d/.test(text) ? text[0] : text[0].toUpperCase()}${text.slice(1)}.` : "");
