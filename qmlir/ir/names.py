@@ -223,5 +223,8 @@ QUANTIZATION = "qmlir.quantization"
 KERNEL = "qmlir.kernel"
 """The attribute key that names the source operator whose kernel rounds an operation otherwise than its own would."""
 
-MARKS = (INTEGER_OPERATOR, ON_FLOATS, POWER, QUANTIZATION, KERNEL)
+REMARK = "qmlir.remark"
+"""The attribute key of an importer's remark on an operation, which the ledger adds to the operation's decision."""
+
+MARKS = (INTEGER_OPERATOR, ON_FLOATS, POWER, QUANTIZATION, KERNEL, REMARK)
 """All marks."""
