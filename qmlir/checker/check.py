@@ -233,16 +233,15 @@ def _types(network: Network) -> list[str]:
 def _returned(network: Network) -> list[Range | int]:
     """What a function returns: the intervals of integers, and whether floats are those of its arguments."""
     derived, makers = derive(network), {n: node for node in network.nodes for n in node.results}
-
-    def moved(number: int) -> bool:
-        if number in network.arguments:
-            return True
-        return number in makers and makers[number].kind in MOVING and all(map(moved, makers[number].operands))
+    moved = set(network.arguments)
+    for node in network.nodes:
+        if node.kind in MOVING and moved.issuperset(node.operands):
+            moved.update(node.results)
 
     def result(number: int) -> Range | int:
         value = network.values[number]
         if value.float:
-            return ENTERING if moved(number) else LEAVING
+            return ENTERING if number in moved else LEAVING
         known = number in makers and value.bits > 1 and value.signed
         return derived[makers[number].index].range if known else UNKNOWN
 
@@ -257,6 +256,7 @@ def _wrong_floats(certificate: Mapping[str, Any], network: Network) -> Iterator[
     yield from network.floats
     entering = {n for n in network.arguments if network.values[n].float}
     found: dict[str, list[str]] = {"entry": [], "exit": []}
+    leaving = _leaving(network)
     for node in network.nodes:
         floats = [n for n in node.operands if network.values[n].float]
         makes = any(network.values[n].float for n in node.results)
@@ -265,7 +265,7 @@ def _wrong_floats(certificate: Mapping[str, Any], network: Network) -> Iterator[
         if node.kind in ("quant.qcast", *MOVING) and floats and entering.issuperset(floats):
             entering.update(node.results)
             found["entry"].append(node.kind)
-        elif node.kind in ("quant.dcast", *MOVING) and _leaves(network, node):
+        elif node.index in leaving:
             found["exit"].append(node.kind)
         else:
             yield f"operation {node.index}, {node.kind}, computes on floats"
@@ -274,15 +274,19 @@ def _wrong_floats(certificate: Mapping[str, Any], network: Network) -> Iterator[
             yield f"other floats at the {place}"
 
 
-def _leaves(network: Network, node: Node) -> bool:
-    """Whether an operation's floats come from integers and are only moved until they are returned."""
+def _leaving(network: Network) -> set[int]:
+    """The operations whose floats come from integers and are only moved until they are returned, by their index."""
     makers = {result: maker for maker in network.nodes for result in maker.results}
-    if node.kind != "quant.dcast":
+    staying, leaving = set[int](), set[int]()  # values that something else reads; operations
+    for node in reversed(network.nodes):
         floats = [n for n in node.operands if network.values[n].float]
-        if not floats or not all(n in makers and makers[n].kind in ("quant.dcast", *MOVING) for n in floats):
-            return False
-    readers = [reader for result in node.results for reader in network.readers(result)]
-    return all(r.kind == "func.return" or (r.kind in MOVING and _leaves(network, r)) for r in readers)
+        made = bool(floats) and all(n in makers and makers[n].kind in ("quant.dcast", *MOVING) for n in floats)
+        from_integers = node.kind == "quant.dcast" or (node.kind in MOVING and made)
+        if from_integers and staying.isdisjoint(node.results):
+            leaving.add(node.index)
+        if node.kind != "func.return" and not (node.kind in MOVING and node.index in leaving):
+            staying.update(node.operands)
+    return leaving
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """An artefact as plain Python data: operations in order, with their properties as integers, texts and lists."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -78,10 +78,6 @@ class Network:
     arguments: tuple[int, ...]
     nodes: tuple[Node, ...]
     floats: tuple[str, ...]
-
-    def readers(self, value: int) -> Iterator[Node]:
-        """The operations that read a value."""
-        return (node for node in self.nodes if value in node.operands)
 
 
 def read_network(path: Path) -> Network:
