@@ -25,6 +25,7 @@ from qmlir.dialects.nn.movement import BroadcastOp, ConstantOp
 from qmlir.dialects.qmlir import BLOCK
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.remarks import REMARKS
 from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.counted import Counted
@@ -330,6 +331,7 @@ class Builder:
     constants  the constants in the block, by identity and permutation
     derived    the constants that `rearranged` has made, by identity, method and argument
     counted    the values with fewer elements along an axis than their shape says (counted.py)
+    remarks    what the ledger says of nodes that are imported as something else, by the names of tensors
     """
 
     block: Block
@@ -342,6 +344,7 @@ class Builder:
         default_factory=dict[tuple[int, str, Ints], tuple[Constant | Array, Constant]]
     )
     counted: dict[SSAValue, Counted] = field(default_factory=dict[SSAValue, Counted])
+    remarks: dict[str, str] = field(default_factory=dict[str, str])
 
     def rearranged(self, constant: Constant, how: Literal["reshaped", "transposed", "reversed"], to: Ints) -> Constant:
         """Returns a constant with its elements in another order or shape; equal requests return the same constant."""
@@ -418,7 +421,9 @@ class Builder:
         self._erase_unused()
         main.function_type = FunctionType.from_lists([a.type for a in self.block.args], [r.type for r in results])
         main.res_attrs = named(names)
-        return ModuleOp([main], {COUNTS: DictionaryAttr(counts)} if counts else {})
+        remarks = {name: StringAttr(text) for name, text in self.remarks.items()}
+        noted = {COUNTS: DictionaryAttr(counts), REMARKS: DictionaryAttr(remarks)}
+        return ModuleOp([main], {key: value for key, value in noted.items() if value.data})
 
     def _erase_unused(self) -> None:
         """Erases the constants that no operation uses."""

@@ -226,5 +226,14 @@ KERNEL = "qmlir.kernel"
 REMARK = "qmlir.remark"
 """The attribute key of an importer's remark on an operation, which the ledger adds to the operation's decision."""
 
-MARKS = (INTEGER_OPERATOR, ON_FLOATS, POWER, QUANTIZATION, KERNEL, REMARK)
+TRANSPOSED = "TRANSPOSE_CONV"
+"""The kernel (`KERNEL`) of a convolution on signed bytes that is a transposed convolution of a .tflite file."""
+
+UNDELEGATED = "qmlir.undelegated"
+"""The attribute key that marks an operation whose source operator LiteRT's default delegate declines.
+
+For example, the source model computes an operand that the delegate needs as a constant (frontends/tflite/delegate.py).
+"""
+
+MARKS = (INTEGER_OPERATOR, ON_FLOATS, POWER, QUANTIZATION, KERNEL, UNDELEGATED, REMARK)
 """All marks."""

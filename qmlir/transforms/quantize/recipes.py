@@ -97,7 +97,7 @@ HALVED: Mapping[HalfPrecision, Reason] = {
 
 EMPTY: Reason = ("empty", "it has a tensor without elements, of which there is nothing to quantize")
 
-MOVED: Reason = ("neighbours", "it moves values that only float operations read and write")
+MOVED: Reason = ("neighbours", "no integer operation makes what it reads, or reads what it makes")
 
 SHARED: Reason = ("shared", "its result is also read as floats, which quantizing it would change")
 
