@@ -247,7 +247,6 @@ _BY_REASON: Mapping[str, str] = {
     RANDOM: "MULTINOMIAL RANDOM_STANDARD_NORMAL RANDOM_UNIFORM STABLEHLO_RNG_BIT_GENERATOR",
     SHAPELESS: "EMBEDDING_LOOKUP_SPARSE",
     NO_KERNEL: "CONCAT_EMBEDDINGS",
-    "its weights are sparse": "DENSIFY",
     "it is a part of a model that a delegate has taken": "DELEGATE",
     "it stands for no operator": "PLACEHOLDER_FOR_GREATER_OP_CODES",
     "qmlir has recurrent layers of one direction only": "BIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_RNN",
