@@ -1,6 +1,7 @@
 """Tables of converters, and operators that are not imported."""
 
 import inspect
+import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -124,6 +125,24 @@ class CustomConverter(Converter):
         return {name: given[name] for name in self.fields if name in given}
 
 
+@dataclass(frozen=True)
+class PackedConverter(Converter):
+    """The converter of a custom operator whose options are int32 numbers in order; those at the end may be left out.
+
+    layout  the names of the numbers
+    """
+
+    layout: tuple[str, ...] = ()
+
+    def values(self, node: TFLiteNode, operator: Operator) -> Mapping[str, Any]:
+        count = min(len(operator.data) // 4, len(self.layout))
+        found = dict(zip(self.layout, struct.unpack_from(f"<{count}i", operator.data), strict=False))
+        wanted = inspect.signature(self.function).parameters
+        if lacking := [n for n in self.fields if n not in found and wanted[n].default is inspect.Parameter.empty]:
+            raise node.error(f"its options must be {len(self.layout)} numbers, among them {lacking[0]}", f"{count}")
+        return found
+
+
 def defaults(kind: str) -> dict[str, Any]:
     """Returns the default options of a kind, for an operator without an options table in the file."""
     options = getattr(schema, kind)()
@@ -137,14 +156,20 @@ def defaults(kind: str) -> dict[str, Any]:
 class Table(ConverterTable[Converter]):
     """A table whose converters are registered by decorators."""
 
-    def __call__(self, operator: str) -> Callable[[F], F]:
-        """Returns a decorator that registers a function as the converter of `operator`."""
+    def __call__(self, operator: str, *, layout: tuple[str, ...] = ()) -> Callable[[F], F]:
+        """Returns a decorator that registers a function as the converter of `operator`.
+
+        Args:
+            operator: The operator's kind.
+            layout: The names of a custom operator's options, if these are numbers in order (`PackedConverter`).
+        """
 
         def register(function: F) -> F:
             parameters = list(inspect.signature(function).parameters.values())[1:]
             inputs = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
             is_custom = operator.startswith(CUSTOM)
-            converter = (CustomConverter if is_custom else Converter)(
+            kind = partial(PackedConverter, layout=layout) if layout else CustomConverter if is_custom else Converter
+            converter = kind(
                 function,
                 "" if is_custom else options_of(operator),
                 len(inputs),

@@ -250,7 +250,8 @@ class Tensor:
 class Operator:
     """An operator: `kind` is the schema's name, or CUSTOM.<its code>; inputs are tensor indices or `ABSENT`.
 
-    `intermediates` are the tensors inside a recurrent operator; the file states only their types.
+    `intermediates` are the tensors inside a recurrent operator; the file states only their types. `data` holds the
+    options of a custom operator as they stand in the file.
     """
 
     kind: str
@@ -260,6 +261,7 @@ class Operator:
     options: Options | None
     options_kind: str
     intermediates: tuple[int, ...] = ()
+    data: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -458,10 +460,11 @@ class _Reader:
         options_kind = _name(schema.BuiltinOptions, operator.BuiltinOptionsType())
         inputs = self.indices(operator.InputsAsNumpy(), tensors, f"an input of {kind}", least=ABSENT)
         outputs = self.indices(operator.OutputsAsNumpy(), tensors, f"an output of {kind}")
-        options = _custom_options(operator) if is_custom else self.options(operator, options_kind)
+        data = plain(operator.CustomOptionsAsNumpy()).tobytes() if is_custom else b""
+        options = _custom_options(data) if is_custom else self.options(operator, options_kind)
         what = f"an intermediate tensor of {kind}"
         inner = self.indices(operator.IntermediatesAsNumpy(), tensors, what, least=ABSENT)
-        return Operator(kind, code.Version(), inputs, outputs, options, options_kind, inner)
+        return Operator(kind, code.Version(), inputs, outputs, options, options_kind, inner, data)
 
     def options(self, operator: Any, kind: str) -> Options | None:
         """Returns the options by name in snake case; None if there are none or the schema does not know them."""
@@ -482,11 +485,10 @@ class _Reader:
             raise
 
 
-def _custom_options(operator: Any) -> Options | None:
+def _custom_options(data: bytes) -> Options | None:
     """Returns the options of a custom operator; None if they are not names with numbers."""
-    data = operator.CustomOptionsAsNumpy()
     try:
-        return None if isinstance(data, int) else dict(read_map(data.tobytes()))
+        return dict(read_map(data)) if data else None
     except ValueError:
         return None
 
