@@ -66,6 +66,7 @@ class Converter:
     required  the fewest inputs that the function takes
     variadic  whether the function takes any number of inputs
     fields    the names of the options that the function takes
+    optional  whether any of a variadic function's inputs may be left out
     """
 
     function: Callable[..., Any]
@@ -74,6 +75,7 @@ class Converter:
     required: int
     variadic: bool
     fields: tuple[str, ...]
+    optional: bool = False
 
     def __call__(self, node: TFLiteNode, operator: Operator, inputs: Sequence[Value | None]) -> list[Value]:
         """Converts an operator and returns its outputs.
@@ -87,7 +89,7 @@ class Converter:
                 raise node.error(f"it needs {self.required} inputs", f"{len([x for x in inputs if x is not None])}")
         if not self.variadic and any(x is not None for x in inputs[self.inputs :]):
             raise UnsupportedError(f"it has {len(inputs)} inputs and qmlir knows {self.inputs}")
-        if self.variadic and any(x is None for x in inputs):
+        if self.variadic and not self.optional and any(x is None for x in inputs):
             raise node.error("it needs all of its inputs", "some that are left out")
         given = inputs if self.variadic else inputs[: self.inputs]
         try:
@@ -176,6 +178,7 @@ class Table(ConverterTable[Converter]):
                 sum(p.default is p.empty for p in inputs),
                 any(p.kind is p.VAR_POSITIONAL for p in parameters),
                 tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
+                any(p.kind is p.VAR_POSITIONAL and p.annotation == (Value | None) for p in parameters),
             )
             self.add(operator, converter)
             return function
@@ -274,7 +277,6 @@ _BY_REASON: Mapping[str, str] = {
     NO_KERNEL: "CONCAT_EMBEDDINGS",
     "it is a part of a model that a delegate has taken": "DELEGATE",
     "it stands for no operator": "PLACEHOLDER_FOR_GREATER_OP_CODES",
-    "qmlir has recurrent layers of one direction only": "BIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_RNN",
 }
 
 UNCONVERTED: Mapping[str, str] = {o: reason for reason, operators in _BY_REASON.items() for o in operators.split()}
