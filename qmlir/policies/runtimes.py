@@ -107,6 +107,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from qmlir.dialects.nn.functions import FUNCTIONS
 from qmlir.dialects.qmlir import NUMERICS
 from qmlir.errors import OptionError, PipelineError, near_misses
+from qmlir.numerics.factors import Factors
 
 Runtime = Literal["default", "onnxruntime", "onnxruntime-vnni", "litert-reference", "litert-xnnpack", "litert-builtin"]
 
@@ -132,6 +133,7 @@ class Rounding:
     stored    whether a mean multiplies the sum of the stored integers and subtracts the zero point's share afterwards:
               before rounding if the contract rounds sums, else the share is rounded by itself
     rest      the rounding of a layer's last channels, fewer than eight; None: that of the others
+    factors   the factors that the target applies; None: any
     otherwise the rounding by another kernel: of matrix products whose right side has a zero point, of sums and changes
               of scale with a factor outside [2^−10, 2^8) or not of 8 bits before and behind the binary point
     """
@@ -148,6 +150,7 @@ class Rounding:
     narrow: bool = True
     truncates: bool = False
     stored: bool = False
+    factors: Factors | None = None
     otherwise: "Rounding | None" = None
     rest: "Rounding | None" = None
 

@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.errors import FileError, UnsupportedError
 from qmlir.formats.tflite import ASSIGN, HANDLE, OPERATORS, READ
+from qmlir.formats.unknown import hint
 from qmlir.frontends.counted import refuse_constants
 from qmlir.frontends.function import LARGEST, Builder, Constant, Dequantized, Value, Wide, computed
 from qmlir.frontends.quantized import folded
@@ -191,7 +192,7 @@ class Walk:
         if converter is None:
             own = own_operator("tflite", operator.kind.removeprefix(CUSTOM))
             if own is None or not operator.kind.startswith(CUSTOM):
-                raise UnsupportedError(reason_against(operator.kind))
+                raise UnsupportedError(reason_against(operator.kind) + _hint(operator.kind))
             return import_own(node, own, operator, inputs)
         if moves_stored(operator.kind, inputs, node.tensors):
             results = self._moved(node, operator, converter, inputs)
@@ -380,3 +381,12 @@ _OWN = Table.of(
 
 CONVERTERS = Table(operator_table(OPERATORS).entries | _OWN.entries)
 """The converters of all operators; the row of an operator in formats/tflite.py counts if no file has a converter."""
+
+
+def _hint(kind: str) -> str:
+    """What may be done about an operator without a converter; empty for operators of TFLite's schema."""
+    if not kind.startswith(CUSTOM):
+        return ""
+    custom = CUSTOM.removesuffix(".")
+    known = [(custom if o.startswith(CUSTOM) else "", o.removeprefix(CUSTOM)) for o in CONVERTERS.operators()]
+    return hint("TFLite", kind.removeprefix(CUSTOM), known, custom)

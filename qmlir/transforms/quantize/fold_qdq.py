@@ -3,8 +3,8 @@
 Enters: float nn with `quant.qcast` and `quant.dcast`. An island is `dcast → operation → qcast`, a float operation
 between casts. Leaves: an operation on quantized types in place of each island that has an integer form, with the
 model's own scales and zero points; floats between casts elsewhere; and a decision with its reason on every operation.
-An operation that stays float can still be quantized with a profile. Its first part, `gather-casts`, moves the casts
-next to the operations that compute.
+An operation that stays float can still be quantized with samples or a profile. Its first part, `gather-casts`, moves
+the casts next to the operations that compute.
 
 An average pool has one scale for operand and result. If the model gives the result parameters of its own, the average
 is first rewritten as a depthwise convolution with equal weights, which rounds only once.
@@ -20,6 +20,7 @@ from qmlir.dialects.nn import AveragePool2DOp, ConstantOp, DepthwiseConv2DOp, Re
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.context import make_context
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.names import QUANTIZATION
 from qmlir.ir.rewriting import replace, rewrite
@@ -57,11 +58,16 @@ class FoldQDQPass(ModulePass):
     name = "fold-qdq"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not has_casts(op):
-            return
-        gather_casts(op)
-        for step in (QuantizeOpsPass(), QuantizeBiasPass(), CancelCastsPass()):
-            step.apply(ctx, op)
+        fold_qdq(op, ctx)
+
+
+def fold_qdq(module: ModuleOp, ctx: Context | None = None) -> None:
+    """Turns the float operations between a module's casts into operations on quantized types."""
+    if not has_casts(module):
+        return
+    gather_casts(module)
+    for step in (QuantizeOpsPass(), QuantizeBiasPass(), CancelCastsPass()):
+        step.apply(ctx or make_context(), module)
 
 
 class GatherCastsPass(ModulePass):
