@@ -6,15 +6,16 @@ device that the program names. Commands count in program order, in which every c
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
-from struct import unpack
+from hashlib import sha256
+from struct import iter_unpack
 from typing import Any
 
-from qmlir.checker.deriver import Sums, UnprovenError
+from qmlir.checker.deriver import Sums
 from qmlir.checker.intervals import limit_slack, spread
 from qmlir.checker.memory import ENTERING, LEAVING, Area, Memories, Range
 from qmlir.checker.program import Program
 from qmlir.checker.rounding import CONTRACTS, OverflowsError
+from qmlir.checker.unproven import UnprovenError
 from qmlir.checker.weights import unpacked
 from qmlir.isa.commands import (
     Arithmetic,
@@ -35,13 +36,24 @@ from qmlir.isa.commands import (
     Unpack,
     Window,
 )
-from qmlir.isa.encoding import Command, Place, mnemonic
+from qmlir.isa.encoding import Command, Place, field_kinds, mnemonic
 
 NUMBERS = {
     0: "single", 1: "double", 2: "upup", 3: "float_even", 4: "shift", 5: "away16", 6: "single64", 7: "reduced16",
-    8: "updown", 9: "even",
+    8: "updown", 9: "even", 10: "away", 11: "away64",
 }  # fmt: skip
 """Number of a rounding contract in commands → its name."""
+
+BITS, MOST_BITS = ("bits", "bias_shift"), 64
+"""The ends of the names of fields that are widths or powers of two, and their largest value."""
+
+EXTENTS = (
+    *("rows", "columns", "channels", "planes", "size", "count", "out_rows", "out_columns", "out_channels"),
+    *("kernel_rows", "kernel_columns"),
+)
+STEPS = ("kernel_rows", "kernel_columns", "stride_rows", "stride_columns", "dilation_rows", "dilation_columns")
+MOST_EXTENT, MOST_CHANNELS = 1 << 24, 1 << 20
+"""The fields that count something, those of them that are not 0, and their largest value."""
 
 LARGEST_SHIFT = {"single64": 15, "reduced16": 7}
 
@@ -84,7 +96,7 @@ class _Walk:
     """The memories and contexts of a device, command after command."""
 
     def __init__(self, program: Program):
-        self.program, self.memories, self.layer = program, Memories(program.sizes()), ""
+        self.program, self.memories, self.layer = program, Memories(program.sizes(), program.bytes), ""
         self.contexts: dict[int, SetContext] = {}
         self.weights: dict[tuple[Any, ...], list[Range]] = {}
         for port in program.inputs:
@@ -108,6 +120,7 @@ class _Walk:
 
     def step(self, command: Command) -> Followed | None:
         """Follows a command of the device."""
+        self.bounded(command)
         match command:
             case Mark():
                 self.layer = self.program.layers[command.layer] if command.layer < len(self.program.layers) else ""
@@ -147,6 +160,8 @@ class _Walk:
 
     def dense(self, place: Place, bits: int, count: int) -> list[Range]:
         """The interval of each element of a dense operand."""
+        if count > MOST_EXTENT:
+            raise OverflowsError(f"{count} elements")
         return self.read(Area(*place, count * bits // 8), bits // 8)
 
     def unpack(self, command: Unpack) -> None:
@@ -178,6 +193,25 @@ class _Walk:
         if command.ctx not in self.contexts:
             raise OverflowsError(f"context {command.ctx} was never written")
         return self.contexts[command.ctx]
+
+    def bounded(self, command: Command) -> None:
+        """Refuses a command that is larger than any device executes.
+
+        Raises:
+            OverflowsError: It is; the text says which field.
+        """
+        for name in field_kinds(type(command)):
+            value = getattr(command, name)
+            if name.endswith(BITS) and not 0 <= value <= MOST_BITS:
+                raise OverflowsError(f"{name} is {value}")
+            if name in EXTENTS and value > (MOST_CHANNELS if name.endswith("channels") else MOST_EXTENT):
+                raise OverflowsError(f"{name} is {value}")
+            if name in STEPS and not 0 < value <= MOST_EXTENT:
+                raise OverflowsError(f"{name} is {value}")
+        if isinstance(command, Window | Pool):
+            taps = command.out_rows * command.kernel_rows + command.out_columns * command.kernel_columns
+            if taps > MOST_EXTENT:
+                raise OverflowsError(f"{taps} places of windows")
 
     def followed(self, command: Command, result: Range, **more: Any) -> Followed:
         """The fields of a command."""
@@ -305,6 +339,8 @@ def _products(walk: _Walk, command: Window, data: Range) -> list[Range]:
     terms = command.kernel_rows * command.kernel_columns * command.channels
     few = command.weight_bits < 8
     width, shape = 1 if few else command.weight_bits // 8, (1, 1)
+    if command.weight_bits > 16:
+        raise OverflowsError(f"weights of {command.weight_bits} bits")
     count = terms
     if isinstance(command, Convolve):
         shape = walk.program.device.get("layout.weights.n", 1), walk.program.device.get("layout.weights.k", 1)
@@ -327,14 +363,18 @@ def _products(walk: _Walk, command: Window, data: Range) -> list[Range]:
             ends = [_times(w, data) for run in channel for w in weights[run]]
             found.append((sum(min(a, 0) for a, _ in ends), sum(max(b, 0) for _, b in ends)))
         return found
-    key = held, command.weight_zero_point, width, outputs, terms, isinstance(command, Convolve)
+    key = sha256(held).digest(), command.weight_zero_point, width, outputs, terms, isinstance(command, Convolve)
     if key not in walk.weights:
-        numbers: tuple[int, ...] = unpack(f"<{len(held) // width}{'bh'[width - 1]}", held)
-        point = command.weight_zero_point
-        rows = [[w - point for w in chain.from_iterable(numbers[run] for run in channel)] for channel in places]
-        walk.weights[key] = [(sum(w for w in row if w < 0), sum(w for w in row if w > 0)) for row in rows]
+        numbers = memoryview(held).cast("b") if width == 1 else [n for (n,) in iter_unpack("<h", held)]
+        walk.weights[key] = [_sums_of(numbers, channel, command.weight_zero_point) for channel in places]
     low, high = min(data[0], 0), max(data[1], 0)
     return [(above * low + below * high, above * high + below * low) for below, above in walk.weights[key]]
+
+
+def _sums_of(numbers: Sequence[int], runs: Sequence[slice], point: int) -> Range:
+    """The sum of the negative weights of a channel, and that of the positive ones."""
+    row = [w - point for run in runs for w in numbers[run]]
+    return sum(w for w in row if w < 0), sum(w for w in row if w > 0)
 
 
 def _places(dense: bool, outputs: int, terms: int, shape: tuple[int, int]) -> list[list[slice]]:

@@ -5,14 +5,11 @@ from dataclasses import dataclass, replace
 
 from qmlir.checker.network import Constant, Network, Node, Value
 from qmlir.checker.rounding import OverflowsError
+from qmlir.checker.unproven import UnprovenError
 
 Range = tuple[int, int]
 Channels = tuple[list[int], list[int]]
 """The lowest and the highest value of each channel; lists of one element if all channels have one interval."""
-
-
-class UnprovenError(Exception):
-    """Raised for an operation that has no rule, or whose integers may not fit their widths."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +64,9 @@ class Deriver:
             found = rule(self, node)
         except OverflowsError as error:
             raise UnprovenError(f"operation {node.index}, {node.kind}: {error}") from None
-        except (KeyError, IndexError) as error:
-            raise UnprovenError(f"operation {node.index}, {node.kind}, lacks {error}") from None
+        except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
+            lacks = f"lacks or misstates a property ({type(error).__name__}: {error})"
+            raise UnprovenError(f"operation {node.index}, {node.kind}, {lacks}") from None
         low, high = all_of(self.value(node.results[0]))
         if not low <= found.range[0] <= found.range[1] <= high:
             raise UnprovenError(f"operation {node.index}, {node.kind}, does not fit its result: {found.range}")

@@ -7,13 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from math import ceil, floor
-from typing import Any
+from typing import Any, cast
 
 from qmlir.checker.deriver import Derived
-from qmlir.checker.functions import CONTEXT
+from qmlir.checker.functions import CONTEXT, Budget, exponential
 from qmlir.checker.intervals import interpolated, tap_counts
 from qmlir.checker.network import Network, Node
 from qmlir.checker.rounding import rounded_off
+from qmlir.checker.unproven import UnprovenError
 
 Stated = Mapping[str, Any]
 
@@ -34,10 +35,11 @@ ENOUGH = 1 << 17
 
 
 class _Rounding:
-    """An operation, the ranges of its operands, and what a certificate states about it."""
+    """An operation, the ranges of its operands, and what a certificate states about its meaning."""
 
-    def __init__(self, node: Node, found: Derived, network: Network, stated: Stated):
+    def __init__(self, node: Node, found: Derived, network: Network, stated: Stated, budget: Budget):
         self.node, self.ranges, self.network, self.stated = node, found.operands, network, stated
+        self.budget = budget
 
     def size(self, place: int, point: str) -> int:
         """The largest distance of an operand from its zero point."""
@@ -151,11 +153,15 @@ def _norm(r: _Rounding) -> Fraction | None:
 # Exponentials
 
 
-def _entries_off(table: Sequence[int], scale: float, bits: int, last: int) -> Fraction:
-    """The largest error of e^(−d · scale) for d up to `last`, in steps of 2^−bits."""
+def _entries_off(r: _Rounding, table: Sequence[int], scale: float, bits: int) -> Fraction:
+    """The largest error of e^(−d · scale) for all differences d that are reached, in steps of 2^−bits."""
+    if not scale > 0:
+        raise UnprovenError(f"operation {r.node.index}, {r.node.kind}, has the scale {scale} in the certificate")
+    last = _reached(r)
+    r.budget.spend(last + 1)
     with localcontext(CONTEXT):
         step, one = Decimal(scale), Decimal(2) ** bits
-        return Fraction(max(abs((-d * step).exp() * one - table[d]) for d in range(last + 1)))
+        return Fraction(max(abs(exponential(-d * step) * one - table[d]) for d in range(last + 1)))
 
 
 def _reached(r: _Rounding) -> int:
@@ -172,7 +178,7 @@ def _softmax(r: _Rounding) -> Fraction | None:
         return None
     way, table, count = r.node.properties["division"], r.node.properties["table"].values, r.along
     one, unit = table[0], Fraction(r.node.number("unit"), 1 << 12)
-    off = _entries_off(table, real[0], STEPS[way], _reached(r))
+    off = _entries_off(r, table, real[0], STEPS[way])
     error = Fraction(1, 2) + abs(unit - Fraction(real[1])) + unit * off * max(1, count - 1) / one
     if way == "newton":
         least = (one + (1 << 11)) // (1 << 12)
@@ -181,6 +187,7 @@ def _softmax(r: _Rounding) -> Fraction | None:
         error += unit * (sums + (1 + sums) * RECIPROCAL * _power(-30)) + _power(-1 - max(down, 0))
     elif way == "interpolated":
         knots = r.node.properties["inverse"].values
+        r.budget.spend(1 << 16)
         lines = (abs(interpolated(knots, p - (1 << 15)) - Fraction(1 << 31, (1 << 16) + p)) for p in range(1 << 16))
         error += 1 + 2 * max(lines)
     return error
@@ -190,7 +197,7 @@ def _log_softmax(r: _Rounding) -> Fraction | None:
     if (real := r.stated["factors"]) is None:
         return None
     table, last, bits = r.node.properties["table"].values, _reached(r), r.node.number("fraction", 26)
-    part = r.along * _entries_off(table, real[0], 31 - r.node.number("integer_bits"), last) / table[0]
+    part = r.along * _entries_off(r, table, real[0], 31 - r.node.number("integer_bits")) / table[0]
     if part >= 1:
         return None
     given, scale = r.node.properties["differences"].values, Fraction(real[0])
@@ -252,13 +259,52 @@ BOUNDS: Mapping[str, Callable[[_Rounding], Fraction | None]] = {
 """The operations that round by themselves; no other operation may have a bound of this kind."""
 
 
-def largest_rounding_error(node: Node, found: Derived, network: Network, stated: Stated) -> Fraction | None:
+FACTORS = {
+    **dict.fromkeys(("qint.add", "qint.rescaled_add", "qint.softmax"), 2),
+    **dict.fromkeys(("qint.div", "qint.l2_normalization", "qint.log_softmax"), 1),
+}
+"""The operations whose integers stand for real factors, and the number of these."""
+
+WEIGHTS = {"qint.resize": "bits", "qint.interpolate": "input_zero_point"}
+"""The operations whose integers stand for real weights, and the other field that is known with the weights."""
+
+
+def meaning_of(node: Node, stated: Stated) -> Stated:
+    """What a certificate states about the real numbers that an operation's integers stand for.
+
+    Args:
+        node: The operation, whose kind is in `BOUNDS`.
+        stated: The certificate's field `rounding` of the operation.
+
+    Raises:
+        UnprovenError: It states other numbers of factors or weights than the operation has.
+    """
+    where = f"operation {node.index}, {node.kind}"
+    if (count := FACTORS.get(node.kind)) is not None:
+        factors = stated.get("factors")
+        if factors is not None and len(factors) != count:
+            raise UnprovenError(f"{where}, has {len(factors)} factors in the certificate instead of {count}")
+        return {"factors": factors}
+    if (other := WEIGHTS.get(node.kind)) is None:
+        return {}
+    weights, known = stated.get("weights"), stated.get(other)
+    axes = len(node.properties["weights"])
+    counts = {len(cast("list[Any]", each)) for each in (weights, known) if isinstance(each, list)}
+    if (weights is None) != (known is None) or not counts <= {axes}:
+        raise UnprovenError(f"{where}, has weights in the certificate for other axes than {axes}")
+    return {"weights": weights, other: known}
+
+
+def largest_rounding_error(
+    node: Node, found: Derived, network: Network, stated: Stated, budget: Budget
+) -> Fraction | None:
     """The largest error of an operation that rounds by itself, in steps; None if the documentation states none.
 
     Args:
         node: The operation, whose kind is in `BOUNDS`.
         found: What follows for it.
         network: The network.
-        stated: What the certificate says about the real numbers that it stands for.
+        stated: What `meaning_of` returns for it.
+        budget: The entries of tables that may still be compared.
     """
-    return BOUNDS[node.kind](_Rounding(node, found, network, stated))
+    return BOUNDS[node.kind](_Rounding(node, found, network, stated, budget))

@@ -1,18 +1,44 @@
 """The functions that tables hold, computed to 25 significant digits from Python's decimals.
 
-`largest_error` compares a table's results with its function over all integers of its operand. A function that is not
-listed here is not compared, which `check` reports.
+`largest_error` compares a table's results with its function over all integers of its operand. No other function than
+those listed here may stand in a certificate.
 """
 
+import math
+import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from decimal import ROUND_HALF_EVEN, Context, Decimal, localcontext
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal, InvalidOperation, localcontext
 from fractions import Fraction
 from functools import cache
 from typing import Any
 
+from qmlir.checker.unproven import UnprovenError
+
 DIGITS = 25
 
-CONTEXT = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN)
+CONTEXT = Context(prec=DIGITS, rounding=ROUND_HALF_EVEN, traps=[InvalidOperation])
+"""The context of all functions: what overflows is infinite, what underflows is 0."""
+
+MOST_ENTRIES = 1 << 23
+"""The most entries of tables that are compared with functions, about five minutes of work."""
+
+
+class Budget:
+    """The entries of tables that may still be compared; one for each certificate."""
+
+    def __init__(self) -> None:
+        self._left = MOST_ENTRIES
+
+    def spend(self, entries: int) -> None:
+        """Takes entries off.
+
+        Raises:
+            UnprovenError: There are more than `MOST_ENTRIES` altogether.
+        """
+        self._left -= entries
+        if self._left < 0:
+            raise UnprovenError(f"tables of more than {MOST_ENTRIES} entries together")
+
 
 Real = Decimal
 Parameters = Mapping[str, Any]
@@ -21,8 +47,12 @@ INFINITY = Decimal("Infinity")
 ZERO, ONE, TWO = Decimal(0), Decimal(1), Decimal(2)
 
 
-def _exp(x: Real) -> Real:
+def exponential(x: Real) -> Real:
+    """e^x; 0 and infinity for arguments so far from 0 that no scale tells the difference."""
     return ZERO if x < -2000 else INFINITY if x > 2000 else x.exp()
+
+
+_exp = exponential
 
 
 def _log(x: Real) -> Real:
@@ -45,10 +75,13 @@ def _softplus(x: Real) -> Real:
     return max(x, ZERO) + (ONE + _exp(-abs(x))).ln()
 
 
+PI_DIGITS = 120
+
+
 @cache
 def _pi() -> Real:
-    """π by Machin's formula, to twice as many digits."""
-    with localcontext(Context(prec=2 * DIGITS + 10)):
+    """π by Machin's formula, to 120 digits: enough for arguments of 10^45 turns."""
+    with localcontext(Context(prec=PI_DIGITS + 10)):
         return 4 * (4 * _arctangent_of_inverse(5) - _arctangent_of_inverse(239))
 
 
@@ -61,7 +94,7 @@ def _root(number: int) -> Real:
 
 def _arctangent_of_inverse(n: int) -> Real:
     total, term, k = ZERO, ONE / n, 1
-    while abs(term) > Decimal(10) ** -(2 * DIGITS + 8):
+    while abs(term) > Decimal(10) ** -(PI_DIGITS + 8):
         total, term, k = total + (term / k if k % 4 == 1 else -term / k), term / (n * n), k + 2
     return total
 
@@ -80,7 +113,8 @@ def _erf(x: Real) -> Real:
 
 
 def _sine(x: Real) -> Real:
-    with localcontext(Context(prec=DIGITS + 30, rounding=ROUND_HALF_EVEN)):
+    digits = DIGITS + 30 + max(0, x.adjusted())  # of an argument of many turns, only its last digits count
+    with localcontext(Context(prec=digits, rounding=ROUND_HALF_EVEN)):
         turn = 2 * _pi()
         x -= (x / turn).to_integral_value() * turn
         total, term, k = ZERO, x, 1
@@ -92,7 +126,7 @@ def _sine(x: Real) -> Real:
 
 
 def _cosine(x: Real) -> Real:
-    with localcontext(Context(prec=DIGITS + 30, rounding=ROUND_HALF_EVEN)):
+    with localcontext(Context(prec=DIGITS + 30 + max(0, x.adjusted()), rounding=ROUND_HALF_EVEN)):
         return _sine(x + _pi() / 2)
 
 
@@ -108,7 +142,7 @@ def _arctangent(x: Real) -> Real:
 
 
 def _gelu(x: Real, p: Parameters) -> Real:
-    if p.get("tanh", 0):
+    if p["tanh"]:
         inner = _root(2) / _root(0) * (x + Decimal("0.044715") * x**3)
         return x * _sigmoid(TWO * inner)
     return x * (ONE + _erf(x / _root(2))) / 2
@@ -140,6 +174,28 @@ def _atanh(x: Real) -> Real:
     if abs(x) >= 1:
         return INFINITY.copy_sign(x)
     return ((ONE + x) / (ONE - x)).ln() / 2
+
+
+def _jumping(rule: Callable[[Real, Parameters], Real]) -> Callable[[Real, Parameters], Real]:
+    """A function with jumps: its argument counts as it is in float32, into which the compiler rounds it."""
+
+    def of(x: Real, p: Parameters) -> Real:
+        try:
+            (narrow,) = struct.unpack("<f", struct.pack("<f", float(x)))
+        except OverflowError:
+            narrow = math.copysign(math.inf, x)
+        return rule(Decimal(narrow), p)
+
+    return of
+
+
+def _whole(rounding: str) -> Callable[[Real, Parameters], Real]:
+    return _jumping(lambda x, p: x.to_integral_value(rounding) if x.is_finite() else x)
+
+
+def _shrunk(x: Real, p: Parameters) -> Real:
+    bias, threshold = _real(p, "bias"), _real(p, "threshold")
+    return x + bias if x < -threshold else x - bias if x > threshold else ZERO
 
 
 FUNCTIONS: Mapping[str, Callable[[Real, Parameters], Real]] = {
@@ -178,12 +234,38 @@ FUNCTIONS: Mapping[str, Callable[[Real, Parameters], Real]] = {
     "nn.acosh": lambda x, p: _acosh(x),
     "nn.atanh": lambda x, p: _atanh(x),
     "nn.tan": lambda x, p: _sine(x) / _cosine(x),
+    "nn.sign": _jumping(lambda x, p: ONE.copy_sign(x) if x else ZERO),
+    "nn.floor": _whole(ROUND_FLOOR),
+    "nn.ceil": _whole(ROUND_CEILING),
+    "nn.round": _whole(ROUND_HALF_EVEN),
+    "nn.thresholded_relu": _jumping(lambda x, p: x if x > _real(p, "alpha") else ZERO),
+    "nn.shrink": _jumping(_shrunk),
+    "nn.binarize": _jumping(lambda x, p: ONE if x > _real(p, "threshold") else ZERO),
 }
 """The functions by the names of the operations that tables were made from: (argument, parameters) → value.
 
-Arguments outside of a function's domain count as the nearest inside. Functions with jumps are not among them: which
-side of a jump an argument lies on may depend on how it is rounded.
+Arguments outside of a function's domain count as the nearest inside.
 """
+
+PARAMETERS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(("nn.leaky_relu", "nn.elu", "nn.celu", "nn.swish", "nn.thresholded_relu"), ("alpha",)),
+    "nn.gelu": ("tanh",),
+    "nn.hard_sigmoid": ("alpha", "beta"),
+    "nn.selu": ("alpha", "gamma"),
+    "nn.shrink": ("bias", "threshold"),
+    "nn.binarize": ("threshold",),
+    "nn.mod": ("truncated",),
+}
+"""The parameters that functions read; the other functions read none."""
+
+JUMPING = (
+    *("nn.sign", "nn.floor", "nn.ceil", "nn.round", "nn.thresholded_relu", "nn.shrink", "nn.binarize"),
+    *("nn.mod", "nn.pow"),
+)
+"""The functions with jumps, or with values at whole numbers only, for which the rounding of their arguments counts."""
+
+TRUTHS = ("tanh", "truncated")
+"""The parameters that are true or false."""
 
 
 def _arcsine(x: Real) -> Real:
@@ -199,52 +281,91 @@ def _over(x: Real, y: Real) -> Real | None:
     return x / y
 
 
-PAIRS: Mapping[str, Callable[[Real, Real], Real | None]] = {
-    "nn.div": _over,
-    "nn.prelu": lambda x, slope: x * slope if x < 0 else x,
-    "nn.squared_difference": lambda x, y: (x - y) ** 2,
-    "nn.maximum": max,
-    "nn.minimum": min,
+def _remainder(x: Real, y: Real, p: Parameters) -> Real | None:
+    """The remainder of x / y, of arguments in float64, with the sign of y or, if it is truncated, of x."""
+    dividend, divisor = float(x), float(y)
+    if not divisor:
+        return None
+    rest = math.fmod(dividend, divisor)
+    astray = rest and (rest < 0) != (divisor < 0) and not p["truncated"]
+    return Decimal(rest + divisor if astray else rest)
+
+
+def _power(x: Real, y: Real) -> Real | None:
+    """x^y; None for a negative x and a y that is no whole number in float64."""
+    if not y or x == 1:
+        return ONE
+    if not x:
+        return ZERO if y > 0 else INFINITY
+    if x < 0 and not float(y).is_integer():
+        return None
+    steps = y * abs(x).ln()
+    size = exponential(steps)
+    return -size if x < 0 and float(y) % 2 else size
+
+
+PAIRS: Mapping[str, Callable[[Real, Real, Parameters], Real | None]] = {
+    "nn.div": lambda x, y, p: _over(x, y),
+    "nn.prelu": lambda x, slope, p: x * slope if x < 0 else x,
+    "nn.squared_difference": lambda x, y, p: (x - y) ** 2,
+    "nn.maximum": lambda x, y, p: max(x, y),
+    "nn.minimum": lambda x, y, p: min(x, y),
+    "nn.mod": _remainder,
+    "nn.pow": lambda x, y, p: _power(x, y),
 }
 """The functions of two elements, likewise; None where there is no value, which is stored as the zero point."""
 
 
-def largest_error(function: Mapping[str, Any], results: Sequence[int]) -> Fraction | None:
-    """The largest error of a table in steps; None if its function is not known here.
+def largest_error(function: Mapping[str, Any], results: Sequence[int], budget: Budget, *, pairs: bool) -> Fraction:
+    """The largest error of a table in steps.
 
     Args:
         function: What the certificate says about the function.
         results: The result for each integer of the operand, from the least on; of two operands, for each integer of the
             first operand those of all integers of the second.
+        budget: The entries of tables that may still be compared.
+        pairs: Whether the table has two operands.
+
+    Raises:
+        UnprovenError: The function has another number of operands, or parameters that it does not read.
     """
-    values = _values(function, len(results))
-    if values is None:
-        return None
-    low, high = map(Decimal, function["clamp"])
-    worst = ZERO
+    budget.spend(len(results))
+    name, parameters, (least, most) = function["name"], function["parameters"], function["clamp"]
+    if ("inputs" in function) != pairs or least > most:
+        raise UnprovenError(f"the function {name} for a table of {'two operands' if pairs else 'one operand'}")
+    if set(parameters) != set(PARAMETERS.get(name, ())) or any(
+        isinstance(value, bool) != (key in TRUTHS) for key, value in parameters.items()
+    ):
+        raise UnprovenError(
+            f"the function {name} with parameters that it does not read, or without those that it reads"
+        )
+    low, high, worst = Decimal(least), Decimal(most), ZERO
     with localcontext(CONTEXT):
         step, zero = Decimal(function["output"]["scale"]), function["output"]["zero_point"]
-        for exact, result in zip(values, results, strict=True):
+        for exact, result in zip(_values(function, len(results)), results, strict=True):
             steps = _clip((ZERO if exact is None else exact / step) + zero, low, high)
             worst = max(worst, abs(steps - result))
     return Fraction(worst)
 
 
-def _values(function: Mapping[str, Any], count: int) -> Iterator[Real | None] | None:
-    """The real values of a table's entries, in order; None if the function is not known."""
-    if (pair := PAIRS.get(function["name"])) is not None and "inputs" in function:
-        rows, columns = (_reals(each, 256) for each in function["inputs"])
-        return (pair(x, y) for x in rows for y in columns)
-    if (rule := FUNCTIONS.get(function["name"])) is not None and "input" in function:
-        parameters = function["parameters"]
-        return (rule(x, parameters) for x in _reals(function["input"], count))
-    return None
+def _values(function: Mapping[str, Any], count: int) -> Iterator[Real | None]:
+    """The real values of a table's entries, in order."""
+    name, parameters = function["name"], function["parameters"]
+    if "inputs" in function:
+        pair = PAIRS[name]
+        rows, columns = (_reals(each, 256, name) for each in function["inputs"])
+        return (pair(x, y, parameters) for x in rows for y in columns)
+    rule = FUNCTIONS[name]
+    return (rule(x, parameters) for x in _reals(function["input"], count, name))
 
 
-def _reals(stored: Mapping[str, Any], count: int) -> list[Real]:
-    """The real number of each stored integer, from the least on."""
+def _reals(stored: Mapping[str, Any], count: int, name: str) -> list[Real]:
+    """The real number of each stored integer, from the least on; in float64 for functions with jumps."""
+    least = -(count // 2) - stored["zero_point"]
+    if name in JUMPING:
+        return [Decimal((least + place) * float(stored["scale"])) for place in range(count)]
     with localcontext(CONTEXT):
-        scale, least = Decimal(stored["scale"]), -(count // 2) - stored["zero_point"]
+        scale = Decimal(stored["scale"])
         return [(least + place) * scale for place in range(count)]
 
 

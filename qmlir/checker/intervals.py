@@ -14,7 +14,6 @@ from qmlir.checker.deriver import (
     Deriver,
     Range,
     Rule,
-    UnprovenError,
     all_of,
     entries,
     join,
@@ -27,6 +26,7 @@ from qmlir.checker.deriver import (
 from qmlir.checker.network import Network, Node
 from qmlir.checker.normalizations import NORMALIZATIONS
 from qmlir.checker.rounding import CONTRACTS, LIMITS, OverflowsError
+from qmlir.checker.unproven import UnprovenError
 from qmlir.checker.weights import ends, signed_sums
 
 
@@ -292,8 +292,20 @@ def tap_counts(network: Network, node: Node) -> tuple[list[int], list[int]]:
         (image[2], left, right, columns, strides[1], dilations[1]),
     ):
         outputs = (size + before + after - (extent - 1) * step - 1) // stride + 1
-        found.append([sum(0 <= o * stride - before + i * step < size for i in range(extent)) for o in range(outputs)])
+        if outputs > MOST_WINDOWS or min(stride, step, extent) < 1:
+            raise OverflowsError(f"{outputs} windows of {extent} along an axis")
+        found.append([taps_inside(o * stride - before, extent, step, size) for o in range(outputs)])
     return found[0], found[1]
+
+
+MOST_WINDOWS = 1 << 22
+"""The most windows along an axis that are followed."""
+
+
+def taps_inside(first: int, extent: int, step: int, size: int) -> int:
+    """How many of the places first, first + step, … of a window lie in [0, size)."""
+    least, most = max(0, -(first // step)), min(extent, -((first - size) // step))
+    return max(0, most - least)
 
 
 def _windows(d: Deriver, node: Node) -> tuple[int, bool]:

@@ -48,15 +48,21 @@ class Area:
         return self.start + (self.planes - 1) * self.plane + (self.rows - 1) * self.row + self.size
 
 
+MOST_BYTES, MOST_RUNS, MOST_KNOWN = 1 << 31, 1 << 23, 1 << 20
+"""The most bytes and runs of bytes that all commands of a small program touch, and the most elements remembered."""
+
+
 class Memories:
     """All memories of a device, with as many bytes as are touched."""
 
-    def __init__(self, sizes: Sequence[int]):
+    def __init__(self, sizes: Sequence[int], program: int):
+        """Takes the bytes of each memory and of the program, with which the work grows that its commands may make."""
         self._sizes = sizes
         self._codes = [array("I") for _ in sizes]
         self._bytes = [bytearray() for _ in sizes]
         self._contents: list[tuple[int, int, int]] = [(0, 0, 0)] * (LEAVING + 1)
         self._rows: dict[tuple[bytes, bytes, int], list[Range]] = {}
+        self._known, self._left = 0, [MOST_BYTES + 64 * program, MOST_RUNS + program // 4]
 
     def constant(self, area: Area, data: bytes) -> None:
         """Puts constant bytes into an area, run after run."""
@@ -128,6 +134,10 @@ class Memories:
 
     def _of(self, area: Area) -> "tuple[array[int], bytearray]":
         """The codes and the bytes of an area's memory, which reach to its end."""
+        runs = area.planes * area.rows
+        self._left = [self._left[0] - runs * area.size, self._left[1] - runs]
+        if min(area.planes, area.rows, area.size) < 0 or min(self._left) < 0:
+            raise OverflowsError("more bytes are touched than the checker follows")
         if area.memory >= len(self._sizes) or area.start < 0 or area.end > self._sizes[area.memory]:
             raise OverflowsError(f"bytes up to {area.end:#x} of memory {area.memory}, beyond its end")
         codes, held = self._codes[area.memory], self._bytes[area.memory]
@@ -141,6 +151,10 @@ class Memories:
         data = bytes(held) if codes.count(CONSTANT * 8) else b""
         key = codes.tobytes(), data, width
         if key not in self._rows:
+            self._known += len(codes)
+            if self._known > MOST_KNOWN:
+                self._rows.clear()
+                self._known = len(codes)
             elements = range(0, len(codes), width)
             self._rows[key] = [
                 self._element(tuple(codes[at : at + width]), bytes(held[at : at + width]), width) for at in elements

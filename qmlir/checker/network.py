@@ -1,8 +1,10 @@
 """An artefact as plain Python data: operations in order, with their properties as integers, texts and lists."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,21 +20,38 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from qmlir.checker.reading import MOST_WEIGHTS, read_beside, read_plain
+from qmlir.checker.unproven import UnprovenError
+from qmlir.dialects.qmlir import DECISION, DecisionAttr
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.source import read_mlir
+from qmlir.errors import FileError, printable
+from qmlir.ir.context import make_context
+from qmlir.ir.names import NAME, NameAttr, names_of
+from qmlir.ir.side_file import SideFile, array_in, read_side_file
+from qmlir.ir.source import parse_text
 from qmlir.ir.verify import verify
 from qmlir.ir.weights import WeightsAttr
+
+MOST_CONSTANTS = 2048 << 20
+"""The most bytes of all constants of a module together."""
+
+MOST_ELEMENTS, MOST_POWER = 1 << 40, 127
+"""The most elements of a tensor, and the largest power of two that a property may state."""
+
+POWERS = ("shift", "shifts", "left", "fraction", "integer_bits", "bits")
+"""The properties that are powers of two."""
 
 
 @dataclass(frozen=True)
 class Constant:
     """Constant data: its elements in row-major order, its shape, and the hash of its bytes.
 
-    Signed bytes, of which weights have millions, stay a memoryview; all else is a list.
+    Integers stay as the bytes that they are stored in, of which weights have millions; floats have no elements here.
     """
 
     values: Sequence[Any]
     shape: tuple[int, ...]
+    element: str
     sha256: str
 
 
@@ -57,56 +76,141 @@ class Value:
 
 @dataclass(frozen=True)
 class Node:
-    """An operation: its operands are numbers of values, and so are its results."""
+    """An operation: its operands are numbers of values, and so are its results.
+
+    name    the name of its nodes in the model, else that of its first result's tensor, else its kind
+    tensor  the name of its first result's tensor, or ""
+    why     why the quantizer left it in floats, or ""
+    """
 
     index: int
     kind: str
     properties: dict[str, Any]
     operands: tuple[int, ...]
     results: tuple[int, ...]
+    name: str
+    tensor: str
+    why: str
 
     def number(self, name: str, default: int = 0) -> int:
         """An integer property."""
         return int(self.properties.get(name, default))
 
+    @property
+    def called(self) -> str:
+        """The operation in words."""
+        return f'{self.kind} "{self.name}"'
+
 
 @dataclass(frozen=True)
 class Network:
-    """A function: its values by number, those that are arguments, and its operations in order."""
+    """A function: its values by number, the names of those that are arguments, and its operations in order.
 
-    values: dict[int, Value]
-    arguments: tuple[int, ...]
+    strange  what a network's function does not have
+    """
+
+    values: Mapping[int, Value]
+    arguments: Mapping[int, str]
     nodes: tuple[Node, ...]
-    floats: tuple[str, ...]
+    strange: tuple[str, ...]
 
-    def readers(self, value: int) -> Iterator[Node]:
-        """The operations that read a value."""
-        return (node for node in self.nodes if value in node.operands)
+    @cached_property
+    def makers(self) -> Mapping[int, Node]:
+        """Value → the operation that makes it."""
+        return {number: node for node in self.nodes for number in node.results}
+
+    @cached_property
+    def readers(self) -> Mapping[int, Sequence[Node]]:
+        """Value → the operations that read it, an operation as often as it does."""
+        found: dict[int, list[Node]] = {number: [] for number in self.values}
+        for node in self.nodes:
+            for number in node.operands:
+                found[number].append(node)
+        return found
 
 
-def read_network(path: Path) -> Network:
-    """Reads an artefact.
+@dataclass
+class Files:
+    """The files of an artefact, each read once: what is hashed is what is parsed.
+
+    folder  where they lie
+    stated  name → hash of each file that the certificate lists
+    hashes  name → hash of each file that was read, in order
+    """
+
+    folder: Path
+    stated: Mapping[str, str]
+    hashes: dict[str, str] = field(default_factory=dict[str, str])
+    _side: dict[str, SideFile] = field(default_factory=dict[str, SideFile])
+    _constants: int = 0
+
+    def given(self, path: Path, most: int) -> bytes:
+        """Reads a file that the user names."""
+        return self._hashed(path.name, read_plain(path, most, NEED))
+
+    def beside(self, name: str, most: int) -> bytes:
+        """Reads another file of the folder."""
+        return self._hashed(name, read_beside(self.folder, name, most, NEED))
+
+    def _hashed(self, name: str, data: bytes) -> bytes:
+        self.hashes[name] = hashlib.sha256(data).hexdigest()
+        if name not in self.stated:
+            raise UnprovenError(f'a file "{name}", which the certificate does not list')
+        if self.hashes[name] != self.stated[name]:
+            raise UnprovenError(f"another hash of {name}")
+        return data
+
+    def fields(self) -> list[dict[str, str]]:
+        """The field `artefact`."""
+        return [{"file": name, "sha256": sha256} for name, sha256 in self.hashes.items()]
+
+    def array(self, name: str, key: str, dtype: Any, shape: tuple[int, ...]) -> Any:
+        """Reads an array of a side file, for the parser."""
+        if name not in self._side:
+            self._side[name] = read_side_file(self.beside(name, MOST_WEIGHTS), self.folder / name)
+        self._constants += prod(shape) * dtype.itemsize
+        if self._constants > MOST_CONSTANTS:
+            raise FileError(self.folder / name, f"must hold constants of at most {MOST_CONSTANTS} bytes", got="more")
+        return array_in(self._side[name], self.folder / name, key, dtype, shape)
+
+
+NEED = "must be the artefact of the certificate"
+
+
+def read_functions(files: Files, name: str, text: bytes) -> tuple[Mapping[str, Network], tuple[str, ...]]:
+    """Reads the functions of a module.
+
+    Args:
+        files: The files of the artefact, among which are the module's side files.
+        name: The module's file.
+        text: Its content.
+
+    Returns:
+        The functions by name, and the operations beside them in words.
 
     Raises:
-        QmlirError: The file is no MLIR text, or does not verify.
+        QmlirError: The text is no MLIR, or does not verify.
     """
-    module = read_mlir(path)
+    context = make_context()
+    context.read_weights = files.array
+    try:
+        module = parse_text(context, text.decode(), str(files.folder / name))
+    except UnicodeDecodeError:
+        raise FileError(files.folder / name, "must be MLIR text", got="bytes that are not UTF-8") from None
     verify(module)
     functions = [op for op in module.body.block.ops if isinstance(op, FuncOp) and op.body.blocks]
-    others = [op for op in module.body.block.ops if op not in functions]
-    return _Reader().read(functions, others)
+    others = tuple(op.name for op in module.body.block.ops if op not in functions)
+    return {op.sym_name.data: _Reader().read(op) for op in functions}, others
 
 
-def read_routines(path: Path) -> dict[str, Network]:
-    """Reads the functions that a host runs for a device, by name.
-
-    Raises:
-        QmlirError: The file is no MLIR text, or does not verify.
-    """
-    module = read_mlir(path)
-    verify(module)
-    functions = [op for op in module.body.block.ops if isinstance(op, FuncOp) and op.body.blocks]
-    return {op.sym_name.data: _Reader().read([op], []) for op in functions}
+def read_network(files: Files, name: str, text: bytes) -> Network:
+    """Reads a module of one function; see `read_functions`."""
+    functions, others = read_functions(files, name, text)
+    if not functions:
+        return Network({}, {}, (), ("no function",))
+    network, *more = functions.values()
+    beside = [f"{each} beside the network's function" for each in (*("func.func" for _ in more), *others)]
+    return Network(network.values, network.arguments, network.nodes, (*network.strange, *beside))
 
 
 class _Reader:
@@ -116,15 +220,11 @@ class _Reader:
         self.numbers: dict[SSAValue, int] = {}
         self.values: dict[int, Value] = {}
 
-    def read(self, functions: Sequence[FuncOp], others: Sequence[Operation]) -> Network:
-        strange = [f"{op.name} beside the network's function" for op in (*functions[1:], *others)]
-        if not functions:
-            return Network({}, (), (), ("no function",))
-        body = functions[0].body
-        if len(body.blocks) != 1:
-            strange.append("a function of several blocks")
+    def read(self, function: FuncOp) -> Network:
+        body = function.body
+        strange = [] if len(body.blocks) == 1 else ["a function of several blocks"]
         block: Block = body.blocks[0]
-        arguments = tuple(map(self._number, block.args))
+        arguments = {self._number(each): _argument(function, each.index, each.name_hint) for each in block.args}
         nodes = tuple(self._node(index, op) for index, op in enumerate(block.ops))
         strange += [f"{op.name} with operations inside" for op in block.ops if op.regions]
         return Network(self.values, arguments, nodes, tuple(strange))
@@ -132,7 +232,15 @@ class _Reader:
     def _node(self, index: int, op: Operation) -> Node:
         operands = tuple(map(self._number, op.operands))
         properties = {name: _plain(value) for name, value in op.properties.items()}
-        return Node(index, op.name, properties, operands, tuple(map(self._number, op.results)))
+        for name in POWERS:
+            _require_small(properties.get(name), f"operation {index}, {op.name}: {name}")
+        names, decision = names_of(op), op.attributes.get(DECISION)
+        tensor = next(iter(names.tensors), "") if op.results else ""
+        why = decision.reason.data if isinstance(decision, DecisionAttr) and decision.outcome.data == "float" else ""
+        results = tuple(map(self._number, op.results))
+        return Node(
+            index, op.name, properties, operands, results, "+".join(names.nodes) or tensor or op.name, tensor, why
+        )
 
     def _number(self, value: SSAValue) -> int:
         if value not in self.numbers:
@@ -141,18 +249,35 @@ class _Reader:
         return self.numbers[value]
 
 
+def _argument(function: FuncOp, index: int, hint: str | None) -> str:
+    """The name of an argument: that of its tensor in the model, else that in the text."""
+    attributes = None if function.arg_attrs is None else function.arg_attrs.data[index].data.get(NAME)
+    tensors = attributes.tensors if isinstance(attributes, NameAttr) else ()
+    return next(iter(tensors), "") or hint or ""
+
+
+def _require_small(powers: Any, where: str) -> None:
+    for each in powers if isinstance(powers, list) else [powers]:  # pyright: ignore[reportUnknownVariableType]
+        if isinstance(each, int) and abs(each) > MOST_POWER:
+            raise UnprovenError(f"{where} is {each}, beyond {MOST_POWER}")
+
+
 def _value(type: Attribute) -> Value:
     shape: tuple[int, ...] = ()
     element = type
     if isinstance(type, TensorType):
         tensor = cast("TensorType[Attribute]", type)
         shape, element = tuple(tensor.get_shape()), tensor.element_type
+    if any(size < 0 for size in shape) or prod(shape) > MOST_ELEMENTS:
+        raise UnprovenError(f"a tensor of shape {printable(str(list(shape)))}, of unknown size or too large")
     bits, stored, signed = 0, None, True
     if isinstance(element, IntegerType):
         bits = int(cast("IntegerType", element).width.data)
     elif isinstance(element, UniformType):
         bits, signed = element.storage_width, element.is_signed
         stored = (element.storage_min, element.storage_max)
+    if bits > 64:
+        raise UnprovenError(f"integers of {bits} bits")
     # Whatever is not known to be integers counts as floats.
     return Value(str(cast(Attribute, element)), shape, bits, stored, signed, float=bits == 0)
 
@@ -175,8 +300,21 @@ def _plain(attribute: Attribute) -> Any:
             return None
 
 
+FORMATS = {
+    **{f"int{8 * size}": letter for size, letter in ((1, "b"), (2, "h"), (4, "i"), (8, "q"))},
+    **{f"uint{8 * size}": letter for size, letter in ((1, "B"), (2, "H"), (4, "I"), (8, "Q"))},
+    "bool": "?",
+}
+"""The name of an element type → the format in which Python reads it."""
+
+
 def _constant(attribute: WeightsAttr) -> Constant:
     array = attribute.array
-    stored = array.astype(array.dtype.newbyteorder("<")).tobytes()
-    values = memoryview(stored).cast("b") if str(array.dtype) == "int8" else array.reshape(-1).tolist()
-    return Constant(values, tuple(array.shape), hashlib.sha256(stored).hexdigest())
+    little: Any = array.astype(array.dtype.newbyteorder("<"), copy=False).reshape(-1).view("u1")
+    own: Any = array.reshape(-1).view("u1")
+    letter = FORMATS.get(str(array.dtype))
+    values: Sequence[Any] = ()
+    if letter is not None and array.size:
+        values = cast("Sequence[Any]", memoryview(own).cast(cast(Any, letter)))
+    element = str(attribute.type.element_type)
+    return Constant(values, tuple(array.shape), element, hashlib.sha256(little).hexdigest())

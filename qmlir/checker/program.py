@@ -4,18 +4,16 @@ The file is magic "QMLIRNPU", version, length of text, words of commands and byt
 text in JSON, the commands, the data, and the CRC-32 of all of it. The instruction set decodes the commands.
 """
 
-import json
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 from struct import error as StructError
 from struct import unpack_from
 from typing import Any
 
 from qmlir.checker.memory import Area
-from qmlir.errors import FileError
+from qmlir.checker.reading import parse_json
 from qmlir.isa.commands import decode
 from qmlir.isa.encoding import Command, StreamError
 
@@ -23,6 +21,10 @@ VERSION = 4
 
 WIDTHS = {"i1": 1, **{f"{kind}{bits}": bits // 8 for kind in ("i", "ui", "f") for bits in (8, 16, 32, 64)}}
 """Element type → its bytes in memory."""
+
+
+WIDEST = 64
+"""The most bits of an accumulator that count."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Routine:
 
 @dataclass(frozen=True)
 class Program:
-    """A program: the keys of its device, its commands, and the constants that lie in memories before the first."""
+    """A program: the keys of its device, its commands, the constants before the first, and the size of its file."""
 
     device: Mapping[str, Any]
     commands: Sequence[Command]
@@ -63,17 +65,18 @@ class Program:
     inputs: Sequence[Port]
     routines: Sequence[Routine]
     constants: Sequence[tuple[Area, bytes]]
+    bytes: int
 
     def sizes(self) -> list[int]:
         """The bytes of each memory."""
-        return [self.device[f"memory.{n}.bytes"] for n in range(self._count("memory", "id"))]
+        return [int(self.device[f"memory.{n}.bytes"]) for n in range(self._count("memory", "id"))]
 
     def modes(self) -> dict[tuple[str, str], int]:
         """Types of data and weights → the width of the array's accumulators."""
         found: dict[tuple[str, str], int] = {}
         for n in range(self._count("array.modes", "a")):
             a, w, acc = (str(self.device[f"array.modes.{n}.{key}"]) for key in ("a", "w", "acc"))
-            found.setdefault((a, w), int(acc[1:]))
+            found.setdefault((a, w), min(int(acc[1:]), WIDEST))
         return found
 
     def unpacks(self, queue: int) -> set[int]:
@@ -84,31 +87,28 @@ class Program:
         return sum(1 for name in self.device if name.startswith(f"{table}.") and name.endswith(f".{key}"))
 
 
-def read_program(path: Path) -> Program:
-    """Reads a program.
+def parse_program(raw: bytes) -> Program:
+    """Reads a program from the bytes of its file.
 
     Raises:
-        FileError: The file cannot be read, or is no program.
+        ValueError: It is no program; the error's text says why.
     """
     try:
-        raw = path.read_bytes()
         magic, version, text_size, words, data_size = unpack_from("<8s4I", raw)
         whole = 24 + text_size + 4 * words + data_size
         if (magic, version, len(raw)) != (b"QMLIRNPU", VERSION, whole + 4):
             raise ValueError("another format or length")
         if zlib.crc32(raw[:whole]) != int.from_bytes(raw[whole:], "little"):
             raise ValueError("another checksum")
-        text: Any = json.loads(raw[24 : 24 + text_size])
+        text: Any = parse_json(raw[24 : 24 + text_size])
         commands = decode(unpack_from(f"<{words}I", raw, 24 + text_size))
         return Program(
             text["device"], commands, text["layers"], _ports(text["inputs"]),
             [Routine(r["name"], _ports(r["inputs"]), _ports(r["outputs"])) for r in text["routines"]],
-            _constants(text["segments"], raw[whole - data_size : whole]),
+            _constants(text["segments"], raw[whole - data_size : whole]), len(raw),
         )  # fmt: skip
-    except OSError as error:
-        raise FileError(path, "must be a program that can be read", got=error) from None
-    except (ValueError, KeyError, TypeError, IndexError, StructError, StreamError, RecursionError) as error:
-        raise FileError(path, "must be a program that qmlir compiled", got=f"{type(error).__name__}: {error}") from None
+    except (KeyError, TypeError, IndexError, AttributeError, StructError, StreamError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from None
 
 
 def _ports(entries: Sequence[Mapping[str, Any]]) -> list[Port]:

@@ -14,7 +14,7 @@ NOT_NEGATIVE = bytes(range(128))
 
 def signed_sums(weights: Sequence[int]) -> tuple[int, int]:
     """The sum of the positive numbers and the sum of the negative ones."""
-    if isinstance(weights, memoryview):
+    if isinstance(weights, memoryview) and weights.format == "b":
         positive, negative = (weights.tobytes().translate(None, dropped) for dropped in (NEGATIVE, NOT_NEGATIVE))
         return sum(positive), sum(negative) - 256 * len(negative)
     return sum(w for w in weights if w > 0), sum(w for w in weights if w < 0)
@@ -22,7 +22,7 @@ def signed_sums(weights: Sequence[int]) -> tuple[int, int]:
 
 def ends(values: Sequence[int]) -> tuple[int, int]:
     """The least and the greatest of the numbers; 0 and 0 if there are none."""
-    if isinstance(values, memoryview):
+    if isinstance(values, memoryview) and values.format == "b":
         values = [byte - (256 if byte in NEGATIVE else 0) for byte in set(values.tobytes())]
     return (int(min(values)), int(max(values))) if values else (0, 0)
 

@@ -2,7 +2,7 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -76,9 +76,10 @@ def _certify(arguments: argparse.Namespace) -> None:
         is_quantized,
     )
     from qmlir.checker import counts_of
-    from qmlir.files import write_whole
+    from qmlir.files import noted_files, settle, together, write_whole
 
     model: Path = arguments.model
+    settle(model)
     if model.suffix == ".o":
         certificate = certificate_of_object(model)
         write_whole(arguments.output, _text(certificate))
@@ -90,16 +91,18 @@ def _certify(arguments: argparse.Namespace) -> None:
         _show_program(certificate)
         _report(arguments, certificate, {**counts_of(certificate), "slack": _least_slack(certificate["commands"])})
         return
-    module = load_simplified(arguments)
+    with noted_files() as beside:
+        module = load_simplified(arguments)
     if not is_quantized(module):
         remedy = f"quantize it first: qmlir quantize {model} --data SAMPLES -o {model.stem}_int8.mlir"
         raise FileError(model, "must be a quantized network", got="a network in floats", remedy=remedy)
     integers, certificate = certificate_of(module)
     certificate["code"] = code_of(integers)
-    files = _artefact(arguments, module, integers)
     source = {"file": model.name, "sha256": sha256(model.read_bytes()).hexdigest()}
-    certificate |= {"artefact": file_hashes(files), "source": source}
-    write_whole(arguments.output, _text(certificate))
+    with together():
+        files = _artefact(arguments, module, integers, beside)
+        certificate |= {"artefact": file_hashes(files), "source": source}
+        write_whole(arguments.output, _text(certificate))
     _show(certificate)
     _report(arguments, certificate, {**counts_of(certificate), **_bounds(certificate)})
 
@@ -114,14 +117,19 @@ def _report(arguments: argparse.Namespace, certificate: Mapping[str, Any], count
     write_document(arguments, "certify", {**fields, **counts})
 
 
-def _artefact(arguments: argparse.Namespace, module: "ModuleOp", integers: "ModuleOp") -> Sequence[Path]:
-    """The files of the network of integers: those of the model if it is one, else files beside the certificate."""
+def _artefact(
+    arguments: argparse.Namespace, module: "ModuleOp", integers: "ModuleOp", beside: Collection[Path]
+) -> Sequence[Path]:
+    """The files of the network of integers: those of the model if it is one, else files beside the certificate.
+
+    `beside` are the files that were read with the model.
+    """
     from qmlir.compiler import save
 
     model: Path = arguments.model
     if model.suffix == ".mlir" and integers.is_structurally_equivalent(module):
         if model.resolve().parent == arguments.output.resolve().parent:
-            return [f for f in (model, model.with_suffix(".safetensors")) if f.exists()]
+            return [model, *sorted(beside)]
     return save(integers, arguments.output.with_name(arguments.output.stem + INTEGERS))
 
 
@@ -139,14 +147,20 @@ def _text(certificate: Mapping[str, Any]) -> str:
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    from qmlir.checker import check_certificate
+    from qmlir.checker import check
+    from qmlir.files import settle
 
     if arguments.output is not None:
         raise OptionError("--output", "is for a certificate to write", remedy="drop --check or --output")
-    counts = check_certificate(arguments.check, arguments.model)
-    fields = {"model": None if arguments.model is None else str(arguments.model)}
+    settle(arguments.check)
+    checked = check(arguments.check, arguments.model)
+    counts = dict(checked.counts)
+    fields: dict[str, Any] = {"model": None if arguments.model is None else str(arguments.model)}
     fields |= {"certificate": str(arguments.check), "verdict": "integer-only", **counts}
+    fields["trusted"] = [{"field": each.field, "reason": each.reason} for each in checked.trusted]
     say(f"{arguments.check}: holds" + (f": {_sentence(counts)}" if counts else ""))
+    for each in checked.trusted:
+        say(f"on trust: {f'{each.field}: ' if each.field else ''}{each.reason}")
     write_document(arguments, "certify", fields)
 
 

@@ -44,6 +44,7 @@ class QmlirContext(Context):
     """The facts about a compilation that passes and the parser may use.
 
     weights_folder  the folder of the parsed module's side files; None for the working directory
+    read_weights    reads an array of a side file (weights.py), in place of the folder; None to read from the folder
     target          the `Target` the compiler chose, or None before it has chosen
     samples         calibration samples by the file that holds them, "" for samples that a caller gave as arrays; passes
                     replace them by those that they have read and checked
@@ -53,6 +54,7 @@ class QmlirContext(Context):
     """
 
     weights_folder: Path | None = None
+    read_weights: Callable[..., Any] | None = None
     target: object | None = None
     samples: dict[str, Any] = field(default_factory=dict[str, Any])
     samples_budget: int | None = None

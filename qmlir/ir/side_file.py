@@ -25,7 +25,7 @@ from typing import Any, cast
 import numpy as np
 
 from qmlir.errors import FileError
-from qmlir.files import note_file
+from qmlir.files import OutsideError, inside, note_file
 from qmlir.ir.types import bits_dtype, is_numpys_own
 from qmlir.numerics import Array
 
@@ -144,28 +144,57 @@ def map_side_file(path: Path) -> SideFile:
         size = path.stat().st_size
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            if 8 + length >= size:
+            if 8 + length >= size or length > _LONGEST_HEADER:
                 raise ValueError
-            header = cast(object, json.loads(file.read(length)))
-        if not isinstance(header, dict):
-            raise ValueError
-        entries = cast(dict[str, dict[str, Any]], header)
-        data: Array = np.memmap(path, np.uint8, "r", offset=8 + length)
-        notes = entries.pop(_METADATA, {})
-        bits = {key.removeprefix(_BITS): int(text) for key, text in notes.items() if key.startswith(_BITS)}
-        if not all(2 <= each <= 7 for each in bits.values()):
-            raise ValueError
-        return SideFile({k: _slice_of(data, e) for k, e in entries.items() if e["dtype"] in _SAFETENSORS}, bits)
+            header = file.read(length)
+        return _parts(header, np.memmap(path, np.uint8, "r", offset=8 + length))
     except FileNotFoundError:
         raise FileError(
             path, "needs to be there: the module's weights lie in it", remedy="copy it beside the .mlir file"
         ) from None
     except OSError as error:
         raise FileError(path, "must be a readable file", got=error) from None
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-        raise FileError(
-            path, "must be a safetensors file", got="something else or a part of one", remedy="write the module again"
-        ) from None
+    except _MALFORMED:
+        raise _no_safetensors(path) from None
+
+
+def read_side_file(data: bytes, path: Path) -> SideFile:
+    """Returns the arrays of a safetensors file whose content was read already; `path` is for errors.
+
+    Raises:
+        FileError: The content is not that of a safetensors file, or is truncated.
+    """
+    length = int.from_bytes(data[:8], "little")
+    try:
+        if not 8 + length < len(data) or length > _LONGEST_HEADER:
+            raise ValueError
+        return _parts(data[8 : 8 + length], np.frombuffer(data, np.uint8, offset=8 + length))
+    except _MALFORMED:
+        raise _no_safetensors(path) from None
+
+
+_LONGEST_HEADER = 1 << 24
+
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
+"""The errors of a header that is not as it should be."""
+
+
+def _no_safetensors(path: Path) -> FileError:
+    got, remedy = "something else or a part of one", "write the module again"
+    return FileError(path, "must be a safetensors file", got=got, remedy=remedy)
+
+
+def _parts(text: bytes, data: Array) -> SideFile:
+    """Returns the arrays of a file from its header and the bytes behind it; one of `_MALFORMED` if it is malformed."""
+    header = cast(object, json.loads(text))
+    if not isinstance(header, dict):
+        raise ValueError
+    entries = cast(dict[str, dict[str, Any]], header)
+    notes = entries.pop(_METADATA, {})
+    bits = {key.removeprefix(_BITS): int(text) for key, text in notes.items() if key.startswith(_BITS)}
+    if not all(2 <= each <= 7 for each in bits.values()):
+        raise ValueError
+    return SideFile({k: _slice_of(data, e) for k, e in entries.items() if e["dtype"] in _SAFETENSORS}, bits)
 
 
 def _slice_of(data: Array, entry: dict[str, Any]) -> Array:
@@ -177,21 +206,58 @@ def _slice_of(data: Array, entry: dict[str, Any]) -> Array:
     return data[begin:end].view(dtype).reshape(shape)
 
 
-_mapped: dict[tuple[str, int, int], SideFile] = {}
-
-
-def side_array(path: Path, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-    """Returns the array named `key` of a side file, memory-mapped unless it is packed.
+def _side_file(folder: Path, file: str) -> Path:
+    """Returns the path of the side file that a module names.
 
     Raises:
-        FileError: As for `map_side_file`; or the file has no array of that name, type and shape.
+        FileError: The file lies outside the module's folder, or is no plain file.
     """
+    path = folder / file
+    try:
+        inside(folder, file)
+    except OutsideError as error:
+        if not path.is_dir() and (path.exists() or str(error) != f'no file "{file}"'):
+            need, remedy = "must be a file in the module's folder", "copy it beside the .mlir file and name it there"
+            raise FileError(path, need, got=str(error), remedy=remedy) from None
+    return path
+
+
+_mapped: dict[tuple[str, int, int, int], SideFile] = {}
+"""The side file that was read last: parsing a module accesses only one."""
+
+
+def side_array(folder: Path, file: str, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """Returns the array named `key` of a side file, memory-mapped unless it is packed.
+
+    Args:
+        folder: The folder of the module.
+        file: The side file, as the module names it; it must lie in the module's folder.
+        key: The name of the array.
+        dtype: The type of its elements.
+        shape: Its shape.
+
+    Raises:
+        FileError: As for `map_side_file` and `array_in`; or the file lies elsewhere.
+    """
+    path = _side_file(folder, file)
+    note_file(path)
     stat = path.stat() if path.exists() else None
-    identity = (str(path.absolute()), stat.st_mtime_ns if stat else 0, stat.st_size if stat else 0)
-    if identity not in _mapped:
-        _mapped.clear()  # keep a single file mapped: parsing a module accesses only one
-        _mapped[identity] = map_side_file(path)
-    array = _mapped[identity].array(key, shape)
+    identity = (str(path.absolute()), *((stat.st_ino, stat.st_mtime_ns, stat.st_size) if stat else (0, 0, 0)))
+    mapped = _mapped.get(identity)
+    if mapped is None:
+        mapped = map_side_file(path)
+        _mapped.clear()
+        _mapped[identity] = mapped
+    return array_in(mapped, path, key, dtype, shape)
+
+
+def array_in(file: SideFile, path: Path, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """Returns the array named `key` of a side file; `path` is for errors.
+
+    Raises:
+        FileError: The file has no array of that name, type and shape.
+    """
+    array = file.array(key, shape)
     if array is not None and not is_numpys_own(dtype) and array.dtype == bits_dtype(dtype):
         array = array.view(dtype)  # the file stores the bits as unsigned integers
     if array is None or array.dtype != dtype or array.shape != shape:

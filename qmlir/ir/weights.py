@@ -125,11 +125,16 @@ class ReadsResources(Protocol):
         ...
 
 
+ReadArray = Callable[[str, str, np.dtype[Any], tuple[int, ...]], Array]
+"""(name of a side file, key, element type, shape) → the array."""
+
+
 @runtime_checkable
 class HasWeightsFolder(Protocol):
-    """The protocol of a parsing context that knows the folder of its module's side files."""
+    """The protocol of a parsing context that knows its module's side files: their folder, or what reads them."""
 
     weights_folder: Path | None
+    read_weights: ReadArray | None
 
 
 @irdl_attr_definition
@@ -184,8 +189,7 @@ class WeightsAttr(Data[Weights]):
                 array = _from_hexadecimal(parser, text[2:], dtype, at)
             else:
                 file, _, key = text.partition("#")
-                folder = parser.ctx.weights_folder if isinstance(parser.ctx, HasWeightsFolder) else None
-                array = side_array((folder or Path()) / file, key, dtype, shape)
+                array = _from_side_file(parser.ctx, file, key, dtype, shape)
             if array.size != prod(shape):
                 parser.raise_error(f"expected {prod(shape)} values for {tensor}, got {array.size}", at)
             if dtype.kind == "b" and (_bytes_of(array) > 1).any():
@@ -251,6 +255,13 @@ def _parse_value(parser: AttrParser, dtype: np.dtype[Any]) -> Any:
         if np.isfinite(nearest):
             return nearest
     parser.raise_error(f"{value} is not a value of {dtype.name}", at)
+
+
+def _from_side_file(context: object, file: str, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    if isinstance(context, HasWeightsFolder) and context.read_weights is not None:
+        return context.read_weights(file, key, dtype, shape)
+    folder = context.weights_folder if isinstance(context, HasWeightsFolder) else None
+    return side_array(folder or Path(), file, key, dtype, shape)
 
 
 def _from_resource(parser: AttrParser, data: memoryview, dtype: np.dtype[Any], at: int) -> Array:

@@ -46,7 +46,7 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCa
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import NodeError, UnsupportedError
 from qmlir.ir.interfaces import element_of
-from qmlir.ir.rewriting import node_name
+from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.numerics.contracts import CONTRACTS
 from qmlir.policies.legality import require_integer_form, target_of
 
@@ -263,7 +263,7 @@ def _path(op: Operation) -> tuple[str, ...]:
         if value is None:
             break
         if not isinstance(value, OpResult):
-            steps.append(f'input "{value.name_hint or ""}"')
+            steps.append(f'input "{tensor_name(value) or value.name_hint or ""}"')
             break
         at = value.op
         if isinstance(at, StorageCastOp):

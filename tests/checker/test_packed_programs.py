@@ -78,7 +78,7 @@ def flipped_bit(original: Certified) -> tuple[Certified, str]:
     segments = list(program.segments)
     segments[largest] = Segment(segments[largest].place, bytes(data))
     mutant.certificate["constants"][largest]["sha256"] = sha256(data).hexdigest()
-    return replace(mutant, program=replace(program, segments=segments)), "another "
+    return replace(mutant, program=replace(program, segments=segments)), "where .* follows"
 
 
 def another_width(original: Certified) -> tuple[Certified, str]:

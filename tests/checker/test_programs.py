@@ -201,7 +201,7 @@ def swapped_weight(original: Certified, rng: Random) -> tuple[Certified, bool, s
     a = int(rng.integers(len(data)))
     b = _picked(rng, [i for i, byte in enumerate(data) if byte != data[a]])
     data[a], data[b] = data[b], data[a]
-    return _changed_segment(original, n, bytes(data)), True, "another hash of a constant"
+    return _changed_segment(original, n, bytes(data)), True, "constants["
 
 
 def signed_weight(original: Certified, rng: Random) -> tuple[Certified, bool, str]:
@@ -211,12 +211,12 @@ def signed_weight(original: Certified, rng: Random) -> tuple[Certified, bool, st
     mutant = _changed_segment(original, n, np.where(data == -128, data, -data).astype(np.int8).tobytes())
     mutant = replace(mutant, certificate=deepcopy(original.certificate))
     mutant.certificate["constants"][n]["sha256"] = hashlib.sha256(mutant.program.segments[n].data).hexdigest()
-    return mutant, True, "another range of command"
+    return mutant, True, ".range[0] = "
 
 
 def narrowed_accumulator(original: Certified, rng: Random) -> tuple[Certified, bool, str]:
     """The device's accumulators are narrower than the certificate says."""
-    bits, said = _picked(rng, [("i24", "another interval of sums"), ("i12", "beyond 12 bits")])
+    bits, said = _picked(rng, [("i24", ".accumulators."), ("i12", "beyond 12 bits")])
     device = {
         k: bits if k.startswith("array.modes.") and k.endswith(".acc") else v
         for k, v in original.program.device.items()
@@ -241,22 +241,22 @@ def false_bound(original: Certified, rng: Random) -> tuple[Certified, bool, str]
     sums = _picked(rng, [e["accumulators"] for e in mutant.certificate["commands"] if "accumulators" in e])
     end = sums[_picked(rng, ["lowest", "highest"])]
     end[int(rng.integers(len(end)))] += int(_picked(rng, [-1, 1]))
-    return mutant, True, "another interval of sums"
+    return mutant, True, ".accumulators."
 
 
 def false_range(original: Certified, rng: Random) -> tuple[Certified, bool, str]:
     """The range of a result is off by one."""
     mutant = _certificate(original)
     _picked(rng, mutant.certificate["commands"])["range"][int(rng.integers(2))] += 1
-    return mutant, True, "another range"
+    return mutant, True, ".range["
 
 
 def false_slack(original: Certified, rng: Random) -> tuple[Certified, bool, str]:
     """More slack than there is."""
     mutant = _certificate(original)
-    key, said = _picked(rng, [("accumulators", "interval of sums"), ("requantization", "requantization")])
+    key = _picked(rng, ["accumulators", "requantization"])
     _picked(rng, [e[key] for e in mutant.certificate["commands"] if key in e])["slack"] += 1
-    return mutant, True, f"another {said}"
+    return mutant, True, f".{key}.slack"
 
 
 def hidden_command(original: Certified, rng: Random) -> tuple[Certified, bool, str]:
@@ -264,23 +264,23 @@ def hidden_command(original: Certified, rng: Random) -> tuple[Certified, bool, s
     mutant = _certificate(original)
     commands = mutant.certificate["commands"]
     del commands[int(rng.integers(len(commands)))]
-    return mutant, True, "another list of commands"
+    return mutant, True, "commands"
 
 
 def hidden_call(original: Certified, rng: Random) -> tuple[Certified, bool, str]:
     """The certificate is silent about a call of the host, or about its types."""
     mutant = _certificate(original)
     routine = _picked(rng, mutant.certificate["routines"])
-    key, said = _picked(rng, [("commands", "other commands"), ("types", "other types")])
+    key = _picked(rng, ["commands", "types"])
     routine[key] = routine[key][1:]
-    return mutant, True, said
+    return mutant, True, f'("{routine["routine"]}").{key}'
 
 
 def another_device(original: Certified, rng: Random) -> tuple[Certified, bool, str]:
     """The certificate names another device."""
     mutant = _certificate(original)
     mutant.certificate["device"] = "mine"
-    return mutant, True, "another device"
+    return mutant, True, "device = 'mine'"
 
 
 MUTATIONS: tuple[Mutation, ...] = (

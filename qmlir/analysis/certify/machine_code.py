@@ -113,7 +113,7 @@ def scan(form: str, used: Instructions) -> FloatCode:
     for name, counts in used.items():
         floats = {i: n for i, n in counts.items() if is_float(i)}
         found.floats |= {name: floats} if floats else {}
-        moves += Counter({i: n for i, n in counts.items() if i not in floats and _is_move(i)})
+        moves += Counter({i: n for i, n in counts.items() if i not in floats and _is_move(form, i)})
     found.moves = dict(sorted(moves.items()))
     return found
 
@@ -160,9 +160,9 @@ def _llvm_float(instruction: str) -> bool:
     return instruction in _LLVM_FLOATS or instruction.startswith("call ")
 
 
-def _is_move(instruction: str) -> bool:
-    """Whether an instruction is named after floats."""
-    return instruction.startswith("fmov") or _x86_stem(instruction) is not None
+def _is_move(form: str, instruction: str) -> bool:
+    """Whether an instruction is named after floats; AArch64's ldrsh ends like one of x86 and is none."""
+    return _x86_stem(instruction) is not None if form == "x86_64" else instruction.startswith("fmov")
 
 
 _LLVM_FLOATS = frozenset(

@@ -29,7 +29,10 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import FileError, NodeError
+from qmlir.files import noted_files
 from qmlir.ir.interfaces import element_of
+from qmlir.ir.names import NameAttr
+from qmlir.ir.rewriting import set_names
 from qmlir.ir.source import read_mlir
 from qmlir.ir.verify import verify
 from qmlir.isa.commands import Host
@@ -60,15 +63,16 @@ def certificate_of_program(path: Path) -> dict[str, Any]:
     called = dict[str, _Called]()
     if program.routines:
         host = host_file(path)
-        files += [file for file in (host, host.with_suffix(".safetensors")) if file.exists()]
-        module = read_mlir(host)
+        with noted_files() as beside:
+            module = read_mlir(host)
+        files += [host, *sorted(beside)]
         verify(module)
         functions = {f.sym_name.data: f for f in module.ops if isinstance(f, func.FuncOp)}
         for routine in program.routines:
             if routine.name not in functions:
                 remedy = "compile the network again"
                 raise FileError(host, f"must hold the routine {routine.name}", got=", ".join(functions), remedy=remedy)
-            _name_values(functions[routine.name], routine, program)
+            _name_arguments(functions[routine.name], routine, program)
             called[routine.name] = _Called.of(routine, functions[routine.name], _callers(program, routine))
     proofs = prove_commands(program, device, {name: each.outputs for name, each in called.items()})
     return {
@@ -84,17 +88,15 @@ def certificate_of_program(path: Path) -> dict[str, Any]:
     }
 
 
-def _name_values(function: func.FuncOp, routine: Routine, program: Program) -> None:
-    """Names a routine's arguments and results after its tensors, or after the network's inputs and outputs."""
-    block = function.body.block
-    returned = () if block.last_op is None else block.last_op.operands
-    for values, own, whole in (
-        (returned, routine.outputs, program.outputs),
-        (block.args, routine.inputs, program.inputs),
-    ):
-        names = {port.place: port.name for port in whole}
-        for value, port in zip(values, own, strict=True):
-            value.name_hint = names.get(port.place, port.name)
+def _name_arguments(function: func.FuncOp, routine: Routine, program: Program) -> None:
+    """Names a routine's arguments after its tensors; floats, which enter the network, after the network's inputs.
+
+    Integers may lie where an input of the network has lain before.
+    """
+    names = {port.place: port.name for port in program.inputs}
+    for value, port in zip(function.body.block.args, routine.inputs, strict=True):
+        name = port.name if float_type(value.type) is None else names.get(port.place, port.name)
+        set_names(value, NameAttr.of(tensors=[name]))
 
 
 def _callers(program: Program, routine: Routine) -> list[int]:

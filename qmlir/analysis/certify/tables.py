@@ -15,6 +15,7 @@ from xdsl.ir import Operation
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.elementwise import FunctionOp, OperandPairOp
+from qmlir.dialects.nn.functions import FUNCTIONS
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array
@@ -39,8 +40,8 @@ class TableFunction:
 
     @staticmethod
     def of(op: Operation | None) -> "TableFunction | None":
-        """The function of an operation on quantized types; None if the operation is no function of one element."""
-        if not isinstance(op, FunctionOp):
+        """The function of an operation on quantized types; None if it is no function of one element, or a plugin's."""
+        if not isinstance(op, FUNCTIONS):
             return None
         return TableFunction(op, signed(uniform(op.x)), signed(uniform(op.y)))
 
@@ -55,14 +56,10 @@ class TableFunction:
 
     def as_dict(self) -> Mapping[str, Any]:
         """The fields for JSON."""
-        parameters = {
-            key: value.value.data
-            for key, value in self.op.properties.items()
-            if isinstance(value, FloatAttr | IntegerAttr)
-        }
+        clamps = isinstance(self.op, nn.ClampOp)  # by `clamp`, in integers
         return {
             "name": self.op.name,
-            "parameters": parameters,
+            "parameters": {} if clamps else _parameters(self.op),
             "input": _stored_as(self.data),
             "output": _stored_as(self.result),
             "clamp": list(self.bounds),
@@ -91,8 +88,8 @@ class PairFunction:
 
     @staticmethod
     def of(op: Operation | None) -> "PairFunction | None":
-        """The function of an operation on quantized types; None if the operation is no function of two elements."""
-        if not isinstance(op, OperandPairOp):
+        """The function of an operation on quantized types; None if it is no function of two elements, or a plugin's."""
+        if not isinstance(op, PAIRS):
             return None
         lhs, rhs, result = (signed(uniform(value)) for value in (op.lhs, op.rhs, op.y))
         return PairFunction(op, (lhs, rhs), result)
@@ -101,6 +98,7 @@ class PairFunction:
         """The fields for JSON."""
         return {
             "name": self.op.name,
+            "parameters": _parameters(self.op),
             "inputs": [_stored_as(type) for type in self.operands],
             "output": _stored_as(self.result),
             "clamp": [self.result.storage_min, self.result.storage_max],
@@ -112,6 +110,21 @@ class PairFunction:
         bounds = self.result.storage_min, self.result.storage_max
         with np.errstate(all="ignore"):
             return _largest_error(entries, self.op.formula(Lanes(lhs[:, None]), Lanes(rhs)).array, self.result, bounds)
+
+
+PAIRS = (nn.DivOp, nn.PReluOp, nn.SquaredDifferenceOp, nn.MaximumOp, nn.MinimumOp, nn.ModOp, nn.PowOp)
+"""The functions of two elements that a certificate names."""
+
+
+def _parameters(op: FunctionOp | OperandPairOp) -> Mapping[str, float | bool]:
+    """The numbers and truth values that an operation has as properties."""
+    found: dict[str, float | bool] = {}
+    for key, value in op.properties.items():
+        if isinstance(value, FloatAttr):
+            found[key] = float(value.value.data)
+        elif isinstance(value, IntegerAttr):
+            found[key] = bool(value.value.data)
+    return found
 
 
 def _stored_as(type: UniformType) -> Mapping[str, Any]:
