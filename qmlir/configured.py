@@ -19,13 +19,14 @@ from qmlir.policies.policy import Policy
 from qmlir.policies.run_options import scalar_text
 
 if TYPE_CHECKING:
+    from qmlir.frontends.torch_modules import TorchModule
     from qmlir.policies.quant_config import QuantOptions
     from qmlir.profiles.profile import Profile
 
 
 @wraps(compiler.quantize)
 def quantize(
-    module: Network,
+    module: "Network | TorchModule",
     profile: "Profile | str | Path | None" = None,
     *,
     policy: Any = None,
@@ -35,6 +36,7 @@ def quantize(
     held, arguments = policy_given(policy), dict[str, Any](given)
     if not held.options:
         return compiler.quantize(module, profile, policy=held, **arguments)
+    module = compiler.loaded_for(module, arguments.get("data"), arguments.pop("example", None))
     if isinstance(module, str | Path):
         module = _loaded(module, held)
     found = _arguments(module, profile, held, arguments)

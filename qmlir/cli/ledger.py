@@ -87,6 +87,8 @@ def _counted(network: "Sequence[Decided]") -> str:
         line += f" to {next(iter(precisions))}"
     elif "" not in precisions and precisions:
         line += f" ({', '.join(f'{count} to {name}' for name, count in precisions.most_common())})"
+    if estimated := sum(each.entry.is_data_free for each in network):
+        line += f", {estimated} of them in ranges that were estimated without data"
     left = len(network) - len(quantized)
     return f"{line}, {left} left float" if left else line
 

@@ -379,10 +379,10 @@ def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.N
     from qmlir.profiles.profile import Profile
     from qmlir.samples.reading import in_sequences
     from qmlir.transforms.quantize.apply_profile import apply_profile
-    from qmlir.transforms.quantize.quantize import lacks_ranges
+    from qmlir.transforms.quantize.quantize import lacks_ranges, learns_ranges
 
     path, output = arguments.profile, arguments.save_profile
-    learns = path is None and samples is not None and lacks_ranges(module)
+    learns = path is None and samples is not None and learns_ranges(module)
     if output is not None and not learns:
         got = "no --data" if samples is None else "ranges that are known already"
         raise OptionError("--save-profile", "keeps what is learned from --data", got=got)

@@ -20,7 +20,6 @@ from qmlir.ir.interfaces import TensorOp
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.verify import require_module
 from qmlir.numerics.schemas import scale_text
-from qmlir.plugins import Plugin
 
 CODES = {
     "integer": "computed in integers",
@@ -70,10 +69,13 @@ REMEDIES = {
 
 
 METHODS = "qmlir.methods"
-"""The attribute key, on an operation, of the plugins that chose its range or its weights, with their packages."""
+"""The attribute key, on an operation, of what chose its range or its weights, such as a plugin and its package."""
 
-CALIBRATION, ROUNDING = "calibration", "rounding"
-"""The keys of `qmlir.methods`; the options of the quantizer that named the plugins."""
+CALIBRATION, ROUNDING, RANGE = "calibration", "rounding", "range"
+"""The keys of `qmlir.methods`: the options of the quantizer that named the plugins, and the origin of the range."""
+
+DATA_FREE = "statistics of batch normalizations, without data"
+"""The origin of a range that no sample showed (analysis/data_free.py)."""
 
 CROSSING = "crossing"
 """The name of the `Entry` field that is a number: the cost of calling the device's host."""
@@ -104,6 +106,11 @@ class Entry:
     def remedy(self) -> str:
         """What would change the decision; empty if the operation is quantized and not left to a device's host."""
         return REMEDIES.get(self.code, "") if self.outcome == "float" or self.code == "host" else ""
+
+    @property
+    def is_data_free(self) -> bool:
+        """Whether the range of its result was estimated without data."""
+        return DATA_FREE in self.reason
 
     @property
     def has_remark(self) -> bool:
@@ -156,15 +163,15 @@ def decide(op: Operation, outcome: str, code: str, reason: str) -> None:
     op.attributes[DECISION] = DecisionAttr.of(outcome, code, reason)
 
 
-def note_method(op: Operation, setting: str, method: Plugin) -> None:
-    """Records on an operation that a plugin chose its range or its weights; the decision's reason says so later."""
+def note_method(op: Operation, setting: str, method: str) -> None:
+    """Records on an operation what chose its range or its weights; the decision's reason says so later."""
     held = op.attributes.get(METHODS)
     before = dict(held.data) if isinstance(held, DictionaryAttr) else dict[str, Attribute]()
-    op.attributes[METHODS] = DictionaryAttr({**before, setting: StringAttr(method.called)})
+    op.attributes[METHODS] = DictionaryAttr({**before, setting: StringAttr(method)})
 
 
 def noted_methods(op: Operation) -> dict[str, str]:
-    """Returns the plugins that an operation was quantized by, such as `{"calibration": "clip-tails of mine 1.0"}`."""
+    """Returns the methods that an operation was quantized by, such as `{"calibration": "clip-tails of mine 1.0"}`."""
     held = op.attributes.get(METHODS)
     entries = held.data.items() if isinstance(held, DictionaryAttr) else ()
     return {setting: value.data for setting, value in entries if isinstance(value, StringAttr)}

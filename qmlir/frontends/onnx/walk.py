@@ -11,6 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.errors import FileError, QmlirError, UnsupportedError, near_misses
 from qmlir.formats.onnx import OPERATORS
+from qmlir.formats.unknown import hint
 from qmlir.frontends.builder import Node
 from qmlir.frontends.counted import refuse_constants
 from qmlir.frontends.function import Blocked, Builder, Constant, Dequantized, Value
@@ -114,7 +115,8 @@ def convert(
     converter = CONVERTERS.select(domain, operator, version or NEWEST)
     if converter is None:
         older = CONVERTERS.select(domain, operator, NEWEST)
-        raise UnsupportedError(f"qmlir knows no {node.kind}" + (f" of operator set {version}" if older else ""))
+        said = f" of operator set {version}" if older else _hint(operator, domain)
+        raise UnsupportedError(f"qmlir knows no {node.kind}{said}")
     for x in inputs:
         if isinstance(x, SSAValue):
             node.shape(x)
@@ -158,6 +160,13 @@ def _folded(
         return [Constant(a, o) for a, o in zip(results, node.outputs, strict=False)]
     except UnsupportedError:
         return None
+
+
+def _hint(operator: str, domain: str) -> str:
+    """What may be done about an operator without a converter; empty for operators of ONNX itself."""
+    if onnx.defs.has(operator, domain=domain):
+        return ""
+    return hint("ONNX", operator, [(d, o) for d, o, _ in CONVERTERS.operators()], domain)
 
 
 def _move_stored(

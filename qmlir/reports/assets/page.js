@@ -99,7 +99,7 @@ function summarize() {
   const parts = [
     data.compared && `Errors are over ${whole(data.compared)} samples.`,
     data.profiled && `Distributions are of ${whole(data.profiled)} samples.`,
-    ...["accuracy", "errors", "histograms"].map((part) => data.missing[part]),
+    ...["ranges", "accuracy", "errors", "histograms"].map((part) => data.missing[part]),
     `Made by qmlir ${data.version}.`,
   ].filter(Boolean);
   byId("made").textContent = parts.join(" ");

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, FloatAttr, ModuleOp, f64
+from xdsl.dialects.builtin import ArrayAttr, FloatAttr, ModuleOp, UnitAttr, f64
 from xdsl.passes import ModulePass
 
 from qmlir.dialects.calib import HistogramAttr, ObserveOp, bounds_attribute
@@ -246,6 +246,8 @@ def apply_profile(
     for match in matches:
         if match.tensor is not None:
             _observe(match.observer, match.tensor)
+            if not profile.samples:
+                match.observer.data_free = UnitAttr()
     return report_of(matches, profile)
 
 

@@ -59,7 +59,7 @@ from qmlir.numerics.schemas import (
     weight_bits,
     weight_range,
 )
-from qmlir.policies.ledger import CALIBRATION, decide, decision_of, note_method
+from qmlir.policies.ledger import CALIBRATION, DATA_FREE, RANGE, decide, decision_of, note_method
 from qmlir.policies.legality import target_of
 from qmlir.policies.quant_config import QuantConfig, Recipe
 from qmlir.transforms.quantize.masks import ranges_of_masked
@@ -125,6 +125,7 @@ class _Chooser:
         self.operations = [o for o in block.ops if any(map(is_float, data_values(o)))]
         observers = [o for o in block.ops if isinstance(o, ObserveOp)]
         self.observed = {o.value: seen for o in observers if (seen := o.observation) is not None}
+        self.estimated = {o.value for o in observers if o.data_free is not None}
         self.recipes = Recipes(block, default, target)
         self.observed |= ranges_of_masked(block, self.observed, self.recipes.of_value)
         self.groups = ScaleGroups(self.operations, self.observed, self.recipes.of_value, state_values(block))
@@ -140,7 +141,9 @@ class _Chooser:
         for op in able:
             method = None if isinstance(op, MovementOp) else self.groups.method_of(op.results[0])
             if method is not None:
-                note_method(op, CALIBRATION, method)
+                note_method(op, CALIBRATION, method.called)
+            if any(v in self.estimated for v in op.results):
+                note_method(op, RANGE, DATA_FREE)
         for observer in [o for o in self.block.ops if isinstance(o, ObserveOp)]:
             Rewriter.erase_op(observer)
 
@@ -429,13 +432,15 @@ class _Chooser:
         """Widens a channel's weight scale where its factor to the result's scale would be too small for the target.
 
         A factor of 0 would lose the channel's bias. Under the smallest factor, rounding the weights of such a channel
-        costs far less than a step of the result, as their sums are tiny beside that step.
+        costs far less than a step of the result, as their sums are tiny beside that step. Where the target applies no
+        such factors, scales stay as they are: its host computes the operation.
         """
         recipe = self.recipes.of(op)
         data, result = self.groups.type_of(op.x, recipe.format), self.groups.type_of(op.y, recipe.format)
         if data is None or result is None:
             return scales
-        least = max(self.target.least_factor, LEAST_FACTOR)
+        own = 0.0 if self.target.factors is None else self.target.factors.least
+        least = max(own if own <= 2.0 ** -(data.storage_width + 4) else 0.0, LEAST_FACTOR)
         return self._widened(op, scales, np.full(len(scales), least * result.scale / data.scale))
 
     def _widened(self, op: WeightedOp, scales: Array, least: Array) -> Array:
