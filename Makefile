@@ -47,6 +47,7 @@ lint: $(TOOLS) ## format, style, types, layers, generated pages
 	$(BIN)/python -W ignore -m tests.devices.pages --check
 	$(BIN)/python -W ignore -m tests.cli.documents_page --check
 	$(BIN)/python -W ignore -m tests.errors.page --check
+	$(BIN)/python -W ignore docs/site/reference.py --check
 	$(BIN)/python -W ignore -m tests.models.accuracy --check
 
 docs: $(SITE) ## the documentation's site, in build/site; warnings are errors
@@ -94,11 +95,12 @@ fuzz: $(READY) ## N (1000) random networks from SEED (0), for SECONDS at most, o
 files: $(READY) ## N (5000) damaged files of each format that is read, on JOBS: results or typed errors, 20 s, 2 GB
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz.files --count $(or $(N),5000) --jobs $(JOBS)
 
-tables: $(READY) ## write the generated pages anew: OPERATORS.md, DEVICES.md, docs/errors.md
+tables: $(TOOLS) ## write the generated pages anew: OPERATORS.md, DEVICES.md, and of docs/ errors, json, api, command-line
 	$(BIN)/python -W ignore -m tests.conformance.matrix
 	$(BIN)/python -W ignore -m tests.devices.pages
 	$(BIN)/python -W ignore -m tests.cli.documents_page
 	$(BIN)/python -W ignore -m tests.errors.page
+	$(BIN)/python -W ignore docs/site/reference.py
 
 bench: $(READY) ## speed: the networks of QMLIR_PEERS and QMLIR_SHARED beside other runtimes, layers, the compiler itself
 	$(BIN)/python -W ignore -m tests.benchmarks.peers

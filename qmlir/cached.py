@@ -28,8 +28,8 @@ import numpy as np
 
 from qmlir.backends.cpu.jit import Executable
 from qmlir.backends.cpu.machine import Machine
-from qmlir.errors import OptionError, QmlirWarning
-from qmlir.files import noted_files
+from qmlir.errors import FileError, OptionError, QmlirWarning
+from qmlir.files import noted_files, replacing
 from qmlir.ir.garbage import collected_rarely
 from qmlir.ir.signature import Batch, Count, Signature, State, TensorSpec
 from qmlir.plugins import DIALECTS, installed
@@ -178,7 +178,7 @@ def kept(model: Any, options: Mapping[str, object], machine: Machine, make: Call
     said = [str(w.message) for w in caught if issubclass(w.category, QmlirWarning)]
     for warning in caught:
         warnings.warn(warning.message, warning.category, stacklevel=3)
-    with suppress(OSError):
+    with suppress(OSError, FileError):
         _write(entry, executable, {_name(p, base): _file_hash(p) for p in sorted(noted)}, said)
     return executable
 
@@ -307,10 +307,9 @@ def _write(entry: Path, executable: Executable, files: Mapping[str, str | None],
     """Writes an entry, whole or not at all, and removes others if they take too much.
 
     Raises:
-        OSError: The entry cannot be written.
+        FileError: The entry cannot be written.
+        OSError: Other entries cannot be listed.
     """
-    import tempfile
-
     flat = executable.signature.flat()
     sections = {
         "object": memoryview(executable.object),
@@ -337,28 +336,21 @@ def _write(entry: Path, executable: Executable, files: Mapping[str, str | None],
         offset += data.nbytes
     if offset > most_bytes():
         return
-    handle, temporary = tempfile.mkstemp(prefix=".", dir=entry.parent)
-    try:
-        with open(handle, "w+b") as file:
-            total = hashlib.sha256()
+    with replacing(entry, apart=True) as temporary, temporary.open("w+b") as file:
+        total = hashlib.sha256()
 
-            def write(data: "bytes | memoryview") -> None:
-                file.write(data)
-                total.update(data)
+        def write(data: "bytes | memoryview") -> None:
+            file.write(data)
+            total.update(data)
 
-            file.write(MAGIC + bytes(32))
-            text = json.dumps(facts).encode().ljust(room)
-            write(len(text).to_bytes(8, "little") + text)
-            for name, data in sections.items():
-                write(bytes(facts["sections"][name][0] - file.tell()))
-                write(data)
-            file.seek(len(MAGIC))
-            file.write(total.digest())
-        os.replace(temporary, entry)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
+        file.write(MAGIC + bytes(32))
+        text = json.dumps(facts).encode().ljust(room)
+        write(len(text).to_bytes(8, "little") + text)
+        for name, data in sections.items():
+            write(bytes(facts["sections"][name][0] - file.tell()))
+            write(data)
+        file.seek(len(MAGIC))
+        file.write(total.digest())
     _shrink(entry)
 
 

@@ -18,6 +18,7 @@ from qmlir.ir.weights import WeightsAttr
 from qmlir.policies.ledger import deciding_operations
 
 if TYPE_CHECKING:
+    from xdsl.dialects import func
     from xdsl.dialects.builtin import ModuleOp
 
 
@@ -39,9 +40,16 @@ class Summary(Shown):
             for attribute in op.properties.values()
             if isinstance(attribute, WeightsAttr)
         )
-        whole = signature_of(main_function(self.module))
-        title = f"{whole.described()}; {found.total()} operations, {bytes_text(held)} of weights"
+        title = f"{_described(main_function(self.module))}; {found.total()} operations, {bytes_text(held)} of weights"
         return Table(title, ("operation", *headings), rows)
+
+
+def _described(function: "func.FuncOp") -> str:
+    """Describes inputs and outputs: by their names, or as MLIR if an unknown operator leaves a shape unknown."""
+    try:
+        return signature_of(function).described()
+    except QmlirError:
+        return str(function.function_type)
 
 
 def summary(module: Network) -> Summary:

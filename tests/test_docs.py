@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -39,9 +40,12 @@ def sentence() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
+REPOSITORY_ONLY = ("README.md", "docs/tuning.md", "docs/exploring.md", "docs/devices/execution.md")
+"""Pages whose commands read the files of the repository, and what earlier commands of the page have written."""
+
+
 def bring(folder: Path) -> None:
     """Puts the reader's own files into a folder: a model, pictures of what it knows, and the network above."""
-    shutil.copytree(ROOT / "examples", folder / "examples")
     digits = ROOT / "examples" / "digits"
     for copy in ("model.onnx", "net.onnx", "digits.onnx"):
         shutil.copy(digits / "digits.onnx", folder / copy)
@@ -61,7 +65,9 @@ def test_page(
     page: Path, root: Path, tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
-    bring(tmp_path)
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    if name(page) not in REPOSITORY_ONLY:
+        bring(tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("QMLIR_CACHE", str(kept))
     monkeypatch.setenv("COLUMNS", "100")
@@ -100,8 +106,21 @@ def test_links_of_the_repository_lead_somewhere() -> None:
 
 def test_api_page_lists_the_public_names() -> None:
     text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    listed = {line.rpartition(".")[2] for line in re.findall(r"^::: (qmlir\.\S+)", text, re.MULTILINE)}
+    listed = {name.rpartition(".")[2] for name in re.findall(r"^### `(qmlir\.\S+)`$", text, re.MULTILINE)}
     assert set(qmlir.__all__) <= listed
+
+
+def test_changelog_begins_with_the_packages_version() -> None:
+    """Versions descend, each has a date, and the first one is what `qmlir --version` says."""
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    titles = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    matches = [re.fullmatch(r"(\d+)\.(\d+)\.(\d+) \((\d{4}-\d\d-\d\d)\)", title) for title in titles]
+    found = [match for match in matches if match is not None]
+    assert len(found) == len(titles) >= 4
+    numbers = [tuple(map(int, match.groups()[:3])) for match in found]
+    assert numbers == sorted(set(numbers), reverse=True)
+    assert [match[4] for match in found] == sorted((match[4] for match in found), reverse=True)
+    assert ".".join(map(str, numbers[0])) == version("qmlir")
 
 
 def test_diagrams_are_fresh() -> None:

@@ -1,26 +1,17 @@
-"""mkdocs hooks: pages from files at the root of the repository, the output of commands, a check for remote files.
+"""mkdocs hooks: pages from files at the root of the repository, and a check for remote files.
 
 The files at the root are generated, or serve readers of the repository too. The site takes them as they are, so that
 nobody copies them by hand. Links between them and the pages of docs/ work on the site and in the repository alike.
-The help of commands is what the commands print: a page asks for it with `<!-- output of: qmlir run --help -->`, or with
-`<!-- output of: qmlir COMMAND --help -->` for all of them.
 """
 
-import contextlib
-import io
 import logging
-import os
 import re
-import shlex
 from pathlib import Path
 from posixpath import dirname, join, normpath, relpath
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
-
-from qmlir.cli import main as qmlir_main
-from qmlir.cli import opt
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,14 +30,6 @@ PAGES = {source: page for page, source in INCLUDED.items()}
 LINK = re.compile(r"\[([^\[\]]*)\]\(([^)#\s:]+)(#[^)\s]*)?\)")
 REMOTE = re.compile(r"""<(?:script|link|img|iframe)\b[^>]*?\b(?:src|href)=["']?(?:https?:)?//[^>]*>""")
 
-COMMAND = re.compile(r"^    ([a-z]+(?: [a-z]+)?)(?:  +|\n {6,})(\S.*(?:\n {6,}\S.*)*)", re.MULTILINE)
-"""A command in what `qmlir --help` prints, and what it does."""
-
-TABLE = "<!-- table of: commands -->"
-ALL = "<!-- output of: qmlir COMMAND --help -->"
-OUTPUT = re.compile(r"^<!-- output of: (.+?) -->$", re.MULTILINE)
-MAINS = {"qmlir": qmlir_main.main, "qmlir-opt": opt.main}
-
 LOG = logging.getLogger("mkdocs.hooks.qmlir")
 
 
@@ -59,18 +42,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turns links to files at the root into links to their pages, and fills in the output of commands."""
+    """Turns links to files at the root into links to their pages."""
     path = page.file.src_uri
     if path in INCLUDED:
         return markdown
-    text = linked(markdown, f"docs/{path}", path)
-    if TABLE in text:
-        commands = {name: " ".join(does.split()) for name, does in COMMAND.findall(printed("qmlir --help"))}
-        rows = [f"| [`{name}`](#qmlir-{name.replace(' ', '-')}) | {does} |" for name, does in commands.items()]
-        text = text.replace(TABLE, "\n".join(["| command | does |", "|---|---|", *rows]))
-        sections = [f"## qmlir {name}\n\n<!-- output of: qmlir {name} --help -->" for name in commands]
-        text = text.replace(ALL, "\n\n".join(sections))
-    return OUTPUT.sub(lambda found: f"```plain\n{printed(found[1])}\n```", text)
+    return linked(markdown, f"docs/{path}", path)
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
@@ -78,21 +54,6 @@ def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
     for tag in REMOTE.findall(output):
         LOG.warning("%s loads something from the network: %s", page.file.src_uri, tag)
     return output
-
-
-def printed(command: str) -> str:
-    """Returns what a command prints, in 96 columns; if it fails, the site has a warning."""
-    tool, *arguments = shlex.split(command)
-    columns, os.environ["COLUMNS"] = os.environ.get("COLUMNS", "80"), "96"
-    with contextlib.redirect_stdout(io.StringIO()) as shown:
-        try:
-            status = MAINS[tool](arguments)
-        except SystemExit as end:
-            status = end.code
-    os.environ["COLUMNS"] = columns
-    if status:
-        LOG.warning("%s ends with the status %s", command, status)
-    return shown.getvalue().strip()
 
 
 def linked(text: str, source: str, page: str) -> str:

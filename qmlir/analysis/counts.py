@@ -162,8 +162,8 @@ def totals(network: Sequence[Decided]) -> dict[str, int | None]:
     """Returns the totals of a ledger for JSON.
 
     Returns:
-        The operations, those that are quantized, those that are float; their MACs, those of quantized operations, and
-        the bytes of all weights. A figure is None if the ledger lacks it.
+        The operations, those that are quantized, those that are float, those with a range without data; their MACs,
+        those of quantized operations, and the bytes of all weights. A figure is None if the ledger lacks it.
     """
     quantized = [each for each in network if each.entry.outcome == "quantized"]
 
@@ -175,6 +175,7 @@ def totals(network: Sequence[Decided]) -> dict[str, int | None]:
         "operations": len(network),
         "quantized": len(quantized),
         "float": sum(each.entry.outcome == "float" for each in network),
+        "data_free": sum(each.entry.is_data_free for each in network),
         "macs": total("macs", network),
         "quantized_macs": total("macs", quantized),
         "weight_bytes": total("weight_bytes", network),

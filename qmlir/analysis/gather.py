@@ -42,7 +42,7 @@ from qmlir.ir.rewriting import names_of, node_name, tensor_name
 from qmlir.ir.signature import signature_of
 from qmlir.numerics import Float64s, Int64s
 from qmlir.numerics.histograms import Histogram
-from qmlir.policies.ledger import REMEDIES, deciding_operations, decision_of, decisions
+from qmlir.policies.ledger import DATA_FREE, REMEDIES, deciding_operations, decision_of, decisions
 from qmlir.profiles.profile import Profile, TensorProfile
 from qmlir.transforms.quantize.apply_profile import is_float
 from qmlir.transforms.quantize.channel_pairs import FACTORS
@@ -125,6 +125,11 @@ def gather(networks: Mapping[str, ModuleOp], given: Given) -> Facts:
         found = _accuracies(prepared, given.samples, classes, next(iter(floats), None))
         facts = {name: replace(each, accuracy=found[name]) for name, each in facts.items()}
     missing = _missing(bool(floats), bool(quantized), given, profile)
+    estimated = [
+        name for name, each in facts.items() if any(o.decision and o.decision.is_data_free for o in each.layers)
+    ]
+    if estimated:
+        missing["ranges"] = f"Ranges of {_listed(estimated)} are estimated from {DATA_FREE}."
     return Facts(tuple(facts.values()), compared, 0 if profile is None else profile.samples, missing)
 
 
@@ -315,7 +320,10 @@ def _weights(op: Operation) -> TensorFacts | None:
     facts = _stored(value, tensor_name(value))
     if numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
         return facts
-    counts, edges = np.histogram(numbers, BINS)
+    numbers = numbers.astype(np.float64)
+    low, high = float(numbers.min()), float(numbers.max())
+    fits = high == low or high - low > BINS * np.spacing(max(abs(low), abs(high)))  # else bins have no width in floats
+    counts, edges = np.histogram(numbers, BINS if fits else 1)
     return replace(facts, histogram=HistogramFacts(float(edges[0]), float(edges[1] - edges[0]), _integers(counts)))
 
 
@@ -403,16 +411,33 @@ def _owners(layers: Sequence[LayerFacts]) -> dict[str, int]:
     return owners
 
 
+def _fused(cost: DeviceFacts, numbers: Sequence[int], layers: Sequence[LayerFacts]) -> dict[int, DeviceFacts]:
+    """The costs of layers that a device computes as one: the cost for the most products, and nothing for the others."""
+    most = max(numbers, key=lambda number: layers[number].counts.macs)
+    return {
+        number: replace(
+            cost if number == most else DeviceFacts(0, 0, ""),
+            fused=", ".join(layers[other].name for other in numbers if other != number),
+        )
+        for number in numbers
+    }
+
+
 def _with_device(facts: NetworkFacts, module: ModuleOp, target: "Accelerator") -> NetworkFacts:
     """Adds the predicted cost of a device, in all and of each layer."""
     executable = compile(module, target=target)
     report = executable.predicted
-    costs = {layer.name: DeviceFacts(layer.cycles, layer.bound, layer.bound_by) for layer in report.layers}
-    owners = _owners(facts.layers)
-    layers = tuple(
-        replace(layer, device=costs.get(layer.name) if owners.get(layer.name) == number else None)
-        for number, layer in enumerate(facts.layers)
-    )
+    owners, found, others = _owners(facts.layers), dict[int, DeviceFacts](), dict[str, DeviceFacts]()
+    for computed in report.layers:
+        cost = DeviceFacts(computed.cycles, computed.bound, computed.bound_by)
+        names = [name for name in (computed.name, *computed.name.split(", ")) if name in owners]
+        if not names:
+            others[computed.name] = cost
+        elif computed.name in owners:
+            found[owners[computed.name]] = cost
+        else:
+            found |= _fused(cost, [owners[name] for name in names], facts.layers)
+    layers = tuple(replace(layer, device=found.get(number)) for number, layer in enumerate(facts.layers))
     run = DeviceRun(
         executable.device.name,
         executable.device.clock,
@@ -420,7 +445,7 @@ def _with_device(facts: NetworkFacts, module: ModuleOp, target: "Accelerator") -
         report.utilization,
         report.bound,
         tuple(entry for entry in executable.ledger if entry.code in ("host", *REMEDIES)),
-        {name: cost for name, cost in costs.items() if name not in owners},
+        others,
         tuple(roofline(report, executable.device)),
         tuple(memory_maps(executable, tiles=len(executable.buffers) <= MOST_BUFFERS)),
     )

@@ -34,6 +34,7 @@ from qmlir.dialects.npu import BufferOp, CallOp
 from qmlir.dialects.npu.commands import Numbers
 from qmlir.display import Table
 from qmlir.errors import UnsupportedError
+from qmlir.files import together
 from qmlir.ir.callable_network import CallableNetwork, Sample
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import COUNTS, Signature, State, TensorSpec, signature_of
@@ -236,10 +237,10 @@ class Simulated(CallableNetwork):
             The files written.
         """
         program, host = Path(path), host_file(path)
-        self.program.save(program)
-        if not self.program.routines:
-            return [program]
-        return [program, *write_module(self.routines, host, TextForm())]
+        with together():
+            self.program.save(program)
+            beside = write_module(self.routines, host, TextForm()) if self.program.routines else []
+        return [program, *beside]
 
     def with_program(self, program: Program) -> "Simulated":
         """Returns a copy that runs another program for the same device.

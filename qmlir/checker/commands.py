@@ -40,7 +40,7 @@ from qmlir.isa.encoding import Command, Place, field_kinds, mnemonic
 
 NUMBERS = {
     0: "single", 1: "double", 2: "upup", 3: "float_even", 4: "shift", 5: "away16", 6: "single64", 7: "reduced16",
-    8: "updown", 9: "even",
+    8: "updown", 9: "even", 10: "away", 11: "away64",
 }  # fmt: skip
 """Number of a rounding contract in commands → its name."""
 

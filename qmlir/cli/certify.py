@@ -76,9 +76,10 @@ def _certify(arguments: argparse.Namespace) -> None:
         is_quantized,
     )
     from qmlir.checker import counts_of
-    from qmlir.files import noted_files, write_whole
+    from qmlir.files import noted_files, settle, together, write_whole
 
     model: Path = arguments.model
+    settle(model)
     if model.suffix == ".o":
         certificate = certificate_of_object(model)
         write_whole(arguments.output, _text(certificate))
@@ -97,10 +98,11 @@ def _certify(arguments: argparse.Namespace) -> None:
         raise FileError(model, "must be a quantized network", got="a network in floats", remedy=remedy)
     integers, certificate = certificate_of(module)
     certificate["code"] = code_of(integers)
-    files = _artefact(arguments, module, integers, beside)
     source = {"file": model.name, "sha256": sha256(model.read_bytes()).hexdigest()}
-    certificate |= {"artefact": file_hashes(files), "source": source}
-    write_whole(arguments.output, _text(certificate))
+    with together():
+        files = _artefact(arguments, module, integers, beside)
+        certificate |= {"artefact": file_hashes(files), "source": source}
+        write_whole(arguments.output, _text(certificate))
     _show(certificate)
     _report(arguments, certificate, {**counts_of(certificate), **_bounds(certificate)})
 
@@ -146,9 +148,11 @@ def _text(certificate: Mapping[str, Any]) -> str:
 
 def _check(arguments: argparse.Namespace) -> None:
     from qmlir.checker import check
+    from qmlir.files import settle
 
     if arguments.output is not None:
         raise OptionError("--output", "is for a certificate to write", remedy="drop --check or --output")
+    settle(arguments.check)
     checked = check(arguments.check, arguments.model)
     counts = dict(checked.counts)
     fields: dict[str, Any] = {"model": None if arguments.model is None else str(arguments.model)}

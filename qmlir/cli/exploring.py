@@ -8,11 +8,12 @@ from qmlir.cli.data import samples_at, stored_by
 from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, count, file_of, names_of
 from qmlir.cli.models import add_loading_options, load_known
+from qmlir.cli.printed_options import add_config_file_options
 from qmlir.cli.terminal import counting, say, table_of, terminal
 from qmlir.cli.workers import add_worker_options, workers_from
 from qmlir.display import bytes_text, counted
 from qmlir.errors import OptionError
-from qmlir.files import write_whole
+from qmlir.files import together, write_whole
 
 if TYPE_CHECKING:
     from qmlir.analysis.explore import Workload
@@ -63,6 +64,7 @@ def add_explore_options(parser: ArgumentParser) -> None:
     add("--axes", type=names_of, metavar="X,Y", help="axes of the picture (default: cycles,sqnr, or cycles,macs)")
     add("--results", type=Path, metavar="FOLDER", help="keep results here (default: beside compiled networks)")
     add_worker_options(parser)
+    add_config_file_options(parser)
     add_json_option(parser)
 
 
@@ -84,12 +86,14 @@ def run_explore(arguments: argparse.Namespace) -> None:
         options: dict[str, Any] = {"policies": policies or None, "front": arguments.front or FRONT, "done": done}
         found = explore(arguments.device, loads, sweep=sweep, results=arguments.results, workers=workers, **options)
     _print(found)
-    files: list[Path] = []
-    for path, text in ((arguments.csv, found.csv), (arguments.plot, lambda: found.svg(*axes))):
-        if path is not None:
+    asked = {arguments.csv: found.csv, arguments.plot: lambda: found.svg(*axes)}
+    texts = {path: text for path, text in asked.items() if path is not None}
+    with together():
+        for path, text in texts.items():
             write_whole(path, text())
-            say(f"{path}: written")
-            files.append(path)
+    files = list(texts)
+    for path in files:
+        say(f"{path}: written")
     fields = {"models": list(map(str, arguments.models)), "files": list(map(str, files))}
     write_document(arguments, "explore", fields | found.as_dict())
 

@@ -94,14 +94,17 @@ class ArgumentParser(argparse.ArgumentParser):
     _section: Any = None
 
     def __init__(self, *given: Any, **settings: Any) -> None:
+        self._sections: dict[str, list[argparse.Action]] = {}
         super().__init__(*given, **{"formatter_class": HelpFormatter, **settings})
 
     @contextmanager
     def section(self, title: str) -> Generator[None]:
         """Shows the arguments that the block adds under a title of their own in the help."""
         self._section = self.add_argument_group(title)
+        before = len(self._actions)
         try:
             yield
+            self._sections[title] = self._actions[before:]
         finally:
             self._section = None
 
@@ -112,6 +115,14 @@ class ArgumentParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise OptionError("command line", message.removeprefix("argument "))
 
+    def require_nothing(self) -> None:
+        """Makes every option optional, for a command line that only prints the options."""
+        for action in self._actions:
+            if action.option_strings:
+                action.required = False
+        for group in self._mutually_exclusive_groups:
+            group.required = False
+
     def long_flags(self) -> list[str]:
         """The names of all flags, without dashes."""
         return [s[2:] for action in self._actions for s in action.option_strings if s.startswith("--")]
@@ -119,6 +130,14 @@ class ArgumentParser(argparse.ArgumentParser):
     def all_actions(self) -> list[argparse.Action]:
         """The declared arguments and options."""
         return list(self._actions)
+
+    def sections(self) -> dict[str, list[argparse.Action]]:
+        """The declared arguments and options by the title above them in the help."""
+        titled = {id(action) for actions in self._sections.values() for action in actions}
+        others = [action for action in self._actions if id(action) not in titled]
+        arguments = [action for action in others if not action.option_strings]
+        options = [action for action in others if action.option_strings]
+        return {"argument": arguments, "option": options, **self._sections}
 
     def positionals(self) -> list[argparse.Action]:
         """The declared arguments without a flag, in order."""

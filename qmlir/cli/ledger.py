@@ -15,7 +15,7 @@ from qmlir.cli.flags import ArgumentParser
 from qmlir.cli.terminal import WIDE, is_verbose, table_of, terminal
 from qmlir.display import counted
 from qmlir.errors import FileError
-from qmlir.files import replacing
+from qmlir.files import together, write_whole
 
 if TYPE_CHECKING:
     from qmlir.analysis.counts import Decided
@@ -87,6 +87,8 @@ def _counted(network: "Sequence[Decided]") -> str:
         line += f" to {next(iter(precisions))}"
     elif "" not in precisions and precisions:
         line += f" ({', '.join(f'{count} to {name}' for name, count in precisions.most_common())})"
+    if estimated := sum(each.entry.is_data_free for each in network):
+        line += f", {estimated} of them in ranges that were estimated without data"
     left = len(network) - len(quantized)
     return f"{line}, {left} left float" if left else line
 
@@ -114,9 +116,8 @@ def write_ledger(network: "Sequence[Decided]", model: Path, path: Path | None) -
     if path is None:
         yield
         return
-    with replacing(path) as temporary:
-        fields = {"model": str(model), **ledger_fields(network)}
-        temporary.write_text(document("ledger", fields), encoding="utf-8")
+    with together():
+        write_whole(path, document("ledger", {"model": str(model), **ledger_fields(network)}))
         yield
 
 

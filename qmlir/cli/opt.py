@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from qmlir.cli.flags import argument_parser, fitted, help_width, version_text
 from qmlir.cli.pass_list import pass_lines, pass_list
+from qmlir.cli.standard_streams import with_standard_streams
 
 AFTER_PASSES = (
     "qmlir-opt --PASS --help is about a pass, its options and their defaults; --list-passes lists those of all passes, "
@@ -38,6 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from qmlir.cli.completion import answer_for_passes
 
         answer_for_passes()
+    return with_standard_streams(lambda: _run_command(argv))
+
+
+def _run_command(argv: Sequence[str]) -> int:
     debug = "--debug" in argv or os.environ.get("QMLIR_DEBUG", "0") not in ("", "0")
     try:
         if (text := _information(argv)) is not None:
@@ -50,9 +55,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         with reported_warnings():
             return Run(parse_arguments(argv), debug=debug).run()
-    except BrokenPipeError:  # the reader of the output has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
     except KeyboardInterrupt:
         return 130
     except Exception as error:

@@ -13,8 +13,9 @@ from qmlir.cli.documents import add_json_option, ledger_fields, write_document
 from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of, size
 from qmlir.cli.forms import add_form_options, check_form, write_form
 from qmlir.cli.layer_errors import add_layer_errors_option, measured_samples, print_layer_errors, require_samples
-from qmlir.cli.models import load_known, load_model
+from qmlir.cli.models import load_known
 from qmlir.cli.pass_list import OptionInfo, read_pass
+from qmlir.cli.printed_options import add_config_file_options
 from qmlir.cli.scoring import add_scoring_options, held_out, print_comparison, wants_score
 from qmlir.cli.terminal import counting, is_verbose, progress, say
 from qmlir.cli.workers import add_worker_options, workers_from
@@ -45,6 +46,7 @@ def add_profile_options(parser: ArgumentParser) -> None:
     )
     add_worker_options(parser)
     _add_output(parser)
+    add_config_file_options(parser)
     add_json_option(parser)
 
 
@@ -288,7 +290,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         check_form(arguments)
         require_samples(arguments)
     policy = _policy(arguments)
-    module = load_model(arguments)
+    module = load_known(arguments)
     if output is None or arguments.print_config:
         notes = given_notes(arguments).over(stored_by((module, arguments.model), profile=arguments.profile)()[0])
         print_configuration(module, policy, _given(arguments), arguments, notes)
@@ -377,10 +379,10 @@ def _ranges(module: "ModuleOp", samples: "Samples | None", arguments: argparse.N
     from qmlir.profiles.profile import Profile
     from qmlir.samples.reading import in_sequences
     from qmlir.transforms.quantize.apply_profile import apply_profile
-    from qmlir.transforms.quantize.quantize import lacks_ranges
+    from qmlir.transforms.quantize.quantize import lacks_ranges, learns_ranges
 
     path, output = arguments.profile, arguments.save_profile
-    learns = path is None and samples is not None and lacks_ranges(module)
+    learns = path is None and samples is not None and learns_ranges(module)
     if output is not None and not learns:
         got = "no --data" if samples is None else "ranges that are known already"
         raise OptionError("--save-profile", "keeps what is learned from --data", got=got)

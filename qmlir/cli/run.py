@@ -13,6 +13,7 @@ from qmlir.cli.diagnostics import Diagnostic, diagnose, diagnostic_of, expectati
 from qmlir.cli.pipeline import Stopwatch, run_pass
 from qmlir.compiler import context_of, load
 from qmlir.errors import FileError, OptionError
+from qmlir.files import settle
 from qmlir.frontends import IMPORTED
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
@@ -114,7 +115,10 @@ class Run:
 def _read_text(file: str) -> str:
     """Returns the text of a file, or of standard input for `-`."""
     try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        if file == "-":
+            return sys.stdin.read()
+        settle(Path(file))
+        return Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise FileError(
             "<stdin>" if file == "-" else file,

@@ -11,12 +11,13 @@ from qmlir.cli.device import add_target_option, target_text
 from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, count, file_of
 from qmlir.cli.models import load_known
+from qmlir.cli.printed_options import add_config_file_options
 from qmlir.cli.quantizing import add_config_options, config_options
 from qmlir.cli.scoring import add_scoring_options, held_out
 from qmlir.cli.terminal import say, table_of, terminal
 from qmlir.cli.workers import add_worker_options, workers_from
 from qmlir.display import counted
-from qmlir.files import write_whole
+from qmlir.files import together, write_whole
 
 if TYPE_CHECKING:
     from qmlir.analysis.tune import Point, Tuned
@@ -63,6 +64,7 @@ def add_tune_options(parser: ArgumentParser) -> None:
     add_worker_options(parser)
     parser.add_argument("--front", type=file_of(".csv"), help="write all points, and which are on the front, as CSV")
     parser.add_argument("-o", "--output", type=file_of(".yaml"), required=True, help="the policy, for --policy")
+    add_config_file_options(parser)
     add_json_option(parser)
 
 
@@ -102,14 +104,16 @@ def run_tune(arguments: argparse.Namespace) -> None:
         found = tune(module, list(used or ()), tests=list(trial.samples), workers=workers, **limits, **options)
     say(trial.said)
     _print_front(found)
-    found.save(arguments.output)
+    files = [arguments.output]
+    with together():
+        found.save(arguments.output)
+        if arguments.front is not None:
+            write_whole(arguments.front, csv_of(found))
+            files.append(arguments.front)
     say(f"{arguments.output}: written, {found.algorithm}")
     say(f"{counted(found.made, 'quantization')} made, {len(found.points)} networks compared")
-    files = [arguments.output]
-    if arguments.front is not None:
-        write_whole(arguments.front, csv_of(found))
-        say(f"{arguments.front}: written")
-        files.append(arguments.front)
+    for path in files[1:]:
+        say(f"{path}: written")
     fields = {"model": str(arguments.model), "files": list(map(str, files)), "target": target_text(arguments)}
     write_document(arguments, "tune", fields | found.as_dict())
 

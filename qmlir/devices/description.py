@@ -10,7 +10,7 @@ wait for each other.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -30,6 +30,7 @@ from qmlir.devices.schema import (
     Lanes,
     Line,
     MHz,
+    MultiplierBits,
     Name,
     Operations,
     Role,
@@ -37,9 +38,11 @@ from qmlir.devices.schema import (
     Storage,
     Sync,
     Table,
+    TileElements,
     broken,
 )
 from qmlir.errors import near_misses
+from qmlir.isa.encoding import ADDRESS_BITS, MEMORY_BITS, QUEUE_BITS
 from qmlir.numerics.contracts import CONTRACTS
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -142,6 +145,11 @@ class Memory(Table):
     )
     latency: Latency = Field(default=Latency(), description="of a transfer")
 
+    @property
+    def addressable(self) -> int:
+        """The bytes that commands can address: those of a larger memory beyond the reach of an address stay unused."""
+        return min(self.bytes, 1 << ADDRESS_BITS)
+
 
 class Queue(Table):
     """An engine that executes its commands in order, in parallel with the other queues."""
@@ -184,8 +192,8 @@ class Queue(Table):
 class WeightTile(Table):
     """The tile in which weights are stored."""
 
-    n: Elements = Field(description="output channels")
-    k: Elements = Field(description="elements of one sum")
+    n: TileElements = Field(description="output channels")
+    k: TileElements = Field(description="elements of one sum")
 
 
 class Layout(Table):
@@ -235,9 +243,7 @@ class Quantization(Table):
     scale: Literal["pow2", "mult-shift", "float32"] = Field(
         description="a shift, an integer multiplier and a shift, or a float32 factor"
     )
-    multiplier_bits: Annotated[int, Field(strict=True, ge=8, le=32, json_schema_extra={"unit": "bits"})] = Field(
-        default=32, description="of a mult-shift's multiplier, its sign included"
-    )
+    multiplier_bits: MultiplierBits = Field(default=32, description="of a mult-shift's multiplier, its sign included")
     shift: Shifts = Field(default=Shifts(), description="of a pow2 or mult-shift scale")
     granularity: Literal["tensor", "channel"] = Field(description="one scale for a result, or one for each channel")
     round: Literal["half-up", "half-away", "half-even", "tfl-double"] = Field(description="of what is shifted out")
@@ -247,25 +253,22 @@ class Quantization(Table):
     @property
     def contract(self) -> str:
         """The rounding contract of numerics/contracts.py that the device follows."""
-        return BY_DEVICE[self.scale, self.round, self.scale == "mult-shift" and self.multiplier_bits < 32]
+        known = [(c.step, name) for name, c in CONTRACTS.items() if c.device == (self.scale, self.round)]
+        if self.scale != "mult-shift":
+            return known[0][1]
+        return max((step, name) for step, name in known if step <= 1 << 32 - self.multiplier_bits)[1]
 
     @model_validator(mode="after")
     def _has_contract(self) -> Self:
-        if (self.scale, self.round, self.scale == "mult-shift" and self.multiplier_bits < 32) not in BY_DEVICE:
-            known = sorted({rounding for scale, rounding, _ in BY_DEVICE if scale == self.scale})
+        devices = {contract.device for contract in CONTRACTS.values() if contract.device is not None}
+        if (self.scale, self.round) not in devices:
+            known = sorted({rounding for scale, rounding in devices if scale == self.scale})
             got = f"{self.round} with {self.multiplier_bits} bits"
             raise broken(f"a {self.scale} scale rounds {' or '.join(known)}, got {got}")
         if self.shift.min > self.shift.max:
             raise broken("shift.min must be at most shift.max")
         return self
 
-
-BY_DEVICE = {
-    (*contract.device, contract.device[0] == "mult-shift" and contract.step > 1): name
-    for name, contract in CONTRACTS.items()
-    if contract.device is not None
-}
-"""(scale, rounding, whether the multiplier is narrower than 32 bits) → contract."""
 
 # ---------------------------------------------------------------------------------------------------------------
 # The file
@@ -284,8 +287,8 @@ class Device(Table):
     description: Line = Field(default="", description="what it is, for lists of devices; programs do not depend on it")
     clock: MHz = Field(alias="clock_mhz", description="frequency of everything that counts cycles")
     array: Array = Field(description="what multiplies and adds")
-    memory: tuple[Memory, ...] = Field(min_length=1, description="memories")
-    queue: tuple[Queue, ...] = Field(min_length=1, description="engines")
+    memory: tuple[Memory, ...] = Field(min_length=1, max_length=1 << MEMORY_BITS, description="memories")
+    queue: tuple[Queue, ...] = Field(min_length=1, max_length=1 << QUEUE_BITS, description="engines")
     sync: Sync = Field(description="how queues wait for each other")
     layout: Layout = Field(default=Layout(), description="how tensors lie in memory")
     quant: Quantization = Field(description="how scales change")

@@ -6,7 +6,7 @@ A device is also written as text in one line, for modules that are compiled for 
 import json
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
@@ -18,7 +18,8 @@ from pydantic_core import ErrorDetails
 
 from qmlir.devices.description import Device
 from qmlir.devices.schema import keys_of, table_of, unit_of
-from qmlir.errors import FileError, OptionError, near_misses
+from qmlir.display import counted
+from qmlir.errors import FileError, OptionError, near_misses, printable
 from qmlir.files import note_file, path_of
 from qmlir.yaml_files import check_data
 
@@ -173,37 +174,76 @@ def _causes(error: ValidationError) -> list[ErrorDetails]:
 def _problem(error: ErrorDetails, data: dict[str, Any]) -> str:
     """The message about one broken rule, such as `memory "act" bytes: must be at least 1 bytes, got 0`."""
     where, context = _place(error["loc"], data), error.get("ctx", {})
+    if error["type"] == "rule":
+        return f"{where}: {error['msg']}" if where else error["msg"]
     field = _field(error["loc"])
-    unit = f" {found}" if field is not None and (found := unit_of(field)) else ""
-    got = error["input"]
+    remedy = None
     match error["type"]:
-        case "string_pattern_mismatch" if unit == " text":
-            return f"{where}: must be a line of text, got {got!r}"
         case "extra_forbidden":
-            remedy = near_misses(str(error["loc"][-1]), _fields(error["loc"][:-1]))
-            return f"{where}: there is no such key" + (f"; {remedy}" if remedy else "")
+            near = near_misses(str(error["loc"][-1]), _fields(error["loc"][:-1]))
+            return f"{where}: there is no such key" + (f"; {near}" if near else "")
+        case "missing" if isinstance(error["loc"][-1], int):
+            return f"{where}: is missing; {_place(error['loc'][:-1], data)} is a pair"
         case "missing":
             return f"{where}: is missing" + (f" ({field.description})" if field and field.description else "")
         case "literal_error":
-            choices = re.findall("'([^']*)'", context["expected"])
-            remedy = near_misses(got, choices) if isinstance(got, str) else None
-            return f"{where}: must be {context['expected']}, got {got!r}" + (f"; {remedy}" if remedy else "")
-        case "greater_than_equal":
-            return f"{where}: must be at least {context['ge']}{unit}, got {got}"
-        case "less_than_equal":
-            return f"{where}: must be at most {context['le']:g}{unit}, got {got}"
-        case "greater_than":
-            return f"{where}: must be more than {context['gt']:g}{unit}, got {got}"
-        case "model_type":
-            return f"{where}: must be a table, got {got!r}"
-        case "tuple_type":
-            return f"{where}: must be a list, got {got!r}"
-        case "int_type" | "float_type" | "bool_type" | "string_type":
-            kind = {"int_type": "a whole number", "float_type": "a number", "bool_type": "true or false"}
-            of = f" of{unit}" if unit and error["type"] in kind else ""
-            return f"{where}: must be {kind.get(error['type'], 'text')}{of}, got {got!r}"
-        case _:
-            return f"{where}: {error['msg']}" if where else error["msg"]
+            need = context["expected"]
+            if isinstance(error["input"], str):
+                remedy = near_misses(error["input"], re.findall("'([^']*)'", need))
+        case kind:
+            need = _needed(kind, context, f" {unit}" if field is not None and (unit := unit_of(field)) else "")
+    return f"{where}: must be {need}, got {_given(error['input'])}" + (f"; {remedy}" if remedy else "")
+
+
+LISTED = {"too_short": ("at least", "min_length"), "too_long": ("at most", "max_length")}
+"""Kind of an error about the length of a list → its words, and the key of the length in the error's context."""
+
+BOUNDED = {
+    "greater_than_equal": ("at least", "ge"),
+    "less_than_equal": ("at most", "le"),
+    "greater_than": ("more than", "gt"),
+}
+"""Kind of an error about a number's bounds → its words, and the key of the bound in the error's context."""
+
+NUMBERS = {
+    "int_type": "a whole number",
+    "int_parsing_size": "a whole number of at most 64 bits",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+}
+"""Kind of an error about what is no number → what is needed."""
+
+KINDS = {
+    "bool_type": "true or false",
+    "string_type": "text",
+    "model_type": "a table",
+    "tuple_type": "a list",
+    "string_too_long": "text of at most {max_length} characters",
+}
+"""Kind of an error about a value of another type → what is needed."""
+
+
+def _needed(kind: str, context: Mapping[str, Any], unit: str) -> str:
+    """What a value must be that pydantic refuses with an error of some kind, in the words of device files."""
+    if kind in BOUNDED:
+        words, bound = BOUNDED[kind]
+        number = context[bound]
+        return f"{words} {int(number) if number == int(number) else number}{unit}"
+    if kind in LISTED:
+        words, length = LISTED[kind]
+        return f"a list of {words} {counted(context[length], 'value')}"
+    if kind in NUMBERS:
+        return f"{NUMBERS[kind]} of{unit}" if unit else NUMBERS[kind]
+    if kind == "string_pattern_mismatch":
+        return "a line of text" if unit == " text" else "a name of small letters, digits, - and _"
+    return KINDS.get(kind, "a value of another kind").format(**context)
+
+
+def _given(value: object) -> str:
+    """A value of a file for a message, shortened."""
+    if value in ([], (), {}):
+        return "an empty table" if isinstance(value, dict) else "an empty list"
+    return printable(repr(value), longest=60)
 
 
 def _place(location: tuple[int | str, ...], data: Any) -> str:
@@ -217,7 +257,7 @@ def _place(location: tuple[int | str, ...], data: Any) -> str:
         elif words and " " in words[-1]:
             words.append(str(key))
         else:
-            words = [".".join([*words, str(key)])]
+            words[-1:] = [".".join([*words[-1:], str(key)])]
     return " ".join(words)
 
 

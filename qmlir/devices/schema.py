@@ -4,35 +4,54 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Annotated, Any, Literal, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from qmlir.errors import near_misses
 
 # ---------------------------------------------------------------------------------------------------------------
 # Value types of a device file: numbers with units, names, and tables that reject unknown keys.
+#
+# Every number has bounds, far beyond those of any device: rates are neither infinite nor so small that a count of
+# cycles would be.
 
 
-def _count(unit: str, least: int = 1) -> object:
-    return Field(strict=True, ge=least, json_schema_extra={"unit": unit})
+def _count(unit: str, least: int = 1, most: int = 1 << 31) -> object:
+    return Field(strict=True, ge=least, le=most, json_schema_extra={"unit": unit})
 
 
-Bytes = Annotated[int, _count("bytes")]
+def _rate(unit: str, most: float = 1e12) -> object:
+    return Field(strict=True, allow_inf_nan=False, gt=0, le=most, json_schema_extra={"unit": unit})
+
+
+LEAST_RATE = 1e-6
+
+
+def _countable(rate: float) -> float:
+    """Checks that a rate is not so small that counts of cycles would be beyond all numbers."""
+    if rate < LEAST_RATE:
+        raise PydanticKnownError("greater_than_equal", {"ge": LEAST_RATE})
+    return rate
+
+
+Bytes = Annotated[int, _count("bytes", most=1 << 40)]
 Cycles = Annotated[int, _count("cycles", 0)]
-Lanes = Annotated[int, _count("lanes")]
+Lanes = Annotated[int, _count("lanes", most=1 << 20)]
 Elements = Annotated[int, _count("elements")]
+TileElements = Annotated[int, _count("elements", most=1 << 12)]
 Steps = Annotated[int, _count("steps")]
-Bits = Annotated[int, _count("bits", 0)]
-FewBits = Annotated[int, Field(strict=True, ge=2, le=7, json_schema_extra={"unit": "bits"})]
+Bits = Annotated[int, _count("bits", 0, 63)]
+FewBits = Annotated[int, _count("bits", 2, 7)]
+MultiplierBits = Annotated[int, _count("bits", 8, 32)]
 Count = Annotated[int, _count("count")]
-BytesPerCycle = Annotated[float, Field(strict=True, gt=0, json_schema_extra={"unit": "bytes/cycle"})]
-ElementsPerCycle = Annotated[float, Field(strict=True, gt=0, json_schema_extra={"unit": "elements/cycle"})]
-MacsPerCycle = Annotated[float, Field(strict=True, gt=0, json_schema_extra={"unit": "MACs/cycle"})]
-Share = Annotated[float, Field(strict=True, gt=0, le=1, json_schema_extra={"unit": "share of the peak"})]
-MHz = Annotated[int, _count("MHz")]
+BytesPerCycle = Annotated[float, _rate("bytes/cycle"), AfterValidator(_countable)]
+ElementsPerCycle = Annotated[float, _rate("elements/cycle"), AfterValidator(_countable)]
+MacsPerCycle = Annotated[float, _rate("MACs/cycle"), AfterValidator(_countable)]
+Share = Annotated[float, _rate("share of the peak", 1), AfterValidator(_countable)]
+MHz = Annotated[int, _count("MHz", most=1_000_000)]
 Flag = Annotated[bool, Field(strict=True)]
-Name = Annotated[str, StringConstraints(strict=True, pattern=r"^[a-z][a-z0-9_-]*$")]
+Name = Annotated[str, StringConstraints(strict=True, max_length=64, pattern=r"^[a-z][a-z0-9_-]*$")]
 Line = Annotated[
     str,
     StringConstraints(strict=True, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$"),

@@ -43,7 +43,7 @@ class Hazards:
     def __init__(self, device: Device):
         queues = len(device.queue)
         self._memories = device.memory
-        granules = [-(-memory.bytes // memory.align) for memory in device.memory]
+        granules = [-(-memory.addressable // memory.align) for memory in device.memory]
         # The operating system commits zeroed pages at the first write: a memory costs only the part that is used.
         self._written = [np.zeros((queues, count), np.int32) for count in granules]
         self._read = [np.zeros((queues, count), np.int32) for count in granules]
@@ -80,8 +80,8 @@ class Hazards:
     def _granules(self, block: Block) -> Granules:
         """The granules that a block touches, as a slice or as an array of numbers."""
         memory = self._memories[block.place.memory]
-        if block.place.address < 0 or block.end > memory.bytes:
-            got = f"bytes {block.place.address} to {block.end} of {memory.id}, which has {memory.bytes}"
+        if block.place.address < 0 or block.end > memory.addressable:
+            got = f"bytes {block.place.address} to {block.end} of {memory.id}, which has {memory.addressable}"
             raise Fault("must stay within a memory", got=got)
         align = memory.align
         run, rows, planes = block.size, block.rows, block.planes

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     StringAttr,
     TensorType,
+    UnitAttr,
     f64,
     i64,
 )
@@ -124,6 +125,8 @@ class ObserveOp(IRDLOperation):
 
         calib.observe %v {name = "conv1_out", range = [-1.5, 6.0]} : tensor<1x8x8x16xf32>
 
+    With `data_free`, the range was estimated without samples, and the ledger says so.
+
     For calibrations other than minmax, the operation also holds the histogram of the values and the mean range of a
     sample. It has a memory effect, so that no pass removes it as dead code. The pass `quantize` consumes it.
 
@@ -137,6 +140,7 @@ class ObserveOp(IRDLOperation):
     range = opt_prop_def(ArrayAttr[FloatAttr[AnyFloat]])
     histogram = opt_prop_def(HistogramAttr)
     average = opt_prop_def(ArrayAttr[FloatAttr[AnyFloat]])
+    data_free = opt_prop_def(UnitAttr)
 
     irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(MemoryWriteEffect())

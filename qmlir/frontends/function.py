@@ -25,6 +25,7 @@ from qmlir.dialects.nn.movement import BroadcastOp, ConstantOp
 from qmlir.dialects.qmlir import BLOCK
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.remarks import REMARKS
 from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.counted import Counted
@@ -73,7 +74,7 @@ class Constant:
         return Constant(self.array.transpose(permutation), self.name)
 
     def reversed(self, axes: Sequence[int]) -> "Constant":
-        """Returns the constant with `axes` in reverse order; its quantized axis must not be among them."""
+        """Returns the constant with `axes` in reverse order."""
         return Constant(np.flip(self.array, tuple(axes)), self.name)
 
 
@@ -114,15 +115,27 @@ class Dequantized(Constant):
         return self.stored.shape
 
     def reshaped(self, shape: Sequence[int]) -> Constant:
-        """Returns the constant in another shape: integers if the quantized axis stays a dimension, else floats."""
+        """Returns the constant in another shape: integers if their parameters lie along one dimension, else floats.
+
+        The dimension may have several indices with the same parameters, such as all outputs of one group. The floats
+        count as blocked: no dimension tells their scales apart.
+        """
         axis, old, new = self.type.axis, self.shape, tuple(shape)
         if axis is None:
             return Dequantized(self.stored.reshape(new), self.type, self.name)
-        before = int(np.prod(old[:axis]))
+        before = math.prod(old[:axis])
         for at, size in enumerate(new):
-            if size == old[axis] and int(np.prod(new[:at])) == before:
+            if size == old[axis] and math.prod(new[:at]) == before:
                 return Dequantized(self.stored.reshape(new), along(self.type, at), self.name)
-        return super().reshaped(shape)
+        if (single := self.type.in_one_scale()) is not None:
+            return Dequantized(self.stored.reshape(new), single, self.name)
+        places = np.arange(old[axis]).reshape([-1 if i == axis else 1 for i in range(len(old))])
+        places = np.broadcast_to(places, old).reshape(new)
+        for at in range(len(new)) if places.size else ():
+            row = places[tuple(slice(None) if i == at else slice(0, 1) for i in range(len(new)))]
+            if (places == row).all():
+                return Dequantized(self.stored.reshape(new), along(self.type, at, row.reshape(-1).tolist()), self.name)
+        return Blocked.of_floats(self.array.reshape(new), 1, self.name)
 
     def transposed(self, permutation: Sequence[int]) -> Constant:
         axis = self.type.axis
@@ -130,7 +143,10 @@ class Dequantized(Constant):
         return Dequantized(self.stored.transpose(permutation), moved, self.name)
 
     def reversed(self, axes: Sequence[int]) -> Constant:
-        return Dequantized(np.flip(self.stored, tuple(axes)), self.type, self.name)
+        axis, type = self.type.axis, self.type
+        if axis is not None and axis in axes:
+            type = along(type, axis, range(self.shape[axis])[::-1])
+        return Dequantized(np.flip(self.stored, tuple(axes)), type, self.name)
 
 
 @dataclass(frozen=True)
@@ -205,11 +221,16 @@ class Blocked(Constant):
     def shape(self) -> Shape:
         return self.array.shape if self.blocks is None else self.blocks.stored.shape
 
+    @staticmethod
+    def of_floats(array: Array, block: int, name: str) -> "Blocked":
+        """Makes a constant of the floats that blocks in another shape or order represent."""
+        moved = object.__new__(Blocked)
+        moved.blocks, moved.block, moved.name, moved._floats = None, block, name, array
+        return moved
+
     def _moved(self, array: Array) -> "Blocked":
         """Returns the floats in another shape or order."""
-        moved = object.__new__(Blocked)
-        moved.blocks, moved.block, moved.name, moved._floats = None, self.block, self.name, array
-        return moved
+        return Blocked.of_floats(array, self.block, self.name)
 
     def reshaped(self, shape: Sequence[int]) -> Constant:
         found = None if self.blocks is None else self.blocks.reshaped(tuple(shape))
@@ -224,11 +245,18 @@ class Blocked(Constant):
         return self._moved(np.flip(self.array, tuple(axes)))
 
 
-def along(type: UniformType, axis: int) -> UniformType:
-    """Returns a per-axis quantized type with its quantized axis moved to `axis`."""
-    return UniformType.per_axis(
-        type.storage, axis, type.scales, type.zero_points, type.storage_min, type.storage_max, type.expressed
-    )
+def along(type: UniformType, axis: int, places: Sequence[int] | None = None) -> UniformType:
+    """Returns a per-axis quantized type with its quantized axis moved to `axis`.
+
+    Args:
+        type: The type.
+        axis: The axis in the new type.
+        places: The place in `type` of the parameters at each index of the axis; by default they stay in order.
+    """
+    scales, points = type.scales, type.zero_points
+    if places is not None:
+        scales, points = [scales[i] for i in places], [points[i] for i in places]
+    return UniformType.per_axis(type.storage, axis, scales, points, type.storage_min, type.storage_max, type.expressed)
 
 
 Value = SSAValue | Constant
@@ -303,6 +331,7 @@ class Builder:
     constants  the constants in the block, by identity and permutation
     derived    the constants that `rearranged` has made, by identity, method and argument
     counted    the values with fewer elements along an axis than their shape says (counted.py)
+    remarks    what the ledger says of nodes that are imported as something else, by the names of tensors
     """
 
     block: Block
@@ -315,6 +344,7 @@ class Builder:
         default_factory=dict[tuple[int, str, Ints], tuple[Constant | Array, Constant]]
     )
     counted: dict[SSAValue, Counted] = field(default_factory=dict[SSAValue, Counted])
+    remarks: dict[str, str] = field(default_factory=dict[str, str])
 
     def rearranged(self, constant: Constant, how: Literal["reshaped", "transposed", "reversed"], to: Ints) -> Constant:
         """Returns a constant with its elements in another order or shape; equal requests return the same constant."""
@@ -391,7 +421,9 @@ class Builder:
         self._erase_unused()
         main.function_type = FunctionType.from_lists([a.type for a in self.block.args], [r.type for r in results])
         main.res_attrs = named(names)
-        return ModuleOp([main], {COUNTS: DictionaryAttr(counts)} if counts else {})
+        remarks = {name: StringAttr(text) for name, text in self.remarks.items()}
+        noted = {COUNTS: DictionaryAttr(counts), REMARKS: DictionaryAttr(remarks)}
+        return ModuleOp([main], {key: value for key, value in noted.items() if value.data})
 
     def _erase_unused(self) -> None:
         """Erases the constants that no operation uses."""

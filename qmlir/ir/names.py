@@ -223,5 +223,14 @@ QUANTIZATION = "qmlir.quantization"
 KERNEL = "qmlir.kernel"
 """The attribute key that names the source operator whose kernel rounds an operation otherwise than its own would."""
 
-MARKS = (INTEGER_OPERATOR, ON_FLOATS, POWER, QUANTIZATION, KERNEL)
+TRANSPOSED = "TRANSPOSE_CONV"
+"""The kernel (`KERNEL`) of a convolution on signed bytes that is a transposed convolution of a .tflite file."""
+
+UNDELEGATED = "qmlir.undelegated"
+"""The attribute key that marks an operation whose source operator LiteRT's default delegate declines.
+
+For example, the source model computes an operand that the delegate needs as a constant (frontends/tflite/delegate.py).
+"""
+
+MARKS = (INTEGER_OPERATOR, ON_FLOATS, POWER, QUANTIZATION, KERNEL, UNDELEGATED)
 """All marks."""

@@ -380,11 +380,28 @@ def _specs(
         while name in taken:  # a value that is returned twice
             name, n = f"{wanted}.{n}", n + 1
         taken.add(name)
-        assert isinstance(type, TensorType | MemRefType)
+        if not isinstance(type, TensorType | MemRefType):
+            raise _untyped(fallback, name, type)
         shaped = cast("TensorType[Attribute]", type)
         element = shaped.element_type
-        specs.append(TensorSpec(name, shaped.get_shape(), _dtype(element, name), _quantization(element)))
+        if min(shaped.get_shape(), default=0) < 0:
+            raise _untyped(fallback, name, shaped)
+        try:
+            dtype = _dtype(element, name)
+        except KeyError:
+            raise _untyped(fallback, name, shaped) from None
+        specs.append(TensorSpec(name, shaped.get_shape(), dtype, _quantization(element)))
     return tuple(specs)
+
+
+def _untyped(side: str, name: str, type: "Attribute") -> QmlirError:
+    """The error about an input or output whose type says no array: unranked, of open size, or of no numbers."""
+    return QmlirError(
+        "must be a tensor of numbers with a known shape",
+        where=f'{side} "{name}" of the network',
+        got=str(type),
+        remedy="state its type in the model, or leave it out",
+    )
 
 
 def _tensor_named(attributes: "DictionaryAttr") -> str:

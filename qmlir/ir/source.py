@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Location, Span
 
 from qmlir.errors import FileError, QmlirError
+from qmlir.files import settle
 from qmlir.ir.context import make_context
 from qmlir.ir.upstream.source_parser import SourceParser, one_line
 
@@ -85,6 +86,7 @@ def read_mlir(path: Path) -> ModuleOp:
     context = make_context()
     context.weights_folder = path.parent
     try:
+        settle(path)
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise FileError(path, "must be a readable file", got=error) from None

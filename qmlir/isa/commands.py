@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 
-from qmlir.isa.encoding import Command, Place, Signed, StreamError, Wait, mnemonic
+from qmlir.isa.encoding import COUNT_BITS, Command, Place, Signed, StreamError, Wait, mnemonic
 
 
 class Init(IntEnum):
@@ -389,7 +389,7 @@ def _decode_one(words: Sequence[int], at: int) -> Command:
         raise StreamError("the reserved bits of a command must be 0", got=f"{head >> 26:#x}")
     if length < 1 + waits or at + length > len(words):
         raise StreamError(f"a command of {length} words must lie whole in the stream", got=f"{len(words) - at} left")
-    waiting = tuple(Wait(word >> 28, word & (1 << 28) - 1) for word in words[at + 1 : at + 1 + waits])
+    waiting = tuple(Wait(word >> COUNT_BITS, word & (1 << COUNT_BITS) - 1) for word in words[at + 1 : at + 1 + waits])
     return BY_OP[op].of(queue, waiting, ctx, words[at + 1 + waits : at + length])
 
 

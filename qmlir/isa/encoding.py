@@ -15,10 +15,22 @@ from typing import Annotated, Any, ClassVar, NamedTuple, Self, get_type_hints
 
 from qmlir.errors import QmlirError
 
-WORD = 1 << 32
+QUEUE_BITS = MEMORY_BITS = CONTEXT_BITS = 4
+"""Bits of the number of a queue, a memory or a context."""
 
-MOST_WAITS = 3
-"""The greatest number of queues that a command waits for; the header has two bits for it."""
+ADDRESS_BITS = COUNT_BITS = 28
+"""Bits of a byte address in a memory, and of the count of finished commands in a wait."""
+
+WAIT_BITS = 2
+"""Bits of the number of waits."""
+
+WORD_BITS = 32
+"""Bits of any other field."""
+
+WORD = 1 << WORD_BITS
+
+MOST_WAITS = (1 << WAIT_BITS) - 1
+"""The greatest number of queues that a command waits for."""
 
 Signed = Annotated[int, "signed"]
 
@@ -51,8 +63,14 @@ class Command:
     ctx: int
 
     def words(self) -> list[int]:
-        """The command as 32-bit words."""
-        body = [wait.queue << 28 | wait.finished for wait in self.waits]
+        """The command as 32-bit words.
+
+        Raises:
+            StreamError: A number does not fit its bits.
+        """
+        if (found := beyond_bits(self)) is not None:
+            raise StreamError("every number of a command must fit its bits", got=found)
+        body = [wait.queue << COUNT_BITS | wait.finished for wait in self.waits]
         body += [_word(getattr(self, name)) for name in field_kinds(type(self))]
         return [self.OP | len(body) + 1 << 8 | self.queue << 16 | self.ctx << 20 | len(self.waits) << 24, *body]
 
@@ -84,13 +102,30 @@ def field_kinds(command: type[Command]) -> dict[str, Any]:
     return {f.name: hints[f.name] for f in fields(command)[3:]}
 
 
+def beyond_bits(command: Command) -> str | None:
+    """A number of a command that does not fit its bits, with its field's name; None if every number does."""
+    parts = [("queue", command.queue, QUEUE_BITS), ("ctx", command.ctx, CONTEXT_BITS)]
+    parts.append(("waits", len(command.waits), WAIT_BITS))
+    for wait in command.waits:
+        parts += [("waits", wait.queue, QUEUE_BITS), ("waits", wait.finished, COUNT_BITS)]
+    for name, kind in field_kinds(type(command)).items():
+        value = getattr(command, name)
+        if kind is Place:
+            parts += [(name, value.memory, MEMORY_BITS), (name, value.address, ADDRESS_BITS)]
+        elif kind is not Signed:
+            parts.append((name, value, WORD_BITS))
+        elif not -WORD <= 2 * value < WORD:
+            return f"{name} {value} in {WORD_BITS} bits with a sign"
+    return next((f"{name} {value} in {bits} bits" for name, value, bits in parts if value >> bits), None)
+
+
 def _word(value: int | Place) -> int:
-    return value.memory << 28 | value.address if isinstance(value, Place) else value % WORD
+    return value.memory << ADDRESS_BITS | value.address if isinstance(value, Place) else value % WORD
 
 
 def _value(command: type[Command], name: str, kind: Any, word: int) -> int | Place:
     if kind is Place:
-        return Place(word >> 28, word & (1 << 28) - 1)
+        return Place(word >> ADDRESS_BITS, word & (1 << ADDRESS_BITS) - 1)
     if kind is Signed:
         return word - WORD if word >> 31 else word
     if kind is int:

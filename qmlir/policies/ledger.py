@@ -14,12 +14,12 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.qmlir import DECISION, DecisionAttr, OpaqueOp
 from qmlir.dialects.quant.types import quantized_element
+from qmlir.dialects.remarks import remark_on, remarks_of
 from qmlir.display import Rows, Table, counted
 from qmlir.ir.interfaces import TensorOp
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.verify import require_module
 from qmlir.numerics.schemas import scale_text
-from qmlir.plugins import Plugin
 
 CODES = {
     "integer": "computed in integers",
@@ -32,13 +32,13 @@ CODES = {
     "accumulator": "its sums do not fit 32 bits",
     "factor": "its scales are too far apart for a multiplier",
     "bias": "its bias is computed, or does not fit the accumulator's scale",
-    "blocked": "its weights have parameters for each block, for which it has no integer form",
+    "blocked": "its weights have parameters for each block or input channel, for which it has no integer form",
     "shared": "its result is read as floats too, which quantizing it would change",
     "runtime": "the runtime that is followed computes it on floats",
     "policy": "the policy keeps it in floats",
     "half": "the policy computes it in floats of 16 bits",
     "empty": "a tensor it reads or writes has no elements",
-    "neighbours": "it moves values that only float operations read and write",
+    "neighbours": "no integer operation makes what it reads, or reads what it makes",
     "type": "it computes on floats other than f32",
     "unknown": "the operation is not known to qmlir",
     "device": "the device computes it",
@@ -54,7 +54,7 @@ REMEDIES = {
     "accumulator": "give it or its weights a lower precision in the policy",
     "factor": "fix the range of its tensors in the policy",
     "bias": "make its bias a constant of the model, or give its input a wider range in the policy",
-    "blocked": "give its weights one scale for each channel",
+    "blocked": "give its weights one scale for each output channel",
     "shared": "quantize the other operations that read its result",
     "runtime": "follow no runtime: load the model with numerics=default",
     "policy": "drop the policy's rule",
@@ -69,10 +69,13 @@ REMEDIES = {
 
 
 METHODS = "qmlir.methods"
-"""The attribute key, on an operation, of the plugins that chose its range or its weights, with their packages."""
+"""The attribute key, on an operation, of what chose its range or its weights, such as a plugin and its package."""
 
-CALIBRATION, ROUNDING = "calibration", "rounding"
-"""The keys of `qmlir.methods`; the options of the quantizer that named the plugins."""
+CALIBRATION, ROUNDING, RANGE = "calibration", "rounding", "range"
+"""The keys of `qmlir.methods`: the options of the quantizer that named the plugins, and the origin of the range."""
+
+DATA_FREE = "statistics of batch normalizations, without data"
+"""The origin of a range that no sample showed (analysis/data_free.py)."""
 
 CROSSING = "crossing"
 """The name of the `Entry` field that is a number: the cost of calling the device's host."""
@@ -103,6 +106,11 @@ class Entry:
     def remedy(self) -> str:
         """What would change the decision; empty if the operation is quantized and not left to a device's host."""
         return REMEDIES.get(self.code, "") if self.outcome == "float" or self.code == "host" else ""
+
+    @property
+    def is_data_free(self) -> bool:
+        """Whether the range of its result was estimated without data."""
+        return DATA_FREE in self.reason
 
     @property
     def has_remark(self) -> bool:
@@ -155,15 +163,15 @@ def decide(op: Operation, outcome: str, code: str, reason: str) -> None:
     op.attributes[DECISION] = DecisionAttr.of(outcome, code, reason)
 
 
-def note_method(op: Operation, setting: str, method: Plugin) -> None:
-    """Records on an operation that a plugin chose its range or its weights; the decision's reason says so later."""
+def note_method(op: Operation, setting: str, method: str) -> None:
+    """Records on an operation what chose its range or its weights; the decision's reason says so later."""
     held = op.attributes.get(METHODS)
     before = dict(held.data) if isinstance(held, DictionaryAttr) else dict[str, Attribute]()
-    op.attributes[METHODS] = DictionaryAttr({**before, setting: StringAttr(method.called)})
+    op.attributes[METHODS] = DictionaryAttr({**before, setting: StringAttr(method)})
 
 
 def noted_methods(op: Operation) -> dict[str, str]:
-    """Returns the plugins that an operation was quantized by, such as `{"calibration": "clip-tails of mine 1.0"}`."""
+    """Returns the methods that an operation was quantized by, such as `{"calibration": "clip-tails of mine 1.0"}`."""
     held = op.attributes.get(METHODS)
     entries = held.data.items() if isinstance(held, DictionaryAttr) else ()
     return {setting: value.data for setting, value in entries if isinstance(value, StringAttr)}
@@ -200,10 +208,26 @@ def decisions(module: ModuleOp) -> Decisions:
 def decided_operations(module: ModuleOp) -> Iterator[tuple[Operation, Entry]]:
     """Yields each operation that has a decision, with its entry in the ledger, in program order."""
     require_module(module)
+    remarks = _remarks(module)
     for op in deciding_operations(module):
         if (d := decision_of(op)) is not None:
-            entry = Entry(node_name(op), op.name, d.outcome.data, d.code.data, d.reason.data, _scale(op), _crossing(op))
-            yield op, entry
+            reason = "; ".join([d.reason.data, *remarks.get(op, ())])
+            yield op, Entry(node_name(op), op.name, d.outcome.data, d.code.data, reason, _scale(op), _crossing(op))
+
+
+def _remarks(module: ModuleOp) -> dict[Operation, list[str]]:
+    """Returns the importer's remarks by operation; one on an operation without a decision is the operand's."""
+    found: dict[Operation, list[str]] = {}
+    if not (known := remarks_of(module)):
+        return found
+    for op in deciding_operations(module):
+        if not (said := remark_on(op, known)):
+            continue
+        decided = op
+        while decision_of(decided) is None and decided.operands and isinstance(decided.operands[0].owner, Operation):
+            decided = decided.operands[0].owner
+        found.setdefault(decided, []).append(said)
+    return found
 
 
 def _crossing(op: Operation) -> int | None:

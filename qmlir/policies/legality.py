@@ -10,6 +10,7 @@ from xdsl.context import Context
 from xdsl.ir import Operation
 
 from qmlir.dialects.nn.contraction import ContractionOp
+from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.nn.quantizable import QuantizableOp, computed_storage, data_values, uniform
 from qmlir.dialects.target import Target, load_target
 from qmlir.errors import UnsupportedError
@@ -39,6 +40,8 @@ def require_integer_form(op: Operation, target: Target) -> None:
             code, reason = refusal
             raise UnsupportedError(reason, code=code)
         if uniform(value).is_per_axis and not op.is_weight(value):
+            if isinstance(value.owner, ConstantOp):
+                raise UnsupportedError("constants with a scale for each channel have an integer form as weights only")
             raise UnsupportedError("activations with a scale for each channel have no integer form")
     op.check_integer_form()
     sums = op.sums()

@@ -19,10 +19,10 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn.elementwise import ComparisonOp
 from qmlir.dialects.nn.quantizable import activations, uniform, widest
 from qmlir.dialects.qmlir import MIXED, UNSIGNED
-from qmlir.dialects.quant.ops import DequantizeCastOp
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import quantized_element
-from qmlir.ir.names import INTEGER_OPERATOR, KERNEL
+from qmlir.ir.names import INTEGER_OPERATOR, KERNEL, TRANSPOSED, UNDELEGATED
 from qmlir.policies.runtimes import (
     BYTES,
     EXACT,
@@ -35,6 +35,7 @@ from qmlir.policies.runtimes import (
     STORAGES,
     Rounding,
     follows_litert,
+    quantization_of,
     rounding_of,
     runtime_of,
 )
@@ -42,7 +43,31 @@ from qmlir.policies.runtimes import (
 
 def rounding_for(op: Operation, runtime: str, contract: str) -> Rounding:
     """Returns how a runtime rounds an operation on quantized types; as the target does if it lacks a kernel."""
-    return Rounding(contract) if lacking(op, runtime) else rounding_of(op.name, runtime, contract, _kernel(op))
+    if lacking(op, runtime):
+        return Rounding(contract)
+    return rounding_of(op.name, kernels_for(op, runtime), contract, _kernel(op))
+
+
+def kernels_for(op: Operation, runtime: str) -> str:
+    """Returns the runtime whose kernel computes an operation: LiteRT passes on what a set of kernels does not take.
+
+    What XNNPACK declines, such as 16-bit data, goes to the optimized kernels, and these leave grouped convolutions to
+    the reference kernels.
+    """
+    if runtime == "litert-xnnpack" and (UNDELEGATED in op.attributes or _kernel(op) == "i16"):
+        runtime = "litert-builtin"
+    if runtime == "litert-builtin" and isinstance(op, nn.Conv2DOp) and op.group_count() > 1:
+        return "litert-reference"
+    return runtime
+
+
+def quantization_for(cast: QuantizeCastOp, runtime: str) -> str:
+    """Returns how a runtime quantizes floats to a cast's type: a name in numerics.QUANTIZATIONS.
+
+    LiteRT has one kernel for a scale for each channel, that of its reference.
+    """
+    alone = cast.quantized.is_per_axis and follows_litert(runtime)
+    return quantization_of("litert-reference" if alone else runtime)
 
 
 def has_rounding(op: Operation, runtime: str) -> bool:
@@ -77,6 +102,7 @@ def rounded_as_default(op: Operation, runtime: str, *, signed: bool = False) -> 
     Operations that onnxruntime computes in float32 may be one step off: a pool sums real numbers, not integers, and
     ties fall either way. For `signed`, see `lacking`.
     """
+    runtime = kernels_for(op, runtime)
     if words := NOT_FOLLOWED.get(runtime, {}).get(f"{op.name}/{_kernel(op, signed=signed)}"):
         return words
     if lacks := lacking(op, runtime, signed=signed):
@@ -107,6 +133,7 @@ def bounds_rounding(op: Operation, runtime: str) -> str:
     """
     if not follows_litert(runtime):
         return "exact"
+    runtime = kernels_for(op, runtime)
     fused = not isinstance(op, nn.ClampOp) and all(uniform(v).storage_width <= 8 for v in activations(op))
     return "float32_shifted" if runtime == "litert-xnnpack" and fused else "float32_away"
 
@@ -148,10 +175,10 @@ def lacking(op: Operation, runtime: str, *, signed: bool = False) -> str:
         return ""
     if isinstance(op, nn.MaximumOp | nn.MinimumOp):
         return "" if op.chooses_integers() else "a choice between two scales"
-    storage = _kernel(op, signed=signed)
+    runtime, storage = kernels_for(op, runtime), _kernel(op, signed=signed)
     names = {op.name, f"{op.name}/{storage}"}
     others = {"i32", "mixed"} if isinstance(op, nn.RequantizeOp) else {"i16 by i8"}
-    taken = {*STORAGES, "operator", "SVDF", "LSTM", "LSTM hidden", "LSTM norm", "LSTM of words", *others}
+    taken = {*STORAGES, "operator", "SVDF", "LSTM", "LSTM hidden", "LSTM norm", "LSTM of words", TRANSPOSED, *others}
     if storage not in taken or not names & {*RUNTIMES[runtime], *EXACT}:
         return f"{_called(op)} of {'data stored in several ways' if storage == 'mixed' else storage}"
     if isinstance(op, nn.AddOp | nn.SubOp | nn.MulOp) and (beyond := _beyond(op, runtime, storage)):

@@ -25,10 +25,11 @@ exactly. A model that computes on floats between casts (QDQ) never saturates her
 
     operation            runtime    how it rounds
     convolution, also    reference  twice: half up, then half away from zero
-    transposed           builtin    twice half up
+    transposed           builtin    twice half up; signed and transposed: the last channels, fewer than eight, as the
+                                    reference
                          xnnpack    once, half to even, in float32
     depthwise            builtin    unsigned: as the reference; signed: the last channels, fewer than eight, as the
-    convolution                     reference, which is not followed
+    convolution                     reference
     fully connected      reference  once, half away from zero, by a factor in float64 of which qmlir follows 31 bits:
                                     for scales in simple ratios, 1 result of 10,000 may differ
     quantization         reference  divides in float32, rounds half away from zero
@@ -54,9 +55,11 @@ exactly. A model that computes on floats between casts (QDQ) never saturates her
     LSTM of words        none       as LiteRT for Microcontrollers: sums of products by the upper half of their
                                     multiplier, products as `double`, functions as other layers of 16 bits
 
-XNNPACK takes no 16-bit sums and products, and no matrix products whose right side has a zero point. The last shift of a
-quotient of two tensors may be 32 bits or more, which C++ leaves undefined: quotients of less than half a step, and 0,
-come out as on processors that shift modulo 32, such as x86-64.
+What XNNPACK declines, LiteRT computes with its optimized kernels: 16-bit data, matrix products and fully connected
+layers whose weights have a zero point, and operators of which the graph computes a weight, bias, shape or axis. Its
+optimized kernels leave grouped convolutions to the reference kernels. The last shift of a quotient of two tensors may
+be 32 bits or more, which C++ leaves undefined: quotients of less than half a step, and 0, come out as on processors
+that shift modulo 32, such as x86-64.
 
 **16-bit data in LiteRT.** Products are added in 64 bits beside an int64 bias or without a bias; the optimized fully
 connected layer needs the bias for that. Convolutions and matrix products then round by the upper half of their
@@ -104,6 +107,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from qmlir.dialects.nn.functions import FUNCTIONS
 from qmlir.dialects.qmlir import NUMERICS
 from qmlir.errors import OptionError, PipelineError, near_misses
+from qmlir.numerics.factors import Factors
 
 Runtime = Literal["default", "onnxruntime", "onnxruntime-vnni", "litert-reference", "litert-xnnpack", "litert-builtin"]
 
@@ -128,6 +132,8 @@ class Rounding:
     truncates whether a mean divides the integer multiplier by its count and truncates, instead of the real factor
     stored    whether a mean multiplies the sum of the stored integers and subtracts the zero point's share afterwards:
               before rounding if the contract rounds sums, else the share is rounded by itself
+    rest      the rounding of a layer's last channels, fewer than eight; None: that of the others
+    factors   the factors that the target applies; None: any
     otherwise the rounding by another kernel: of matrix products whose right side has a zero point, of sums and changes
               of scale with a factor outside [2^−10, 2^8) or not of 8 bits before and behind the binary point
     """
@@ -144,7 +150,9 @@ class Rounding:
     narrow: bool = True
     truncates: bool = False
     stored: bool = False
+    factors: Factors | None = None
     otherwise: "Rounding | None" = None
+    rest: "Rounding | None" = None
 
     @property
     def dtype(self) -> type[np.float32 | np.float64]:
@@ -271,33 +279,23 @@ LITERT_REFERENCE: Mapping[str, Rounding] = {
 
 LITERT_XNNPACK: Mapping[str, Rounding] = {
     **LITERT_FUNCTIONS,
-    "nn.softmax/i16": replace(DOUBLE, function="fixed_point"),
     "nn.resize": Rounding("single", function="fixed_weights"),
-    "nn.resize/i16": Rounding("double", function="fixed_places"),
     "nn.leaky_relu": replace(DOUBLE_FLOAT, function="fixed_point_short"),
-    "nn.leaky_relu/i16": replace(DOUBLE_FLOAT, function="fixed_point"),
     **_on(BYTES, SHIFTED, "sigmoid", "tanh"),
     **_on(["i8"], SHIFTED, "elu"),
-    **_of_16_bits("upup", replace(UPUP, product32=True, unbiased=False)),
     "nn.conv2d": FLOAT,
     "nn.depthwise_conv2d": FLOAT,
     "nn.fully_connected": FLOAT,
     "nn.matmul/i8": replace(FLOAT, otherwise=DOUBLE),
     "nn.add": replace(SHORT, otherwise=Rounding("double", operands="single")),
     "nn.add/u8": replace(SHORT, otherwise=Rounding("double", operands="updown")),
-    "nn.add/i16": Rounding("double", operands="single"),
     "nn.sub": replace(SHORT, otherwise=THRICE),
-    "nn.sub/i16": THRICE,
     "nn.mul": FLOAT,
-    "nn.mul/i16": DOUBLE_FLOAT,
     "nn.global_average_pool": replace(FLOAT, contract="float_sum", stored=True),
-    "nn.global_average_pool/i16": MEAN,
     "nn.reduce_mean": replace(FLOAT, contract="float_sum", stored=True),
-    "nn.reduce_mean/i16": MEAN,
-    **_on(SIGNED, SINGLE, "reduce_sum"),
+    **_on(["i8"], SINGLE, "reduce_sum"),
     "nn.requantize": Rounding("single", function="fixed_point_short", otherwise=UPUP),
     "nn.requantize/mixed": UPUP,
-    "nn.requantize/i16": DOUBLE,
     "quant.qcast": Rounding("float32_reciprocal"),
 }
 
@@ -309,7 +307,8 @@ LITERT_BUILTIN: Mapping[str, Rounding] = {
     **_of_16_bits("upup", replace(UPUP, product32=True, unbiased=False)),
     "nn.conv2d": UPUP,
     "nn.conv2d/u8": replace(UPUP, product32=True),
-    "nn.depthwise_conv2d": UPUP,
+    "nn.depthwise_conv2d": replace(UPUP, rest=DOUBLE),
+    "nn.conv2d/TRANSPOSE_CONV": replace(UPUP, rest=DOUBLE),
     "nn.depthwise_conv2d/u8": replace(DOUBLE, product32=True),
     "nn.fully_connected": replace(UPUP, product32=True),
     "nn.matmul/i8": DOUBLE,
@@ -339,7 +338,8 @@ RUNTIMES: Mapping[str, Mapping[str, Rounding]] = {
 A key `operation/storage`, such as `nn.depthwise_conv2d/u8`, is for operations whose data the source model stores in
 that type, and has precedence over the key `operation`. A key `operation/operator` is for an operation that the source
 model computes with an operator on integers, whatever real numbers the integers represent. A key `operation/SVDF` or
-`operation/LSTM` is for an operation that is a part of such an operator.
+`operation/LSTM` is for an operation that is a part of such an operator, and one `operation/TRANSPOSE_CONV` for a
+transposed convolution of signed bytes.
 """
 
 Results = Mapping[str, tuple[float, int]]

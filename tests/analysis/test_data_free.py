@@ -1,5 +1,6 @@
 """Ranges from batch normalizations alone: the statistics, the rules beside draws, networks, and refusals."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,26 @@ def test_a_network_is_quantized_without_a_sample(path: Path, tmp_path: Path) -> 
     exact, meaning = qmlir.reference(qmlir.load(path)), qmlir.reference(quantized)
     truth, got = (np.concatenate([f(x) for x in pictures(30, 3)]) for f in (exact, meaning))
     assert sqnr(truth, got) > 25
+
+
+def test_the_ledger_and_the_report_say_so(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each operation that a range was estimated for says so, as text, in JSON and on the page; others do not."""
+    monkeypatch.chdir(tmp_path)
+    data_free_profile(path, (0, 1)).save("free.yaml")
+    assert run(["quantize", str(path), "--profile", "free.yaml", "-o", "q.mlir", "--ledger", "q.json"]) == 0
+    estimated = [e.node for e in qmlir.decisions("q.mlir") if "statistics of batch normalizations" in e.reason]
+    assert len(estimated) > 5
+    assert f"{len(estimated)} of them in ranges that were estimated without data" in capsys.readouterr().out
+    ledger = json.loads(Path("q.json").read_text())
+    assert ledger["totals"]["data_free"] == len(estimated)
+    assert [d["node"] for d in ledger["decisions"] if "without data" in d["reason"]] == estimated
+    page = qmlir.report(path, "q.mlir", seconds=0).html
+    assert "Ranges of q are estimated from statistics of batch normalizations, without data." in page
+    qmlir.save(qmlir.quantize(path, data=pictures(4, 3)), "seen.mlir")
+    assert not any("without data" in e.reason for e in qmlir.decisions("seen.mlir"))
+    assert "estimated from" not in qmlir.report(path, "seen.mlir", seconds=0).html
 
 
 def test_a_profile_of_ranges_is_read_as_it_was_written(path: Path, tmp_path: Path) -> None:

@@ -10,8 +10,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from qmlir.backends.npu.stream import VERSION as PROGRAMS
+from qmlir.checker.check import FORMAT as CERTIFICATES
+from qmlir.cli.documents import FORMAT as DOCUMENTS
 from qmlir.cli.documents import schema
 from qmlir.files import write_whole
+from qmlir.profiles.files import FORMAT as PROFILES
 from tests.conftest import ROOT
 
 FILE = ROOT / "docs" / "json.md"
@@ -34,6 +38,9 @@ qmlir bench net.mlir --against bench.json                              # command
 The JSON Schema of all documents comes with the package, and tests hold every command to it:
 
 ```python
+from qmlir.backends.npu.stream import VERSION as PROGRAMS
+from qmlir.checker.check import FORMAT as CERTIFICATES
+from qmlir.cli.documents import FORMAT as DOCUMENTS
 from qmlir.cli.documents import schema
 
 schema()["properties"]["format"]["const"]  # 'qmlir-1'
@@ -43,12 +50,28 @@ Times are in seconds, sizes in bytes, shares between 0 and 1, and MACs are multi
 
 """
 
+VERSIONS = f"""\
+## Versions {{#versions}}
+
+The version of qmlir says what may have changed between two releases ([changelog](../CHANGELOG.md)). Each kind of file
+has a version of its own. It rises when older readers would misread the file; readers refuse the files of other
+versions, and say what to do.
+
+| file | its version |
+|---|---|
+| documents in JSON | `{DOCUMENTS}`, the field `format` |
+| profiles | `{PROFILES}`, the field `format` |
+| certificates | `{CERTIFICATES}`, the field `format` |
+| programs of devices (`.npu`) | {PROGRAMS}, behind the first eight bytes |
+| modules (`.mlir`) | none: the parser refuses what it does not know |
+"""
+
 
 def page() -> str:
     """The whole page."""
     whole = schema()
     kinds, parts = _split(whole["$defs"])
-    lines = [HEADER + "## Every document\n", whole["description"], "", *_table(whole), ""]
+    lines = [HEADER + VERSIONS, "## Every document\n", whole["description"], "", *_table(whole), ""]
     for kind in kinds.values():
         lines += [f"## `{kind['title'].replace(', ', '`, `')}`\n", kind["description"], "", *_table(kind), ""]
         for example in kind["examples"]:

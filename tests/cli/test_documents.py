@@ -47,6 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Small:
 COMMANDS: dict[str, str] = {
     "import": "import {d}/small.onnx -o {d}/i.mlir",
     "profile merge": "profile merge {d}/p.yaml {d}/p.yaml -o {d}/pp.yaml",
+    "profile diff": "profile diff {d}/p.yaml {d}/p.yaml",
     "ledger": "ledger {d}/m.mlir",
     "ledger diff": "ledger diff {d}/l.json {d}/m.mlir",
     "analyze": "analyze {d}/small.onnx {d}/q.mlir --data {d}/data.npz",
@@ -149,7 +150,7 @@ def test_the_ledger_in_numbers(folder: Small) -> None:
     assert (dense["outcome"], dense["operands"][1]["type"], dense["operands"][1]["scales"]) == ("float", "f32", None)
     assert dense["weight_bytes"] == 4 * (3 * 64 + 3)
     assert found["totals"] == {
-        "operations": 5, "quantized": 4, "float": 1, "macs": 4608 + 192, "quantized_macs": 4608,
+        "operations": 5, "quantized": 4, "float": 1, "data_free": 0, "macs": 4608 + 192, "quantized_macs": 4608,
         "weight_bytes": sum(d["weight_bytes"] for d in decisions.values()),
     }  # fmt: skip
     kinds = {each["operation"]: (each["quantized"], each["float"]) for each in found["kinds"]}

@@ -14,9 +14,10 @@ from pydantic_core import PydanticUndefined
 
 from qmlir.devices import load_device, shipped_devices
 from qmlir.devices.description import Device
-from qmlir.devices.legality import EVERY, RULES, limits_of
+from qmlir.devices.legality import RULES, operations_of
 from qmlir.devices.schema import Table, keys_of, table_of, unit_of
 from qmlir.files import write_whole
+from qmlir.isa.limits import MOST_TAPS
 from tests.conftest import ROOT
 
 FILE = ROOT / "DEVICES.md"
@@ -33,6 +34,8 @@ A device is one TOML file. Start from the one below that is nearest to yours:
 ## What a device file says
 
 An unknown key is an error that names the nearest one. `[]` stands for a table that may be there several times.
+Every number has bounds far beyond those of devices that are built; rates, for example, lie between 1e-6 and 1e12.
+Of a memory with more than 256 MiB, programs use the first 256, which is what an address of a command reaches.
 
 """
 
@@ -93,19 +96,14 @@ def _default(field: FieldInfo) -> str:
 
 
 def rules_page() -> str:
-    """The rules that every device imposes on operations, as a Markdown list."""
-    return "".join(f"* {sentence}\n" for sentence, _ in RULES)
+    """The rules that every device imposes on operations, and the limit on windows of its commands, as Markdown."""
+    sentences = [*(sentence for sentence, _ in RULES), f"a window has at most {MOST_TAPS} elements"]
+    return "".join(f"* {sentence}\n" for sentence in sentences)
 
 
 def operations_page(device: Device) -> str:
     """The operations that a device computes and the limits on each, as Markdown."""
-    lines = [f"## {device.name}", ""]
-    for kind in EVERY:
-        if getattr(device.ops, kind) is None:
-            lines.append(f"* **{kind}**: not computed")
-        else:
-            asked = "; ".join(limit.text(wanted) for limit, wanted in limits_of(device, kind))
-            lines.append(f"* **{kind}**: {asked or 'without limits'}")
+    lines = [f"## {device.name}", "", *(f"* **{kind}**: {limits}" for kind, limits in operations_of(device).items())]
     return "\n".join(lines) + "\n"
 
 

@@ -1,9 +1,11 @@
-"""Remedies of reading TOSA."""
+"""Remedies of reading TOSA, and of samples for networks."""
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import qmlir
 from tests.remedies.case import Action, Case, check, passes
 from tests.remedies.test_lowerings import edited, function
 
@@ -59,7 +61,26 @@ OTHER = function("  %y = arith.addf %x, %x : tensor<4xf32>", "%x: tensor<4xf32>"
 OTHER = OTHER.replace("{\n", '{\n  %0 = "tosa.abs"(%x) : (tensor<4xf32>) -> tensor<4xf32>\n')
 DYNAMIC = function('  %y = "tosa.abs"(%x) : (tensor<?xf32>) -> tensor<?xf32>', "%x: tensor<?xf32>", "tensor<?xf32>")
 
+FOREIGN = function(
+    '  %y = qmlir.opaque "Odd" (%x) {reason = "unknown", source = {}} : (tensor<4xf32>) -> tensor<*xf32>',
+    "%x: tensor<4xf32>",
+    "tensor<*xf32>",
+)
+
+
+def sampled(network: str) -> Action:
+    """Reads samples for a network."""
+
+    def read(folder: Path) -> None:
+        (folder / "net.mlir").write_text(network)
+        np.savez(folder / "x.npz", input0=np.ones((2, 4), np.float32))
+        qmlir.read_samples(folder / "x.npz", folder / "net.mlir")
+
+    return read
+
+
 CASES = {
+    "state its type in the model, or leave it out": Case(sampled(FOREIGN), sampled(FOREIGN.replace("*x", "4x"))),
     "export it with nan_mode PROPAGATE": of_tosa(REDUCED, ("IGNORE", "PROPAGATE")),
     "fold it before the export": of_tosa(NEGATED, (", %z: tensor<1xi8>", ""), ("{\n", "{\n  " + POINT + "\n")),
     "write it as convolutions of slices": of_tosa(

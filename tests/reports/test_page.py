@@ -131,6 +131,76 @@ def test_dark_and_narrow(page: Browser) -> None:
         page.driver.set_window_size(size["width"], size["height"])
 
 
+CONTRAST = """
+const rgb = (text) => text.startsWith("#") ? [1, 3, 5].map((i) => parseInt(text.slice(i, i + 2), 16))
+  : text.match(/[0-9.]+/g).slice(0, 3).map(Number);
+const light = (text) => rgb(text).map((v) => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+const contrast = (a, b) => (Math.max(light(a), light(b)) + 0.05) / (Math.min(light(a), light(b)) + 0.05);
+const card = getComputedStyle(document.querySelector("section")).backgroundColor;
+const hues = new Set();
+for (const one of Bokeh.documents) for (const root of one.roots()) for (const model of root.references())
+  if (["Quad", "Line", "Scatter", "VBar", "VSpan", "Step"].includes(model.type))
+    for (const part of ["fill_color", "line_color"]) {
+      const hue = model[part]?.value ?? model[part];
+      if (typeof hue === "string" && hue.startsWith("#")) hues.add(hue);
+    }
+return [...hues].map((hue) => [hue, contrast(hue, card)]);
+"""
+"""Each colour of the plots with its contrast to the ground, as the Web Content Accessibility Guidelines define it."""
+
+
+def test_plots_can_be_read_on_light_and_dark_ground(page: Browser) -> None:
+    page.wait("return document.querySelectorAll('#details .drawn canvas, #details .drawn > *').length > 0")
+    for _ in range(2):
+        seen = page.run(CONTRAST)
+        assert len(seen) >= 2
+        assert min(contrast for _, contrast in seen) >= 3, seen
+        page.click("#theme")
+
+
+OVERLAPS = """
+return [...document.querySelectorAll("#graph .node")].filter((node) => {
+  const [head, figure] = [".kind", ".figure"].map((part) => node.querySelector(part)?.getBoundingClientRect());
+  const box = node.querySelector("rect").getBoundingClientRect();
+  return head && figure && figure.width && (head.right > figure.left || figure.right > box.right);
+}).map((node) => node.textContent);
+"""
+
+
+CHANGED = "s.dispatchEvent(new Event('change'))"
+
+
+def test_names_leave_room_for_numbers(page: Browser) -> None:
+    """A node's operation with its window ends before the number begins, whichever number is shown."""
+    page.run("document.querySelector('#graph').scrollIntoView()")
+    options = page.run("return [...document.querySelectorAll('#colour option')].map((o) => o.value)")
+    assert len(options) >= 3
+    for option in options:
+        page.run(f"const s = document.querySelector('#colour'); s.value = '{option}'; {CHANGED}")
+        assert page.run(OVERLAPS) == []
+
+
+def test_on_a_phone_tables_show_their_numbers(page: Browser) -> None:
+    """On 390 pixels the tables of the summary and of the worst layers fit; others scroll below fixed names."""
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        page.wait("return innerWidth === 390")
+        for table in ("#summary-table", "#worst-list table"):
+            ends = f"const t = document.querySelector('{table}'), b = t.parentElement;"
+            assert page.run(ends + "return b.scrollWidth <= b.clientWidth && b.scrollHeight <= b.clientHeight"), table
+        fixed = "return getComputedStyle(document.querySelector('#layer-table td.name')).position"
+        assert page.run(fixed) == "sticky"
+        smallest = """return Math.min(...[...document.querySelectorAll("main *")]
+          .filter((e) => e.checkVisibility() && !e.closest("svg, .bk-Figure, [class*=bk]") && e.childNodes.length
+            && [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()))
+          .map((e) => parseFloat(getComputedStyle(e).fontSize)))"""
+        assert page.run(smallest) >= 12
+    finally:
+        page.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 def test_a_quantized_network_alone(small: Small, browser: Browser, tmp_path: Path) -> None:
     quantized = qmlir.quantize(small.onnx, data=list(small.samples[:, None]))
     qmlir.save(quantized, tmp_path / "alone.mlir")

@@ -1,6 +1,6 @@
 // RUN: qmlir-opt --set-interface=type=int8 --split-input-file --verify-diagnostics %s
 
-// expected-error@unknown {{input "x": must be read by casts to one quantized type only, got nn.relu}}
+// expected-error@unknown {{input "x": must be quantized by one of its readers, got nn.relu}}
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
   %1 = nn.relu %x : tensor<4xf32> -> tensor<4xf32>
   func.return %1 : tensor<4xf32>

@@ -170,7 +170,7 @@ func.func @large_bias(%x: tensor<1x1xf32>) -> tensor<1x2xf32> {
 // CHECK: nn.relu %[[A]] : tensor<1x4xf32>
 // CHECK: nn.concat %{{.*}}, %b {{.*}}#qmlir.decision<float, "no-range", "no range is known for {{.*}}gap{{.*}}">
 // CHECK: nn.cumulative_product %a {{.*}}#qmlir.decision<float, "target", "each of its products has more digits than the one before, which no single scale holds">
-// CHECK: nn.transpose %{{.*}}#qmlir.decision<float, "neighbours", "it moves values that only float operations read and write">
+// CHECK: nn.transpose %{{.*}}#qmlir.decision<float, "neighbours", "no integer operation makes what it reads, or reads what it makes">
 // CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "computed-weights", "its weights are computed at run time; only constant weights can be quantized">
 // CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "bias", "its bias is computed at run time; only a constant bias can be quantized">
 // CHECK-NOT: quant.qcast

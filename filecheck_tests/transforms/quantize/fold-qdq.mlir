@@ -241,3 +241,28 @@ func.func @unrounded(%x: tensor<1x2x2x1x!x>, %z: tensor<1x2x2x1x!y>) -> (tensor<
   %5 = nn.concat %0, %1 {axis = 3 : i64} : tensor<1x2x2x1xf32>, tensor<1x2x2x1xf32> -> tensor<1x2x2x2xf32>
   func.return %2, %3, %4, %5 : tensor<1x3x2x1xf32>, tensor<1x3x2x1xf32>, tensor<1x1x1x1xf32>, tensor<1x2x2x2xf32>
 }
+
+// -----
+
+!x = !quant.uniform<i8:f32, 0.5>
+!w = !quant.uniform<i8:f32:1, {0.25, 0.75}>
+!v = !quant.uniform<i8:f32:1, {0.25, 1.0}>
+
+// Integer sums share one scale: scales of input channels keep a layer float, unless one scale gives the same numbers.
+// CHECK-LABEL: func.func @scales_of_inputs
+// CHECK: nn.constant <tensor<2x2xi8>, [1, 2, 3, 100]> : tensor<2x2x!quant.uniform<i8:f32:1, {2.500000e-01,7.500000e-01}>>
+// CHECK: nn.constant <tensor<2x2xi8>, [1, 8, 3, -120]> : tensor<2x2x!quant.uniform<i8:f32, 2.500000e-01>>
+// CHECK: nn.fully_connected {{.*}}#qmlir.decision<float, "blocked", "its weights have scales that differ between the terms of a sum, which integer sums cannot share">
+// CHECK: nn.fully_connected {{.*}}#qmlir.decision<quantized, "integer", "i8 activations, i8 weights per tensor">
+func.func @scales_of_inputs(%x: tensor<1x2x!x>) -> (tensor<1x2x!x>, tensor<1x2x!x>) {
+  %w = nn.constant <tensor<2x2xi8>, [1, 2, 3, 100]> : tensor<2x2x!w>
+  %v = nn.constant <tensor<2x2xi8>, [1, 2, 3, -30]> : tensor<2x2x!v>
+  %0 = quant.dcast %x : tensor<1x2x!x> to tensor<1x2xf32>
+  %1 = quant.dcast %w : tensor<2x2x!w> to tensor<2x2xf32>
+  %2 = quant.dcast %v : tensor<2x2x!v> to tensor<2x2xf32>
+  %3 = nn.fully_connected %0, %1 : tensor<1x2xf32>, tensor<2x2xf32> -> tensor<1x2xf32>
+  %4 = quant.qcast %3 : tensor<1x2xf32> to tensor<1x2x!x>
+  %5 = nn.fully_connected %0, %2 : tensor<1x2xf32>, tensor<2x2xf32> -> tensor<1x2xf32>
+  %6 = quant.qcast %5 : tensor<1x2xf32> to tensor<1x2x!x>
+  func.return %4, %6 : tensor<1x2x!x>, tensor<1x2x!x>
+}

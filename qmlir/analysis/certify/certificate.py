@@ -21,6 +21,7 @@ from qmlir.compiler import FOLD_CASTS, TO_INTEGERS, Pipeline, context_of, to_mac
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.quantizable import QuantizableOp, data_operands
 from qmlir.dialects.quant.types import UniformType
+from qmlir.files import staged_at
 from qmlir.ir.interfaces import Array, element_of
 from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.ir.signature import main_function
@@ -224,4 +225,4 @@ def _factors(op: qint.RequantizeOp, source: Operation | None) -> list[float] | N
 
 def file_hashes(files: Sequence[Path]) -> list[dict[str, str]]:
     """The names of files and the hashes of their contents."""
-    return [{"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()} for path in files]
+    return [{"file": path.name, "sha256": hashlib.sha256(staged_at(path).read_bytes()).hexdigest()} for path in files]

@@ -31,19 +31,8 @@ from qmlir.isa.commands import (
     Window,
 )
 from qmlir.isa.encoding import Command, Place
+from qmlir.isa.limits import broken, outputs_of
 from qmlir.numerics.contracts import NUMBERED
-
-MAX_ELEMENTS = 1 << 24
-"""The most elements that a command may work on; a stream that asks for more is damaged."""
-
-MAX_TAPS = 1 << 12
-"""The most elements that a window may have."""
-
-MAX_PRODUCTS = 1 << 32
-"""The most products that a command may compute."""
-
-MAX_CHANNELS = 1 << 20
-"""The most channels of a command; sums over this many channels are exact in float64, whatever the data."""
 
 Contexts = Mapping[int, SetContext]
 Blocks = Mapping[str, Block]
@@ -85,6 +74,8 @@ def accesses(command: Command, device: Device, contexts: Contexts, routines: Seq
     Raises:
         Fault: A number in the command is out of its range.
     """
+    if (found := broken(command)) is not None:
+        raise Fault(found[0], got=found[1])
     if isinstance(command, Host):
         return _host(command, routines)
     rule = _RULES.get(type(command))
@@ -122,13 +113,6 @@ def _host(command: Host, routines: Sequence[Footprint]) -> Accesses:
 # Operands, command by command
 
 
-def _bytes(bits: int, allowed: tuple[int, ...] = (8, 16, 32, 64)) -> int:
-    """The size of an integer in bytes; raises Fault unless it has one of the allowed widths."""
-    if bits not in allowed:
-        raise Fault(f"integers must have {', '.join(map(str, allowed))} bits", got=str(bits))
-    return bits // 8
-
-
 def _tensor(place: Place, shape: tuple[int, int, int], pitches: tuple[int, int], bits: int) -> Block:
     """The block of a tensor: each row of the tensor is a plane, each pixel a row of bytes.
 
@@ -144,7 +128,7 @@ def _tensor(place: Place, shape: tuple[int, int, int], pitches: tuple[int, int],
     rows, columns, channels = shape
     if not (rows and columns and channels):
         raise Fault("a tensor must have elements", got=f"{rows} rows, {columns} columns, {channels} channels")
-    return Block(place, channels * _bytes(bits), columns, rows, pitches[1], pitches[0])
+    return Block(place, channels * bits // 8, columns, rows, pitches[1], pitches[0])
 
 
 def _used(command: Command, contexts: Contexts) -> SetContext:
@@ -156,17 +140,13 @@ def _used(command: Command, contexts: Contexts) -> SetContext:
 def _table(context: SetContext, channels: int) -> Block:
     """The table that a context reads for some channels: pairs of 32 bits each, or the 256 entries of a lookup."""
     if context.step is Step.LOOKUP:
-        return Block(context.table, 256 * _bytes(context.bits))
+        return Block(context.table, 256 * context.bits // 8)
     return Block(context.table, 8 * (channels if context.per_channel else 1))
 
 
 def _context(command: SetContext, device: Device, contexts: Contexts) -> Accesses:
-    _bytes(command.bits)
     if command.contract not in NUMBERED:
         raise Fault(f"a contract must be one of {', '.join(NUMBERED.values())}", got=f"number {command.contract}")
-    half = 1 << command.bits - 1
-    if not -half <= command.lower <= command.upper < half:
-        raise Fault(f"bounds must be in order and fit {command.bits} bits", got=f"[{command.lower}, {command.upper}]")
     return Accesses()
 
 
@@ -179,8 +159,6 @@ def _move(command: Move, device: Device, contexts: Contexts) -> Accesses:
 
 
 def _fill(command: Fill, device: Device, contexts: Contexts) -> Accesses:
-    if command.value > 255:
-        raise Fault("a fill must be with a byte", got=str(command.value))
     shape = command.size, command.rows, command.planes
     return Accesses({}, {"target": Block(command.target, *shape, command.target_row, command.target_plane)})
 
@@ -188,8 +166,6 @@ def _fill(command: Fill, device: Device, contexts: Contexts) -> Accesses:
 def _unpack(command: Unpack, device: Device, contexts: Contexts) -> Accesses:
     if command.bits not in device.queue[command.queue].unpacks:
         raise _unpackable(command, device, command.bits)
-    if not 1 <= command.count <= MAX_ELEMENTS:
-        raise Fault(f"a command must unpack 1 to {MAX_ELEMENTS} weights", got=str(command.count))
     packed = Block(command.source, _held(command.count, command.bits))
     return Accesses({"source": packed}, {"target": Block(command.target, command.count)})
 
@@ -207,27 +183,8 @@ def _unpackable(command: Command, device: Device, bits: int) -> Fault:
     return Fault(f"queue {queue.id} unpacks weights {known}", got=f"weights of {bits} bits")
 
 
-def outputs_of(command: Window) -> int:
-    """The number of output channels of a convolution."""
-    return command.out_channels if isinstance(command, Convolve) else command.channels
-
-
 def _window(command: Window, device: Device, contexts: Contexts) -> Accesses:
-    _bytes(command.data_bits, (8, 16))
-    _check_window(command)
     outputs = outputs_of(command)
-    if not outputs:
-        raise Fault("a convolution must have output channels", got="none")
-    half = 1 << command.data_bits - 1
-    if not -half <= command.zero_point < half or command.channels > MAX_CHANNELS:
-        raise Fault(
-            f"zero points must fit the data, and channels be at most {MAX_CHANNELS}",
-            got=f"{command.zero_point} and {command.channels}",
-        )
-    taps = command.kernel_rows * command.kernel_columns
-    products = command.out_rows * command.out_columns * taps * command.channels * outputs
-    if products > MAX_PRODUCTS:
-        raise Fault(f"a command must compute at most {MAX_PRODUCTS} products", got=str(products))
     if isinstance(command, ConvolveDepthwise) and device.array.depthwise is None:
         raise Fault("a depthwise convolution must have a place on the array", got=f"{device.name} without one")
     moved = device.quant.bias.moved_bits
@@ -238,10 +195,10 @@ def _window(command: Window, device: Device, contexts: Contexts) -> Accesses:
         )
     shape, pitches = (command.rows, command.columns, command.channels), (command.row_pitch, command.pixel_pitch)
     positions = command.out_rows * command.out_columns
-    sums = {"sums": Block(command.sums, positions * outputs * _bytes(command.sum_bits, (32, 64)))}
+    sums = {"sums": Block(command.sums, positions * outputs * command.sum_bits // 8)}
     initial = {
         Init.ZERO: {},
-        Init.BIAS: {"bias": Block(command.bias, outputs * _bytes(command.bias_bits))},
+        Init.BIAS: {"bias": Block(command.bias, outputs * command.bias_bits // 8)},
         Init.ACCUMULATE: sums,
     }
     reads = {
@@ -257,7 +214,7 @@ def _weights(command: Window, device: Device) -> Block:
     count, bits = stored_weights(command, device), command.weight_bits
     if bits < 8 and bits not in device.queue[command.queue].unpacks:
         raise _unpackable(command, device, bits)
-    return Block(command.weights, _held(count, bits) if bits < 8 else count * _bytes(bits, (8, 16)))
+    return Block(command.weights, _held(count, bits) if bits < 8 else count * bits // 8)
 
 
 def stored_weights(command: Window, device: Device) -> int:
@@ -269,20 +226,6 @@ def stored_weights(command: Window, device: Device) -> int:
     return -(-command.out_channels // n) * n * -(-terms // k) * k
 
 
-def _check_window(command: Window | Pool) -> None:
-    """Raises Fault if a window is larger than any program needs, and the simulator would take too long for it."""
-    taps = command.kernel_rows * command.kernel_columns
-    if not 1 <= taps <= MAX_TAPS:
-        raise Fault(f"a window must have 1 to {MAX_TAPS} elements", got=str(taps))
-    if not min(command.stride_rows, command.stride_columns, command.dilation_rows, command.dilation_columns):
-        raise Fault("strides and dilations must be at least 1", got="0")
-    elements = command.out_rows * command.out_columns * command.channels
-    if not elements:
-        raise Fault("a window must have places", got=f"{command.out_rows} rows, {command.out_columns} columns")
-    if elements > MAX_ELEMENTS or elements * taps > 16 * MAX_ELEMENTS:
-        raise Fault(f"a window must meet at most {MAX_ELEMENTS} elements, 16 times", got=f"{elements}, {taps} times")
-
-
 def _post(command: Post, device: Device, contexts: Contexts) -> Accesses:
     context, shape = _used(command, contexts), (command.rows, command.columns, command.channels)
     source = _tensor(command.source, shape, (command.source_row, command.source_pixel), command.source_bits)
@@ -291,9 +234,6 @@ def _post(command: Post, device: Device, contexts: Contexts) -> Accesses:
 
 
 def _arithmetic(command: Arithmetic, device: Device, contexts: Contexts) -> Accesses:
-    _bytes(command.bits, (8, 16))
-    if not 1 <= command.shift <= 62:
-        raise Fault("a sum must be shifted by 1 to 62 bits", got=str(command.shift))
     context, shape = _used(command, contexts), (command.rows, command.columns, command.channels)
     reads = {
         "lhs": _tensor(command.lhs, shape, (command.lhs_row, command.lhs_pixel), command.bits),
@@ -306,8 +246,6 @@ def _arithmetic(command: Arithmetic, device: Device, contexts: Contexts) -> Acce
 
 
 def _pool(command: Pool, device: Device, contexts: Contexts) -> Accesses:
-    _bytes(command.bits, (8, 16))
-    _check_window(command)
     inside = (command.rows, command.columns, command.channels)
     outside = (command.out_rows, command.out_columns, command.channels)
     source = _tensor(command.source, inside, (command.row_pitch, command.pixel_pitch), command.bits)
@@ -316,7 +254,6 @@ def _pool(command: Pool, device: Device, contexts: Contexts) -> Accesses:
 
 
 def _reduce(command: Reduce, device: Device, contexts: Contexts) -> Accesses:
-    _bytes(command.bits, (8, 16))
     shape = (command.rows, command.columns, command.channels)
     source = _tensor(command.source, shape, (command.row_pitch, command.pixel_pitch), command.bits)
     sums = {"sums": Block(command.sums, command.channels * 4)}

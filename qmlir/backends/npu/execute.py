@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from qmlir.backends.npu.accesses import outputs_of, stored_weights
+from qmlir.backends.npu.accesses import stored_weights
 from qmlir.backends.npu.machine import Bytes, Int64s, Memories, Operands
 from qmlir.backends.npu.races import checked, located
 from qmlir.backends.npu.report import Counter, Report
@@ -36,6 +36,7 @@ from qmlir.isa.commands import (
     Window,
 )
 from qmlir.isa.encoding import Command
+from qmlir.isa.limits import outputs_of
 from qmlir.numerics import Array, fixed_point
 from qmlir.numerics.contracts import NUMBERED
 

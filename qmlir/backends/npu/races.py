@@ -13,14 +13,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.backends.npu.accesses import MAX_ELEMENTS, Accesses, accesses, require_access
+from qmlir.backends.npu.accesses import Accesses, accesses, require_access
 from qmlir.backends.npu.stream import Program, disassemble
 from qmlir.devices import Device
 from qmlir.devices.description import Memory
 from qmlir.devices.waits import tokens
 from qmlir.isa.blocks import Block, Fault
-from qmlir.isa.commands import SetContext, waits_for_all
+from qmlir.isa.commands import Host, SetContext, waits_for_all
 from qmlir.isa.encoding import Command
+from qmlir.isa.limits import MOST_BYTES
 from qmlir.numerics import Int64s
 
 Counts = npt.NDArray[np.int32]
@@ -49,8 +50,8 @@ def checked(program: Program, device: Device) -> list[Accesses]:
             touched = accesses(command, device, contexts, routines)
             for block in touched.blocks:
                 require_inside(block, device)
-                if block.bytes > 8 * MAX_ELEMENTS:
-                    raise Fault(f"must touch at most {8 * MAX_ELEMENTS} bytes at once", got=str(block.bytes))
+                if block.bytes > MOST_BYTES and not isinstance(command, Host):
+                    raise Fault(f"must touch at most {MOST_BYTES} bytes at once", got=str(block.bytes))
             _touch(command, touched, known, order, touches)
         except Fault as fault:
             raise located(fault, number, command, device) from None
@@ -74,13 +75,13 @@ def require_inside(block: Block, device: Device) -> None:
     if block.place.memory >= len(device.memory):
         raise Fault("must name a memory of the device", got=f"memory {block.place.memory} of {len(device.memory)}")
     memory = device.memory[block.place.memory]
-    if block.bytes > memory.bytes:
+    if block.bytes > memory.addressable:
         raise Fault(
             "must touch no more bytes than a memory has",
-            got=f"{block.planes} · {block.rows} · {block.size} bytes of {memory.id}, which has {memory.bytes:#x}",
+            got=f"{block.planes} · {block.rows} · {block.size} bytes of {memory.id}, which has {memory.addressable:#x}",
         )
-    if not block.empty and block.end > memory.bytes:
-        got = f"bytes {block.place.address:#x} to {block.end:#x} of {memory.id}, which has {memory.bytes:#x}"
+    if not block.empty and block.end > memory.addressable:
+        got = f"bytes {block.place.address:#x} to {block.end:#x} of {memory.id}, which has {memory.addressable:#x}"
         raise Fault("must stay within a memory", got=got)
 
 
@@ -147,7 +148,7 @@ class _Touches:
 
     def __init__(self, memory: Memory, compared: bool, queues: int):
         self._align, self.compared = memory.align, compared
-        granules = -(-memory.bytes // memory.align)
+        granules = -(-memory.addressable // memory.align)
         self.readers, self.writers = (np.zeros((queues, granules), np.int32) for _ in range(2))
 
     def granules(self, block: Block) -> slice | Int64s:

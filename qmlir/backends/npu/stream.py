@@ -18,7 +18,7 @@ from qmlir.devices import Device
 from qmlir.devices.reading import problems
 from qmlir.devices.waits import Tokens, descriptors, tokens
 from qmlir.errors import FileError, near_misses
-from qmlir.files import replacing
+from qmlir.files import replacing, settle
 from qmlir.isa.blocks import Block, Footprint
 from qmlir.isa.commands import MNEMONICS, decode, encode
 from qmlir.isa.encoding import Command, Place, StreamError, Wait, field_kinds, mnemonic
@@ -192,6 +192,7 @@ class Program:
             FileError: The file cannot be read, or is not a program.
         """
         try:
+            settle(Path(path))
             return cls.from_bytes(Path(path).read_bytes())
         except OSError as error:
             raise FileError(path, "must be a readable program", got=error) from None

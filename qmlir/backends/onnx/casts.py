@@ -3,12 +3,13 @@
 from typing import Any
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.ir import SSAValue, Use
 
-from qmlir.backends.forms import Forms, require_uniform
+from qmlir.backends.forms import Forms, constant, require_uniform
 from qmlir.backends.onnx.graph import Tensor, tensor_type
 from qmlir.backends.onnx.values import Values, stored_dtype
 from qmlir.dialects import nn
+from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import element_of
@@ -66,10 +67,27 @@ def quantize_cast(op: QuantizeCastOp, values: Values) -> None:
 
 @exports(DequantizeCastOp)
 def dequantize_cast(op: DequantizeCastOp, values: Values) -> None:
-    """Writes the value's DequantizeLinear, which all readers of its real values share."""
+    """Writes the value's DequantizeLinear, which all readers of its real values share.
+
+    Weights whose scales are not those of output channels are written as floats: onnxruntime's optimizations take their
+    scales for those of output channels.
+    """
     require_uniform(op)
+    held = op.input.owner
+    stored = constant(held.input if isinstance(held, StorageCastOp) and op.quantized.is_signed else op.input)
+    if stored is not None and any(map(_by_other_axis, op.result.uses)):
+        values.hold(op.result, values.graph.constant(op.evaluate(stored)[0]))
+        return
     order = values.order(op.input)
     values.hold(op.result, values.real(op.input, order), order)
+
+
+def _by_other_axis(use: Use) -> bool:
+    """Whether a value is read as weights whose scales lie along another axis than that of the output channels."""
+    op, cast = use.operation, use.operation.operands[use.index].owner
+    if not isinstance(op, WeightedOp) or not isinstance(cast, DequantizeCastOp):
+        return False
+    return cast.result is op.w and cast.quantized.axis not in (None, op.CHANNEL_AXIS)
 
 
 @exports(StorageCastOp)

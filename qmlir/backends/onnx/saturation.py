@@ -15,6 +15,7 @@ from qmlir.backends.forms import constant
 from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.display import counted
 from qmlir.errors import QmlirWarning
 from qmlir.ir.interfaces import Array, element_of
 from qmlir.ir.rewriting import node_name
@@ -37,7 +38,8 @@ def warn_of_saturation(function: func.FuncOp, *, unsigned: bool) -> None:
     """Warns of layers whose sums can saturate; for the arguments see `saturating_layers`."""
     if layers := saturating_layers(function, unsigned=unsigned):
         named = ", ".join(layers[:3]) + (", …" if len(layers) > 3 else "")
-        text = f"on x86 processors without VNNI, onnxruntime's sums of {len(layers)} layers can saturate ({named}): "
+        count = counted(len(layers), "layer")
+        text = f"on x86 processors without VNNI, onnxruntime's sums of {count} can saturate ({named}): "
         text += "weights of 8 bits meet unsigned bytes; quantize for onnxruntime (--for onnxruntime), which takes "
         text += "weights of 7 bits" + (", or keep activations signed (--activations kept), which is slow" * unsigned)
         warnings.warn(text, QmlirWarning, stacklevel=3)

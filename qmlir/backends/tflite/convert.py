@@ -3,6 +3,7 @@
 import warnings
 from pathlib import Path
 
+import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
@@ -99,6 +100,11 @@ def _enter(argument: SSAValue, values: Values) -> None:
 
 
 def _leave(value: SSAValue, values: Values) -> Tensor:
-    """Returns the tensor of a result in the signature's type, behind a QUANTIZE if the value is stored otherwise."""
+    """Returns the tensor of a result in the signature's type, behind a QUANTIZE if the value is stored otherwise.
+
+    Sums of 32 bits get their scale.
+    """
     y, outside = values.stored(value), declared(value)
+    if y.dtype == outside.dtype == np.int32 and y.form != outside:
+        return values.graph.seen_as(y, outside)
     return y if y.form == outside else values.graph.operator("QUANTIZE", [y], outside)

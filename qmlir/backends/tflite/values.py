@@ -10,7 +10,8 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.backends.forms import constant, fused_bounds
 from qmlir.backends.tflite.clamps import Bounds, activation, fuses, stored_bounds
 from qmlir.backends.tflite.graph import BOOL, FLOAT, Form, Graph, Options, Parameters, Tensor
-from qmlir.backends.tflite.kernels import KERNELS, takes
+from qmlir.backends.tflite.kernels import KERNELS, takes, takes_scales
+from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import element_of, shape_of
@@ -26,10 +27,10 @@ from qmlir.policies.runtime_kernels import has_sum
 # operator is stored behind a QUANTIZE. If the network does not mix unsigned bytes with signed types, unsigned bytes are
 # stored unchanged; LiteRT has kernels for such networks, since older files contain them. In a mixed network unsigned
 # bytes are stored as signed bytes (`moves`): every integer and zero point is 128 less, and only inputs and outputs keep
-# their declared type.
+# their declared type. Sums of 32 bits are stored as plain integers, and outputs have their scale.
 
 
-INT8, UINT8, INT16 = (np.dtype(t) for t in (np.int8, np.uint8, np.int16))
+INT8, UINT8, INT16, INT32 = (np.dtype(t) for t in (np.int8, np.uint8, np.int16, np.int32))
 MOVED = 128
 """The amount subtracted from unsigned bytes to store them as signed bytes."""
 
@@ -59,6 +60,8 @@ class Values:
             UnsupportedError: TFLite cannot express the value's type.
         """
         form = declared(value)
+        if form.dtype == INT32 and form.parameters is not None:
+            return Form(form.shape, INT32)
         if form.parameters is None or not self.is_moved(form):
             return form
         points = tuple(z - MOVED for z in form.parameters.zero_points)
@@ -89,7 +92,12 @@ class Values:
             return self.stored(value)
         if value not in self._real:
             array = constant(value)
-            if array is not None and element.storage_width > 8:
+            if array is None and element.storage_width == 32:
+                whole = self.graph.converted(self.stored(value), np.dtype(FLOAT))
+                scales, _ = element.parameters_along(len(whole.shape))
+                steps = self.graph.constant(scales.astype(FLOAT))
+                self._real[value] = self.graph.operator("MUL", [whole, steps], whole.form)
+            elif array is not None and element.storage_width > 8:
                 scales, points = element.parameters_along(array.ndim)
                 self._real[value] = self.graph.constant(((array - points) * scales).astype(FLOAT), None,
                                                         tensor_name(value))  # fmt: skip
@@ -148,6 +156,10 @@ class Values:
         if not takes(kind, form.dtype, quantized=True):
             return False
         if kernel.keeps and len({f.parameters for f in forms}) > 1:
+            return False
+        if not takes_scales(
+            kind, form.dtype, [f.parameters.scale for f in forms if f.parameters], form.parameters.scale
+        ):
             return False
         own = form.parameters.scale, form.parameters.zero_point
         return kernel.result.get(form.dtype.name, own) == own
@@ -226,10 +238,11 @@ def declared(value: SSAValue) -> Form:
     if element.expressed != f32:
         raise UnsupportedError("must stand for f32", text, "quantize the model again from its f32 form")
     dtype = element.numpy_dtype
-    if dtype not in (INT8, UINT8, INT16):
+    sums = isinstance(value.owner, StorageCastOp) and dtype == INT32 and not any(element.zero_points)
+    if dtype not in (INT8, UINT8, INT16) and not sums:
         raise UnsupportedError("must be stored in signed or unsigned bytes, or in signed numbers of 16 bits", text,
                      "quantize it with precision int8 or int16")  # fmt: skip
-    if element.axis is not None and constant(value) is None:
+    if element.axis is not None and constant(value) is None and not sums:
         raise UnsupportedError(
             "must have one scale for the whole tensor, unless it is constant", text, "quantize it per tensor"
         )

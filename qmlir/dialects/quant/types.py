@@ -272,6 +272,14 @@ class UniformType(LayerOrAxisType, IntegerElement):
         packed = self.packed_scales, self.packed_zero_points
         return UniformType(self.storage, *limits, self.expressed, *packed, self.dimension)
 
+    def in_one_scale(self) -> "UniformType | None":
+        """Returns the type per tensor with the same parameters; None if those of a type per axis differ."""
+        parameters = set(zip(self.scales, self.zero_points, strict=True))
+        if len(parameters) != 1:
+            return None
+        ((scale, point),) = parameters
+        return UniformType.per_tensor(self.storage, scale, point, self.storage_min, self.storage_max, self.expressed)
+
     def parameters_along(self, rank: int) -> tuple[Float64s, Int64s]:
         """Returns scales and zero points as arrays that broadcast against a tensor of this type and rank."""
         shape = [1] * rank

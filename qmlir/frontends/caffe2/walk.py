@@ -16,6 +16,7 @@ from xdsl.ir import SSAValue
 
 from qmlir.errors import FileError, QmlirError, UnsupportedError, near_misses
 from qmlir.formats.caffe2 import OPERATORS
+from qmlir.formats.unknown import hint
 from qmlir.frontends.caffe2 import (
     contraction,
     elementwise,
@@ -27,7 +28,7 @@ from qmlir.frontends.caffe2 import (
     sparse,
 )
 from qmlir.frontends.caffe2.contraction import LOADED_OFFSETS, LOADED_SCALES
-from qmlir.frontends.caffe2.converters import Table, import_opaque, operator_table, reason_against
+from qmlir.frontends.caffe2.converters import UNCONVERTED, Table, import_opaque, operator_table, reason_against
 from qmlir.frontends.caffe2.node import Caffe2Node
 from qmlir.frontends.caffe2.reader import Operator
 from qmlir.frontends.function import Builder, Value
@@ -80,7 +81,14 @@ def reads(operator: Operator) -> list[str]:
 
 def unconverted(kinds: Iterable[str]) -> list[str]:
     """Returns the operators that have no converter, each with the reason, as text."""
-    return [f"{kind} ({reason_against(kind)})" for kind in dict.fromkeys(kinds) if CONVERTERS.get(kind) is None]
+    return [f"{kind} ({_reason_against(kind)})" for kind in dict.fromkeys(kinds) if CONVERTERS.get(kind) is None]
+
+
+def _reason_against(operator: str) -> str:
+    """Returns the reason why an operator has no converter, with operators of similar names."""
+    reason = reason_against(operator)
+    known = [("", name) for name in CONVERTERS.operators()]
+    return reason if operator in UNCONVERTED else reason + hint("Caffe2", operator, known)
 
 
 @dataclass
@@ -100,7 +108,7 @@ class Walk:
     values: dict[str, Value] = field(default_factory=dict[str, Value])
     versions: Counter[str] = field(default_factory=Counter[str])
     taken: set[str] = field(default_factory=set[str])
-    given: frozenset[str] = frozenset()
+    given: Sequence[str] = ()
 
     def run(self, steps: Sequence[Step]) -> None:
         """Imports operators in their order."""
@@ -137,7 +145,7 @@ class Walk:
             outputs.pop()
         node = Caffe2Node(
             operator.kind, operator.name, outputs, self.builder, self.file, arguments=operator.arguments,
-            lookup=self.values.get,
+            lookup=self.values.get, given=self.given,
         )  # fmt: skip
         inputs = [self.value(n, f'{node.kind} "{node.called()}"') for n in operator.inputs]
         try:
@@ -158,7 +166,7 @@ class Walk:
         """Converts an operator and returns its outputs, at least up to the last that is used."""
         converter = CONVERTERS.get(node.kind)
         if converter is None:
-            raise UnsupportedError(reason_against(node.kind))
+            raise UnsupportedError(_reason_against(node.kind))
         for x in inputs:
             if isinstance(x, SSAValue):
                 node.shape(x)

@@ -7,6 +7,7 @@ import onnx
 
 from qmlir.errors import FileError
 from qmlir.frontends.cut import Cut
+from qmlir.frontends.onnx.dimensions import dimensions
 from qmlir.frontends.onnx.opaque import InferredTypes
 from qmlir.frontends.onnx.reader import Model
 from qmlir.frontends.onnx.walk import needed_tensors
@@ -56,7 +57,7 @@ def ends_of(model: Model, cut: Cut, bind: Mapping[str, int], constants: Mapping[
     begins = frozenset(cut.inputs or ())
     needed = needed_tensors(graph.node, outputs, begins)
     cut.check_needed(needed, [i.name for i in inputs])
-    symbols = tuple(d.dim_param for i in graph.input for d in i.type.tensor_type.shape.dim if d.dim_param)
+    symbols = tuple(d for i in graph.input for d in dimensions(i) if isinstance(d, str))
     if cut.inputs is None:
         return Ends([i for i in inputs if i.name in needed], outputs, symbols=symbols)
     types = InferredTypes(model, _known_shapes(inputs, bind), constants)
@@ -83,10 +84,8 @@ def _known_shapes(inputs: list[onnx.ValueInfoProto], bind: Mapping[str, int]) ->
     """Returns the shapes of the inputs whose dimensions all have a size; an unbound first dimension is 1."""
     found: dict[str, Shape] = {}
     for info in inputs:
-        dims = info.type.tensor_type.shape.dim
-        sizes = [
-            d.dim_value if d.HasField("dim_value") else bind.get(d.dim_param, 0 if i else 1) for i, d in enumerate(dims)
-        ]
+        dims = dimensions(info)
+        sizes = [d if isinstance(d, int) else bind.get(d, 0 if axis else 1) for axis, d in enumerate(dims)]
         if info.type.tensor_type.HasField("shape") and min(sizes, default=1) > 0:
             found[info.name] = tuple(sizes)
     return found

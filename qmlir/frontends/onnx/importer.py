@@ -1,6 +1,6 @@
 """The entry of the ONNX frontend: a file → a module in nn."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import cast
@@ -18,10 +18,12 @@ from qmlir.formats.onnx_states import STATES
 from qmlir.formats.onnx_states import read as read_states
 from qmlir.frontends.batches import note_batch
 from qmlir.frontends.cut import WHOLE, Cut
-from qmlir.frontends.function import Builder, Constant, Value, named, sized
+from qmlir.frontends.function import Builder, Constant, Value, named
 from qmlir.frontends.onnx.arguments import Inputs
 from qmlir.frontends.onnx.control import local_functions
 from qmlir.frontends.onnx.cut import ends_of
+from qmlir.frontends.onnx.dimensions import batch_symbols, bind_shapes
+from qmlir.frontends.onnx.labels import Labels
 from qmlir.frontends.onnx.opaque import InferredTypes
 from qmlir.frontends.onnx.quantization import argument_type
 from qmlir.frontends.onnx.reader import Model, notes_of, read_model
@@ -29,93 +31,12 @@ from qmlir.frontends.onnx.sequences import Listed
 from qmlir.frontends.onnx.types import element_dtype, element_name, element_type
 from qmlir.frontends.onnx.walk import Walk
 from qmlir.ir.budget import BUDGET, Budget
-from qmlir.ir.interfaces import Array, Shape, shape_of
+from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.reading import ReadingNotes
 from qmlir.ir.rewriting import name_hint
 from qmlir.ir.states import StateAttr, set_state
 from qmlir.ir.types import dtype_of, stored_type
 from qmlir.numerics import native
-
-# ---------------------------------------------------------------------------------------------------------------
-# Binds the symbolic dimensions of the model's inputs to numbers, so that all shapes in the IR are static.
-#
-# An unbound symbol that is the first dimension of some input is the batch and becomes 1. Any other unbound symbol is an
-# error that names the symbol. A dimension with neither a size nor a symbol gets the symbol `<input>.<axis>`.
-
-
-def bind_shapes(
-    inputs: Iterable[onnx.ValueInfoProto], bind: Mapping[str, int], file: str, further: Iterable[str] = ()
-) -> dict[str, Shape]:
-    """Returns the static shape of each input, by name.
-
-    Args:
-        inputs: The graph's inputs that are arguments.
-        bind: Sizes of symbolic dimensions.
-        file: The model's file, for errors.
-        further: Symbols that `bind` may name although no argument has them: those of inputs that are cut off.
-
-    Raises:
-        OptionError: `bind` has a symbol that the model lacks, or a size below 1.
-        FileError: An input is not a tensor, lacks a shape, has a negative size or a symbol without a value, or is too
-            large.
-    """
-    dims = {i.name: _dims(i, file) for i in inputs}
-    symbols = [d for shape in dims.values() for d in shape if isinstance(d, str)]
-    for symbol, size in bind.items():
-        if symbol not in (*symbols, *further):
-            raise OptionError(
-                f"--bind {symbol}={size}",
-                "must bind a symbolic dimension of the model",
-                remedy=near_misses(symbol, symbols) or ("it has none" if not symbols else None),
-            )
-        if size < 1:
-            raise OptionError(f"--bind {symbol}={size}", "a dimension must be at least 1", got=str(size))
-    sizes = {shape[0]: 1 for shape in dims.values() if shape and isinstance(shape[0], str)} | dict(bind)
-    if unbound := list(dict.fromkeys(s for s in symbols if s not in sizes)):
-        flags, entries = " ".join(f"--bind {s}=…" for s in unbound), ", ".join(f'"{s}": …' for s in unbound)
-        raise FileError(
-            file,
-            "every dimension but the first must have a size",
-            got=", ".join(f'symbol "{s}"' for s in unbound),
-            remedy=f"give {flags}, or in Python bind={{{entries}}}",
-        )
-    shapes = {name: tuple(sizes[d] if isinstance(d, str) else d for d in shape) for name, shape in dims.items()}
-    for name, shape in shapes.items():
-        try:
-            sized(shape)
-        except UnsupportedError as refusal:
-            raise FileError(
-                file, f'input "{name}" must fit into a memory', got=refusal.need,
-                remedy="export the model with other input shapes",
-            ) from None  # fmt: skip
-    return shapes
-
-
-def batch_symbols(inputs: Iterable[onnx.ValueInfoProto], bind: Mapping[str, int], file: str) -> dict[str, str]:
-    """Returns the symbols of first dimensions that are 1 because nothing binds them, by the inputs' names."""
-    first = {i.name: next(iter(_dims(i, file)), 1) for i in inputs}
-    return {name: dim for name, dim in first.items() if isinstance(dim, str) and dim not in bind}
-
-
-def _dims(info: onnx.ValueInfoProto, file: str) -> list[int | str]:
-    """Returns the size or the symbol of each dimension of an input."""
-    if not info.type.HasField("tensor_type"):
-        kind = info.type.WhichOneof("value") or "nothing"
-        raise FileError(file, f'input "{info.name}" must be a tensor', got=kind.removesuffix("_type"))
-    if not info.type.tensor_type.HasField("shape"):
-        raise FileError(
-            file, f'input "{info.name}" must have a shape', got="none", remedy="export the model with input shapes"
-        )
-    dims: list[int | str] = []
-    for axis, dim in enumerate(info.type.tensor_type.shape.dim):
-        if dim.HasField("dim_value") and dim.dim_value < 0:
-            raise FileError(
-                file, f'dimensions of input "{info.name}" must be at least 0', got=str(dim.dim_value),
-                remedy="export the model with other input shapes",
-            )  # fmt: skip
-        dims.append(dim.dim_value if dim.HasField("dim_value") else dim.dim_param or f"{info.name}.{axis}")
-    return dims
-
 
 # ---------------------------------------------------------------------------------------------------------------
 # The ONNX frontend's entry: imports a model as a module with a `func.func @main` on static tensors.
@@ -262,7 +183,10 @@ class _Import:
         return value
 
     def _output(self, name: str, value: Value) -> SSAValue:
-        """Returns the SSA value of an output of the graph, which may be a constant."""
+        """Returns the SSA value of an output of the graph, which may be a constant; texts become their indices."""
+        if isinstance(value, Labels):
+            self.builder.remarks[name] = value.remark()
+            value = value.indices
         try:
             return self.builder.ssa(value)
         except UnsupportedError as refusal:

@@ -16,11 +16,11 @@ def ordered(model: onnx.ModelProto) -> onnx.ModelProto:
     Nodes that need not move keep their order. Graphs with a cycle, or with tensors that are defined twice, stay as they
     are; the import refuses them.
     """
-    if all(_order(graph.node) is None for graph in _graphs(model.graph)):
+    if all(_order(graph.node) is None for graph in graphs(model.graph)):
         return model
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    for graph in _graphs(copy.graph):
+    for graph in graphs(copy.graph):
         if (order := _order(graph.node)) is not None:
             nodes = list(graph.node)
             del graph.node[:]
@@ -42,11 +42,11 @@ def _subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
         yield from (attribute.g, *attribute.graphs)
 
 
-def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+def graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     """Yields a graph and the graphs inside it, the inner ones first."""
     for node in graph.node:
         for inner in _subgraphs(node):
-            yield from _graphs(inner)
+            yield from graphs(inner)
     yield graph
 
 

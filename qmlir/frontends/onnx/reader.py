@@ -13,7 +13,8 @@ from google.protobuf.message import DecodeError, Message
 from onnx import numpy_helper, shape_inference, version_converter
 
 from qmlir.errors import FileError
-from qmlir.files import note_file
+from qmlir.files import OutsideError, inside, note_file, settle
+from qmlir.frontends.onnx.dimensions import without_negative_sizes
 from qmlir.frontends.onnx.ordering import ordered
 from qmlir.frontends.onnx.types import element_dtype, element_name
 from qmlir.ir.budget import Budget
@@ -209,7 +210,7 @@ def read_model(source: Path | str | bytes | onnx.ModelProto, budget: Budget | No
         path = Path(source)
         file, folder = str(source), path.parent
         source = _read_bytes(path)
-    proto = source if isinstance(source, onnx.ModelProto) else _decode(source, file)
+    proto = without_negative_sizes(source if isinstance(source, onnx.ModelProto) else _decode(source, file))
     opsets = _opsets(proto, file)
     if opsets.get("", OLDEST_OPSET) < OLDEST_OPSET:
         proto = converted(proto, opsets[""], file)
@@ -219,6 +220,7 @@ def read_model(source: Path | str | bytes | onnx.ModelProto, budget: Budget | No
 
 def _read_bytes(path: Path) -> bytes:
     try:
+        settle(path)
         return path.read_bytes()
     except FileNotFoundError:
         raise FileError(path, "there is no such file", remedy="check the path") from None
@@ -317,7 +319,10 @@ def external_array(tensor: onnx.TensorProto, model: Path) -> Array:
         ExternalError: The folder has no such file, or the file does not hold the tensor.
     """
     entries = {e.key: e.value for e in tensor.external_data}
-    path = _inside(model.parent, entries.get("location", ""))
+    try:
+        path = inside(model.parent, entries.get("location", ""))
+    except OutsideError as error:
+        raise ExternalError(str(error)) from None
     note_file(path)
     if path == model.resolve():
         raise ExternalError(f'the location "{entries["location"]}", which is the model itself')
@@ -349,24 +354,6 @@ def in_machine_order(stored: Array, byteorder: str) -> Array:
     if byteorder == "little" or stored.itemsize == 1:
         return stored
     return stored.view(bits_dtype(stored.dtype)).byteswap().view(stored.dtype)
-
-
-def _inside(folder: Path, location: str) -> Path:
-    """Returns the path of a file in the model's folder; links must not lead outside, and `..` is not allowed."""
-    if not location or "\0" in location:
-        raise ExternalError("no location")
-    path = folder / location
-    if Path(location).is_absolute() or ".." in Path(location).parts:
-        raise ExternalError(f'the location "{location}", which is outside the model\'s folder')
-    try:
-        resolved = path.resolve()
-        if not resolved.is_relative_to(folder.resolve()):
-            raise ExternalError(f'the location "{location}", a link to outside the model\'s folder')
-        if not resolved.is_file():  # reading a pipe would wait for a writer, reading a device might never end
-            raise ExternalError(f'no file "{location}"')
-    except (OSError, RuntimeError) as error:  # the name is too long, or links form a circle
-        raise ExternalError(f'the location "{location[:80]}": {error}') from None
-    return resolved
 
 
 def _number(entries: dict[str, str], key: str, default: int) -> int:

@@ -1,4 +1,4 @@
-"""Operators of the domain `ai.onnx.ml`: ensembles of decision trees, and the features that they read.
+"""Ensembles of decision trees, of the domain `ai.onnx.ml`.
 
 An ensemble has no branches here. The condition of every node is computed; a leaf is reached if all conditions on its
 path hold, or fail, as its branches say; and a product with the leaves' weights adds up the trees.
@@ -9,7 +9,6 @@ path hold, or fail, as its branches say; and a product with the leaves' weights 
 """
 
 from collections.abc import Iterator, Sequence
-from math import prod
 
 import numpy as np
 from onnx import TensorProto
@@ -18,11 +17,10 @@ from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Value
 from qmlir.frontends.onnx.converters import Table, spelled
+from qmlir.frontends.onnx.labels import DOMAIN
 from qmlir.ir.interfaces import Array
 
 converts = Table()
-
-DOMAIN = "ai.onnx.ml"
 
 AVERAGE, SUM = 0, 1
 """Ways in which the trees' results become one; ONNX also has the least and the largest."""
@@ -43,15 +41,6 @@ NOT_EQUAL = 5
 
 Path = tuple[tuple[int, bool], ...]
 """The nodes on the way to a leaf, each with the branch that is taken."""
-
-
-@converts("ArrayFeatureExtractor", since=1, domain=DOMAIN)
-def array_feature_extractor(node: Node, x: Value, indices: Value) -> Value:
-    """Picks elements of the last dimension; the result has two dimensions or more."""
-    flat = node.reshaped(indices, (prod(node.shape(indices)),))
-    picked = spelled(node, "Gather", x, flat, axis=-1)
-    shape = node.shape(picked)
-    return node.reshaped(picked, shape if len(shape) > 1 else (1, *shape))
 
 
 @converts("TreeEnsemble", since=5, domain=DOMAIN)

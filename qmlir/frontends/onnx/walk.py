@@ -11,6 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from qmlir.errors import FileError, QmlirError, UnsupportedError, near_misses
 from qmlir.formats.onnx import OPERATORS
+from qmlir.formats.unknown import hint
 from qmlir.frontends.builder import Node
 from qmlir.frontends.counted import refuse_constants
 from qmlir.frontends.function import Blocked, Builder, Constant, Dequantized, Value
@@ -25,6 +26,8 @@ from qmlir.frontends.onnx import (
     folding,
     fused,
     grouped,
+    labels,
+    linear_models,
     movement,
     nbits,
     normalization,
@@ -45,6 +48,7 @@ from qmlir.frontends.onnx import (
 from qmlir.frontends.onnx.control import Key, bound_body, key_of, onnx_function
 from qmlir.frontends.onnx.converters import Signature, Table, operator_table
 from qmlir.frontends.onnx.folding import evaluated
+from qmlir.frontends.onnx.labels import Labels
 from qmlir.frontends.onnx.opaque import AttributeValue, InferredTypes, attribute_ir, attribute_value, import_opaque
 from qmlir.frontends.onnx.ordering import reads
 from qmlir.frontends.onnx.quantization import RESHAPING, prepared
@@ -64,9 +68,9 @@ from qmlir.ir.own_operators import own_operator
 
 
 FAMILIES = (
-    attention, contraction, control, detection, draws, einsum, elementwise, folding, fused, grouped, movement, nbits,
-    normalization, products, qonnx, qoperator, quantization, recurrent, reduction, resize, sequences,
-    spectra, training, trees, unique, vectorizer,
+    attention, contraction, control, detection, draws, einsum, elementwise, folding, fused, grouped, labels,
+    linear_models, movement, nbits, normalization, products, qonnx, qoperator, quantization, recurrent, reduction,
+    resize, sequences, spectra, training, trees, unique, vectorizer,
 )  # fmt: skip
 """The files of converters, each with a table of its own."""
 
@@ -94,24 +98,32 @@ def convert(
 ) -> Sequence[Value]:
     """Folds or converts a node, and returns the value of each output.
 
+    If the model imports no operator set of the domain, the version is 0 and stands for the newest.
+
     Raises:
         UnsupportedError: The operator has no converter, or the converter refuses the node.
         NodeError: The node breaks a rule of ONNX.
     """
-    constant = bool(inputs) and all(i is None or isinstance(i, Constant) for i in inputs)
+    if inputs and isinstance(text := inputs[0], Labels) and labels.moves(operator, attributes):
+        if operator == "Cast":
+            return [text]
+        moved = convert(node, domain, operator, version, [text.indices, *inputs[1:]], attributes)
+        return [Labels(each, text.texts) for each in moved]
+    constant = bool(inputs) and all(i is None or (type(i) is not Labels and isinstance(i, Constant)) for i in inputs)
     if constant and (folded := _folded(node, domain, operator, version, inputs, attributes)) is not None:
         return [followed(operator, inputs, c) if isinstance(c, Constant) else c for c in folded]
-    converter = CONVERTERS.select(domain, operator, version)
+    converter = CONVERTERS.select(domain, operator, version or NEWEST)
     if converter is None:
-        older = version and CONVERTERS.select(domain, operator, NEWEST)
-        raise UnsupportedError(f"qmlir knows no {node.kind}" + (f" of operator set {version}" if older else ""))
+        older = CONVERTERS.select(domain, operator, NEWEST)
+        said = f" of operator set {version}" if older else _hint(operator, domain)
+        raise UnsupportedError(f"qmlir knows no {node.kind}{said}")
     for x in inputs:
         if isinstance(x, SSAValue):
             node.shape(x)
     if converter.function.__module__ not in QUANTIZED:
         inputs = prepared(node, operator, inputs)
     results = _call(converter, node, inputs, attributes, node)
-    if any(isinstance(result, Listed) for result in results):
+    if any(isinstance(result, Listed | Labels) for result in results):
         return results  # its tensors are computed by the operations that wait
     if operator != "Shape":
         refuse_constants(inputs, results, node.builder.counted)
@@ -134,7 +146,7 @@ def _folded(
     attributes: Mapping[str, AttributeValue],
 ) -> Sequence[Value] | None:
     """Computes the outputs of a node on constants by its fold; None if the operator has no fold or the fold refuses."""
-    fold = FOLDS.select(domain, operator, version)
+    fold = FOLDS.select(domain, operator, version or NEWEST)
     if fold is None:
         return None
     try:
@@ -148,6 +160,13 @@ def _folded(
         return [Constant(a, o) for a, o in zip(results, node.outputs, strict=False)]
     except UnsupportedError:
         return None
+
+
+def _hint(operator: str, domain: str) -> str:
+    """What may be done about an operator without a converter; empty for operators of ONNX itself."""
+    if onnx.defs.has(operator, domain=domain):
+        return ""
+    return hint("ONNX", operator, [(d, o) for d, o, _ in CONVERTERS.operators()], domain)
 
 
 def _move_stored(
@@ -337,7 +356,8 @@ class Walk:
         except QmlirError:  # `_meaning` may be trying a body, so its operations must go
             node.discard()
             raise
-        node.commit(results, self.add, rename=not self.depth)
+        named = [value.indices if isinstance(value, Labels) else value for value in results]
+        node.commit(named, self.add, rename=not self.depth)
         for output, value in zip(outputs, results, strict=False):
             if output and output not in self.begins:
                 self.define(output, value)

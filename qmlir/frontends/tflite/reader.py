@@ -81,11 +81,12 @@ _CODE = Table({0: Scalar(1), 1: String(), 2: Scalar(4), 3: Scalar(4)})
 _MAP = Table({0: String(), 1: Scalar(4)})
 _SIGNATURE = Table({0: Vector(of=_MAP), 1: Vector(of=_MAP), 2: String(), 4: Scalar(4)})
 _BUFFER = Table({0: _BYTES, 1: Scalar(8), 2: Scalar(8)})
+_METADATA = Table({0: String(), 1: Scalar(4)})
 
 MODEL = Table(
     {
         0: Scalar(4), 1: Vector(of=_CODE), 2: Vector(of=_SUBGRAPH), 3: String(), 4: Vector(of=_BUFFER),
-        7: Vector(of=_SIGNATURE),
+        6: Vector(of=_METADATA), 7: Vector(of=_SIGNATURE),
     }
 )  # fmt: skip
 """The table Model of TFLite, with its fields numbered as in schema.fbs."""
@@ -218,6 +219,7 @@ class Tensor:
     kind      the schema's name of the element type
     constant  the elements of a constant; None for a computed tensor
     type      the quantized type; None for plain numbers
+    axis      the quantized axis that the file states, also of a tensor with one scale; else 0
     scales    the scales of quantized 64-bit integers, for which there is no quantized type; else empty
     dynamic   whether the file leaves dimensions open, so that `shape` is only an example
     batch     whether the file leaves the first dimension open, and has 1 as an example
@@ -230,6 +232,7 @@ class Tensor:
     kind: str
     constant: Array | None
     type: UniformType | None
+    axis: int
     scales: tuple[float, ...]
     dynamic: bool
     batch: bool
@@ -385,7 +388,8 @@ class _Reader:
         batch = [int(d) for d in signature][:1] == [-1] and shape[:1] == (1,)
         type = self.parameters.type_of(tensor.Quantization(), name, shape, dtype)
         scales = wide_scales(tensor.Quantization()) if dtype == np.int64 else ()
-        return Tensor(name, shape, dtype, kind, constant, type, scales, unknown, batch, bool(tensor.IsVariable()))
+        axis = tensor.Quantization().QuantizedDimension() if type is not None else 0
+        return Tensor(name, shape, dtype, kind, constant, type, axis, scales, unknown, batch, bool(tensor.IsVariable()))
 
     def constant(self, tensor: Any, name: str, shape: Shape, dtype: np.dtype[Any] | None, kind: str) -> Array | None:
         if tensor.Buffer() >= self.root.BuffersLength():

@@ -63,6 +63,21 @@ function window_(layer) {
   return ` ${sizes.join("×")}${stride}${dilations && /[^1, ]/.test(dilations) ? ` dilated ${dilations}` : ""}`;
 }
 
+const pen = document.createElement("canvas").getContext("2d");
+
+/** The pixels that a text of a node takes. */
+function textWidth(text, weight = "") {
+  pen.font = `${weight}12px ${getComputedStyle(document.body).fontFamily}`;
+  return pen.measureText(text).width;
+}
+
+/** A text, shortened in its middle until it takes at most so many pixels. */
+function fitting(text, room, weight) {
+  let most = text.length;
+  while (most > 3 && textWidth(shortened(text, most), weight) > room) most -= 1;
+  return shortened(text, most);
+}
+
 /** The graph in an element. `pick(row)` is called when the reader selects a layer. */
 class Graph {
   constructor(target, pick) {
@@ -126,7 +141,8 @@ class Graph {
     group.setAttribute("role", "button");
     group.setAttribute("aria-label", `${kind(layer.operation)} ${layer.name}`);
     group.dataset.row = row;
-    write(shortened(kind(layer.operation) + window_(layer), 20), { class: "kind", x: 9, y: 17 });
+    const head = vector("text", { class: "kind", x: 9, y: 17 });
+    group.append(head);
     write(shortened(layer.name === layer.operation ? layer.result.shape.join("×") : layer.name, 25), { x: 9, y: 32 });
     const figure = vector("text", { class: "figure", x: width - 8, y: 17 });
     group.append(figure);
@@ -136,7 +152,7 @@ class Graph {
         this.pick(row);
       }
     });
-    return { group, figure, layer, row };
+    return { group, head, figure, layer, row };
   }
 
   sourceOf(node) {
@@ -157,6 +173,8 @@ class Graph {
       box.group.setAttribute("fill", inkOn(colour));
       const value = colouring.figure?.(box.layer) ?? null;
       box.figure.textContent = colouring.classes ? box.layer.result.type : value === null ? "" : colouring.text(value);
+      const room = data.box[0] - 24 - textWidth(box.figure.textContent);
+      box.head.textContent = fitting(kind(box.layer.operation) + window_(box.layer), room, "600 ");
       this.marks[index].setAttribute("fill", colour);
     });
   }

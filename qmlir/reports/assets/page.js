@@ -99,7 +99,7 @@ function summarize() {
   const parts = [
     data.compared && `Errors are over ${whole(data.compared)} samples.`,
     data.profiled && `Distributions are of ${whole(data.profiled)} samples.`,
-    ...["accuracy", "errors", "histograms"].map((part) => data.missing[part]),
+    ...["ranges", "accuracy", "errors", "histograms"].map((part) => data.missing[part]),
     `Made by qmlir ${data.version}.`,
   ].filter(Boolean);
   byId("made").textContent = parts.join(" ");
@@ -153,7 +153,8 @@ function showWorst() {
     const rows = data.rows.map((row, number) => number).filter((row) => least(row, what) < Infinity)
       .sort((a, b) => least(a, what) - least(b, what)).slice(0, 8);
     const figure = (index, key, title) => ({
-      title: headed(index, title), number: true, value: (row) => of(row, index).errors?.[key],
+      title: headed(index, title), number: true, class: slots.length > 1 && key !== what ? "minor" : null,
+      value: (row) => of(row, index).errors?.[key],
       text: (row) => {
         const value = of(row, index).errors?.[key] ?? null;
         return value !== null && key === what ? element("span", {}, decibels(value), " ", gauge(value)) : decibels(value);
@@ -162,7 +163,7 @@ function showWorst() {
     const table = element("table");
     sortable(table, [
       nameColumn("layer"),
-      { title: "operation", value: (row) => any(row).operation, text: (row) => kind(any(row).operation) },
+      { title: "operation", class: "minor", value: (row) => any(row).operation, text: (row) => kind(any(row).operation) },
       ...slots.flatMap((index) => [figure(index, "own", "own error"), figure(index, "whole", "end to end")]),
     ], { rows, pick: openRow });
     target.replaceChildren(element("div", { class: "scrolled" }, table),

@@ -24,11 +24,20 @@ async function plot(item, target, onTap) {
   return figure;
 }
 
-/** Gives a figure's axes, grid and legend the colours of the page. */
+/** The colours of plots.py on light ground → the same hues, light enough to be read on dark ground. */
+const ON_DARK = { "#8a8f98": "#aab2bf", "#0072b2": "#56b0ea", "#d55e00": "#ff9a57", "#cc3311": "#ff7a59" };
+const ON_LIGHT = Object.fromEntries(Object.entries(ON_DARK).map(([light, dark]) => [dark, light]));
+
+/** Gives a figure's axes, grid, legend and marks the colours of the page. */
 function paint(figure) {
+  const hues = document.documentElement.dataset.theme === "dark" ? ON_DARK : ON_LIGHT;
   const style = getComputedStyle(document.documentElement);
   const [ink, soft, grid] = ["--ink", "--soft", "--grid"].map((name) => style.getPropertyValue(name).trim());
   for (const model of figure.references()) {
+    for (const part of ["fill_color", "line_color"]) {
+      const hue = hues[model[part]?.value ?? model[part]];
+      if (hue) model[part] = typeof model[part] === "string" ? hue : { value: hue };
+    }
     if (/Axis$/.test(model.type)) {
       model.setv({
         axis_line_color: soft, major_tick_line_color: soft, axis_label_text_color: soft, major_label_text_color: soft,

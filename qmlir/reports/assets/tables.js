@@ -12,7 +12,7 @@ function sortable(table, columns, options) {
   const body = element("tbody");
   const heads = columns.map((column, index) => {
     const button = element("button", { type: "button", onclick: () => turn(index) }, column.title);
-    return element("th", { class: column.number ? "number" : null, scope: "col" }, button);
+    return element("th", { class: [column.number && "number", column.class].filter(Boolean).join(" ") || null, scope: "col" }, button);
   });
   table.replaceChildren(element("thead", {}, element("tr", {}, ...heads)), body);
 

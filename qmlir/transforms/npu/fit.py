@@ -153,7 +153,7 @@ def _room(block: Block, device: Device) -> int:
     layers = [op for op in block.ops if isinstance(op, LayerOp)]
     here = engines.constants("weights") is memory
     constants = sum(constant_bytes(layer.operations()) for layer in layers) if here else 0
-    return (staged_from(memory, device) if tiled else memory.bytes) - constants
+    return (staged_from(memory, device) if tiled else memory.addressable) - constants
 
 
 def _around(steps: Sequence[Step], fullest: int) -> Iterator[list[LayerOp]]:

@@ -68,7 +68,9 @@ class NPUPlacePass(ModulePass):
                 for region, tiles in _divided(here, role, phases, memory):
                     _place_tiles(tiles, role, region, memory)
             if rest := [b for b in buffers if not (b.is_tile(roles) or b.stays(memory))]:
-                filled[memory.id] = _place_rest(rest, memory, staged_from(memory, device) if roles else memory.bytes)
+                filled[memory.id] = _place_rest(
+                    rest, memory, staged_from(memory, device) if roles else memory.addressable
+                )
         op.attributes[FILLED] = DictionaryAttr({name: entry.attribute() for name, entry in filled.items()})
 
 
@@ -171,7 +173,10 @@ def _check_staying(staying: Sequence[_Life], phases: Sequence[_Phase], memory: M
         for phase in (phase for phase in phases if life.meets(phase.first, phase.end - 1)):
             beside += [(f"tiles of the role {role}", region) for role, region in phase.tiles(memory).items()]
         beside.append(
-            (f"what is behind the memory {memory.id}", Region(memory.bytes, max(life.lies.end - memory.bytes, 0)))
+            (
+                f"what is behind the memory {memory.id}",
+                Region(memory.addressable, max(life.lies.end - memory.addressable, 0)),
+            )
         )
         for what, region in beside:
             if life.lies.base < region.end and region.base < life.lies.end:

@@ -8,8 +8,12 @@ calls it quantizes and dequantizes.
 Enters: nn on quantized types. Leaves: the same network between other types. Where the integers asked for are the
 network's own, no bit of it changes. Unsigned bytes are the network's signed bytes plus 128, with a zero point larger by
 128, and the other way round. Integers of 16 bits hold those of 8 bits as they are, with the same scale and zero point.
+
+If a network quantizes an input in several ways, the input holds the finest of these integers: other readers get them in
+their own scale, and float operations get them dequantized.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 
@@ -82,25 +86,33 @@ class SetInterfacePass(ModulePass):
 def _set_argument(argument: BlockArgument, wanted: str) -> None:
     """Gives an argument the wanted type, and its readers what they read before."""
     name = argument.name_hint or f"argument {argument.index}"
-    casts = [use.operation for use in argument.uses]
-    if not casts or not (is_float(argument) or isinstance(element_of(argument), UniformType)):
+    readers = [use.operation for use in argument.uses]
+    if not readers or not (is_float(argument) or isinstance(element_of(argument), UniformType)):
         return
     if isinstance(own := element_of(argument), UniformType):
         type = own if wanted == "float" else _stored(own, wanted, "input", name)
         if wanted == "float" or type != own:
             _retype(argument, own.expressed if wanted == "float" else type, own)
         return
-    if wanted == "float":
-        return
-    types = {element_of(cast.result) for cast in casts if isinstance(cast, QuantizeCastOp)}
-    if len(types) != 1 or not all(isinstance(cast, QuantizeCastOp) for cast in casts):
-        readers = ", ".join(sorted({cast.name for cast in casts}))
-        _refuse("input", name, "must be read by casts to one quantized type only", readers)
-    (own,) = types
-    type = _stored(own, wanted, "input", name)
-    stored = Rewriter.replace_value_with_new_type(argument, with_element(argument.type, type))
+    if wanted != "float":
+        _store(argument, [o for o in readers if isinstance(o, QuantizeCastOp)], wanted, name)
+
+
+def _store(argument: BlockArgument, casts: Sequence[QuantizeCastOp], wanted: str, name: str) -> None:
+    """Gives a float argument the finest integers that its casts make of it, which its other readers convert."""
+    types = [element_of(cast.result) for cast in casts]
+    if not types:
+        readers = ", ".join(sorted({use.operation.name for use in argument.uses}))
+        _refuse("input", name, "must be quantized by one of its readers", readers)
+    finest = min((t for t in types if isinstance(t, UniformType)), key=lambda t: min(t.scales))
+    type = _stored(finest, wanted, "input", name)
+    float_type, block = argument.type, argument.block
+    stored = Rewriter.replace_value_with_new_type(argument, with_element(float_type, type))
     stored.name_hint = argument.name_hint
-    for cast in casts:
+    back = DequantizeCastOp(stored, float_type)
+    Rewriter.insert_op(back, InsertPoint.at_start(block))
+    stored.replace_uses_with_if(back.result, lambda use: use.operation not in (back, *casts))
+    for cast, own in zip(casts, types, strict=True):
         new = stored if type == own else _converted(stored, own, InsertPoint.before(cast))
         cast.results[0].replace_all_uses_with(new)
         Rewriter.erase_op(cast)

@@ -13,7 +13,6 @@ Works on a float network with observers that hold ranges.
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, TensorType, f32, f64
@@ -42,6 +41,7 @@ from qmlir.ir.interfaces import Array, shape_of
 from qmlir.numerics.halves import HALVES
 from qmlir.policies.quant_config import POLICY, settings_of
 from qmlir.profiles.profile import TensorProfile, require_finite
+from qmlir.transforms.quantize.nominal import nominal_meaning
 from qmlir.transforms.quantize.side_by_side import linear_part
 
 FACTORS = "qmlir.channel_factors"
@@ -336,16 +336,17 @@ def evaluations(
         return
     operations = [o for o in block.ops if o.results]
     last = max(i for i, o in enumerate(operations) if any(r in wanted for r in o.results))
-    products = {o: linear_part(o) for o in operations if isinstance(o, WeightedOp)}
+    products = {o: linear_part(o) for o in operations if isinstance(o, WeightedOp) and is_float(o.x)}
+    meanings = {o: nominal_meaning(o) for o in operations[: last + 1] if o not in products}
     constants = {o.y: o.value.array for o in operations if isinstance(o, ConstantOp)}
     for sample in inputs:
         values: dict[SSAValue, Array] = {**constants, **dict(zip(block.args, sample, strict=True))}
         with np.errstate(over="ignore", invalid="ignore"):  # observe_anew refuses values that are not finite
             for op in operations[: last + 1]:
-                if isinstance(op, WeightedOp):
+                if isinstance(op, WeightedOp) and op in products:
                     y = products[op](values[op.x], values[op.w])
                     values[op.y] = op.clamp(y if op.b is None else y + values[op.b])
                 elif not isinstance(op, ConstantOp):
-                    results = cast(Any, op).evaluate(*(values[v] for v in op.operands))
+                    results = meanings[op](*(values[v] for v in op.operands))
                     values.update(zip(op.results, results, strict=True))
         yield {v: values[v] for v in wanted}

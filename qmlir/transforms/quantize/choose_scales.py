@@ -59,7 +59,7 @@ from qmlir.numerics.schemas import (
     weight_bits,
     weight_range,
 )
-from qmlir.policies.ledger import CALIBRATION, decide, decision_of, note_method
+from qmlir.policies.ledger import CALIBRATION, DATA_FREE, RANGE, decide, decision_of, note_method
 from qmlir.policies.legality import target_of
 from qmlir.policies.quant_config import QuantConfig, Recipe
 from qmlir.transforms.quantize.masks import ranges_of_masked
@@ -125,6 +125,7 @@ class _Chooser:
         self.operations = [o for o in block.ops if any(map(is_float, data_values(o)))]
         observers = [o for o in block.ops if isinstance(o, ObserveOp)]
         self.observed = {o.value: seen for o in observers if (seen := o.observation) is not None}
+        self.estimated = {o.value for o in observers if o.data_free is not None}
         self.recipes = Recipes(block, default, target)
         self.observed |= ranges_of_masked(block, self.observed, self.recipes.of_value)
         self.groups = ScaleGroups(self.operations, self.observed, self.recipes.of_value, state_values(block))
@@ -140,7 +141,9 @@ class _Chooser:
         for op in able:
             method = None if isinstance(op, MovementOp) else self.groups.method_of(op.results[0])
             if method is not None:
-                note_method(op, CALIBRATION, method)
+                note_method(op, CALIBRATION, method.called)
+            if any(v in self.estimated for v in op.results):
+                note_method(op, RANGE, DATA_FREE)
         for observer in [o for o in self.block.ops if isinstance(o, ObserveOp)]:
             Rewriter.erase_op(observer)
 
@@ -161,15 +164,32 @@ class _Chooser:
             del able[op]
         return able
 
-    def _moving_floats(self, able: Iterable[Operation]) -> Sequence[Operation]:
-        """The data movement that no computing integer operation is connected to, directly or by other data movement."""
-        touched = {o: set(self._activations(o)) for o in able}
-        connected = {v for o, own in touched.items() if not isinstance(o, MovementOp) for v in own}
-        left = [o for o in touched if isinstance(o, MovementOp)]
-        while reached := [o for o in left if touched[o] & connected]:
-            connected.update(v for o in reached for v in touched[o])
-            left = [o for o in left if not touched[o] & connected]
-        return left
+    def _moving_floats(self, able: Iterable[Operation]) -> Iterable[Operation]:
+        """The data movement that no integer operation is beside.
+
+        An integer operation makes what the movement reads, or reads what the movement makes, directly or through other
+        data movement. A movement from what integer operations read, such as an input, to results of the network is
+        beside them too, unless float operations read what it moves: these get the input's own digits.
+        """
+        movements: dict[Operation, None] = {o: None for o in able if isinstance(o, MovementOp)}
+        self._leave_beside([o for o in able if o not in movements], movements)
+        given = set[Operation]()
+        for op in reversed(movements):
+            readers = [u.operation for v in op.results for u in v.uses]
+            if all(isinstance(o, func.ReturnOp | ObserveOp) or o in given for o in readers):
+                given.add(op)
+        read = {v for o in able if o not in movements for v in self._activations(o)}
+        self._leave_beside([o for o in movements if o in given and not read.isdisjoint(data_operands(o))], movements)
+        return movements
+
+    def _leave_beside(self, integers: list[Operation], movements: dict[Operation, None]) -> None:
+        """Takes some integer operations, and all movements beside them, out of `movements`."""
+        while integers:
+            op = integers.pop()
+            movements.pop(op, None)
+            makers = [v.owner for v in self._activations(op) if isinstance(v.owner, Operation)]
+            readers = [u.operation for v in op.results for u in v.uses]
+            integers += [o for o in (*makers, *readers) if o in movements]
 
     def _why_float(self, op: Operation) -> Reason | None:
         """Why an operation cannot become integer: the target, weights, bias, or a tensor without elements or range."""
@@ -412,13 +432,15 @@ class _Chooser:
         """Widens a channel's weight scale where its factor to the result's scale would be too small for the target.
 
         A factor of 0 would lose the channel's bias. Under the smallest factor, rounding the weights of such a channel
-        costs far less than a step of the result, as their sums are tiny beside that step.
+        costs far less than a step of the result, as their sums are tiny beside that step. Where the target applies no
+        such factors, scales stay as they are: its host computes the operation.
         """
         recipe = self.recipes.of(op)
         data, result = self.groups.type_of(op.x, recipe.format), self.groups.type_of(op.y, recipe.format)
         if data is None or result is None:
             return scales
-        least = max(self.target.least_factor, LEAST_FACTOR)
+        own = 0.0 if self.target.factors is None else self.target.factors.least
+        least = max(own if own <= 2.0 ** -(data.storage_width + 4) else 0.0, LEAST_FACTOR)
         return self._widened(op, scales, np.full(len(scales), least * result.scale / data.scale))
 
     def _widened(self, op: WeightedOp, scales: Array, least: Array) -> Array:

@@ -3,8 +3,8 @@
 Enters: float nn with `quant.qcast` and `quant.dcast`. An island is `dcast → operation → qcast`, a float operation
 between casts. Leaves: an operation on quantized types in place of each island that has an integer form, with the
 model's own scales and zero points; floats between casts elsewhere; and a decision with its reason on every operation.
-An operation that stays float can still be quantized with a profile. Its first part, `gather-casts`, moves the casts
-next to the operations that compute.
+An operation that stays float can still be quantized with samples or a profile. Its first part, `gather-casts`, moves
+the casts next to the operations that compute.
 
 An average pool has one scale for operand and result. If the model gives the result parameters of its own, the average
 is first rewritten as a depthwise convolution with equal weights, which rounds only once.
@@ -12,7 +12,7 @@ is first rewritten as a depthwise convolution with equal weights, which rounds o
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType, i8
+from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType, i8
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
@@ -20,9 +20,12 @@ from qmlir.dialects.nn import AveragePool2DOp, ConstantOp, DepthwiseConv2DOp, Re
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.context import make_context
 from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.names import QUANTIZATION
 from qmlir.ir.rewriting import replace, rewrite
 from qmlir.policies.ledger import decisions
+from qmlir.policies.runtime_kernels import quantization_for
 from qmlir.policies.runtimes import follows_litert, runtime_of
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
 from qmlir.transforms.nn.simplify import simplify
@@ -55,11 +58,16 @@ class FoldQDQPass(ModulePass):
     name = "fold-qdq"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if not has_casts(op):
-            return
-        gather_casts(op)
-        for step in (QuantizeOpsPass(), QuantizeBiasPass(), CancelCastsPass()):
-            step.apply(ctx, op)
+        fold_qdq(op, ctx)
+
+
+def fold_qdq(module: ModuleOp, ctx: Context | None = None) -> None:
+    """Turns the float operations between a module's casts into operations on quantized types."""
+    if not has_casts(module):
+        return
+    gather_casts(module)
+    for step in (QuantizeOpsPass(), QuantizeBiasPass(), CancelCastsPass()):
+        step.apply(ctx or make_context(), module)
 
 
 class GatherCastsPass(ModulePass):
@@ -98,11 +106,24 @@ def gather_casts(module: ModuleOp) -> None:
     if not follows_litert(runtime_of(module)):  # LiteRT computes on floats what the model has on floats
         rewrite(module, (NameInterpolation(), JoinInterpolations(), *SPELLED, *COMPOSED))
         rewrite(module, OF_COMPOSED)
+    _state_quantization(module)
     # Transposes sink through casts until they cancel; then casts move past the transposes that are left.
     move_casts(module)
     cancel_transposes(module)
     move_casts(module)
     rewrite(module, (TurnAverageIntoConvolution(), KeepSteps()))
+    _state_quantization(module)
+
+
+def _state_quantization(module: ModuleOp) -> None:
+    """States on each cast how the followed runtime quantizes, so that casts of constants are folded as they would run.
+
+    Casts that the quantizer inserts later round the constants that it chooses exactly.
+    """
+    runtime = runtime_of(module)
+    for cast in [o for o in module.walk() if isinstance(o, QuantizeCastOp)]:
+        if (quantization := quantization_for(cast, runtime)) != "exact":
+            cast.attributes[QUANTIZATION] = StringAttr(quantization)
 
 
 class KeepSteps(RewritePattern):

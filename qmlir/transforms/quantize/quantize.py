@@ -27,7 +27,7 @@ from qmlir.policies.policy import Policy
 from qmlir.policies.quant_config import ON_DATA, POLICY, QuantConfig, Recipe
 from qmlir.transforms.quantize.apply_policy import policy_of, refuse_unhonoured
 from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
-from qmlir.transforms.quantize.fold_qdq import is_as_imported
+from qmlir.transforms.quantize.fold_qdq import fold_qdq, is_as_imported
 from qmlir.transforms.quantize.observers import observers
 from qmlir.transforms.quantize.side_by_side import SampledPass
 
@@ -145,6 +145,21 @@ class RequireRangesPass(ModulePass):
 def lacks_ranges(module: ModuleOp) -> bool:
     """Whether the data of a network are float, and it says nothing about them."""
     return _is_untouched(module) and not any(o.bounds or POLICY in o.attributes for o in observers(module))
+
+
+def learns_ranges(module: ModuleOp) -> bool:
+    """Whether the ranges of a network's tensors are to be learned from samples: it has none, and operations need them.
+
+    These operations may be all operations, or those that a model file leaves float beside quantized ones.
+    """
+    if any(o.bounds or POLICY in o.attributes for o in observers(module)):
+        return False
+    if _is_untouched(module):
+        return True
+    if is_as_imported(module):
+        module = module.clone()
+        fold_qdq(module)
+    return any(entry.outcome == "float" and entry.code == "no-range" for entry in decisions(module))
 
 
 def _is_untouched(module: ModuleOp) -> bool:

@@ -51,6 +51,7 @@ from qmlir.policies.runtime_kernels import (
     stores_signed,
 )
 from qmlir.policies.runtimes import runtime_of
+from qmlir.transforms.quantize.common_scale import in_one_scale
 from qmlir.transforms.quantize.move_casts import holds_padding
 from qmlir.transforms.quantize.on_floats import (
     argument_of,
@@ -250,7 +251,7 @@ class _Folding:
             return
         if (held := decision_of(op)) is not None and held.code.data == "half":
             return  # integers around it change nothing
-        sources = [_quantized_source(argument_of(op, v)) for v in data_operands(op)]
+        sources = [_source_of(op, v) for v in data_operands(op)]
         result = _wanted_result(op, sources)
         known = [s for s in sources if s is not None]
         if (result is None and data_results(op)) or len(known) < len(sources):
@@ -361,9 +362,17 @@ def _unrounded(value: SSAValue) -> SSAValue:
     return new.y
 
 
-def _quantized_source(value: SSAValue) -> SSAValue | None:
-    """The quantized value that a float operand is dequantized from; None if it does not come from a dequantize cast."""
-    return value.owner.input if isinstance(value.owner, DequantizeCastOp) else None
+def _source_of(op: Operation, operand: SSAValue) -> SSAValue | None:
+    """The quantized value that a float operand is dequantized from; None if it does not come from a dequantize cast.
+
+    A constant whose scales lie along an axis for which the operation has no integer form is read in one scale, if it
+    has the same numbers in it.
+    """
+    cast = argument_of(op, operand).owner
+    if not isinstance(cast, DequantizeCastOp):
+        return None
+    per_channel = isinstance(op, WeightedOp) and operand is op.w and cast.quantized.axis == op.CHANNEL_AXIS
+    return cast.input if per_channel else in_one_scale(cast.input)
 
 
 def _wanted_result(op: Operation, sources: Sequence[SSAValue | None]) -> UniformType | None:

@@ -10,7 +10,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import CastOp, ConstantOp, Conv2DOp, DivOp, FullyConnectedOp
 from qmlir.dialects.nn.base import NNOp, is_float, is_half
-from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.contraction import SCALES_OF_TERMS, WeightedOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import computed_storage, data_operands, data_results, data_values, is_weight
 from qmlir.dialects.qmlir import BLOCK
@@ -97,7 +97,7 @@ HALVED: Mapping[HalfPrecision, Reason] = {
 
 EMPTY: Reason = ("empty", "it has a tensor without elements, of which there is nothing to quantize")
 
-MOVED: Reason = ("neighbours", "it moves values that only float operations read and write")
+MOVED: Reason = ("neighbours", "no integer operation makes what it reads, or reads what it makes")
 
 SHARED: Reason = ("shared", "its result is also read as floats, which quantizing it would change")
 
@@ -111,6 +111,8 @@ def blocked(op: Operation) -> Reason | None:
     if not sizes:
         return None
     size = sizes[0].value.data if isinstance(sizes[0], IntegerAttr) else "several"
+    if size == 1:
+        return "blocked", SCALES_OF_TERMS
     return "blocked", f"its weights have a scale for each block of {size}, which integer sums cannot share"
 
 

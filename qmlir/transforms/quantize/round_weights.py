@@ -133,7 +133,7 @@ class WeightRounding:
         _check_method(layer.op, recipe.rounding, stated, is_plugin=method is not None)
         if method is not None:
             integers = _rounded_by(method, layer, cast, terms, nearest)
-            note_method(layer.op, ROUNDING, method)
+            note_method(layer.op, ROUNDING, method.called)
         else:
             searches = searches_scales(layer, cast, recipe, _data_step(layer.op), levels)
             if recipe.rounding == "gptq":

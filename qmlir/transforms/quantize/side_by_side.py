@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from itertools import islice
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits  # pyright: ignore[reportMissingTypeStubs]
@@ -29,6 +29,7 @@ from qmlir.ir.passes import option
 from qmlir.ir.signature import Signature, defined_functions, signature_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.profiles.profile import require_finite
+from qmlir.transforms.quantize.nominal import Meaning, nominal_meaning
 
 # ---------------------------------------------------------------------------------------------------------------
 # Makes sums independent of the number of threads.
@@ -262,23 +263,20 @@ class SideBySide:
         return any(changed)
 
     def _evaluate(self, op: Operation) -> None:
-        meaning: Callable[..., tuple[Array, ...]] = cast(Any, op).evaluate
         if isinstance(op, ConstantOp) or all(v in self.fixed for v in op.operands):
             self.fixed.update(op.results)
         if isinstance(op, QuantizeCastOp) or (isinstance(op, DequantizeCastOp) and self._is_float(op.input)):
             self.floats[op.result] = self.floats[op.operands[0]]
         else:
-            self._store(self.floats, op, meaning)
-        self._store(self.quantized, op, meaning)
+            self._store(self.floats, op, nominal_meaning(op, rounds=False))
+        self._store(self.quantized, op, nominal_meaning(op))
         if isinstance(op, ConstantOp) and isinstance(held := op.attributes.get(UNROUNDED), WeightsAttr):
             self.floats[op.y] = [held.array for _ in self.samples]
 
     def _is_float(self, value: SSAValue) -> bool:
         return np.issubdtype(self.floats[value][0].dtype, np.floating)
 
-    def _store(
-        self, values: dict[SSAValue, list[Array]], op: Operation, meaning: Callable[..., tuple[Array, ...]]
-    ) -> None:
+    def _store(self, values: dict[SSAValue, list[Array]], op: Operation, meaning: Meaning) -> None:
         """Computes the results of an operation for each sample; results that depend on constants alone only once."""
         samples = self.samples[:1] if op.results[0] in self.fixed else self.samples
         results = [meaning(*(values[v][i] for v in op.operands)) for i in samples]

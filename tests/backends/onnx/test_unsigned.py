@@ -98,7 +98,7 @@ def dense(weight: int) -> ModuleOp:
 def test_who_can_saturate_is_told(tmp_path: Path) -> None:
     """Two products of 255 by 64 fit 16 bits, 255 · (64 + 65) does not."""
     exported(dense(64), tmp_path / "u.onnx")
-    with pytest.warns(QmlirWarning, match=r"sums of 1 layers can saturate \(dense\): .*--for onnxruntime.*slow"):
+    with pytest.warns(QmlirWarning, match=r"sums of 1 layer can saturate \(dense\): .*--for onnxruntime.*slow"):
         exported(dense(65), tmp_path / "u.onnx")
     exported(dense(65), tmp_path / "s.onnx", activations="kept")
 

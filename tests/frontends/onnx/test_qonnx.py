@@ -10,6 +10,7 @@ import pytest
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.errors import NodeError
 from qmlir.frontends.onnx import load_onnx
+from qmlir.frontends.onnx.qonnx import DOMAINS
 from qmlir.frontends.opaque import opaque_report
 from qmlir.policies.ledger import decisions
 from tests.frontends.onnx.quantized_models import (
@@ -37,6 +38,26 @@ def network(bits: int, scale: Any, zero: float = 0.0, *, inputs: str = "x", **at
     constants = {"s": np.asarray(scale, np.float32), "z": np.float32(zero), "b": np.float32(bits)}
     nodes = [node("Quant", f"{inputs} s z b", "y", QONNX, **attributes)]
     return model(nodes, X, ["y"], constants)
+
+
+@pytest.mark.parametrize("imports", [True, False])
+@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("kind", ["Quant", "BipolarQuant", "Trunc"])
+def test_every_domain_with_an_operator_set_and_without(kind: str, domain: str, imports: bool) -> None:
+    """Files of FINN's and Brevitas' older exporters import no operator set of the domain."""
+    inputs = {"Quant": "x s z b", "BipolarQuant": "x s", "Trunc": "x s z i o"}[kind]
+    given = {"s": np.float32(0.25), "z": np.float32(0), "b": np.float32(4), "i": np.float32(6), "o": np.float32(4)}
+    constants = {name: np.asarray(value) for name, value in given.items() if name in inputs.split()}
+    proto = model([node(kind, inputs, "y", domain)], X, ["y"], constants)
+    del proto.opset_import[1:]
+    if imports:
+        proto.opset_import.append(onnx.helper.make_opsetid(domain, 1))
+    expected = {
+        "Quant": quant(X["x"], 0.25, 0, 4),
+        "BipolarQuant": np.where(X["x"] >= 0, 0.25, -0.25),
+        "Trunc": truncated(X["x"], 0.25, 0, 2, np.floor) * 0.25,
+    }[kind]
+    np.testing.assert_array_equal(results(imported(proto), X)[0], expected.astype(np.float32))
 
 
 @pytest.mark.crossed

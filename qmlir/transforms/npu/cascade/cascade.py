@@ -95,7 +95,7 @@ def _heights(stays: Stays, layers: Sequence[LayerOp]) -> list[int]:
     total = shape_of(layers[-1].outputs[0])[1]
     found: dict[int, None] = {}
     for share in SHARES:
-        room = stays.costs.memory.bytes // share
+        room = stays.costs.memory.addressable // share
         fitting = [rows for rows in range(1, total) if _between(layers, rows) <= room]
         if fitting:
             bands = -(-total // fitting[-1])
@@ -238,7 +238,7 @@ def _candidates(stays: Stays) -> Iterator[Tensor]:
             continue
         if isinstance(first_of(layer), COMPUTES) or joins(layer):
             tensor = stays.tensor(layer.outputs[0], numbers)
-            if tensor is not None and tensor.size <= stays.costs.memory.bytes:
+            if tensor is not None and tensor.size <= stays.costs.memory.addressable:
                 yield tensor
 
 

@@ -282,7 +282,7 @@ class Stays:
             The new schedule; None if there is no room for the tensor.
         """
         beside = [(other.address, other.end) for other in self.tensors if set(other.steps) & set(tensor.steps)]
-        free = [gap for gap in gaps(beside, self.costs.memory.bytes) if gap[1] - gap[0] >= tensor.size]
+        free = [gap for gap in gaps(beside, self.costs.memory.addressable) if gap[1] - gap[0] >= tensor.size]
         ends = [replace(tensor, address=at) for low, high in free for at in (low, high - tensor.size)]
         found = max(ends, key=lambda t: (*self._left(t), t.address), default=None)
         return None if found is None else replace(self, tensors=[*self.tensors, found])
@@ -308,6 +308,6 @@ class Stays:
         """The largest contiguous region that tensors leave during a step, in whole parts of the memory."""
         memory, part = self.costs.memory, part_of(self.costs.memory)
         taken = [(tensor.address, tensor.end) for tensor in tensors if number in tensor.steps]
-        whole = [(-(-start // part) * part, end // part * part) for start, end in gaps(taken, memory.bytes)]
+        whole = [(-(-start // part) * part, end // part * part) for start, end in gaps(taken, memory.addressable)]
         base, end = max(whole, key=lambda piece: piece[1] - piece[0])
         return Region(base, max(end - base, 0))

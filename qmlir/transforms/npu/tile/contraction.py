@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from qmlir.devices.least import contraction_fields
 from qmlir.devices.stored import stored_bias, stored_weights
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp
@@ -40,7 +41,7 @@ def tile_contraction(emitter: Emitter, layer: LayerOp, op: Contraction, chain: S
     """
     bias = None if op.b is None else _constant(op.b, layer)
     _constant(op.w, layer)
-    weights, weight_zero_point = stored_weights(op, emitter.device)
+    weights, _ = stored_weights(op, emitter.device)
     if not chain:
         raise UnsupportedError.at(op.name, layer.label.data, "must be followed by a change of scale in its layer")
     if isinstance(op, qint.DepthwiseConv2DOp) and shape_of(op.x)[-1] != weights.shape[-1]:
@@ -53,7 +54,7 @@ def tile_contraction(emitter: Emitter, layer: LayerOp, op: Contraction, chain: S
     work = work_of(op, chain, layer, widths, _inside(emitter, parts[0]), emitter.device)
     bits, shift = stored_bias(op, emitter.device)
     brought = _bias(emitter, None if bias is None else bias >> shift, bits)
-    loop = _Loop(emitter, op, chain, work, _tiling(emitter, work, layer), weights, weight_zero_point, brought, shift)
+    loop = _Loop(emitter, op, chain, work, _tiling(emitter, work, layer), weights, brought)
     for part in parts:
         loop.run(part)
 
@@ -197,8 +198,8 @@ class _Loop:
     """The loops over the tiles of a layer.
 
     chosen   the tiling
-    weights  weights of all groups, as the device stores them, with the zero point weight_zero_point
-    bias     brings the bias of some output channels, which the array shifts left by bias_shift; None without a bias
+    weights  weights of all groups, as the device stores them
+    bias     brings the bias of some output channels; None without a bias
     """
 
     emitter: Emitter
@@ -207,11 +208,10 @@ class _Loop:
     work: Work
     chosen: Tiling
     weights: Array
-    weight_zero_point: int
     bias: Callable[[range], Spot] | None
-    bias_shift: int
 
     def __post_init__(self) -> None:
+        self.fields = contraction_fields(self.op, self.emitter.device) | self.work.widths | self.work.window
         self.kept_weights: _Shelf[Ranges, Spot] = _Shelf(self.chosen.weights)
         self.kept_data: _Shelf[Ranges, View] = _Shelf(self.chosen.data)
 
@@ -282,12 +282,9 @@ class _Loop:
         begin = Init.ZERO if bias is None else Init.BIAS
         self.emitter.issue(
             array, kind, data=data.spot, weights=weights, bias=bias or sums.spot, sums=sums.spot,
-            init=begin if first else Init.ACCUMULATE, bias_shift=self.bias_shift,
-            zero_point=self.op.zero_point.value.data, weight_zero_point=self.weight_zero_point,
-            rows=data.shape[0], columns=data.shape[1], channels=data.shape[2],
+            init=begin if first else Init.ACCUMULATE, rows=data.shape[0], columns=data.shape[1], channels=data.shape[2],
             row_pitch=data.row_pitch, pixel_pitch=data.pixel_pitch, out_rows=len(rows), out_columns=len(columns),
-            top=top, left=left, **work.widths, **work.window,
-            **({} if work.depthwise else {"out_channels": len(outputs)}),
+            top=top, left=left, **self.fields, **({} if work.depthwise else {"out_channels": len(outputs)}),
         )  # fmt: skip
 
     def _weights(self, part: _Part, outputs: range, terms: range) -> Spot:

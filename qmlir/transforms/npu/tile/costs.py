@@ -32,6 +32,7 @@ from qmlir.isa.commands import (
     Window,
 )
 from qmlir.isa.encoding import Command, Place
+from qmlir.isa.limits import MOST_BYTES, broken
 from qmlir.transforms.npu.tile.engines import Engines
 from qmlir.transforms.npu.tile.work import Work
 
@@ -113,6 +114,16 @@ class TileCommands:
     def touched(self, command: Command) -> Footprint:
         """The bytes that a command reads and writes."""
         return footprint(command, self.device, {0: self._context})
+
+    def keep_limits(self, shape: Shape) -> bool:
+        """Whether the commands of a tile keep to the limits of commands (isa/limits.py)."""
+        box = shape.rows, shape.columns, shape.outputs
+        some = self.sums(*box, shape.terms), *self.weights(shape.outputs, shape.terms), *self.following(*box)
+        return all(
+            broken(command) is None and all(block.bytes <= MOST_BYTES for block in (*touched.reads, *touched.writes))
+            for command in some
+            for touched in (self.touched(command),)
+        )
 
     def sums(self, rows: int, columns: int, outputs: int, terms: int) -> Window:
         """The command that adds the products of a slice of the input channels."""

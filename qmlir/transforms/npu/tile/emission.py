@@ -15,17 +15,18 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices import Device
 from qmlir.devices.description import Memory, Queue
+from qmlir.devices.least import context_fields
 from qmlir.devices.packing import BYTE, pack
 from qmlir.devices.schema import Role
 from qmlir.devices.stored import as_images, merged, stored_bytes, stored_dtype
 from qmlir.dialects import qint
 from qmlir.dialects.npu import BufferOp, IssueOp
-from qmlir.dialects.qint.requantize import width_of
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.weights import WeightsAttr
-from qmlir.isa.commands import Mark, Move, SetContext, Step, Unpack
-from qmlir.isa.encoding import Command, Place, field_kinds
-from qmlir.numerics.contracts import CONTRACTS
+from qmlir.isa.commands import Mark, Move, SetContext, Unpack
+from qmlir.isa.encoding import CONTEXT_BITS, Command, Place, field_kinds, mnemonic
+from qmlir.isa.limits import MOST_BYTES, broken
 from qmlir.transforms.npu.tile.aliases import home_of
 from qmlir.transforms.npu.tile.engines import Engines, Region, Rest, WeightBits, regions
 
@@ -188,7 +189,11 @@ class Emitter:
     # -- commands ---------------------------------------------------------------------------------------------------
 
     def issue(self, queue: Queue, kind: type[Command], ctx: int = 0, **fields: Any) -> None:
-        """Emits a command on a queue; places are given as `Spot`s."""
+        """Emits a command on a queue; places are given as `Spot`s.
+
+        Raises:
+            UnsupportedError: The command breaks a limit of commands.
+        """
         buffers: list[SSAValue] = []
         given: dict[str, Any] = {}
         for name, field_kind in field_kinds(kind).items():
@@ -198,7 +203,11 @@ class Emitter:
                     buffers.append(value.buffer)
                 value = Place(buffers.index(value.buffer), value.offset)
             given[name] = value
-        self.builder.insert(IssueOp(queue.id, kind(0, (), ctx, **given), buffers))
+        command = kind(0, (), ctx, **given)
+        if (found := broken(command)) is not None:
+            need, got = found
+            raise UnsupportedError.at(mnemonic(kind), self.layers[-1], need, got=got)
+        self.builder.insert(IssueOp(queue.id, command, buffers))
 
     def begin(self, layer: str, rest: Rest | None = None) -> None:
         """Marks the beginning of a layer; `rest` is the memory that tensors inside the device leave to its tiles."""
@@ -210,10 +219,11 @@ class Emitter:
 
     def copy(self, queue: Queue, source: Spot, target: Spot, size: int) -> None:
         """Copies contiguous bytes."""
-        self.issue(
-            queue, Move, source=source, target=target, size=size, rows=1, planes=1,
-            source_row=0, source_plane=0, target_row=0, target_plane=0,
-        )  # fmt: skip
+        for at in range(0, size, MOST_BYTES):
+            self.issue(
+                queue, Move, source=source.later(at), target=target.later(at), size=min(size - at, MOST_BYTES), rows=1,
+                planes=1, source_row=0, source_plane=0, target_row=0, target_plane=0,
+            )  # fmt: skip
 
     def move(self, queue: Queue, source: View, target: View) -> None:
         """Copies a tensor in as few transfers as the queue's loops allow."""
@@ -281,22 +291,9 @@ class Emitter:
         return self._contexts[wanted]
 
     def _finishing(self, op: qint.RequantizeOp | qint.LookupOp | qint.AddOp, channels: range | None) -> dict[str, Any]:
-        bits, table = width_of(op.results[0]), self._table(op)
-        if isinstance(op, qint.LookupOp):
-            half = 1 << bits - 1
-            return _CONTEXT | {"step": Step.LOOKUP, "bits": bits, "lower": -half, "upper": half - 1, "table": table}
-        fields: dict[str, Any] = _CONTEXT | {
-            "bits": bits, "zero_point": op.zero_point.value.data, "lower": op.lower.value.data,
-            "upper": op.upper.value.data, "table": table,
-        }  # fmt: skip
-        if isinstance(op, qint.AddOp):
-            return fields
-        per_channel = len(op.multiplier) > 1
-        first = channels.start if per_channel and channels is not None else 0
-        return fields | {
-            "contract": CONTRACTS[op.contract.data].number, "input_zero_point": op.input_zero_point.value.data,
-            "per_channel": int(per_channel), "table": table.later(8 * first),
-        }  # fmt: skip
+        fields, table = context_fields(op), self._table(op)
+        first = channels.start if fields["per_channel"] and channels is not None else 0
+        return fields | {"table": table.later(8 * first)}
 
     def _table(self, op: qint.RequantizeOp | qint.LookupOp | qint.AddOp) -> Spot:
         """The table of an operation at the place where commands read it; a layer loads each table once."""
@@ -307,11 +304,8 @@ class Emitter:
         return self._tables[op]
 
 
-CONTEXTS = 16
-"""The number of contexts: a context's number has four bits."""
-
-_CONTEXT = {"step": Step.REQUANTIZE, "contract": 0, "input_zero_point": 0, "zero_point": 0, "per_channel": 0}
-"""The default fields of a context."""
+CONTEXTS = 1 << CONTEXT_BITS
+"""The number of contexts."""
 
 
 def _entries(op: qint.RequantizeOp | qint.LookupOp | qint.AddOp) -> Array:

@@ -201,7 +201,7 @@ def part_of(memory: Memory) -> int:
 
 def staged_from(memory: Memory, device: Device) -> int:
     """The address at which the regions of a memory begin; tensors and constants lie before it."""
-    return _whole(memory).base if _tiled(memory, device) else memory.bytes
+    return _whole(memory).base if _tiled(memory, device) else memory.addressable
 
 
 def _tiled(memory: Memory, device: Device) -> Sequence[Role]:
@@ -216,10 +216,10 @@ def _tiled(memory: Memory, device: Device) -> Sequence[Role]:
 def _whole(memory: Memory) -> Region:
     """The part of a memory that all its regions together cover."""
     if not memory.external:
-        return Region(0, memory.bytes)
-    size = max(int(memory.bytes * STAGED) // memory.align, len(memory.holds)) * memory.align
-    base = (memory.bytes - size) // memory.align * memory.align
-    return Region(base, memory.bytes - base)
+        return Region(0, memory.addressable)
+    size = max(int(memory.addressable * STAGED) // memory.align, len(memory.holds)) * memory.align
+    base = (memory.addressable - size) // memory.align * memory.align
+    return Region(base, memory.addressable - base)
 
 
 def _divided(whole: Region, roles: Sequence[Role], memory: Memory) -> dict[Role, Region]:

@@ -232,7 +232,7 @@ class _Search:
 
     def best(self) -> Tiling | None:
         """The cheapest tiling; the first one if several cost the same."""
-        if not self.room.fits(self.least()):
+        if not self._fits(self.least()):
             return None
         candidates = (t for shape in self._shapes() for t in self._kept(shape))
         return min(candidates, key=lambda t: t.price.cycles, default=None)
@@ -264,7 +264,7 @@ class _Search:
                 Shape(rows, columns, n, k)
                 for rows, n in product(_shares(work.out_rows), outputs)
                 for k in ([n] if work.depthwise else self._fitting(rows, columns, n, slices))
-                if self.room.fits(Shape(rows, columns, n, k))
+                if self._fits(Shape(rows, columns, n, k))
             ]
             yield from shapes
             if shapes:
@@ -272,7 +272,11 @@ class _Search:
 
     def _fitting(self, rows: int, columns: int, outputs: int, slices: Sequence[int]) -> list[int]:
         """The two largest slices of the input channels that fit."""
-        return list(islice((k for k in slices if self.room.fits(Shape(rows, columns, outputs, k))), 2))
+        return list(islice((k for k in slices if self._fits(Shape(rows, columns, outputs, k))), 2))
+
+    def _fits(self, shape: Shape) -> bool:
+        """Whether a tile fits in every region, and its commands keep to the limits of commands."""
+        return self.room.fits(shape) and self.costs.commands.keep_limits(shape)
 
     def _kept(self, shape: Shape) -> Iterator[Tiling]:
         for outputs_outside in (False, True):

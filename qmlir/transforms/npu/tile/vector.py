@@ -9,6 +9,8 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices.description import Queue
+from qmlir.devices.least import POOL_OF_ONE, Fields, arithmetic_fields, pool_fields, reduction_fields
+from qmlir.devices.properties import Whole
 from qmlir.devices.stored import Copy, copies
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp, PadOp, ReshapeOp
@@ -17,8 +19,8 @@ from qmlir.dialects.qint.requantize import width_of
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import shape_of
-from qmlir.isa.commands import Arithmetic, Fill, Init, Pool, Pooling, Post, Reduce
-from qmlir.isa.commands import Operation as Computes
+from qmlir.isa.commands import Arithmetic, Fill, Init, Pool, Post, Reduce
+from qmlir.isa.limits import MOST_BYTES, MOST_ELEMENTS, MOST_MEETINGS
 from qmlir.transforms.npu.tile.emission import Emitter, Spot, View
 from qmlir.transforms.npu.tile.work import Work
 
@@ -47,10 +49,9 @@ def finish(
         multiplied = op.operands[0].owner if isinstance(op, qint.RequantizeOp) else None
         match op:
             case qint.AddOp():
-                factors = *op.multipliers.get_values(), op.shift.value.data
-                _arithmetic(emitter, Computes.ADD, op, emitter.context(op, channels), values, view, factors)
+                _arithmetic(emitter, op, emitter.context(op, channels), values, view)
             case qint.RequantizeOp() if isinstance(multiplied, qint.MulOp) and multiplied in chain:
-                _arithmetic(emitter, Computes.MUL, multiplied, emitter.context(op, channels), values, view, (1, 1, 1))
+                _arithmetic(emitter, multiplied, emitter.context(op, channels), values, view)
             case _:
                 assert isinstance(op, qint.RequantizeOp | qint.LookupOp)
                 _post(emitter, op, values[op.x], view, channels)
@@ -73,24 +74,16 @@ def _post(
 
 
 def _arithmetic(
-    emitter: Emitter,
-    computes: Computes,
-    op: qint.AddOp | qint.MulOp,
-    ctx: int,
-    values: dict[SSAValue, View],
-    target: View,
-    factors: Sequence[int],
+    emitter: Emitter, op: qint.AddOp | qint.MulOp, ctx: int, values: dict[SSAValue, View], target: View
 ) -> None:
-    """Emits a sum or product of two tensors; `factors` are the operands' multipliers, and the shift after them."""
+    """Emits a sum or product of two tensors."""
     lhs, rhs = values[op.lhs], values[op.rhs]
     rows, columns, channels = target.shape
     emitter.issue(
-        emitter.engines.post, Arithmetic, ctx=ctx, operation=computes, bits=lhs.bits, lhs=lhs.spot, rhs=rhs.spot,
-        target=target.spot, rows=rows, columns=columns, channels=channels, lhs_row=lhs.row_pitch,
-        lhs_pixel=lhs.pixel_pitch, rhs_row=rhs.row_pitch, rhs_pixel=rhs.pixel_pitch, target_row=target.row_pitch,
-        target_pixel=target.pixel_pitch, lhs_zero_point=op.lhs_zero_point.value.data,
-        rhs_zero_point=op.rhs_zero_point.value.data, lhs_multiplier=factors[0], rhs_multiplier=factors[1],
-        shift=factors[2],
+        emitter.engines.post, Arithmetic, ctx=ctx, lhs=lhs.spot, rhs=rhs.spot, target=target.spot, rows=rows,
+        columns=columns, channels=channels, lhs_row=lhs.row_pitch, lhs_pixel=lhs.pixel_pitch, rhs_row=rhs.row_pitch,
+        rhs_pixel=rhs.pixel_pitch, target_row=target.row_pitch, target_pixel=target.pixel_pitch,
+        **arithmetic_fields(op),
     )  # fmt: skip
 
 
@@ -166,8 +159,8 @@ def pieces(
     yield from split(target.shape, max(min(limits), 1))
 
 
-MOST = 1 << 22
-"""The most elements that a command works on."""
+MOST = MOST_ELEMENTS // 4
+"""The most elements that a command without a window works on."""
 
 
 def split(shape: tuple[int, int, int], most: int) -> Iterator[tuple[range, range, range]]:
@@ -194,7 +187,7 @@ def tile_pool(emitter: Emitter, layer: LayerOp, op: qint.MaxPool2DOp | qint.Aver
             (seen_rows, top), (seen_columns, left) = work.seen(0, at[0]), work.seen(1, at[1])
             data = emitter.load(source.box(seen_rows, seen_columns, at[2]), queue)
             room = emitter.room(part, queue)
-            _pool(emitter, data, room, _fields(op, work, (top, left)))
+            _pool(emitter, data, room, pool_fields(op) | {"top": top, "left": left})
             emitter.store(room, part, queue)
 
 
@@ -235,7 +228,8 @@ def _pool_tile(
     def fits() -> bool:
         seen = work.most_seen(0, tile[0]) * work.most_seen(1, tile[1])
         size = target.bits // 8 * tile[2]
-        return seen * size <= inside and tile[0] * tile[1] * size <= outside and prod(tile) <= MOST
+        meets = prod(tile) * max(work.taps, MOST_MEETINGS // MOST)
+        return seen * size <= inside and tile[0] * tile[1] * size <= outside and meets <= MOST_MEETINGS
 
     for axis in (0, 2, 1):
         while not fits() and tile[axis] > 1:
@@ -247,25 +241,9 @@ def _pool_tile(
     return tile[0], tile[1], tile[2]
 
 
-def _fields(op: qint.MaxPool2DOp | qint.AveragePool2DOp, work: Work, before: tuple[int, int]) -> dict[str, int]:
-    """The fields of a pool's command that say what it computes of which windows."""
-    fields = POOL_OF_ONE | work.window | {"top": before[0], "left": before[1]}
-    if isinstance(op, qint.MaxPool2DOp):
-        return fields
-    count_padding, zero_point = int(bool(op.count_include_pad)), op.zero_point.value.data
-    return fields | {"pooling": Pooling.AVERAGE, "count_padding": count_padding, "zero_point": zero_point}
-
-
-POOL_OF_ONE: dict[str, int] = {
-    "pooling": Pooling.MAX, "top": 0, "left": 0, "count_padding": 0, "zero_point": 0,
-    **Work(1, 1, 1, 1, 1, 1).window,
-}  # fmt: skip
-"""The windows of a pool that copies: the maximum of a single element."""
-
-
-def _pool(emitter: Emitter, source: View, target: View, fields: dict[str, int]) -> None:
+def _pool(emitter: Emitter, source: View, target: View, fields: Fields) -> None:
     emitter.issue(
-        emitter.engines.pool, Pool, bits=source.bits, source=source.spot, rows=source.shape[0],
+        emitter.engines.pool, Pool, source=source.spot, rows=source.shape[0],
         columns=source.shape[1], channels=source.shape[2], row_pitch=source.row_pitch, pixel_pitch=source.pixel_pitch,
         target=target.spot, out_rows=target.shape[0], out_columns=target.shape[1], target_row=target.row_pitch,
         target_pixel=target.pixel_pitch, **fields,
@@ -287,7 +265,7 @@ def tile_reduction(
     others = {v: emitter.views(v) for step in chain for v in step.operands if v.owner not in (op, *chain)}
     room = _brought_room(emitter, [sources[0], *(views[0] for views in others.values())])
     sums_room = emitter.regions[emitter.engines.sums.id, "acc"].size // 2
-    for n, (source, target) in enumerate(zip(sources, targets, strict=True)):
+    for n, (source, target) in enumerate(zip(_arranged(sources, emitter), targets, strict=True)):
         rows, columns, channels = source.shape
         some = max(min(channels, sums_room // 4 // len(chain), room // (source.bits // 8) // (1 + len(others))), 1)
         for _, _, at in boxes((1, 1, channels), (1, 1, some)):
@@ -296,16 +274,27 @@ def tile_reduction(
             for first, (seen_rows, seen_columns, _) in enumerate(split((rows, columns, len(at)), most)):
                 tile = emitter.load(source.box(seen_rows, seen_columns, at), pool)
                 emitter.issue(
-                    pool, Reduce, source=tile.spot, bits=tile.bits, rows=tile.shape[0], columns=tile.shape[1],
-                    channels=tile.shape[2], row_pitch=tile.row_pitch, pixel_pitch=tile.pixel_pitch,
-                    zero_point=op.zero_point.value.data, sums=sums.spot,
-                    init=Init.ACCUMULATE if first else Init.ZERO,
+                    pool, Reduce, source=tile.spot, rows=tile.shape[0], columns=tile.shape[1],
+                    channels=tile.shape[2], row_pitch=tile.row_pitch, pixel_pitch=tile.pixel_pitch, sums=sums.spot,
+                    init=Init.ACCUMULATE if first else Init.ZERO, **reduction_fields(op),
                 )  # fmt: skip
             part = target.box(range(1), range(1), at)
             loaded = {v: emitter.load(views[n].box(range(1), range(1), at), post) for v, views in others.items()}
             written = emitter.room(part, post)
             finish(emitter, chain, {op.acc: sums, **loaded}, written, at)
             emitter.store(written, part, post)
+
+
+def _arranged(images: Sequence[View], emitter: Emitter) -> list[View]:
+    """Dense images, with as many rows and columns as the windows of the device's pools may have."""
+    pool = emitter.device.ops.avgpool
+    if pool is None or pool.kernel_max is None:
+        return list(images)
+    return [
+        View.dense(image.memory, image.spot, (*found, image.shape[2]), image.bits)
+        for image in images
+        for found in (Whole(*image.shape[:2]).within(pool.kernel_max) or image.shape[:2],)
+    ]
 
 
 def _brought_room(emitter: Emitter, views: Sequence[View]) -> int:
@@ -364,7 +353,7 @@ def _copy(emitter: Emitter, source: View, target: View) -> None:
         part, tile = target.box(*box), emitter.load(source.box(*box), queue)
         room = tile if direct else emitter.room(part, queue)
         if not direct:
-            _pool(emitter, tile, room, POOL_OF_ONE)
+            _pool(emitter, tile, room, POOL_OF_ONE | {"top": 0, "left": 0, "bits": tile.bits})
         emitter.store(room, part, queue)
 
 
@@ -389,9 +378,10 @@ def _fill(emitter: Emitter, op: PadOp, target: Spot) -> None:
     count = prod(shape_of(op.y))
     if len(set(stored)) == 1:
         count, stored = count * len(stored), stored[:1]
-    for n, value in enumerate(stored):
-        size, rows = (count, 1) if len(stored) == 1 else (1, count)
+    for at, (n, value) in product(range(0, count, MOST_BYTES), enumerate(stored)):
+        some = min(count - at, MOST_BYTES)
+        size, rows = (some, 1) if len(stored) == 1 else (1, some)
         emitter.issue(
-            queue, Fill, target=Spot(target.buffer, target.offset + n), size=size, rows=rows, planes=1,
+            queue, Fill, target=target.later(at * len(stored) + n), size=size, rows=rows, planes=1,
             target_row=len(stored) if rows > 1 else 0, target_plane=0, value=value,
         )  # fmt: skip

@@ -1,0 +1,154 @@
+"""What the numbers of a command may be, on every device: one table for everyone who makes, judges or runs commands.
+
+The simulator refuses a command that breaks a limit, and the encoder a number that does not fit its bits. The compiler
+chooses tiles whose commands keep to the limits. An operation of which even the smallest tile breaks one is not the
+device's (devices/legality.py).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from qmlir.isa.commands import (
+    COMMANDS,
+    Arithmetic,
+    Convolve,
+    Fill,
+    Operation,
+    Pool,
+    Post,
+    Reduce,
+    SetContext,
+    Unpack,
+    Window,
+)
+from qmlir.isa.encoding import Command, beyond_bits
+
+MOST_ELEMENTS = 1 << 24
+"""The most elements that a command may work on; a stream that asks for more is damaged."""
+
+MOST_BYTES = 8 * MOST_ELEMENTS
+"""The most bytes of an operand of a command; a routine of the host may read and write more."""
+
+MOST_MEETINGS = 16 * MOST_ELEMENTS
+"""The most elements that the windows of a command may meet, each as often as a window meets it."""
+
+MOST_TAPS = 1 << 12
+"""The most elements that a window may have."""
+
+MOST_PRODUCTS = 1 << 32
+"""The most products that a command may compute."""
+
+MOST_CHANNELS = 1 << 20
+"""The most channels of a convolution; sums over this many channels are exact in float64, whatever the data."""
+
+NARROW, SUMS, STORED = (8, 16), (32, 64), (8, 16, 32, 64)
+"""Bits of data and weights, of sums, and of integers in memory."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A limit on the numbers of commands.
+
+    commands  the commands that the limit is about
+    need      what a command must be, with {0} for the command
+    holds     whether a command keeps to the limit
+    got       what the command is instead
+    tiled     whether smaller tiles keep to the limit, whatever the operation
+    """
+
+    commands: tuple[type[Command], ...]
+    need: str
+    holds: Callable[[Any], bool]
+    got: Callable[[Any], object]
+    tiled: bool = False
+
+
+def broken(command: Command) -> tuple[str, str] | None:
+    """The first limit that a command breaks: what the command must be, and what it is; None if it keeps to all."""
+    for limit in LIMITS:
+        if isinstance(command, limit.commands) and not limit.holds(command):
+            return limit.need.format(command), str(limit.got(command))
+    return None
+
+
+def outputs_of(command: Window) -> int:
+    """The number of output channels of a convolution."""
+    return command.out_channels if isinstance(command, Convolve) else command.channels
+
+
+def _taps(command: Window | Pool) -> int:
+    return command.kernel_rows * command.kernel_columns
+
+
+def _elements(command: Window | Pool) -> int:
+    """Positions of the window, times channels."""
+    return command.out_rows * command.out_columns * command.channels
+
+
+def _products(command: Window) -> int:
+    return command.out_rows * command.out_columns * _taps(command) * command.channels * outputs_of(command)
+
+
+def _fits(value: int, bits: int) -> bool:
+    """Whether a signed integer has at most so many bits."""
+    return -(1 << bits - 1) <= value < 1 << bits - 1
+
+
+def _least_step(command: Window | Pool) -> int:
+    return min(command.stride_rows, command.stride_columns, command.dilation_rows, command.dilation_columns)
+
+
+def _reach(command: Arithmetic) -> int:
+    """The largest magnitude that a sum of two tensors can take before it is shifted."""
+    most = 1 << command.bits - 1
+    sides = (
+        (command.lhs_multiplier, command.lhs_zero_point),
+        (command.rhs_multiplier, command.rhs_zero_point),
+    )
+    return sum((most + abs(zero_point)) * abs(multiplier) for multiplier, zero_point in sides) + (1 << command.shift)
+
+
+def _bits_of(field: str, allowed: tuple[int, ...], *commands: type[Command]) -> Limit:
+    """The limit on the width of integers in a field."""
+    need = f"integers must have {', '.join(map(str, allowed))} bits"
+    return Limit(commands, need, lambda c: getattr(c, field) in allowed, lambda c: getattr(c, field))
+
+
+# fmt: off
+LIMITS: tuple[Limit, ...] = (
+    Limit(COMMANDS, "every number of a command must fit its bits", lambda c: beyond_bits(c) is None, beyond_bits),
+    _bits_of("bits", STORED, SetContext),
+    Limit((SetContext,), "bounds must be in order and fit {0.bits} bits",
+          lambda c: c.lower <= c.upper and _fits(c.lower, c.bits) and _fits(c.upper, c.bits),
+          lambda c: f"[{c.lower}, {c.upper}]"),
+    Limit((Fill,), "a fill must be with a byte", lambda c: c.value <= 255, lambda c: c.value),
+    Limit((Unpack,), f"a command must unpack 1 to {MOST_ELEMENTS} weights",
+          lambda c: 1 <= c.count <= MOST_ELEMENTS, lambda c: c.count, tiled=True),
+    _bits_of("data_bits", NARROW, Window),
+    _bits_of("sum_bits", SUMS, Window),
+    Limit((Window,), "weights must have at most 8 bits, or 16", lambda c: c.weight_bits <= 8 or c.weight_bits == 16,
+          lambda c: c.weight_bits),
+    _bits_of("bits", NARROW, Arithmetic, Pool, Reduce),
+    _bits_of("source_bits", STORED, Post),
+    Limit((Window, Pool), f"a window must have 1 to {MOST_TAPS} elements", lambda c: 1 <= _taps(c) <= MOST_TAPS,
+          _taps),
+    Limit((Window, Pool), "strides and dilations must be at least 1", lambda c: _least_step(c) >= 1, _least_step),
+    Limit((Window,), "a convolution must have output channels", lambda c: outputs_of(c) > 0, lambda c: "none"),
+    Limit((Window, Pool), "a window must have places", lambda c: _elements(c) > 0,
+          lambda c: f"{c.out_rows} rows, {c.out_columns} columns"),
+    Limit((Window, Pool), f"a window must meet at most {MOST_ELEMENTS} elements, 16 times",
+          lambda c: _elements(c) <= MOST_ELEMENTS and _elements(c) * _taps(c) <= MOST_MEETINGS,
+          lambda c: f"{_elements(c)}, {_taps(c)} times", tiled=True),
+    Limit((Window,), "the zero point must fit the data", lambda c: _fits(c.zero_point, c.data_bits),
+          lambda c: f"{c.zero_point} of {c.data_bits} bits"),
+    Limit((Window,), f"a convolution must have at most {MOST_CHANNELS} channels",
+          lambda c: c.channels <= MOST_CHANNELS, lambda c: c.channels, tiled=True),
+    Limit((Window,), f"a command must compute at most {MOST_PRODUCTS} products",
+          lambda c: _products(c) <= MOST_PRODUCTS, _products, tiled=True),
+    Limit((Arithmetic,), "a sum must be shifted by 1 to 62 bits", lambda c: 1 <= c.shift <= 62, lambda c: c.shift),
+    Limit((Arithmetic,), "a sum must fit 64 bits",
+          lambda c: c.operation is not Operation.ADD or _reach(c) < 1 << 63, lambda c: f"up to {_reach(c)}"),
+)
+# fmt: on
+"""Every limit on the numbers of a command that holds on every device."""

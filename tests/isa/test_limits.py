@@ -1,0 +1,217 @@
+"""The limits of commands: the encoder, the simulator, legality and the compiler's tiles all keep to the same table."""
+
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import qmlir
+from qmlir.analysis.placement import judge
+from qmlir.backends.npu.accesses import accesses
+from qmlir.devices import Device, load_device, shipped_devices
+from qmlir.devices.least import least_commands
+from qmlir.devices.legality import OPERATIONS
+from qmlir.errors import PipelineError
+from qmlir.ir.context import make_context
+from qmlir.ir.source import parse_text
+from qmlir.isa.blocks import Fault
+from qmlir.isa.commands import COMMANDS, Arithmetic, Convolve, Fill, Init, Operation, Pool, SetContext, Unpack, Window
+from qmlir.isa.encoding import ADDRESS_BITS, WORD, Command, Place, Signed, StreamError, Wait, field_kinds
+from qmlir.isa.limits import LIMITS, MOST_TAPS, broken
+from qmlir.lowering.qint_to_npu.partition import on_the_host
+from tests.fuzz.device_networks import network as random_network
+from tests.fuzz.devices import options_for
+from tests.ops.samples import SAMPLES
+
+
+def command(kind: type[Command], **given: Any) -> Command:
+    """A command whose fields are 1, except the given ones."""
+    names = {name: Place(0, 0) if field is Place else 1 for name, field in field_kinds(kind).items()}
+    widths = {
+        "bits": 8,
+        "data_bits": 8,
+        "operation": Operation.ADD,
+        "weight_bits": 8,
+        "sum_bits": 32,
+        "bias_bits": 32,
+        "source_bits": 32,
+    }
+    known = {name: value for name, value in (widths | {"init": Init.ZERO} | given).items() if name in names}
+    return kind(0, (), 0, **(names | known))
+
+
+@pytest.mark.parametrize("kind", COMMANDS)
+def test_the_encoder_refuses_what_does_not_fit(kind: type[Command]) -> None:
+    whole = command(kind)
+    assert kind.of(0, (), 0, whole.words()[1:]) == whole
+    for name, field in field_kinds(kind).items():
+        if field is Place:
+            wrong: tuple[Any, ...] = (Place(16, 0), Place(0, 1 << ADDRESS_BITS), Place(-1, 0), Place(0, -1))
+        else:
+            wrong = (WORD >> 1, -(WORD >> 1) - 1) if field is Signed else (WORD, -1)
+        for value in wrong:
+            with pytest.raises(StreamError, match=f"must fit its bits, got {name} "):
+                replace(whole, **{name: value}).words()
+    for header in ({"queue": 16}, {"ctx": 16}, {"waits": (Wait(0, 1),) * 4}, {"waits": (Wait(0, 1 << 28),)}):
+        with pytest.raises(StreamError, match="must fit its bits"):
+            replace(whole, **header).words()
+
+
+def test_the_simulator_refuses_what_breaks_a_limit() -> None:
+    """Each limit has a command that keeps to all limits and one that breaks this one alone."""
+    device = load_device("ethos-u55-like")
+    window: dict[str, Any] = {"out_rows": 1 << 10, "out_columns": 1 << 10}
+    zero: dict[str, Any] = {"shift": 62, "lhs_multiplier": -(1 << 31), "lhs_zero_point": -(1 << 31)}
+    wrong: dict[str, list[tuple[type[Command], dict[str, Any]]]] = {
+        "every number": [(kind, {next(iter(field_kinds(kind))): 1 << 40}) for kind in COMMANDS[1:5]],
+        "integers": [(Pool, {"bits": 32}), (SetContext, {"bits": 12}), (Arithmetic, {"bits": 64})],
+        "bounds": [(SetContext, {"upper": 128}), (SetContext, {"lower": 3})],
+        "byte": [(Fill, {"value": 256})],
+        "unpack": [(Unpack, {"count": 0}), (Unpack, {"count": (1 << 24) + 1})],
+        "weights must": [(Convolve, {"weight_bits": 9})],
+        "1 to": [(Pool, {"kernel_rows": 64, "kernel_columns": 65}), (Convolve, {"kernel_rows": 0})],
+        "at least 1": [(Pool, {"stride_rows": 0}), (Convolve, {"dilation_columns": 0})],
+        "output channels": [(Convolve, {"out_channels": 0})],
+        "places": [(Pool, {"out_rows": 0})],
+        "meet": [(Pool, {"out_rows": 1 << 25}), (Pool, {"out_rows": 1 << 17, "kernel_rows": 1 << 12})],
+        "zero point": [(Convolve, {"zero_point": 128})],
+        "channels": [(Convolve, {"channels": (1 << 20) + 1})],
+        "products": [(Convolve, window | {"out_channels": 1 << 13})],
+        "62 bits": [(Arithmetic, {"shift": 0}), (Arithmetic, {"shift": 63})],
+        "64 bits": [(Arithmetic, zero)],
+    }
+    for words, cases in wrong.items():
+        for kind, given in cases:
+            assert broken(command(kind)) is None
+            found = broken(command(kind, **given))
+            assert found is not None
+            assert words in found[0]
+            with pytest.raises(Fault, match=words):
+                accesses(command(kind, **given), device, {})
+    assert all(any(words in limit.need for words in wrong) for limit in LIMITS)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# What legality lets through, the compiler makes commands for
+
+
+def lifted(name: str) -> Device:
+    """A device that comes with qmlir with larger memories, and without the limits on windows that its file sets."""
+    device = load_device(name)
+    keys = ("kernel_max", "kernel_area_max", "stride_max", "dilation_max", "padding_max")
+    given = [
+        (f"ops.{kind}.{key}", [1 << 20, 1 << 20] if key == "kernel_max" else 1 << 20)
+        for kind in ("conv2d", "depthwise", "maxpool", "avgpool")
+        for key in keys
+        if getattr(getattr(device.ops, kind), key, None) is not None
+    ]
+    memories = [(f"memory.{memory.id}.bytes", 4 * memory.bytes) for memory in device.memory if not memory.external]
+    return device.with_(dict([*given, *memories]))
+
+
+def windowed(kind: str, window: tuple[int, int], image_of: tuple[int, int, int], contract: str = "single") -> ModuleOp:
+    """An operation with a window, and a maximum of single elements behind it that any device computes."""
+    (rows, columns), (height, width, channels) = window, image_of
+    h, w = height - rows + 1, width - columns + 1
+    image, result = f"tensor<1x{height}x{width}x{channels}xi8>", f"tensor<1x{h}x{w}x{channels}xi8>"
+    if kind in ("max", "average"):
+        lines = [f"%y = qint.{kind}_pool2d %x {{window = array<i64: {rows}, {columns}>}} : {image} -> {result}"]
+    else:
+        shape = f"tensor<1x{rows}x{columns}x1xi8>"
+        numbers = ", ".join(str(n % 5 - 2) for n in range(rows * columns))
+        requantize = (
+            f'qint.requantize %s {{multiplier = array<i32: 1073741824>, shift = array<i32: -6>, contract = "{contract}"'
+            f", min = -128 : i32, max = 127 : i32}} : {result.replace('i8', 'i32')} -> {result}"
+        )
+        lines = [
+            f"%w = nn.constant <{shape}, [{numbers}]> : {shape}",
+            f"%s = qint.{kind} %x, %w : {image}, {shape} -> {result.replace('i8', 'i32')}",
+            f"%y = {requantize}",
+        ]
+    after = f"%z = qint.max_pool2d %y {{window = array<i64: 1, 1>}} : {result} -> {result}"
+    body = "\n".join([*lines, after, f"func.return %z : {result}"])
+    return parse_text(make_context(), f"func.func @main(%x: {image}) -> {result} {{\n{body}\n}}", "network")
+
+
+@pytest.mark.parametrize("name", shipped_devices())
+@pytest.mark.parametrize("kind", ["max", "average", "conv2d", "depthwise_conv2d"])
+@pytest.mark.parametrize(("rows", "columns"), [(64, 64), (64, 65), (5000, 1)])
+def test_a_window_with_as_many_elements_as_commands_have(kind: str, rows: int, columns: int, name: str) -> None:
+    device = lifted(name)
+    module = windowed(kind, (rows, columns), (rows + 1, columns, 1), device.quant.contract)
+    refused = [v for v in judge(module, device) if v.refusals]
+    if rows * columns > MOST_TAPS:
+        first = refused[0].refusals[0]
+        assert "a window must have 1 to 4096 elements" in first or "divides" in first or "has no" in first
+    elif not (name == "vta" and kind in ("average", "depthwise_conv2d")):
+        assert not refused
+    executable = qmlir.compile(module, target=device)
+    x = np.random.default_rng(0).integers(-128, 128, (1, rows + 1, columns, 1)).astype(np.int8)
+    assert (executable(x) == qmlir.reference(module)(x)).all()
+
+
+@pytest.mark.parametrize(("name", "memory"), [("ethos-u55-like", "sram"), ("nmp", "act")])
+def test_a_large_pool_is_cut_into_commands(name: str, memory: str) -> None:
+    """64 x 64 elements under each of 67 x 67 windows in 16 channels are more than a command meets."""
+    device = lifted(name).with_({f"memory.{memory}.bytes": 1 << 28})
+    module = windowed("max", (64, 64), (130, 130, 16))
+    assert not any(v.refusals for v in judge(module, device))
+    program = qmlir.compile(module, target=device).program
+    assert sum(isinstance(c, Pool) and c.kernel_rows == 64 for c in program.commands) > 1
+    assert all(broken(c) is None for c in program.commands)
+    program.to_bytes()
+
+
+def test_every_kind_of_operation_has_commands() -> None:
+    device = load_device("nmp")
+    built = [sample.build() for sample in SAMPLES if sample.op in OPERATIONS]
+    assert {type(op) for op in built} == set(OPERATIONS)
+    assert all([*least_commands(op, device)] for op in built)
+
+
+def fixed(command: Command, names: set[str]) -> tuple[object, ...]:
+    return (type(command), *((f.name, getattr(command, f.name)) for f in fields(command) if f.name in names))
+
+
+OF_OPERATIONS = {
+    "data_bits", "sum_bits", "bias_bits", "zero_point", "weight_zero_point", "kernel_rows", "kernel_columns",
+    "stride_rows", "stride_columns", "dilation_rows", "dilation_columns", "bits", "pooling", "count_padding",
+    "lhs_zero_point", "rhs_zero_point", "lhs_multiplier", "rhs_multiplier", "shift", "step", "contract", "lower",
+    "upper", "input_zero_point",
+}  # fmt: skip
+"""Fields that no tile changes."""
+
+
+def judged(seed: int, name: str) -> Iterator[tuple[Any, Any]]:
+    """The program of a random network on a device, and the operations that the device computes."""
+    rng = np.random.default_rng(seed)
+    drawn = random_network(rng)
+    options = options_for(rng, name)
+    try:
+        quantized = qmlir.quantize(drawn.observed(options.simplified), **options.quantizer)
+        executable = qmlir.compile(quantized, target=name)
+    except PipelineError:
+        return
+    from qmlir.compiler import TO_INTEGERS, Pipeline
+    from qmlir.devices.requirements import target_of_device
+
+    context = make_context()
+    context.target = target_of_device(load_device(name))
+    yield executable.program, Pipeline(*TO_INTEGERS)(quantized, context)
+
+
+@pytest.mark.parametrize("name", ["ethos-u55-like", "nmp"])
+@pytest.mark.parametrize("seed", range(6))
+def test_tiles_keep_the_numbers_of_the_least_commands(seed: int, name: str) -> None:
+    device = load_device(name)
+    for program, module in judged(seed, name):
+        on_the_host(module, device)  # greatest elements become pools
+        least = [c for op in module.walk() if type(op) in OPERATIONS for c in least_commands(op, device)]
+        known = {fixed(c, OF_OPERATIONS) for c in least}
+        for emitted in program.commands:
+            copies = isinstance(emitted, Pool) and emitted.kernel_rows == emitted.kernel_columns == 1
+            if isinstance(emitted, Window | Arithmetic | Pool) and not copies:
+                assert fixed(emitted, OF_OPERATIONS) in known
