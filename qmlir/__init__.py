@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from qmlir.numerics.calibration import choose_quantization, register_calibration
     from qmlir.numerics.roundings import register_rounding
     from qmlir.policies.policy import Policy, Rule
+    from qmlir.profiles.drift import profile_drift
     from qmlir.profiles.profile import Profile
     from qmlir.reports.report import report
     from qmlir.samples.reading import read_samples
@@ -76,6 +77,7 @@ __all__ = [
     "load_device",
     "load_program",
     "profile",
+    "profile_drift",
     "quantize",
     "read_samples",
     "reference",
@@ -117,6 +119,7 @@ _HOMES = {
     "report": "qmlir.reports.report",
     "load_device": "qmlir.devices",
     "profile": "qmlir.sharded",
+    "profile_drift": "qmlir.profiles.drift",
     "read_samples": "qmlir.samples.reading",
     "score": "qmlir.analysis.scores",
 }

@@ -1,6 +1,7 @@
 """The functions that users call. Stages of passes (stages.py) meet only here."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
@@ -16,6 +17,7 @@ from qmlir.files import path_of
 from qmlir.frontends import read_network
 from qmlir.frontends.cut import Cut
 from qmlir.frontends.opaque import refuse_opaque
+from qmlir.frontends.torch_modules import TorchModule, exported, first_of, is_torch_module
 from qmlir.ir.budget import BUDGET, limit
 from qmlir.ir.callable_network import Calibration
 from qmlir.ir.context import QmlirContext, make_context
@@ -71,16 +73,20 @@ VERIFY_LOOPS = False
 
 @collected_rarely()
 def load(
-    path: str | Path, bind: Mapping[str, int] | None = None, constants: Mapping[str, Array] | None = None, *,
+    path: "str | Path | TorchModule", bind: Mapping[str, int] | None = None,
+    constants: Mapping[str, Array] | None = None, *, example: Any = None,
     numerics: str | None = None, signature: str | None = None, fold_budget: int = BUDGET,
     weights: str | Path | None = None, shapes: Mapping[str, str | Sequence[int]] | None = None,
     state: Mapping[str, str] | None = None,
     inputs: str | Sequence[str] | None = None, outputs: str | Sequence[str] | None = None,
 ) -> ModuleOp:  # fmt: skip
-    """Reads a network from a file.
+    """Reads a network from a file, or from a module of PyTorch.
 
     Args:
-        path: An `.onnx`, `.tflite` or Caffe2 file (`.pb`, `.pbtxt`), or an `.mlir` file of nn or of tosa.
+        path: An `.onnx`, `.tflite` or Caffe2 file (`.pb`, `.pbtxt`), or an `.mlir` file of nn or of tosa; or a
+            `torch.nn.Module`, which PyTorch's exporter writes as ONNX.
+        example: What a module of PyTorch is called with, whose shapes the network has: an array, a tuple of arrays, or
+            a dict of them by parameter.
         bind: Values for the symbolic dimensions of an .onnx file; an unbound first dimension is 1.
         constants: Inputs of an .onnx file or a Caffe2 net that become constants.
         numerics: The runtime whose rounding quantized operations follow: `default`, `onnxruntime`,
@@ -101,7 +107,8 @@ def load(
     budget, types = arguments.integer_given("fold_budget", fold_budget), arguments.shapes_given("shapes", shapes)
     init = None if weights is None else path_of(weights, "weights")
     cut = Cut(arguments.names_given("inputs", inputs), arguments.names_given("outputs", outputs))
-    module = read_network(source := path_of(path), sizes, arrays, key, budget, init, types, cut)
+    with _file_of(path, example) as source:
+        module = read_network(source, sizes, arrays, key, budget, init, types, cut)
     from_tosa = ("tosa-to-nn", "inline") if any(map(is_tosa, module.walk())) else ()
     if from_tosa or source.suffix != ".mlir":
         Pipeline(*from_tosa, "fold-fake-quant").apply(module, make_context())
@@ -112,6 +119,29 @@ def load(
         from qmlir.policies.runtimes import follow
 
         follow(module, arguments.text_given("numerics", numerics))
+    return module
+
+
+@contextmanager
+def _file_of(given: "str | Path | TorchModule", example: object) -> Generator[Path]:
+    """Yields the file of a network: the path given, or what PyTorch's exporter writes of a module."""
+    if is_torch_module(given):
+        with exported(given, example) as file:
+            yield file
+        return
+    if example is not None:
+        need = "is for a module of PyTorch: another network says what it takes"
+        raise OptionError("example", need, remedy="leave it out")
+    yield path_of(given)
+
+
+def loaded_for(module: "Network | TorchModule", data: object, example: object) -> Network:
+    """Returns a module of PyTorch as one of qmlir, for an example or the first of the samples; else what is given."""
+    if is_torch_module(module):
+        return load(module, example=first_of(data) if example is None else example)
+    if example is not None:
+        need = "is for a module of PyTorch: another network says what it takes"
+        raise OptionError("example", need, remedy="leave it out")
     return module
 
 
@@ -130,6 +160,9 @@ def loaded(network: Network, *, simplified: bool = True) -> ModuleOp:
         module = load(network)
         Pipeline(*SIMPLIFY if simplified else ()).apply(module, make_context())
         return module
+    if is_torch_module(network):
+        remedy = "load it first: qmlir.load(module, example=…)"
+        raise OptionError("network", "must be a module of qmlir or a path", got="a module of PyTorch", remedy=remedy)
     require_module(network)
     return network
 
@@ -181,7 +214,7 @@ learn = profile
 
 @collected_rarely()
 def quantize(
-    module: Network,
+    module: "Network | TorchModule",
     profile: "Profile | str | Path | None" = None,
     *,
     data: Calibration | None = None,
@@ -193,12 +226,13 @@ def quantize(
     dtype: str | None = None,
     memory_budget: int | None = None,
     io: str | None = None,
+    example: Any = None,
     **options: Unpack[QuantOptions],
 ) -> ModuleOp:
     """Returns a network on quantized types, made from a float network and the ranges of its tensors.
 
     Args:
-        module: A float network, or its path; it stays unchanged.
+        module: A float network, its path, or a `torch.nn.Module`; it stays unchanged.
         profile: The ranges, or the path of a profile; None if the module's observers hold them, or if `data` are to be
             profiled first.
         data: Samples, as for profiling. They serve to equalize channels, to find inputs that are integers times a
@@ -221,6 +255,7 @@ def quantize(
             a warning says if this allows fewer samples than given. By default 512 MiB.
         io: What the quantized network takes and gives: "int8", "uint8" or "int16", with the network's own scales and
             zero points, or "float". By default, floats stay floats.
+        example: What a module of PyTorch is called with, as for `load`; by default the first of the samples.
         **options: The fields of `QuantConfig` (policies/quant_config.py), which says what each of them means: schema,
             precision, weight_precision, calibration, per_channel, granularity, bias, rounding, residuals, glow_exact.
             An option of None has its default, or what the target asks for.
@@ -230,11 +265,14 @@ def quantize(
     >>> {entry.outcome for entry in qmlir.decisions(q)}
     {'quantized'}
     """
+    from qmlir.policies.recorded import record_quantizer
     from qmlir.transforms.quantize.apply_profile import apply_profile
+    from qmlir.transforms.quantize.fold_qdq import is_as_imported
     from qmlir.transforms.quantize.observers import without_observers
     from qmlir.transforms.quantize.quantize import learns_ranges
 
-    result, rules = loaded(module).clone(), arguments.policy_given(policy)
+    network = loaded_for(module, data, example)
+    result, rules = loaded(network).clone(), arguments.policy_given(policy)
     chosen = arguments.options_given("quantize", options, QuantConfig().options())
     if runtime is not None:
         known = arguments.choice_given("runtime", runtime, list(RUNTIME_OPTIONS))
@@ -265,6 +303,8 @@ def quantize(
     note_reading(result, ReadingNotes(**{n: arguments.text_given(n, t) for n, t in texts.items() if t is not None}))
     step = configured_pass("quantize", {**chosen, "fail_on_float": fail_on_float})
     context.policy = rules
+    if not is_as_imported(result):  # whose own file says how it is quantized
+        record_quantizer(result, rules.config(QuantConfig(**chosen)), rules)
     step.apply(context, result)
     if io is not None:
         result = with_interface(result, io)

@@ -13,19 +13,20 @@ from xdsl.dialects.builtin import ModuleOp
 from qmlir import compiler
 from qmlir.arguments import Network, policy_given
 from qmlir.display import bytes_of
-from qmlir.errors import FileError, OptionError
+from qmlir.errors import OptionError
 from qmlir.ir.reading import ReadingNotes
 from qmlir.policies.policy import Policy
 from qmlir.policies.run_options import scalar_text
 
 if TYPE_CHECKING:
+    from qmlir.frontends.torch_modules import TorchModule
     from qmlir.policies.quant_config import QuantOptions
     from qmlir.profiles.profile import Profile
 
 
 @wraps(compiler.quantize)
 def quantize(
-    module: Network,
+    module: "Network | TorchModule",
     profile: "Profile | str | Path | None" = None,
     *,
     policy: Any = None,
@@ -35,6 +36,7 @@ def quantize(
     held, arguments = policy_given(policy), dict[str, Any](given)
     if not held.options:
         return compiler.quantize(module, profile, policy=held, **arguments)
+    module = compiler.loaded_for(module, arguments.get("data"), arguments.pop("example", None))
     if isinstance(module, str | Path):
         module = _loaded(module, held)
     found = _arguments(module, profile, held, arguments)
@@ -45,15 +47,13 @@ def quantize(
 def _loaded(path: str | Path, policy: Policy) -> ModuleOp:
     """Loads a network as the policy's options say."""
     from qmlir.ir.budget import BUDGET
-    from qmlir.samples.arrays import read_arrays
+    from qmlir.samples.arrays import only_array, read_arrays
 
     options = policy.options
     constants: dict[str, Any] = {}
     for name, file in options.get("constant", {}).items():
-        arrays = read_arrays(Path(file))
-        if len(arrays) != 1:
-            raise FileError(file, "must hold one array", got=f"{len(arrays)}", remedy=f"name one: {file}:ARRAY")
-        (constants[name],) = arrays.values()
+        only_array(Path(file))
+        (constants[name],) = read_arrays(Path(file)).values()
     return compiler.load(
         path,
         bind=options.get("bind"),

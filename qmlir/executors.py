@@ -468,8 +468,9 @@ def workers_of(given: Given, memory: int | None = None) -> Workers:
     """Returns the workers that a user asks for; whoever asks by a number or an address closes them.
 
     Args:
-        given: A number of processes, the address of a Dask scheduler, an executor, workers, or None for this process.
-        memory: The most bytes of each process; by default an equal share of this machine's memory.
+        given: A number of processes, the address of a Dask scheduler, an executor, workers, or None for this process,
+            as 1 is.
+        memory: The most bytes of each of several processes; by default an equal share of this machine's memory.
 
     Raises:
         OptionError: It is none of these, the cluster cannot be reached, or the limit of memory is not ours to set.
@@ -477,7 +478,9 @@ def workers_of(given: Given, memory: int | None = None) -> Workers:
     >>> workers_of(None).map(lambda shared, task: shared + task, 10, [1, 2])
     [11, 12]
     """
-    if memory is not None and not (isinstance(given, int) and given > 1):
+    if memory is not None and given == 1:
+        warnings.warn("worker memory: is a limit of several processes; this one has none", QmlirWarning, stacklevel=2)
+    elif memory is not None and not (isinstance(given, int) and given > 1):
         remedy = "limit Dask's workers where they start" if isinstance(given, str) else "ask for processes by --jobs"
         raise OptionError("worker memory", "is a limit of processes", got=f"workers {given!r}", remedy=remedy)
     match given:

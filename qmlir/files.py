@@ -320,6 +320,36 @@ def _is_entry(name: Any, kept: Any, new: Any) -> bool:
 
 
 # ---------------------------------------------------------------------------------------------------------------
+# Files that a model names. A model is untrusted input: the names must not lead to other files of this machine.
+
+
+class OutsideError(Exception):
+    """Raised when a name in a model does not lead to a plain file in the model's folder; says where it leads."""
+
+
+def inside(folder: Path, location: str) -> Path:
+    """Returns the path of a plain file in a model's folder; links must not lead outside, and `..` is not allowed.
+
+    Raises:
+        OutsideError: There is no such file in the folder.
+    """
+    if not location or "\0" in location:
+        raise OutsideError("no location")
+    path = folder / location
+    if Path(location).is_absolute() or ".." in Path(location).parts:
+        raise OutsideError(f'the location "{location}", which is outside the model\'s folder')
+    try:
+        resolved = path.resolve()
+        if not resolved.is_relative_to(folder.resolve()):
+            raise OutsideError(f'the location "{location}", a link to outside the model\'s folder')
+        if not resolved.is_file():  # reading a pipe would wait for a writer, reading a device might never end
+            raise OutsideError(f'no file "{location}"')
+    except (OSError, RuntimeError) as error:  # the name is too long, or links form a circle
+        raise OutsideError(f'the location "{location[:80]}": {error}') from None
+    return resolved
+
+
+# ---------------------------------------------------------------------------------------------------------------
 # Notes which files are read while a network is compiled, besides the model itself: side files, devices.
 
 

@@ -18,7 +18,7 @@ import qmlir
 from qmlir import executors
 from qmlir.errors import FileError, OptionError, ProfileError, QmlirError, QmlirWarning, UnsupportedError
 from qmlir.executors import DaskWorkers, ExecutorWorkers, ProcessWorkers, Workers, share_of_memory, workers_of
-from tests.cli.small import Small, write_small
+from tests.cli.small import Small, run, write_small
 
 
 def add(shared: int, task: int) -> int:
@@ -108,7 +108,7 @@ def test_workers_that_cannot_be(given: Any) -> None:
 
 
 def test_memory_is_a_limit_of_processes() -> None:
-    for given in (None, 1, "tcp://localhost:1"):
+    for given in (None, "tcp://localhost:1"):
         with pytest.raises(OptionError, match="is a limit of processes"):
             workers_of(given, 1 << 30)
     with workers_of(2, 1 << 30) as workers:
@@ -117,6 +117,18 @@ def test_memory_is_a_limit_of_processes() -> None:
     half, third = share_of_memory(2), share_of_memory(3)
     if half is not None and third is not None:
         assert abs(half * 2 - third * 3) < 6
+
+
+def test_one_job_is_this_process(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.warns(QmlirWarning, match="is a limit of several processes; this one has none"):
+        assert not workers_of(1, 1 << 30).elsewhere
+    with pytest.raises(OptionError, match="ask for processes by --jobs"):
+        workers_of(None, 1 << 30)
+    profile = ("profile", small.onnx, "--data", small.data, "-o", small / "p.yaml", "--jobs", "1")
+    assert run(*profile, "--worker-memory", "1GiB") == 0
+    assert "this one has none" in capsys.readouterr().err
+    assert run("quantize", small.onnx, "--profile", small / "p.yaml", "-o", small / "q.mlir", "-q") == 0
+    assert run("analyze", small.onnx, small / "q.mlir", "--data", small.data, "--jobs", "1", "-q") == 0
 
 
 def test_a_cluster_needs_its_package_and_a_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:

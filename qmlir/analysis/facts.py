@@ -98,11 +98,14 @@ class DeviceFacts:
     cycles    cycles of the layer
     bound     busy cycles of the resource that works longest for it: fewer are impossible
     bound_by  the name of that resource
+    fused     the names of the layers that the device computes together with it; the cost of all of them is that of the
+              layer with the most products
     """
 
     cycles: int
     bound: int
     bound_by: str
+    fused: str = ""
 
 
 @dataclass(frozen=True)

@@ -320,7 +320,10 @@ def _weights(op: Operation) -> TensorFacts | None:
     facts = _stored(value, tensor_name(value))
     if numbers.dtype.kind not in "fiu" or not np.isfinite(numbers).all():
         return facts
-    counts, edges = np.histogram(numbers, BINS)
+    numbers = numbers.astype(np.float64)
+    low, high = float(numbers.min()), float(numbers.max())
+    fits = high == low or high - low > BINS * np.spacing(max(abs(low), abs(high)))  # else bins have no width in floats
+    counts, edges = np.histogram(numbers, BINS if fits else 1)
     return replace(facts, histogram=HistogramFacts(float(edges[0]), float(edges[1] - edges[0]), _integers(counts)))
 
 
@@ -408,16 +411,33 @@ def _owners(layers: Sequence[LayerFacts]) -> dict[str, int]:
     return owners
 
 
+def _fused(cost: DeviceFacts, numbers: Sequence[int], layers: Sequence[LayerFacts]) -> dict[int, DeviceFacts]:
+    """The costs of layers that a device computes as one: the cost for the most products, and nothing for the others."""
+    most = max(numbers, key=lambda number: layers[number].counts.macs)
+    return {
+        number: replace(
+            cost if number == most else DeviceFacts(0, 0, ""),
+            fused=", ".join(layers[other].name for other in numbers if other != number),
+        )
+        for number in numbers
+    }
+
+
 def _with_device(facts: NetworkFacts, module: ModuleOp, target: "Accelerator") -> NetworkFacts:
     """Adds the predicted cost of a device, in all and of each layer."""
     executable = compile(module, target=target)
     report = executable.predicted
-    costs = {layer.name: DeviceFacts(layer.cycles, layer.bound, layer.bound_by) for layer in report.layers}
-    owners = _owners(facts.layers)
-    layers = tuple(
-        replace(layer, device=costs.get(layer.name) if owners.get(layer.name) == number else None)
-        for number, layer in enumerate(facts.layers)
-    )
+    owners, found, others = _owners(facts.layers), dict[int, DeviceFacts](), dict[str, DeviceFacts]()
+    for computed in report.layers:
+        cost = DeviceFacts(computed.cycles, computed.bound, computed.bound_by)
+        names = [name for name in (computed.name, *computed.name.split(", ")) if name in owners]
+        if not names:
+            others[computed.name] = cost
+        elif computed.name in owners:
+            found[owners[computed.name]] = cost
+        else:
+            found |= _fused(cost, [owners[name] for name in names], facts.layers)
+    layers = tuple(replace(layer, device=found.get(number)) for number, layer in enumerate(facts.layers))
     run = DeviceRun(
         executable.device.name,
         executable.device.clock,
@@ -425,7 +445,7 @@ def _with_device(facts: NetworkFacts, module: ModuleOp, target: "Accelerator") -
         report.utilization,
         report.bound,
         tuple(entry for entry in executable.ledger if entry.code in ("host", *REMEDIES)),
-        {name: cost for name, cost in costs.items() if name not in owners},
+        others,
         tuple(roofline(report, executable.device)),
         tuple(memory_maps(executable, tiles=len(executable.buffers) <= MOST_BUFFERS)),
     )

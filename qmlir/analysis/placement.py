@@ -1,4 +1,4 @@
-"""Finds out which operations of a network a device computes, without compiling the network."""
+"""Finds out which operations of a network a device computes, by the compiler's own division of the network."""
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -8,12 +8,15 @@ from qmlir.devices.legality import Verdict, verdicts
 from qmlir.devices.requirements import requirements, target_of_device
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.context import make_context
+from qmlir.lowering.qint_to_npu.partition import on_the_host
 from qmlir.transforms.quantize.apply_profile import fill_ranges, is_float
 from qmlir.transforms.quantize.fold_qdq import is_as_imported
 
 
 def judge(module: ModuleOp, device: Accelerator) -> list[Verdict]:
-    """Returns the device's verdict on each integer operation of a network.
+    """Returns the verdict on each integer operation of a network: whether the device computes it, and why not.
+
+    The host computes what the device cannot, and what would cost more on the device than on the host.
 
     Args:
         module: A network. A float network is judged as if each of its tensors had the range [−1, 1], quantized as the
@@ -29,4 +32,5 @@ def judge(module: ModuleOp, device: Accelerator) -> list[Verdict]:
         network = Pipeline(*OBSERVE)(network, context)
         fill_ranges(network)
         Pipeline(("quantize", requirements(described).options())).apply(network, context)
-    return verdicts(Pipeline(*TO_INTEGERS)(network, context), described)
+    integers = Pipeline(*TO_INTEGERS)(network, context)
+    return verdicts(integers, described, on_the_host(integers, described))

@@ -40,7 +40,7 @@ from qmlir.isa.encoding import Command, Place, field_kinds, mnemonic
 
 NUMBERS = {
     0: "single", 1: "double", 2: "upup", 3: "float_even", 4: "shift", 5: "away16", 6: "single64", 7: "reduced16",
-    8: "updown", 9: "even",
+    8: "updown", 9: "even", 10: "away", 11: "away64",
 }  # fmt: skip
 """Number of a rounding contract in commands → its name."""
 
@@ -96,7 +96,7 @@ class _Walk:
     """The memories and contexts of a device, command after command."""
 
     def __init__(self, program: Program):
-        self.program, self.memories, self.layer = program, Memories(program.sizes()), ""
+        self.program, self.memories, self.layer = program, Memories(program.sizes(), program.bytes), ""
         self.contexts: dict[int, SetContext] = {}
         self.weights: dict[tuple[Any, ...], list[Range]] = {}
         for port in program.inputs:

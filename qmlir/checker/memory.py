@@ -48,20 +48,21 @@ class Area:
         return self.start + (self.planes - 1) * self.plane + (self.rows - 1) * self.row + self.size
 
 
-MOST_BYTES, MOST_RUNS, MOST_KNOWN = 1 << 31, 1 << 25, 1 << 20
-"""The most bytes and runs of bytes that all commands together touch, and the most elements that are remembered."""
+MOST_BYTES, MOST_RUNS, MOST_KNOWN = 1 << 31, 1 << 23, 1 << 20
+"""The most bytes and runs of bytes that all commands of a small program touch, and the most elements remembered."""
 
 
 class Memories:
     """All memories of a device, with as many bytes as are touched."""
 
-    def __init__(self, sizes: Sequence[int]):
+    def __init__(self, sizes: Sequence[int], program: int):
+        """Takes the bytes of each memory and of the program, with which the work grows that its commands may make."""
         self._sizes = sizes
         self._codes = [array("I") for _ in sizes]
         self._bytes = [bytearray() for _ in sizes]
         self._contents: list[tuple[int, int, int]] = [(0, 0, 0)] * (LEAVING + 1)
         self._rows: dict[tuple[bytes, bytes, int], list[Range]] = {}
-        self._known, self._left = 0, [MOST_BYTES, MOST_RUNS]
+        self._known, self._left = 0, [MOST_BYTES + 64 * program, MOST_RUNS + program // 4]
 
     def constant(self, area: Area, data: bytes) -> None:
         """Puts constant bytes into an area, run after run."""

@@ -57,7 +57,7 @@ class Routine:
 
 @dataclass(frozen=True)
 class Program:
-    """A program: the keys of its device, its commands, and the constants that lie in memories before the first."""
+    """A program: the keys of its device, its commands, the constants before the first, and the size of its file."""
 
     device: Mapping[str, Any]
     commands: Sequence[Command]
@@ -65,6 +65,7 @@ class Program:
     inputs: Sequence[Port]
     routines: Sequence[Routine]
     constants: Sequence[tuple[Area, bytes]]
+    bytes: int
 
     def sizes(self) -> list[int]:
         """The bytes of each memory."""
@@ -104,7 +105,7 @@ def parse_program(raw: bytes) -> Program:
         return Program(
             text["device"], commands, text["layers"], _ports(text["inputs"]),
             [Routine(r["name"], _ports(r["inputs"]), _ports(r["outputs"])) for r in text["routines"]],
-            _constants(text["segments"], raw[whole - data_size : whole]),
+            _constants(text["segments"], raw[whole - data_size : whole]), len(raw),
         )  # fmt: skip
     except (KeyError, TypeError, IndexError, AttributeError, StructError, StreamError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from None

@@ -78,10 +78,11 @@ def is_plain_name(name: str) -> bool:
 
 def _contents(descriptor: int, most: int) -> bytes:
     """The bytes of an opened file, which this closes."""
-    with open(descriptor, "rb", closefd=True) as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            raise _NotPlainError("a folder" if stat.S_ISDIR(found.st_mode) else "a device or a pipe")
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(descriptor)
+        raise _NotPlainError("a folder" if stat.S_ISDIR(found.st_mode) else "a device or a pipe")
+    with open(descriptor, "rb") as file:
         if found.st_size > most:
             raise _NotPlainError(f"{found.st_size} bytes, and at most {most} are read")
         data = file.read(found.st_size + 1)

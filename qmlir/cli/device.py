@@ -105,7 +105,7 @@ def run_check(arguments: argparse.Namespace) -> None:
     from qmlir.devices.summary import summary
 
     device = load_device(arguments.device)
-    _print_figures(device)
+    _print_figures(device, operations=arguments.model is None)
     if arguments.model is None:
         write_document(arguments, "device check", {"device": summary(device), "model": None, "network": None})
         return
@@ -128,7 +128,9 @@ def _network(verdicts: "Sequence[Verdict]") -> dict[str, Any]:
     return {"share": share_on_device(verdicts), "operations": [asdict(verdict) for verdict in verdicts]}
 
 
-def _print_figures(device: "Device") -> None:
+def _print_figures(device: "Device", operations: bool) -> None:
+    """Prints a device's figures and, with `operations`, what it computes."""
+    from qmlir.devices.legality import operations_of
     from qmlir.transforms.npu.tile.engines import Engines
 
     peak = device.peak_macs
@@ -148,7 +150,21 @@ def _print_figures(device: "Device") -> None:
     stays = Engines.of(device).staying
     kept = "results go out after each layer: there is no memory inside for both data and results"
     say(f"  {kept if stays is None else f'results can stay in {stays.id} until the last layer reads them'}")
+    for kind, limits in operations_of(device).items() if operations else ():
+        say(f"  {kind}: {limits}")
+    say(f"  factors between scales are {_factors_text(device)}")
     say(f"  scales change by the contract {device.quant.contract}")
+
+
+def _factors_text(device: "Device") -> str:
+    """The factors that a device applies, in words."""
+    from qmlir.devices.requirements import factors_of
+
+    if (factors := factors_of(device)) is None:
+        return "any of float32"
+    kind = "powers of two" if factors.bits == 1 else "numbers"
+    error = "" if factors.bits == 1 else f", each with an error of at most 2^-{factors.precision} of it"
+    return f"{kind} from {factors.least:.4g} to {factors.most:.4g}{error}"
 
 
 def _print_verdicts(verdicts: "Sequence[Verdict]", device: "Device") -> None:
@@ -348,12 +364,17 @@ def _write_listing(executable: "Simulated", path: Path) -> Path:
 
 
 def require_target(arguments: argparse.Namespace) -> None:
-    """Checks that a device is named if the command needs one, and that `--reference` is not given a program."""
+    """Checks that a device is named if the command needs one, and that a program is not asked for what it lacks."""
     program = arguments.model.suffix == PROGRAM_SUFFIX
     simulating = "--serial" if arguments.serial else "--trace" if arguments.trace is not None else None
     if arguments.target is None and (program or simulating):
         need = "must name the device that the program is for" if program else f"must name a device with {simulating}"
         raise OptionError("--target", need, got="nothing")
+    if program and arguments.tensors is not None:
+        raise OptionError(
+            "--tensors", "must be given with a network: a program knows its inputs and outputs alone by name",
+            got=str(arguments.model), remedy="run the network that was compiled, with the same --target",
+        )  # fmt: skip
     if arguments.reference and (program or simulating):
         raise OptionError("--reference", "evaluates networks, not programs", remedy="leave it out")
 

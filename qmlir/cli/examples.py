@@ -4,6 +4,7 @@ EXAMPLES: dict[str, str] = {
     "import": "  qmlir import digits.onnx -o digits.mlir",
     "profile": "  qmlir profile digits.onnx --data digits.npz:calibration_images -o digits.yaml",
     "profile merge": "  qmlir profile merge digits.yaml more.yaml -o all.yaml",
+    "profile diff": "  qmlir profile diff digits.yaml more.yaml",
     "quantize": "  qmlir quantize digits.onnx --data digits.npz:calibration_images \\\n"
     "    --ledger ledger.json -o int8.mlir\n"
     "  qmlir quantize digits.onnx --data digits.npz:calibration_images \\\n"

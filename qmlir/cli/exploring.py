@@ -8,6 +8,7 @@ from qmlir.cli.data import samples_at, stored_by
 from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, count, file_of, names_of
 from qmlir.cli.models import add_loading_options, load_known
+from qmlir.cli.printed_options import add_config_file_options
 from qmlir.cli.terminal import counting, say, table_of, terminal
 from qmlir.cli.workers import add_worker_options, workers_from
 from qmlir.display import bytes_text, counted
@@ -63,6 +64,7 @@ def add_explore_options(parser: ArgumentParser) -> None:
     add("--axes", type=names_of, metavar="X,Y", help="axes of the picture (default: cycles,sqnr, or cycles,macs)")
     add("--results", type=Path, metavar="FOLDER", help="keep results here (default: beside compiled networks)")
     add_worker_options(parser)
+    add_config_file_options(parser)
     add_json_option(parser)
 
 

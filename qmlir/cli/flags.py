@@ -115,6 +115,14 @@ class ArgumentParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise OptionError("command line", message.removeprefix("argument "))
 
+    def require_nothing(self) -> None:
+        """Makes every option optional, for a command line that only prints the options."""
+        for action in self._actions:
+            if action.option_strings:
+                action.required = False
+        for group in self._mutually_exclusive_groups:
+            group.required = False
+
     def long_flags(self) -> list[str]:
         """The names of all flags, without dashes."""
         return [s[2:] for action in self._actions for s in action.option_strings if s.startswith("--")]

@@ -13,6 +13,7 @@ from qmlir.cli import device
 from qmlir.cli.documents import add_json_option, signature_fields, write_document
 from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of
 from qmlir.cli.models import add_code_options, add_processor_options, compiled, load_simplified, memory_of
+from qmlir.cli.printed_options import add_config_file_options
 from qmlir.cli.terminal import say
 from qmlir.errors import OptionError
 
@@ -92,6 +93,7 @@ def add_compile_options(parser: ArgumentParser) -> None:
         add_bundle_options(parser)
     help = "the .o, .ll, .s or .npu file to write, or the folder of a bundle"
     parser.add_argument("-o", "--output", type=Path, required=True, help=help)
+    add_config_file_options(parser)
     add_json_option(parser)
 
 

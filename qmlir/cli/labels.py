@@ -8,7 +8,7 @@ import numpy as np
 
 from qmlir.errors import FileError, OptionError
 from qmlir.numerics import Int64s
-from qmlir.samples.arrays import ARRAYS, read_arrays
+from qmlir.samples.arrays import ARRAYS, only_array, read_arrays
 from qmlir.samples.files import Samples
 
 NAMES, FOLDERS = "names", "folders"
@@ -31,13 +31,17 @@ def read_labels(source: str, samples: Samples, offset: int = 0) -> Int64s:
     if source in (NAMES, FOLDERS) and not path.exists():
         found = [*(_starting_numbers(samples) if source == NAMES else _folders(samples))]
     elif path.suffix.partition(":")[0] in ARRAYS:
-        found = _array(path)
+        found = _array(path, samples)
     else:
         found = _text(path, samples)
-    if len(found) != len(samples.files):
-        got, need = f"{len(found)} for {len(samples.files)} samples", "must hold a class for each sample"
-        raise FileError(path, need, got=got, remedy=f"name the files that lines are for, or give all of {samples.path}")
+    _require_as_many(len(found), path, samples)
     return np.array(found, np.int64)[list(samples.chosen)] + offset
+
+
+def _require_as_many(found: int, path: Path, samples: Samples) -> None:
+    if found != len(samples.files):
+        got, need = f"{found} for {len(samples.files)} samples", "must hold a class for each sample"
+        raise FileError(path, need, got=got, remedy=f"name the files that lines are for, or give all of {samples.path}")
 
 
 def _starting_numbers(samples: Samples) -> Iterator[int]:
@@ -59,14 +63,13 @@ def _folders(samples: Samples) -> Iterator[int]:
         yield int(file.parent.name) if numbered else folders.index(file.parent.name)
 
 
-def _array(path: Path) -> list[int]:
-    arrays = read_arrays(path)
-    if len(arrays) != 1:
-        raise FileError(path, "must hold one array", got=f"{len(arrays)}", remedy=f"name one: {path}:ARRAY")
-    (array,) = arrays.values()
+def _array(path: Path, samples: Samples) -> list[int]:
+    (header,) = only_array(path).values()
+    if header.ndim < 1 or header.size != header.shape[0]:
+        raise FileError(path, "must hold one class for each sample", got=f"an array {list(header.shape)}")
+    _require_as_many(header.size, path, samples)
+    (array,) = read_arrays(path).values()
     numbers = array.reshape(-1)
-    if array.ndim < 1 or array.size != array.shape[0]:
-        raise FileError(path, "must hold one class for each sample", got=f"an array {list(array.shape)}")
     if numbers.dtype.kind not in "iuf" or not np.array_equal(numbers, np.rint(numbers)):
         raise FileError(path, "must hold integers", got=f"an array of {numbers.dtype.name}")
     return [int(n) for n in numbers]

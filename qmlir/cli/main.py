@@ -16,13 +16,27 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.cli import analyzing, bench, certify, compare, device, exploring, forms, ledger, quantizing, scoring, tuning
+from qmlir.cli import (
+    analyzing,
+    bench,
+    certify,
+    compare,
+    device,
+    exploring,
+    forms,
+    ledger,
+    profile_diff,
+    quantizing,
+    scoring,
+    tuning,
+)
 from qmlir.cli import report as reporting
 from qmlir.cli.data import add_data_options, add_sequence_option, samples_of, stored_in
 from qmlir.cli.documents import add_json_option, prints_document, signature_fields, with_targets, write_document
 from qmlir.cli.examples import EXAMPLES
 from qmlir.cli.flags import ArgumentParser, RawHelpFormatter, file_of, one_of, version_text
 from qmlir.cli.models import add_code_options, add_loading_options, compiled, load_known, load_simplified
+from qmlir.cli.printed_options import asks_for_options, print_options
 from qmlir.cli.standard_streams import with_standard_streams
 from qmlir.cli.terminal import Detail, printing, progress, say
 from qmlir.display import counted
@@ -64,6 +78,10 @@ def _run_command(argv: Sequence[str]) -> int:
         command: Callable[[argparse.Namespace], None] = arguments.command
         from qmlir.cli.diagnostics import reported_warnings
 
+        if asks_for_options(arguments):
+            print_options(arguments, command_parsers()[arguments.subcommand])
+            sys.stdout.flush()
+            return 0
         with reported_warnings(), printing(_detail(arguments)):
             device.change_device(arguments)
             _require_folders(arguments)
@@ -108,6 +126,8 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
     if named is not None and named not in commands:
         raise OptionError(named, "there is no such command", remedy=near_misses(named, commands))
     argv = _with_dashes(argv, commands)
+    if named is not None and "config" in commands[named].long_flags():
+        argv = _with_options(argv, named, commands[named])
     arguments, unknown = parser.parse_known_args(argv)
     if not unknown and arguments.subcommand == "quantize" and arguments.policy is not None:
         from qmlir.cli.configuration import words_in
@@ -123,6 +143,26 @@ def _parse(argv: Sequence[str]) -> argparse.Namespace:
         remedy = near_misses(flag.lstrip("-"), known, prefix="--")
         raise OptionError(flag, f"qmlir {arguments.subcommand} has no such option", remedy=remedy)
     return arguments
+
+
+def _with_options(argv: Sequence[str], command: str, parser: ArgumentParser) -> Sequence[str]:
+    """Returns the arguments with those of the file of `--config` in front, so that the command line's own win.
+
+    With either `--config` or `--print-config`, what the command needs may stand in the file, or be missing.
+    """
+    from qmlir.cli.printed_options import words_in
+
+    asking = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    asking.add_argument("--config", type=Path)
+    asking.add_argument("--print-config", action="store_true")
+    asked, _ = asking.parse_known_args(argv)
+    if asked.print_config:
+        parser.require_nothing()
+    if asked.config is None:
+        return argv
+    at = argv.index(command) + 1
+    words = words_in(asked.config, command, _parser()[1][command])
+    return [*argv[:at], *words, *argv[at:]]
 
 
 def _with_dashes(argv: Sequence[str], commands: Mapping[str, ArgumentParser]) -> list[str]:
@@ -195,6 +235,10 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
     )
     quantizing.add_merge_options(
         bare("profile merge", quantizing.run_merge, "merge profiles of parts of the data into that of all of it")
+    )
+
+    profile_diff.add_profile_diff_options(
+        bare("profile diff", profile_diff.run_profile_diff, "show how far a network's tensors have moved")
     )
 
     quantizing.add_quantize_options(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qmlir.cli.flags import ArgumentParser, choice, count, names_of, shape_of
-from qmlir.errors import FileError
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -110,14 +109,12 @@ def _constants(arguments: argparse.Namespace) -> "dict[str, Array]":
     """The arrays that become constants, by the names of the inputs."""
     if not arguments.constant:
         return {}
-    from qmlir.samples.arrays import read_arrays
+    from qmlir.samples.arrays import only_array, read_arrays
 
     constants: dict[str, Any] = {}
     for name, file in arguments.constant:
-        arrays = read_arrays(file)
-        if len(arrays) != 1:
-            raise FileError(file, "must hold one array", got=f"{len(arrays)}", remedy=f"name one: {file}:ARRAY")
-        (constants[name],) = arrays.values()
+        only_array(file)
+        (constants[name],) = read_arrays(file).values()
     return constants
 
 

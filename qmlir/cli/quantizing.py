@@ -15,6 +15,7 @@ from qmlir.cli.forms import add_form_options, check_form, write_form
 from qmlir.cli.layer_errors import add_layer_errors_option, measured_samples, print_layer_errors, require_samples
 from qmlir.cli.models import load_known
 from qmlir.cli.pass_list import OptionInfo, read_pass
+from qmlir.cli.printed_options import add_config_file_options
 from qmlir.cli.scoring import add_scoring_options, held_out, print_comparison, wants_score
 from qmlir.cli.terminal import counting, is_verbose, progress, say
 from qmlir.cli.workers import add_worker_options, workers_from
@@ -45,6 +46,7 @@ def add_profile_options(parser: ArgumentParser) -> None:
     )
     add_worker_options(parser)
     _add_output(parser)
+    add_config_file_options(parser)
     add_json_option(parser)
 
 

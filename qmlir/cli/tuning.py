@@ -11,6 +11,7 @@ from qmlir.cli.device import add_target_option, target_text
 from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, count, file_of
 from qmlir.cli.models import load_known
+from qmlir.cli.printed_options import add_config_file_options
 from qmlir.cli.quantizing import add_config_options, config_options
 from qmlir.cli.scoring import add_scoring_options, held_out
 from qmlir.cli.terminal import say, table_of, terminal
@@ -63,6 +64,7 @@ def add_tune_options(parser: ArgumentParser) -> None:
     add_worker_options(parser)
     parser.add_argument("--front", type=file_of(".csv"), help="write all points, and which are on the front, as CSV")
     parser.add_argument("-o", "--output", type=file_of(".yaml"), required=True, help="the policy, for --policy")
+    add_config_file_options(parser)
     add_json_option(parser)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def add_worker_options(parser: ArgumentParser) -> None:
     """Adds the options that choose workers; results are the same bytes wherever the work runs."""
     with parser.section("where the work runs"):
-        parser.add_argument("--jobs", type=count, metavar="N", help="in N processes of this machine")
+        parser.add_argument("--jobs", type=count, metavar="N", help="in N processes of this machine; 1 is this process")
         parser.add_argument(
             "--scheduler",
             metavar="ADDRESS",
@@ -32,10 +32,12 @@ def add_worker_options(parser: ArgumentParser) -> None:
 
 
 def elsewhere(arguments: argparse.Namespace) -> list[tuple[str, object]]:
-    """Returns the options that choose workers, each with its value; None if it was not given."""
-    return [
-        (f"--{name.replace('_', '-')}", getattr(arguments, name)) for name in ("jobs", "scheduler", "worker_memory")
-    ]
+    """Returns the options that choose workers, each with its value; None if it was not given.
+
+    One job is this process, as without the option.
+    """
+    jobs = None if arguments.jobs == 1 else arguments.jobs
+    return [("--jobs", jobs), ("--scheduler", arguments.scheduler), ("--worker-memory", arguments.worker_memory)]
 
 
 @contextmanager

@@ -253,25 +253,22 @@ class Quantization(Table):
     @property
     def contract(self) -> str:
         """The rounding contract of numerics/contracts.py that the device follows."""
-        return BY_DEVICE[self.scale, self.round, self.scale == "mult-shift" and self.multiplier_bits < 32]
+        known = [(c.step, name) for name, c in CONTRACTS.items() if c.device == (self.scale, self.round)]
+        if self.scale != "mult-shift":
+            return known[0][1]
+        return max((step, name) for step, name in known if step <= 1 << 32 - self.multiplier_bits)[1]
 
     @model_validator(mode="after")
     def _has_contract(self) -> Self:
-        if (self.scale, self.round, self.scale == "mult-shift" and self.multiplier_bits < 32) not in BY_DEVICE:
-            known = sorted({rounding for scale, rounding, _ in BY_DEVICE if scale == self.scale})
+        devices = {contract.device for contract in CONTRACTS.values() if contract.device is not None}
+        if (self.scale, self.round) not in devices:
+            known = sorted({rounding for scale, rounding in devices if scale == self.scale})
             got = f"{self.round} with {self.multiplier_bits} bits"
             raise broken(f"a {self.scale} scale rounds {' or '.join(known)}, got {got}")
         if self.shift.min > self.shift.max:
             raise broken("shift.min must be at most shift.max")
         return self
 
-
-BY_DEVICE = {
-    (*contract.device, contract.device[0] == "mult-shift" and contract.step > 1): name
-    for name, contract in CONTRACTS.items()
-    if contract.device is not None
-}
-"""(scale, rounding, whether the multiplier is narrower than 32 bits) → contract."""
 
 # ---------------------------------------------------------------------------------------------------------------
 # The file

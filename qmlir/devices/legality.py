@@ -10,7 +10,7 @@ the ledger, `qmlir device check` and the error of a network without fallback sho
 level, where zero points, multipliers and shifts are attributes. Documentation and tests derive from the same table.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from operator import eq, le
@@ -22,7 +22,7 @@ from xdsl.ir import Operation
 from qmlir.devices import properties
 from qmlir.devices.description import Device
 from qmlir.devices.least import beyond_commands
-from qmlir.devices.properties import Sums, products
+from qmlir.devices.properties import RightShifts, Sums, Whole, products
 from qmlir.devices.stored import MOST_TRANSFERS
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn import ConstantOp
@@ -33,7 +33,7 @@ from qmlir.dialects.quant.ops import CastOp, StorageCastOp
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of
 from qmlir.ir.names import NAME
 from qmlir.ir.rewriting import node_name
-from qmlir.numerics.contracts import CONTRACTS
+from qmlir.numerics.contracts import CONTRACTS, MULTIPLIER_BITS
 
 OPERATIONS: dict[type[Operation], str] = {
     qint.Conv2DOp: "conv2d",
@@ -49,6 +49,12 @@ OPERATIONS: dict[type[Operation], str] = {
 }
 """Integer operation → the key of [ops] that allows it; operations that only move data have the key `move`."""
 
+FOLLOWING = (qint.RescaledAddOp, qint.FloatAddOp, qint.SaturatingFullyConnectedOp)
+"""Operations that compute as a followed runtime does; the default numerics have operations of devices instead."""
+
+FOLLOWED = ", which rounds as a runtime does: load the model with the numerics default, as devices round"
+"""What to do about an operation of `FOLLOWING`."""
+
 EVERY = (*dict.fromkeys(OPERATIONS.values()), "move")
 """All keys of [ops]."""
 
@@ -63,6 +69,7 @@ class Limit:
     got       what the operation has; None if the operation does not have this property
     wanted    what the device allows; None if it sets no limit. Unless given, the value of the key in the kind's table
     fits      whether what the operation has is allowed; unless given, whether it is at most what the device allows
+    shown     what the operation has, in words, given what it has and what the device allows
     """
 
     key: str
@@ -71,6 +78,7 @@ class Limit:
     got: Callable[[Any], Any]
     wanted: Callable[[Device, str], Any] | None = None
     fits: Callable[[Any, Any], bool] = le
+    shown: Callable[[Any, Any], str] = lambda got, wanted: _text(got)
 
     def allowed(self, device: Device, kind: str) -> Any:
         """What a device allows for a kind of operation; None if it sets no limit."""
@@ -92,11 +100,11 @@ def refusals(op: Operation, device: Device) -> list[str]:
     """Why a device does not compute an operation, a sentence each; empty if the device computes it."""
     kind = kind_of(op)
     if kind is None:
-        return [f"no device file has a key for {op.name}"]
+        return [f"no device file has a key for {op.name}{FOLLOWED if isinstance(op, FOLLOWING) else ''}"]
     if getattr(device.ops, kind) is None:
         return [f"{device.name} has no {kind} (ops.{kind})"]
     return [
-        f"{limit.text(wanted)}, got {_text(got)} ({limit.key.replace('*', kind)})"
+        f"{limit.text(wanted)}, got {limit.shown(got, wanted)} ({limit.key.replace('*', kind)})"
         for limit, wanted in limits_of(device, kind)
         if (got := limit.got(op)) is not None and not limit.fits(got, wanted)
     ]
@@ -109,18 +117,27 @@ def limits_of(device: Device, kind: str) -> Iterator[tuple[Limit, Any]]:
             yield limit, wanted
 
 
+def operations_of(device: Device) -> dict[str, str]:
+    """Each kind of operation, a key of [ops], with the limits that a device sets on it in words."""
+    found: dict[str, str] = {}
+    for kind in EVERY:
+        limits = "; ".join(limit.text(wanted) for limit, wanted in limits_of(device, kind))
+        found[kind] = "not computed" if getattr(device.ops, kind) is None else limits or "without limits"
+    return found
+
+
 MOST_VALUES = 4
 """The most values that a sentence lists; a channel-wise requantization has hundreds of multipliers."""
 
 
 def _text(value: object) -> str:
-    """A value in words: 3x3, [0, 31], i8 or i16."""
-    if isinstance(value, range):
-        return f"[{value.start}, {value.stop - 1}]"
+    """A value in words: 3x3, i8 or i16."""
     if isinstance(value, frozenset):
         words = sorted(map(str, cast(frozenset[object], value)))
         others = len(words) - MOST_VALUES
         return " or ".join(words if others <= 1 else [*words[:MOST_VALUES], f"{others} others"])
+    if value == ():
+        return "a scalar"
     if isinstance(value, tuple):
         values = cast(tuple[object, ...], value)
         return (" or " if any(isinstance(v, Sums) for v in values) else "x").join(map(str, values))
@@ -135,8 +152,12 @@ def _powers_of_two(numbers: frozenset[int], _: object) -> bool:
     return all(n.bit_count() == 1 for n in numbers)
 
 
-def _right_shifts(device: Device) -> range:
-    return range(device.quant.shift.min, device.quant.shift.max + 1)
+def _right_shifts(device: Device) -> RightShifts | None:
+    quant = device.quant
+    if quant.scale == "float32":
+        return None
+    bits = 1 if quant.scale == "pow2" else quant.multiplier_bits - 1
+    return RightShifts(quant.shift.min, quant.shift.max, MULTIPLIER_BITS - bits, quant.round == "tfl-double")
 
 
 def _multiplied(device: Device) -> Iterator[str]:
@@ -153,6 +174,8 @@ def _bits(integer: str) -> int:
 
 
 def _both_at_most(got: tuple[int, int], most: tuple[int, int]) -> bool:
+    if isinstance(got, Whole):
+        return got.within(most) is not None
     return got[0] <= most[0] and got[1] <= most[1]
 
 
@@ -216,8 +239,11 @@ LIMITS = (
           properties.moved_bias_bits, lambda device, kind: device.quant.bias.moved_bits),
     Limit("quant.granularity", ["requantize"], "a result has {wanted} scale", properties.scales,
           lambda device, kind: 1 if device.quant.granularity == "tensor" else None),
-    Limit("quant.shift", ["requantize"], "products are shifted to the right by {wanted} bits", properties.shifts,
-          lambda device, kind: None if device.quant.scale == "float32" else _right_shifts(device), _within),
+    Limit("quant.multiplier_bits", ["requantize"], "multipliers have at most {wanted} bits", properties.multiplier_bits,
+          lambda device, kind: device.quant.multiplier_bits if device.quant.scale == "mult-shift" else None),
+    Limit("quant.shift", ["requantize"], "products are shifted to the right by {wanted} bits", properties.products_of,
+          lambda device, kind: _right_shifts(device), lambda got, wanted: all(p.within(wanted) for p in got),
+          lambda got, wanted: wanted.shortest(got)),
 )
 # fmt: on
 """Every limit that a device file can set; a key that is left out sets no limit."""
@@ -318,9 +344,16 @@ class Verdict:
     refusals: tuple[str, ...]
 
 
-def verdicts(module: ModuleOp, device: Device) -> list[Verdict]:
-    """The verdict on each operation of a network on the qint level, in program order."""
-    return [Verdict(source_nodes(op), op.name, products(op), tuple(reasons(op, device))) for op in _computing(module)]
+def verdicts(module: ModuleOp, device: Device, host: Mapping[Operation, Sequence[str]] | None = None) -> list[Verdict]:
+    """The verdict on each operation of a network on the qint level, in program order.
+
+    Args:
+        module: The network.
+        device: The device.
+        host: The operations that the host computes, with the reasons; by default those that the device cannot compute.
+    """
+    found = {op: reasons(op, device) for op in _computing(module)} if host is None else host
+    return [Verdict(source_nodes(op), op.name, products(op), tuple(found.get(op, ()))) for op in _computing(module)]
 
 
 def source_nodes(op: Operation) -> str:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import inf, prod
+from typing import NamedTuple
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr
@@ -20,7 +21,7 @@ from qmlir.dialects.quant.ops import CastOp, StorageCastOp
 from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of
 from qmlir.numerics import Int64s
-from qmlir.numerics.contracts import CONTRACTS, MULTIPLIER_BITS
+from qmlir.numerics.contracts import MULTIPLIER_BITS
 
 # ---------------------------------------------------------------------------------------------------------------
 # The width that sums of products need, from the constant weights and the range of the data type.
@@ -84,6 +85,22 @@ def _numbers(value: SSAValue) -> Int64s:
 # The properties of an integer operation that a device may limit: windows, strides, types, zero points, factors.
 
 
+class Whole(NamedTuple):
+    """The window of a sum over an image: its pixels, which a device may read as another number of rows and columns."""
+
+    rows: int
+    columns: int
+
+    def within(self, most: tuple[int, int]) -> "Whole | None":
+        """The same pixels in at most so many rows and columns; None if no number of rows and columns is allowed."""
+        pixels = self.rows * self.columns
+        if self.rows <= most[0] and self.columns <= most[1]:
+            return self
+        least = -(-pixels // most[1])
+        rows = next((n for n in range(max(least, 1), min(most[0], pixels) + 1) if pixels % n == 0), None)
+        return None if rows is None else Whole(rows, pixels // rows)
+
+
 def window(op: Operation) -> tuple[int, int] | None:
     """Rows and columns of a window; for a global pool, the whole image."""
     match op:
@@ -91,7 +108,7 @@ def window(op: Operation) -> tuple[int, int] | None:
             return op.window_values()
         case qint.GlobalSumPoolOp():
             _, rows, columns, _ = shape_of(op.x)
-            return rows, columns
+            return Whole(rows, columns)
         case WindowOp():
             _, rows, columns, _ = shape_of(op.operands[1])
             return rows, columns
@@ -191,17 +208,55 @@ def multipliers(op: qint.RequantizeOp) -> frozenset[int]:
     return frozenset(op.multiplier.get_values()) - {0}
 
 
-def shifts(op: qint.RequantizeOp) -> frozenset[int]:
-    """Right shifts of a requantization in bits, if each multiplier is stored as narrow as the contract allows.
+class Product(NamedTuple):
+    """The product of a requantization with one of its multipliers.
 
-    The contract of 64-bit sums takes any multiplier; a power-of-two multiplier is narrowed to 1 there.
+    shift   how far the product is shifted to the right, in bits, where the multiplier has 31 bits
+    spare   how many low bits of the multiplier are 0: without some of them, the shift is as much shorter
     """
-    name = op.contract.data
-    narrow = CONTRACTS[name].step.bit_length() - 1
-    if name == "single64" and all(m.bit_count() == 1 for m in multipliers(op)):
-        narrow = MULTIPLIER_BITS - 1
+
+    shift: int
+    spare: int
+
+    def within(self, shifts: "RightShifts") -> bool:
+        """Whether the product has a shift that a device has."""
+        most = shifts.narrow if shifts.exact else self.spare
+        return max(shifts.narrow, self.shift - shifts.most) <= min(most, self.shift - shifts.least)
+
+
+@dataclass(frozen=True)
+class RightShifts:
+    """The shifts to the right of a device.
+
+    least, most   in bits
+    narrow        how many of 31 bits the device's multipliers do not have
+    exact         whether a product needs the shift of a multiplier of all bits
+    """
+
+    least: int
+    most: int
+    narrow: int
+    exact: bool
+
+    def __str__(self) -> str:
+        return f"[{self.least}, {self.most}]"
+
+    def shortest(self, products: Iterable[Product]) -> str:
+        """The shifts of products that no shift of the device fits, as close to the device's shifts as possible."""
+        found = {p.shift - (self.narrow if self.exact else max(min(p.spare, p.shift - self.most), self.narrow))
+                 for p in products if not p.within(self)}  # fmt: skip
+        return " or ".join(map(str, sorted(found)[:4]))
+
+
+def products_of(op: qint.RequantizeOp) -> frozenset[Product]:
+    """The products of a requantization, without those with 0."""
     factors = zip(op.multiplier.get_values(), op.shift.get_values(), strict=True)
-    return frozenset(MULTIPLIER_BITS - narrow - shift for multiplier, shift in factors if multiplier)
+    return frozenset(Product(MULTIPLIER_BITS - s, (m & -m).bit_length() - 1) for m, s in factors if m)
+
+
+def multiplier_bits(op: qint.RequantizeOp) -> int:
+    """How many bits a multiplier needs, its sign included."""
+    return 1 + max((m.bit_length() - (m & -m).bit_length() + 1 for m in multipliers(op)), default=0)
 
 
 def bias_bits(op: WeightedOp) -> int | None:

@@ -8,6 +8,8 @@ from qmlir.devices.description import Device
 from qmlir.devices.reading import Accelerator, load_device
 from qmlir.dialects.target import Target, load_target
 from qmlir.errors import OptionError
+from qmlir.numerics.contracts import CONTRACTS, MULTIPLIER_BITS
+from qmlir.numerics.factors import Factors
 
 PRECISIONS = {"i8": "int8", "u8": "uint8", "i16": "int16"}
 """Types of a device file → the quantizer's precisions."""
@@ -92,7 +94,7 @@ def target_of_device(device: Device) -> Target:
     host = load_target("cpu")
     contract = "single" if device.quant.scale == "pow2" else device.quant.contract
     moved = device.quant.bias.moved_bits is not None
-    return Target(device.name, contract, host.integer, host.floating, host.sum_bits, least_factor(device), moved)
+    return Target(device.name, contract, host.integer, host.floating, host.sum_bits, factors_of(device), moved)
 
 
 def quantization_key(device: Device) -> str:
@@ -104,10 +106,22 @@ def quantization_key(device: Device) -> str:
     return json.dumps([device.name, modes, device.quant.model_dump(mode="json")])
 
 
-def least_factor(device: Device) -> float:
-    """The smallest factor between scales that the device's shifts can express; 0 if factors are floats."""
-    if device.quant.scale == "float32":
-        return 0.0
-    # The highest bit of a multiplier is its sign, and the next bit is set.
-    bits = device.quant.multiplier_bits - 2 if device.quant.scale == "mult-shift" else 0
-    return 2.0 ** (bits - device.quant.shift.max)
+SPARE_BITS = 2
+"""How many more bits than the data a multiplier has at least, so that its error stays below a step of a result."""
+
+
+def factors_of(device: Device) -> Factors | None:
+    """The factors between scales that a device applies; None if factors are floats.
+
+    A smaller factor has a multiplier of fewer bits where shifts to the right are too short for all its bits, as long as
+    the multiplier keeps more bits than the data. A contract that rounds twice gives other results for such multipliers.
+    """
+    quant = device.quant
+    if quant.scale == "float32":
+        return None
+    bits = 1
+    if quant.scale == "mult-shift":
+        bits = min(quant.multiplier_bits - 1, MULTIPLIER_BITS + 1 - CONTRACTS[quant.contract].step.bit_length())
+    widest = max(int(type[1:]) for type in quant.types)
+    precision = bits if quant.round == "tfl-double" else min(bits, widest + SPARE_BITS)
+    return Factors(bits, precision, quant.shift.min, quant.shift.max)

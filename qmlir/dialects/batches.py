@@ -7,6 +7,7 @@ samples as one function, for exporters and for tests; compiled code calls the ne
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from xdsl.dialects import func
@@ -21,7 +22,7 @@ from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
-from qmlir.ir.samples import Axes, MixesSamples
+from qmlir.ir.samples import Axes, MixesSamples, moved_axis
 from qmlir.ir.signature import COUNTS, signature_of
 from qmlir.ir.states import states_of
 
@@ -54,8 +55,25 @@ def batched_inputs(function: func.FuncOp, samples: int = 1) -> list[bool]:
     return named if any(named) else begin
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where the samples of a batch lie in a tensor (ir/samples.py).
+
+    axis   the axis of the samples
+    outer  the elements along the axis that each sample has, apart from those that are neighbours
+    """
+
+    axis: int
+    outer: int = 1
+
+
 def sample_axes(function: func.FuncOp, samples: int = 1) -> dict[SSAValue, int]:
-    """Returns the axis of the samples in each tensor of a network that depends on the sample.
+    """Returns the axis of the samples in each tensor of a network that depends on the sample; see `sample_places`."""
+    return {value: place.axis for value, place in sample_places(function, samples).items()}
+
+
+def sample_places(function: func.FuncOp, samples: int = 1) -> dict[SSAValue, Place]:
+    """Returns where the samples lie in each tensor of a network that depends on the sample.
 
     Args:
         function: The network.
@@ -66,23 +84,23 @@ def sample_axes(function: func.FuncOp, samples: int = 1) -> dict[SSAValue, int]:
             or outputs whose sizes depend on the data.
     """
     inputs = _checked_inputs(function, samples)
-    axes: dict[SSAValue, int] = dict.fromkeys(inputs, 0)
+    places: dict[SSAValue, Place] = dict.fromkeys(inputs, Place(0))
     for op in function.body.block.ops:
-        if op.results and any(operand in axes for operand in op.operands):
-            given = [axes.get(operand) for operand in op.operands]
+        if op.results and any(operand in places for operand in op.operands):
             try:
-                axis = _axis_in_batch(op, given, samples)
+                place = _place_in_batch(op, [places.get(operand) for operand in op.operands], samples)
             except MixesSamples as reason:
                 need = f"must keep the samples of a batch apart, but {reason}"
                 raise UnsupportedError.at(op.name, node_name(op), need, remedy=ALONE) from None
             for result in op.results:
-                axes[result] = axis
+                places[result] = place
     for value, spec in zip(_results(function), signature_of(function).outputs, strict=True):
-        if axes.get(value) != 0 or shape_of(value)[0] != samples:
+        found = places.get(value)
+        if found != Place(0) or shape_of(value)[0] != samples:
             need = "must have the samples of a batch along its first axis, one element for each"
-            got = "the same for all samples" if value not in axes else f"axis {axes[value]} of {list(shape_of(value))}"
+            got = "the same for all samples" if found is None else f"axis {found.axis} of {list(shape_of(value))}"
             raise UnsupportedError(need, got, ALONE, where=f'output "{spec.name}"')
-    return axes
+    return places
 
 
 def _checked_inputs(function: func.FuncOp, samples: int) -> list[SSAValue]:
@@ -103,15 +121,26 @@ def _checked_inputs(function: func.FuncOp, samples: int) -> list[SSAValue]:
     return [*inputs]
 
 
-def _axis_in_batch(op: Operation, axes: Axes, samples: int) -> int:
-    """Returns the axis of an operation's results; in a batch of several, a constant may hold the same for each."""
+def _place_in_batch(op: Operation, places: Sequence[Place | None], samples: int) -> Place:
+    """Returns where the samples lie in an operation's results.
+
+    All operands have the samples in the same order, which only a reshape changes. In a batch of several, a constant may
+    hold the same for each.
+    """
+    if isinstance(op, ReshapeOp) and (place := places[0]) is not None:
+        return Place(*moved_axis(place.axis, place.outer, shape_of(op.x), shape_of(op.y), samples))
+    outer = {place.outer for place in places if place is not None}
+    if len(outer) != 1:
+        raise MixesSamples("has operands whose samples follow one another in different ways")
+    axes = [None if place is None else place.axis for place in places]
     try:
-        return _axis(op, axes, samples)
+        axis = _axis(op, axes)
     except MixesSamples:
         alike = [_alike(x, samples) if axis is None else axis for x, axis in zip(op.operands, axes, strict=True)]
-        if samples == 1 or alike == [*axes]:
+        if samples == 1 or alike == axes:
             raise
-        return _axis(op, alike, samples)
+        axis = _axis(op, alike)
+    return Place(axis, outer.pop())
 
 
 def _alike(value: SSAValue, samples: int) -> int | None:
@@ -124,15 +153,10 @@ def _alike(value: SSAValue, samples: int) -> int | None:
     return None
 
 
-def _axis(op: Operation, axes: Axes, samples: int) -> int:
+def _axis(op: Operation, axes: Axes) -> int:
     if not isinstance(op, KeepsSamples):
         raise MixesSamples("is not known to keep samples apart")
     axis = op.sample_axis(axes)
-    if isinstance(op, ReshapeOp):  # samples do not lie along a dimension of size 1, if there are several
-        while samples > 1 and shape_of(op.y)[axis] == 1 and axis + 1 < len(shape_of(op.y)):
-            axis += 1
-        if shape_of(op.y)[axis] % samples:
-            raise MixesSamples("divides what the samples have otherwise than between samples")
     for value, place in [*zip(op.operands, axes, strict=True), *((result, axis) for result in op.results)]:
         element = element_of(value)
         if isinstance(element, UniformType) and element.axis is not None and element.axis == place:

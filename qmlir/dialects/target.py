@@ -15,6 +15,7 @@ from typing import Any
 from xdsl.ir import Operation
 
 from qmlir.errors import OptionError
+from qmlir.numerics.factors import Factors
 
 DEVICE = "npu.device"
 """Key of the module attribute for the device: the name of a device that qmlir ships, or a device file's path."""
@@ -29,7 +30,7 @@ class Target:
     integer       operation name → storage types ("i8", "u8", "i16") of its data that have an integer form
     floating      operation name → why it has no integer form
     sum_bits      bits of the largest sums of products that the machine can requantize
-    least_factor  least factor between the scales of sums and results; smaller factors need unsupported shifts
+    factors       the factors between the scales of sums and results that the machine applies; None for any
     moves_bias    whether biases of 8 and 16 bits are shifted left to the steps of the sums, by one shift for a layer
     """
 
@@ -38,7 +39,7 @@ class Target:
     integer: dict[str, tuple[str, ...]]
     floating: dict[str, str]
     sum_bits: int = 32
-    least_factor: float = 0.0
+    factors: Factors | None = None
     moves_bias: bool = False
 
     def why_float(self, operation: Operation | str, storage: str) -> str | None:

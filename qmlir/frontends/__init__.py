@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmlir.errors import FileError, OptionError
+from qmlir.errors import OptionError
 from qmlir.frontends.cut import WHOLE, Cut
+from qmlir.frontends.foreign import is_saved_model, refusal
 from qmlir.ir.reading import ReadingNotes
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def read_network(
         from qmlir.frontends.tflite import load_tflite
 
         return load_tflite(path, bind=bind, constants=constants, signature=signature, fold_budget=fold_budget, cut=cut)
-    if path.suffix in CAFFE2:
+    if path.suffix in CAFFE2 and not is_saved_model(path):
         from qmlir.frontends.caffe2 import load_caffe2
 
         if bind:
@@ -77,10 +78,7 @@ def read_network(
                 remedy="give the shapes of its inputs by --shape, or shapes in Python",
             )  # fmt: skip
         return load_caffe2(path, weights, shapes=shapes, constants=constants, fold_budget=fold_budget, cut=cut)
-    raise FileError(
-        path, "must be an .onnx, a .tflite or an .mlir file, or a Caffe2 net in a .pb or a .pbtxt file",
-        remedy="rename it if it is one of these",
-    )  # fmt: skip
+    raise refusal(path)
 
 
 def reading_notes_of(path: Path) -> ReadingNotes:

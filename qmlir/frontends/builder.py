@@ -167,9 +167,9 @@ class Node:
             raise self.error("its axes must differ", str(list(axes)))
         return found
 
-    def error(self, need: str, got: str | None = None) -> NodeError:
+    def error(self, need: str, got: str | None = None, remedy: str = "export the model again") -> NodeError:
         """Makes an error about this node, for a model that is wrong and not merely unsupported by qmlir."""
-        return NodeError(f"{self.file}: {self.kind}", self.called(), need, got=got, remedy="export the model again")
+        return NodeError(f"{self.file}: {self.kind}", self.called(), need, got=got, remedy=remedy)
 
     def remark(self, text: str, output: int = 0) -> None:
         """Records for the ledger that an output is something else than the source model says."""

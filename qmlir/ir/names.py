@@ -223,6 +223,9 @@ QUANTIZATION = "qmlir.quantization"
 KERNEL = "qmlir.kernel"
 """The attribute key that names the source operator whose kernel rounds an operation otherwise than its own would."""
 
+TRANSPOSED = "TRANSPOSE_CONV"
+"""The kernel (`KERNEL`) of a convolution on signed bytes that is a transposed convolution of a .tflite file."""
+
 UNDELEGATED = "qmlir.undelegated"
 """The attribute key that marks an operation whose source operator LiteRT's default delegate declines.
 

@@ -89,6 +89,7 @@ PASSES: dict[str, str] = {
     "widen-halves": "qmlir.transforms.nn.widen_halves:WidenHalvesPass",
     "round-halves": "qmlir.transforms.nn.round_halves:RoundHalvesPass",
     "fold-constants": "qmlir.transforms.nn.fold_constants:FoldConstantsPass",
+    "drop-bounds": "qmlir.transforms.nn.drop_bounds:DropBoundsPass",
     "fold-slices": "qmlir.transforms.nn.fold_slices:FoldSlicesPass",
     "fuse-bias": "qmlir.transforms.nn.fuse_bias:FuseBiasPass",
     "cancel-transposes": "qmlir.transforms.nn.cancel_transposes:CancelTransposesPass",

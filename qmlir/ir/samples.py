@@ -6,9 +6,15 @@ that depends on the sample has an axis that is n times as long, and along which 
     image  [1, 8, 8, 3]  →  [n, 8, 8, 3]     the axis is 0
     rows   [16, 64]      →  [n · 16, 64]     the axis is 0, and each sample has 16 rows
 
+The elements of a sample need not be neighbours along the axis. Where a model puts positions before samples, as PyTorch's
+attention does, the axis holds the first element of each sample, then the second of each. The `outer` elements of such an
+axis are how often the samples follow one another: 1 where each sample has its elements together.
+
+    positions [6, n, 64]  →  rows [6 · n, 64]   the axis is 0, and there are 6 outer elements
+
 `TensorOp.sample_axis` returns the axis of an operation's results for the axes of its operands. Operations fall into few
 kinds, for which this file has the rule: elements combined with others at the same place (`aligned_axis`), elements
-combined along some axes of the first operand (`kept_axis`), and axes of size 1 that join others (`moved_axis`).
+combined along some axes of the first operand (`kept_axis`), and axes that join others or come from them (`moved_axis`).
 """
 
 from collections.abc import Collection, Sequence
@@ -62,13 +68,32 @@ def aligned_axis(axes: Axes, shapes: Sequence[Shape]) -> int:
     return place
 
 
-def moved_axis(axis: int, before: Shape, after: Shape) -> int:
-    """Returns the axis of the samples of a tensor seen under another shape: as many elements stand in front of it."""
-    outside = prod(before[:axis])
-    for place in range(len(after)):
-        if prod(after[:place]) == outside:
-            return place
-    raise MixesSamples("leaves no axis for the samples")
+def moved_axis(axis: int, outer: int, before: Shape, after: Shape, samples: int = 1) -> tuple[int, int]:
+    """Returns the axis and the outer elements of the samples of a tensor that is seen under another shape.
+
+    As many elements stand in front of the samples. For several samples there is one such axis. For one sample, any may
+    be it: a dimension of size 1 is preferred, then the rows of a matrix, as layers read them.
+
+    Args:
+        axis: The axis of the samples.
+        outer: The elements along that axis in front of those of the first sample and the next.
+        before: The shape of the tensor.
+        after: The other shape.
+        samples: The number of samples that the shapes hold.
+    """
+    outside = prod(before[:axis]) * outer
+    fits: dict[int, int] = {}
+    for place, size in enumerate(after):
+        front = prod(after[:place])
+        if front and outside % front == 0 and size % (outside // front * samples) == 0 and size:
+            fits[place] = outside // front
+    if not fits:
+        raise MixesSamples("leaves no axis for the samples")
+    ones = [place for place, own in fits.items() if own == 1 and after[place] == samples]
+    rows = [0] if len(after) == 2 and 0 in fits else []
+    inner = [place for place, own in fits.items() if own == 1]
+    place = next(iter([*ones, *rows, *inner, *fits]))
+    return place, fits[place]
 
 
 def matmul_axis(axes: Axes, lhs: Shape, rhs: Shape) -> int:

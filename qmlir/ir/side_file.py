@@ -25,7 +25,7 @@ from typing import Any, cast
 import numpy as np
 
 from qmlir.errors import FileError
-from qmlir.files import note_file
+from qmlir.files import OutsideError, inside, note_file
 from qmlir.ir.types import bits_dtype, is_numpys_own
 from qmlir.numerics import Array
 
@@ -144,7 +144,7 @@ def map_side_file(path: Path) -> SideFile:
         size = path.stat().st_size
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
-            if 8 + length >= size:
+            if 8 + length >= size or length > _LONGEST_HEADER:
                 raise ValueError
             header = file.read(length)
         return _parts(header, np.memmap(path, np.uint8, "r", offset=8 + length))
@@ -206,22 +206,49 @@ def _slice_of(data: Array, entry: dict[str, Any]) -> Array:
     return data[begin:end].view(dtype).reshape(shape)
 
 
-_mapped: dict[tuple[str, int, int], SideFile] = {}
-
-
-def side_array(path: Path, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-    """Returns the array named `key` of a side file, memory-mapped unless it is packed.
+def _side_file(folder: Path, file: str) -> Path:
+    """Returns the path of the side file that a module names.
 
     Raises:
-        FileError: As for `map_side_file` and `array_in`.
+        FileError: The file lies outside the module's folder, or is no plain file.
     """
+    path = folder / file
+    try:
+        inside(folder, file)
+    except OutsideError as error:
+        if not path.is_dir() and (path.exists() or str(error) != f'no file "{file}"'):
+            need, remedy = "must be a file in the module's folder", "copy it beside the .mlir file and name it there"
+            raise FileError(path, need, got=str(error), remedy=remedy) from None
+    return path
+
+
+_mapped: dict[tuple[str, int, int, int], SideFile] = {}
+"""The side file that was read last: parsing a module accesses only one."""
+
+
+def side_array(folder: Path, file: str, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+    """Returns the array named `key` of a side file, memory-mapped unless it is packed.
+
+    Args:
+        folder: The folder of the module.
+        file: The side file, as the module names it; it must lie in the module's folder.
+        key: The name of the array.
+        dtype: The type of its elements.
+        shape: Its shape.
+
+    Raises:
+        FileError: As for `map_side_file` and `array_in`; or the file lies elsewhere.
+    """
+    path = _side_file(folder, file)
     note_file(path)
     stat = path.stat() if path.exists() else None
-    identity = (str(path.absolute()), stat.st_mtime_ns if stat else 0, stat.st_size if stat else 0)
-    if identity not in _mapped:
-        _mapped.clear()  # keep a single file mapped: parsing a module accesses only one
-        _mapped[identity] = map_side_file(path)
-    return array_in(_mapped[identity], path, key, dtype, shape)
+    identity = (str(path.absolute()), *((stat.st_ino, stat.st_mtime_ns, stat.st_size) if stat else (0, 0, 0)))
+    mapped = _mapped.get(identity)
+    if mapped is None:
+        mapped = map_side_file(path)
+        _mapped.clear()
+        _mapped[identity] = mapped
+    return array_in(mapped, path, key, dtype, shape)
 
 
 def array_in(file: SideFile, path: Path, key: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:

@@ -261,7 +261,7 @@ def _from_side_file(context: object, file: str, key: str, dtype: np.dtype[Any], 
     if isinstance(context, HasWeightsFolder) and context.read_weights is not None:
         return context.read_weights(file, key, dtype, shape)
     folder = context.weights_folder if isinstance(context, HasWeightsFolder) else None
-    return side_array((folder or Path()) / file, key, dtype, shape)
+    return side_array(folder or Path(), file, key, dtype, shape)
 
 
 def _from_resource(parser: AttrParser, data: memoryview, dtype: np.dtype[Any], at: int) -> Array:

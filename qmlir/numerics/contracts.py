@@ -244,6 +244,8 @@ CONTRACTS: Mapping[str, Contract] = {
         1,
         "a·q / 2^(31−s), one rounding, half away from zero: the fully connected layers of LiteRT's reference",
         wide="away64",
+        device=("mult-shift", "half-away"),
+        number=10,
     ),
     "away64": Contract(
         away64,
@@ -251,6 +253,7 @@ CONTRACTS: Mapping[str, Contract] = {
         1,
         "`away` on 64-bit sums, no bit of the multiplier lost: LiteRT's fully connected layers of int16",
         max_shift=15,
+        number=11,
     ),
     "reduced16": Contract(
         reduced16,

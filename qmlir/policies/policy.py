@@ -20,12 +20,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, cast, get_type_hints
+from typing import Any, cast
 
 import yaml
 
 from qmlir.errors import FileError, OptionError, QmlirError, near_misses
 from qmlir.files import path_of
+from qmlir.ir.passes import option_types
 from qmlir.plugins import admits, choices
 from qmlir.policies.quant_config import TENSOR_SETTINGS, QuantConfig, Recipe, Settings
 from qmlir.policies.run_options import NEEDS, RUN_OPTIONS, fits
@@ -319,7 +320,7 @@ def _checked(settings: Settings, place: str, *keys: Key) -> dict[str, Any]:
 
 
 def _settings_of(data: Mapping[Any, Any], *keys: Key) -> dict[str, Any]:
-    hints = get_type_hints(Recipe, include_extras=True)
+    hints = option_types(Recipe)
     found: dict[str, Any] = {}
     for key, value in data.items():
         name = str(key).replace("-", "_")

@@ -19,10 +19,10 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn.elementwise import ComparisonOp
 from qmlir.dialects.nn.quantizable import activations, uniform, widest
 from qmlir.dialects.qmlir import MIXED, UNSIGNED
-from qmlir.dialects.quant.ops import DequantizeCastOp
+from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import quantized_element
-from qmlir.ir.names import INTEGER_OPERATOR, KERNEL, UNDELEGATED
+from qmlir.ir.names import INTEGER_OPERATOR, KERNEL, TRANSPOSED, UNDELEGATED
 from qmlir.policies.runtimes import (
     BYTES,
     EXACT,
@@ -35,6 +35,7 @@ from qmlir.policies.runtimes import (
     STORAGES,
     Rounding,
     follows_litert,
+    quantization_of,
     rounding_of,
     runtime_of,
 )
@@ -58,6 +59,15 @@ def kernels_for(op: Operation, runtime: str) -> str:
     if runtime == "litert-builtin" and isinstance(op, nn.Conv2DOp) and op.group_count() > 1:
         return "litert-reference"
     return runtime
+
+
+def quantization_for(cast: QuantizeCastOp, runtime: str) -> str:
+    """Returns how a runtime quantizes floats to a cast's type: a name in numerics.QUANTIZATIONS.
+
+    LiteRT has one kernel for a scale for each channel, that of its reference.
+    """
+    alone = cast.quantized.is_per_axis and follows_litert(runtime)
+    return quantization_of("litert-reference" if alone else runtime)
 
 
 def has_rounding(op: Operation, runtime: str) -> bool:
@@ -168,7 +178,7 @@ def lacking(op: Operation, runtime: str, *, signed: bool = False) -> str:
     runtime, storage = kernels_for(op, runtime), _kernel(op, signed=signed)
     names = {op.name, f"{op.name}/{storage}"}
     others = {"i32", "mixed"} if isinstance(op, nn.RequantizeOp) else {"i16 by i8"}
-    taken = {*STORAGES, "operator", "SVDF", "LSTM", "LSTM hidden", "LSTM norm", "LSTM of words", *others}
+    taken = {*STORAGES, "operator", "SVDF", "LSTM", "LSTM hidden", "LSTM norm", "LSTM of words", TRANSPOSED, *others}
     if storage not in taken or not names & {*RUNTIMES[runtime], *EXACT}:
         return f"{_called(op)} of {'data stored in several ways' if storage == 'mixed' else storage}"
     if isinstance(op, nn.AddOp | nn.SubOp | nn.MulOp) and (beyond := _beyond(op, runtime, storage)):

@@ -25,10 +25,11 @@ exactly. A model that computes on floats between casts (QDQ) never saturates her
 
     operation            runtime    how it rounds
     convolution, also    reference  twice: half up, then half away from zero
-    transposed           builtin    twice half up
+    transposed           builtin    twice half up; signed and transposed: the last channels, fewer than eight, as the
+                                    reference
                          xnnpack    once, half to even, in float32
     depthwise            builtin    unsigned: as the reference; signed: the last channels, fewer than eight, as the
-    convolution                     reference, which is not followed
+    convolution                     reference
     fully connected      reference  once, half away from zero, by a factor in float64 of which qmlir follows 31 bits:
                                     for scales in simple ratios, 1 result of 10,000 may differ
     quantization         reference  divides in float32, rounds half away from zero
@@ -106,6 +107,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from qmlir.dialects.nn.functions import FUNCTIONS
 from qmlir.dialects.qmlir import NUMERICS
 from qmlir.errors import OptionError, PipelineError, near_misses
+from qmlir.numerics.factors import Factors
 
 Runtime = Literal["default", "onnxruntime", "onnxruntime-vnni", "litert-reference", "litert-xnnpack", "litert-builtin"]
 
@@ -130,6 +132,8 @@ class Rounding:
     truncates whether a mean divides the integer multiplier by its count and truncates, instead of the real factor
     stored    whether a mean multiplies the sum of the stored integers and subtracts the zero point's share afterwards:
               before rounding if the contract rounds sums, else the share is rounded by itself
+    rest      the rounding of a layer's last channels, fewer than eight; None: that of the others
+    factors   the factors that the target applies; None: any
     otherwise the rounding by another kernel: of matrix products whose right side has a zero point, of sums and changes
               of scale with a factor outside [2^−10, 2^8) or not of 8 bits before and behind the binary point
     """
@@ -146,7 +150,9 @@ class Rounding:
     narrow: bool = True
     truncates: bool = False
     stored: bool = False
+    factors: Factors | None = None
     otherwise: "Rounding | None" = None
+    rest: "Rounding | None" = None
 
     @property
     def dtype(self) -> type[np.float32 | np.float64]:
@@ -301,7 +307,8 @@ LITERT_BUILTIN: Mapping[str, Rounding] = {
     **_of_16_bits("upup", replace(UPUP, product32=True, unbiased=False)),
     "nn.conv2d": UPUP,
     "nn.conv2d/u8": replace(UPUP, product32=True),
-    "nn.depthwise_conv2d": UPUP,
+    "nn.depthwise_conv2d": replace(UPUP, rest=DOUBLE),
+    "nn.conv2d/TRANSPOSE_CONV": replace(UPUP, rest=DOUBLE),
     "nn.depthwise_conv2d/u8": replace(DOUBLE, product32=True),
     "nn.fully_connected": replace(UPUP, product32=True),
     "nn.matmul/i8": DOUBLE,
@@ -331,7 +338,8 @@ RUNTIMES: Mapping[str, Mapping[str, Rounding]] = {
 A key `operation/storage`, such as `nn.depthwise_conv2d/u8`, is for operations whose data the source model stores in
 that type, and has precedence over the key `operation`. A key `operation/operator` is for an operation that the source
 model computes with an operator on integers, whatever real numbers the integers represent. A key `operation/SVDF` or
-`operation/LSTM` is for an operation that is a part of such an operator.
+`operation/LSTM` is for an operation that is a part of such an operator, and one `operation/TRANSPOSE_CONV` for a
+transposed convolution of signed bytes.
 """
 
 Results = Mapping[str, tuple[float, int]]

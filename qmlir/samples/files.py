@@ -13,12 +13,13 @@ have the input's order. Integers become floats if the network takes floats. All 
 used.
 """
 
+from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
@@ -27,7 +28,7 @@ from qmlir.ir.reading import ReadingNotes
 from qmlir.ir.signature import Signature, TensorSpec
 from qmlir.numerics import Array, native
 from qmlir.numerics.halves import is_float
-from qmlir.samples.arrays import ARRAYS, array_headers, read_arrays
+from qmlir.samples.arrays import ARRAYS, array_headers, read_rows
 from qmlir.samples.pictures import PICTURES, Preprocessing
 
 RAW = (".bin", ".raw")
@@ -70,19 +71,30 @@ class Samples:
         """
         self.path, self.notes = path, ReadingNotes()
         self._parts = [_part(file, signature, reading or Reading()) for file in files_of(path)]
-        self._places = [(part, i) for part in self._parts for i in range(len(part))]
-        count = len(self._places)
+        self._ends = list(accumulate(map(len, self._parts)))
+        count = self._ends[-1] if self._ends else 0
         if count == 0:
             raise FileError(path, "must hold at least one sample", got="none")
-        self.files = [part.path for part, _ in self._places]
+        self.files = _FileOfEach([part.path for part in self._parts], self._ends)
         self.chosen: Sequence[int] = range(count if limit is None else min(count, limit))
 
     def __len__(self) -> int:
         return len(self.chosen)
 
     def __iter__(self) -> Iterator[Mapping[str, Array]]:
-        for part, group in groupby((self._places[i] for i in self.chosen), key=lambda place: place[0]):
-            yield from part.take([i for _, i in group])
+        for first, numbers in self._runs():
+            yield from self._parts[bisect(self._ends, first + numbers[0])].take(numbers)
+
+    def _runs(self) -> Iterator[tuple[int, Sequence[int]]]:
+        """Yields the chosen samples by file: the number of the file's first sample, and numbers within the file."""
+        starts = [0, *self._ends]
+        if isinstance(self.chosen, range) and self.chosen.step == 1:  # a file may hold a billion samples
+            for start, end in pairwise(starts):
+                if numbers := range(max(self.chosen.start, start) - start, min(self.chosen.stop, end) - start):
+                    yield start, numbers
+            return
+        for place, group in groupby(self.chosen, key=lambda number: bisect(self._ends, number)):
+            yield starts[place], [number - starts[place] for number in group]
 
     def first(self, count: int | None) -> "Samples":
         """Returns the first of the samples, at most `count`; None for all."""
@@ -105,6 +117,29 @@ class Samples:
         rest = [self.chosen[i] for i in sorted(order[count:])]
         scattered = len(self._parts) == 1 or all(len(part) == 1 for part in self._parts)
         return self.of(drawn if scattered else sorted(drawn)), self.of(rest)
+
+
+class _FileOfEach(Sequence[Path]):
+    """The file of each sample."""
+
+    def __init__(self, files: Sequence[Path], ends: Sequence[int]):
+        """Takes the files that hold samples, and how many samples the files up to each one hold."""
+        self._files, self._ends = files, ends
+
+    @overload
+    def __getitem__(self, index: int) -> Path: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Path]: ...
+
+    def __getitem__(self, index: int | slice) -> Path | Sequence[Path]:
+        chosen = range(len(self))[index]
+        if isinstance(chosen, int):
+            return self._files[bisect(self._ends, chosen)]
+        return [self[number] for number in chosen]
+
+    def __len__(self) -> int:
+        return self._ends[-1]
 
 
 def files_of(path: Path) -> list[Path]:
@@ -219,10 +254,11 @@ class _Arrays:
         return self.count
 
     def take(self, numbers: Sequence[int]) -> Iterator[Mapping[str, Array]]:
-        """Yields the samples with these numbers; the file is read once for all of them."""
-        arrays = self._fitting(read_arrays(self.path, self.stored.values()))
-        for i in numbers:
-            yield {s.name: arrays[s.name][i].reshape(s.shape).astype(s.dtype) for s in self.signature.inputs}
+        """Yields the samples with these numbers; the file is read once for all of them, up to the last."""
+        specs = self.signature.inputs
+        rows = [read_rows(self.path, self.stored[spec.name], self.count, numbers) for spec in specs]
+        for each in zip(*rows, strict=True):
+            yield {s.name: row.reshape(s.shape).astype(s.dtype) for s, row in zip(specs, each, strict=True)}
 
 
 def _stored_names(found: Mapping[str, Array], signature: Signature) -> dict[str, str]:

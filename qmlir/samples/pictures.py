@@ -7,8 +7,12 @@ Then each channel x becomes (x · scale − mean) / std. Without `resize`, the p
 and its proportions may change.
 """
 
+import struct
+import warnings
+import zlib
 from dataclasses import dataclass
 from importlib import import_module
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +25,12 @@ from qmlir.numerics import Array
 from qmlir.numerics.halves import is_float
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".webp")
+
+MOST_PIXELS = 1 << 26
+"""The most pixels of a picture: a small file may describe one that takes all of the memory."""
+
+BROKEN = (ValueError, SyntaxError, EOFError, LookupError, TypeError, OverflowError, struct.error, zlib.error)
+"""Exceptions of Pillow for broken pictures, besides OSError."""
 
 MODES = {1: "L", 3: "RGB"}
 """Number of an input's channels → Pillow's mode for such pictures."""
@@ -78,24 +88,49 @@ class Preprocessing:
     def _pixels(self, path: Path, rows: int, columns: int, channels: int) -> Array:
         """Returns the picture's pixels, float64 [rows, columns, channels]."""
         pillow = _pillow()
-        try:
-            with pillow.open(path) as picture:
-                image = picture.convert(MODES[channels])
-        except OSError as error:
-            got = (error.strerror or "another kind of file, or a part of one").lower()
-            raise FileError(path, "must be a picture", got=got) from None
+        image = _opened(path, MODES[channels])
         resampling = pillow.Resampling[self.filter.upper()]
         if not self.resize:
             image = image.resize((columns, rows), resampling)
         else:
             ratio = self.resize / min(image.size)
-            image = image.resize([max(round(n * ratio), 1) for n in image.size], resampling)
+            sizes = [max(round(n * ratio), 1) for n in image.size]
+            if prod(sizes) > MOST_PIXELS:
+                got = f"{sizes[0]}x{sizes[1]} for {path}"
+                raise OptionError("--preprocess=resize", f"must make at most {MOST_PIXELS} pixels", got=got)
+            image = image.resize(sizes, resampling)
             left, top = (image.width - columns) // 2, (image.height - rows) // 2
             if left < 0 or top < 0:
                 need = f"must leave at least {columns}x{rows} pixels for the crop"
                 raise OptionError("--preprocess=resize", need, got=f"{image.width}x{image.height} for {path}")
             image = image.crop((left, top, left + columns, top + rows))
         return np.asarray(image, np.float64).reshape(rows, columns, channels)
+
+
+def _opened(path: Path, mode: str) -> Any:
+    """Returns a picture in a mode of Pillow.
+
+    Raises:
+        FileError: The file is no picture, or a few bytes that stand for a huge one.
+    """
+    pillow, need = _pillow(), "must be a picture"
+    try:
+        if path.exists() and not path.is_file():  # reading a pipe would wait for a writer
+            raise FileError(path, need, got="a folder" if path.is_dir() else "a device or a pipe")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", pillow.DecompressionBombWarning)  # the error below is for all of them
+            with pillow.open(path) as picture:
+                if prod(picture.size) > MOST_PIXELS:
+                    got = f"{picture.size[0]}x{picture.size[1]}"
+                    raise FileError(path, f"must have at most {MOST_PIXELS} pixels", got=got)
+                return picture.convert(mode)
+    except pillow.DecompressionBombError:
+        raise FileError(path, f"must have at most {MOST_PIXELS} pixels", got="many more") from None
+    except OSError as error:
+        got = (error.strerror or "another kind of file, or a part of one").lower()
+        raise FileError(path, need, got=got) from None
+    except BROKEN:
+        raise FileError(path, need, got="another kind of file, or a part of one") from None
 
 
 def _pillow() -> Any:

@@ -3,13 +3,17 @@
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper, numpy_helper
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.analysis.facts import Facts
 from qmlir.analysis.gather import COMPARED, Given, gather
 from qmlir.errors import OptionError, QmlirError
+from qmlir.ir.context import make_context
+from qmlir.ir.source import parse_text
 from tests.backends.quantized_text import network as text_network
 from tests.cli.small import Small, write_small
 
@@ -89,6 +93,26 @@ def test_values_beyond_the_thresholds_are_counted(small: Small, network: ModuleO
     assert active.beyond == pytest.approx(float((values > 0.5).mean()), abs=0.01)
 
 
+@pytest.mark.parametrize("steps", [0, 1, 2, 50, 10**6])
+def test_distributions_of_weights_that_lie_close_together(steps: int, tmp_path: Path) -> None:
+    """Weights that differ by few places of a float have fewer bins than a report shows otherwise."""
+    high = np.float32(1) + steps * np.spacing(np.float32(1))
+    weights = np.linspace(1, high, 8, dtype=np.float32).reshape(2, 4)
+    graph = helper.make_graph(
+        [helper.make_node("Gemm", ["x", "w"], ["y"], transB=1)],
+        "close",
+        [helper.make_tensor_value_info("x", 1, [1, 4])],
+        [helper.make_tensor_value_info("y", 1, [1, 2])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    onnx.save(helper.make_model(graph), tmp_path / "close.onnx")
+    facts = gather({"f": qmlir.load(tmp_path / "close.onnx")}, Given(seconds=0.0))
+    found = facts.networks[0].layers[0].weights
+    assert found is not None
+    assert found.histogram is not None
+    assert sum(found.histogram.counts) == 8
+
+
 def _features(network: ModuleOp, sample: np.ndarray) -> np.ndarray:
     from qmlir.analysis.tensors import tapped
     from qmlir.compiler import Pipeline, compile, main_function
@@ -162,6 +186,36 @@ def test_cycles_are_those_of_the_device(small: Small, network: ModuleOp) -> None
     costs = [layer.device for layer in found.layers if layer.device] + list(found.run.others.values())
     assert sum(cost.cycles for cost in costs) == predicted.cycles
     assert [roof.memory for roof in found.run.rooflines] == ["sram", "flash"]
+
+
+def test_layers_that_a_device_fuses_are_in_its_table() -> None:
+    """A convolution and the sum behind it are one layer of the device: its cost is the convolution's."""
+    image = "tensor<1x8x8x8xf32>"
+    weights = ", ".join(str(n % 7 - 3.0) for n in range(576))
+    text = f"""
+    func.func @main(%x: {image}) -> {image} {{
+      %w = nn.constant <tensor<8x3x3x8xf32>, [{weights}]> : tensor<8x3x3x8xf32>
+      %c = nn.conv2d %x, %w {{padding = array<i64: 1, 1, 1, 1>, qmlir.name = #qmlir.name<nodes ["conv"]>}}
+        : {image}, tensor<8x3x3x8xf32> -> {image}
+      %y = nn.add %x, %c {{qmlir.name = #qmlir.name<nodes ["sum"]>}} : {image}, {image} -> {image}
+      func.return %y : {image}
+    }}"""
+    module = parse_text(make_context(), text, "network")
+    samples = list(np.random.default_rng(0).standard_normal((4, 1, 8, 8, 8)).astype(np.float32))
+    quantized = qmlir.quantize(module, data=samples, target="ethos-u55-like")
+    (found,) = gather({"q": quantized}, Given(seconds=0.0, target="ethos-u55-like")).networks
+    assert found.run is not None
+    costs = {layer.operation: layer.device for layer in found.layers}
+    conv, total = costs["nn.conv2d"], costs["nn.add"]
+    assert conv is not None
+    assert total is not None
+    assert conv.cycles > 0
+    assert (total.cycles, total.bound) == (0, 0)
+    assert (conv.fused, total.fused) == ("sum", "conv")
+    assert (
+        sum(cost.cycles for cost in costs.values() if cost) + sum(cost.cycles for cost in found.run.others.values())
+        == found.run.cycles
+    )
 
 
 def test_few_samples_are_compared(small: Small, network: ModuleOp, quantized: ModuleOp) -> None:

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnxruntime.quantization import QuantType, quantize_dynamic
 
 import qmlir
-from tests.backends.onnx.runtime import run
+from tests.backends.onnx.runtime import computed, session
 from tests.backends.tflite.runtime import LiteRT
 
 Array = npt.NDArray[Any]
@@ -55,7 +55,7 @@ def same_everywhere(path: Path, inputs: list[Array], folder: Path, formats: tupl
         if format == "tflite":
             found = [LiteRT(file, reference=False).run(inputs)[0]]
         else:
-            found = [run(file, inputs, optimized=optimized)[0] for optimized in (False, True)]
+            found = [computed(session(file, optimized=optimized), inputs)[0] for optimized in (False, True)]
         found.append(qmlir.reference(qmlir.load(file)).run(feed)[0])
         for got in found:
             np.testing.assert_array_equal(got, want, err_msg=format)

@@ -83,8 +83,8 @@ def test_functions_at_the_ends_of_their_domains() -> None:
 def test_functions_without_a_value() -> None:
     assert FUNCTIONS["nn.acosh"](Decimal("0.5"), {}) == 0
     assert FUNCTIONS["nn.atanh"](Decimal(-2), {}) == -math.inf
-    assert PAIRS["nn.div"](Decimal(0), Decimal(0)) is None
-    assert PAIRS["nn.div"](Decimal(-3), Decimal(0)) == -math.inf
+    assert PAIRS["nn.div"](Decimal(0), Decimal(0), {}) is None
+    assert PAIRS["nn.div"](Decimal(-3), Decimal(0), {}) == -math.inf
 
 
 def test_storage_changes() -> None:

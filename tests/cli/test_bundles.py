@@ -16,6 +16,7 @@ from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.cli.documents import schema
 from qmlir.cli.main import main
 from qmlir.errors import OptionError, UnsupportedError
+from qmlir.policies.quant_config import QuantConfig
 from tests.cli.small import Small, run, write_small
 
 STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic")
@@ -307,6 +308,10 @@ def test_the_manifest_says_what_is_in_the_folder(small: Small, tmp_path: Path) -
         assert (port["name"], port["type"], port["shape"]) == (spec.name, "uint8", list(spec.shape))
         assert (port["scale"], port["zero_point"]) == spec.quantization
     assert manifest["numerics"] == {"runtime": "default", "contracts": ["single"]}
+    assert manifest["quantizer"] is not None
+    assert {**QuantConfig().options(), "rules": []} == {
+        k.replace("-", "_"): v for k, v in manifest["quantizer"].items()
+    }
     sizes = manifest["sizes"]
     assert sizes["arena_bound"] <= sizes["arena"]
     assert sizes["stack"] <= 1024
@@ -314,6 +319,32 @@ def test_the_manifest_says_what_is_in_the_folder(small: Small, tmp_path: Path) -
     assert f"#define NET_ARENA_SIZE {sizes['arena']} " in header
     assert f"#define NET_STACK_SIZE {sizes['stack']} " in header
     assert f"#define NET_INPUT0_ZERO_POINT ({image['zero_point']})" in header
+
+
+def test_the_manifest_says_how_the_network_was_quantized(small: Small, tmp_path: Path) -> None:
+    rules = [{"name": "dense1", "precision": "int16"}, {"name": "image", "range": [-1.0, 1.0]}]
+    quantized = qmlir.quantize(
+        small.onnx,
+        data=[{"image": small.samples[:1]}],
+        schema="symmetric",
+        calibration="percentile-99.9",
+        policy={"default": {"per-channel": False}, "rules": rules},
+    )
+    qmlir.save(quantized, tmp_path / "net.mlir")
+    for network in (quantized, tmp_path / "net.mlir"):
+        files = qmlir.bundle(network, tmp_path / "out", prefix="net")
+        found = json.loads(files[0].read_text())["quantizer"]
+        assert (found["schema"], found["calibration"], found["per-channel"]) == ("symmetric", "percentile-99.9", False)
+        assert found["rules"] == rules
+
+
+def test_the_manifest_of_a_network_that_others_quantized(small: Small, tmp_path: Path) -> None:
+    quantized = qmlir.quantize(small.onnx, data=[{"image": small.samples[:1]}], schema="symmetric")
+    (file,) = qmlir.export(quantized, tmp_path / "net.onnx", activations="kept")
+    for network in (file, qmlir.quantize(file)):
+        manifest = json.loads(qmlir.bundle(network, tmp_path / "out", prefix="net")[0].read_text())
+        assert manifest["quantizer"] is None
+        Draft202012Validator(schema()).validate(manifest)
 
 
 def test_python_writes_the_same_bundle(small: Small, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from qmlir.cli import main as driver
@@ -21,6 +22,18 @@ def test_the_figures_of_a_device(capsys: pytest.CaptureFixture[str]) -> None:
     assert "  memory dram: 67108864 bytes external, 16 bytes/cycle: 0.03125 bytes/MAC" in lines
     assert "  results can stay in act until the last layer reads them" in lines
     assert lines[-1] == "  scales change by the contract shift"
+
+
+def test_what_a_device_computes_without_a_network(capsys: pytest.CaptureFixture[str]) -> None:
+    assert driver.main(["device", "check", "vta"]) == 0
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    page = (ROOT / "DEVICES.md").read_text("utf-8")
+    listed = re.findall(r"^\* \*\*(.*)\*\*(: .*)$", page[page.index("## vta") :], re.MULTILINE)
+    assert len(listed) == 10
+    assert all(kind + limits in lines for kind, limits in listed)
+    assert "factors between scales are powers of two from 2.328e-10 to 1" in lines
+    assert driver.main(["device", "check", "vta", DIGITS]) == 0
+    assert "lut: not computed" not in capsys.readouterr().out
 
 
 def test_the_devices(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,3 +96,22 @@ def test_a_device_that_computes_nothing_of_a_network(tmp_path: Path, capsys: pyt
 def test_devices_that_are_none(device: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert driver.main(["device", "check", device]) == 1
     assert message in capsys.readouterr().err
+
+
+def test_tensors_of_a_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A program has no names of its tensors: the error says so before anything runs, and its remedy is carried out."""
+    monkeypatch.chdir(tmp_path)
+    data = f"{ROOT / 'examples' / 'digits' / 'digits.npz'}:calibration_images"
+    quantize = ["quantize", DIGITS, "--data", data, "--samples", "20", "--target", "vta", "-o", "int8.mlir"]
+    assert driver.main(quantize) == 0
+    assert driver.main(["compile", "int8.mlir", "--target", "vta", "-o", "int8.npu"]) == 0
+    run = ["--data", data, "--samples", "2", "--target", "vta", "--tensors", "all.npz"]
+    assert driver.main(["run", "int8.npu", *run]) == 1
+    said = capsys.readouterr().err
+    assert "--tensors: must be given with a network" in said
+    assert "run the network that was compiled, with the same --target" in said
+    assert not Path("all.npz").exists()
+    assert driver.main(["run", "int8.mlir", *run]) == 0
+    assert len(np.load("all.npz").files) > 3

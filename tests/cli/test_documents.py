@@ -47,6 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Small:
 COMMANDS: dict[str, str] = {
     "import": "import {d}/small.onnx -o {d}/i.mlir",
     "profile merge": "profile merge {d}/p.yaml {d}/p.yaml -o {d}/pp.yaml",
+    "profile diff": "profile diff {d}/p.yaml {d}/p.yaml",
     "ledger": "ledger {d}/m.mlir",
     "ledger diff": "ledger diff {d}/l.json {d}/m.mlir",
     "analyze": "analyze {d}/small.onnx {d}/q.mlir --data {d}/data.npz",

@@ -186,15 +186,16 @@ def test_the_configuration_in_effect(small: Small, capsys: pytest.CaptureFixture
 def test_the_load_report(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = Profile.load(small / "p.yaml")
     found.tensors["imagd"] = found.tensors.pop("image")
+    found.tensors["imagd"].key = "0" * 16
     found.structure = structure_of({n: t.shape for n, t in found.tensors.items()})
     found.save(small / "other.yaml")
     command = ("quantize", small.onnx, "--profile", small / "other.yaml", "-o", small / "s.mlir")
     assert run(*command) == 1
-    assert '"image" is not there; "imagd" is computed in the same way' in capsys.readouterr().err
+    assert '"image" is not there; did you mean imagd?' in capsys.readouterr().err
     assert run(*command, "--partial-profile") == 0
     out = capsys.readouterr().out
     assert "3 of 4 tensors found in the profile" in out
-    assert '  not found: "image": not there; "imagd" is computed in the same way' in out
+    assert '  not found: "image": not there; did you mean imagd?' in out
     assert '  not used: "imagd": the network observes no such tensor' in out
     assert 'no range is known for "image"' in out
 

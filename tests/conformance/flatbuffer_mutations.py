@@ -29,12 +29,14 @@ TYPES = (*range(-1, 22), 99)
 
 
 def base_files() -> list[bytes]:
-    """Good files: of each operator and of contractions, in several formats; of several subgraphs, of sequences."""
+    """Good files: of operators and contractions in several formats, of several subgraphs, of sequences, with notes."""
     alone = [case.build(format) for case in CASES for format in case.formats]
     weighted = [contraction(kind, f) for kind in CONTRACTIONS for f in ("float32", "int8", "uint8", "int16")]
     called = [branches(True), branches(None), loop(1), two(), lstm(), rnn(), keywords(), svdf(quantized=False)]
     called += [integer_lstm(Form(peepholes=True, outputs=3, cell_clip=0.7)), integer_lstm(Form(coupled=True))]
-    return alone + 5 * weighted + 5 * called + 5 * [mixed("int8"), mixed("uint8")]
+    noted = [model(*case.parts("float32"), metadata={"qmlir.layout": b"NHWC", "other": b"\0" * 16})
+             for case in CASES[:5] if "float32" in case.formats]  # fmt: skip
+    return alone + 5 * noted + 5 * weighted + 5 * called + 5 * [mixed("int8"), mixed("uint8")]
 
 
 def flatbuffer_mutant(number: int, bases: Sequence[bytes]) -> Mutant:

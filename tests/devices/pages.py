@@ -14,7 +14,7 @@ from pydantic_core import PydanticUndefined
 
 from qmlir.devices import load_device, shipped_devices
 from qmlir.devices.description import Device
-from qmlir.devices.legality import EVERY, RULES, limits_of
+from qmlir.devices.legality import RULES, operations_of
 from qmlir.devices.schema import Table, keys_of, table_of, unit_of
 from qmlir.files import write_whole
 from qmlir.isa.limits import MOST_TAPS
@@ -103,13 +103,7 @@ def rules_page() -> str:
 
 def operations_page(device: Device) -> str:
     """The operations that a device computes and the limits on each, as Markdown."""
-    lines = [f"## {device.name}", ""]
-    for kind in EVERY:
-        if getattr(device.ops, kind) is None:
-            lines.append(f"* **{kind}**: not computed")
-        else:
-            asked = "; ".join(limit.text(wanted) for limit, wanted in limits_of(device, kind))
-            lines.append(f"* **{kind}**: {asked or 'without limits'}")
+    lines = [f"## {device.name}", "", *(f"* **{kind}**: {limits}" for kind, limits in operations_of(device).items())]
     return "\n".join(lines) + "\n"
 
 

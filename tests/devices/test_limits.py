@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Attribute, Operation
 
 from qmlir.devices import Device
-from qmlir.devices.legality import LIMITS, kind_of, refusals
+from qmlir.devices.legality import FOLLOWED, LIMITS, kind_of, refusals
 from qmlir.dialects import nn, qint
 from qmlir.dialects.qint.requantize import int32
 from qmlir.ir.weights import WeightsAttr
@@ -216,8 +216,22 @@ CASES: list[tuple[str, Device, Sample, Sample, str]] = [
     (
         "quant.shift",
         with_quant(shift={"min": 31, "max": 35}),
-        requantize([HALF], [-4]),
-        requantize([HALF], [-5]),
+        requantize([HALF + 8], [-7]),
+        requantize([HALF + 8], [-8]),
+        "products are shifted to the right by [31, 35] bits, got 36",
+    ),
+    (
+        "quant.multiplier_bits",
+        with_quant(multiplier_bits=16),
+        requantize([HALF + (1 << 16)], [0]),
+        requantize([HALF + (1 << 15)], [0]),
+        "multipliers have at most 16 bits, got 17",
+    ),
+    (
+        "quant.shift",
+        with_quant(shift={"min": 31, "max": 35}),
+        requantize([HALF + 1], [-4]),
+        requantize([HALF + 1], [-5]),
         "products are shifted to the right by [31, 35] bits, got 36",
     ),
 ]
@@ -248,7 +262,7 @@ def test_operations_that_a_device_lacks() -> None:
     assert refusals(TABLE.build(), vta) == ["vta has no lut (ops.lut)"]
     odd = Sample(qint.SaturatingFullyConnectedOp, "", (i(8, 3, 16), i(8, 5, 16))).build()
     assert kind_of(odd) is None
-    assert refusals(odd, vta) == ["no device file has a key for qint.saturating_fully_connected"]
+    assert refusals(odd, vta) == [f"no device file has a key for qint.saturating_fully_connected{FOLLOWED}"]
 
 
 def test_weights_around_a_zero_point() -> None:

@@ -6,7 +6,8 @@
     types      results of the quantized network have the float network's shapes and types
     saved      the module that is saved and read again gives the same bits
     machine    the CPU gives the reference's bits
-    export     the file runs, and gives what docs/onnx.md and docs/tflite.md say of its format
+    export     the file runs, and gives what docs/onnx.md and docs/tflite.md say of its format, with onnxruntime's
+               optimizations off and as they are by default
     again      the file, read by qmlir, gives the bits of the network that it was written of
     collapse   the quantized network is as good as its bits allow (expectation.py)
     device     the device gives the reference's bits (devices.py)
@@ -271,9 +272,12 @@ class Checks:
 
     def _exported_onnx(self, module: ModuleOp, format: str) -> None:
         path, check = self.folder / "exported.onnx", f"export {format}"
+        if format == "onnx-qdq":
+            qmlir.export(module, path, format=format, activations="kept")
+            self._optimized(path, check, exact=False)
         qmlir.export(module, path, format=format)
         onnx.checker.check_model(str(path), full_check=True)
-        session(str(path))
+        self._optimized(path, check, exact=format == "onnx-integer" and not has_float_parts(module))
         shown = self.folder / "shown.onnx"
         steps = compare(module, shown, self.feeds, format, FloatErrors(NOISE, TINY))
         # onnx-integer is exact between integers; onnxruntime computes float parts in f32, which rounds otherwise.
@@ -289,6 +293,24 @@ class Checks:
             again = qmlir.load(path, numerics=EXPORT_NUMERICS[format])
             if not has_float_parts(module) and not averages_floats(again):
                 self.same(f"again {format}", qmlir.reference(again), qmlir.reference(module))
+
+    def _optimized(self, path: Path, check: str, *, exact: bool) -> None:
+        """Runs a file with and without onnxruntime's default optimizations.
+
+        Args:
+            path: The file.
+            check: The name of the check.
+            exact: Whether both have the same bits.
+        """
+        sessions = [session(str(path), optimized=optimized) for optimized in (False, True)]
+        for feed in self.feeds:
+            given = {i.name: feed[i.name] for i in sessions[0].get_inputs()}
+            plain, optimized = ([np.asarray(y) for y in each.run(None, given)] for each in sessions)
+            for name, got, want in zip(self.outputs, optimized, plain, strict=True):
+                if (got.shape, got.dtype) != (want.shape, want.dtype):
+                    self.find(check, "optimized type", f"{name}: {got.dtype} {got.shape} for {want.dtype} {want.shape}")
+                elif exact and not np.array_equal(got, want, equal_nan=got.dtype.kind == "f"):
+                    self.find(check, "optimized bits", f"{name}: {far(got, want)}")
 
     def _exported_tflite(self, module: ModuleOp) -> None:
         path = self.folder / "exported.tflite"

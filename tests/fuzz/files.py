@@ -1,6 +1,6 @@
 """`python -m tests.fuzz.files`: damaged files of each format end in a typed error or a result, soon, in little memory.
 
-    python -m tests.fuzz.files --count 5000                          # of each of the ten formats
+    python -m tests.fuzz.files --count 5000                          # of each of the eleven formats
     python -m tests.fuzz.files --format mlir --number 4711 --keep d   # one file again, kept in the folder d
 
 Each number stands for one damaged file of a format. It is read as the commands read it, in a process of its own that
@@ -49,6 +49,7 @@ from tests.conformance import flatbuffer_mutations, mutations
 from tests.conformance.isolation import Died, isolated
 from tests.conftest import ROOT
 from tests.fuzz.caffe2_nets import damaged_net, damaged_text
+from tests.fuzz.certificates import check_damaged, damaged_certificate
 from tests.fuzz.damage import damaged
 
 Random = np.random.Generator
@@ -321,6 +322,7 @@ FORMATS = {
     "toml": Format(partial(_text, "toml"), _toml, "device.toml"),
     "npu": Format(_npu, _program, "net.npu"),
     "npz": Format(_npz, _samples, "data.npz"),
+    "certificate": Format(damaged_certificate, check_damaged, "net.zip"),
 }
 
 

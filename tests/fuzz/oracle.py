@@ -14,10 +14,11 @@ Change = Callable[[str, Array], Array]
 """Name and value of a tensor → the value that its readers get."""
 
 
-def session(model: Any) -> onnxruntime.InferenceSession:
-    """A model in onnxruntime as it is written, on one thread."""
+def session(model: Any, *, optimized: bool = False) -> onnxruntime.InferenceSession:
+    """A model in onnxruntime on one thread, as it is written or with the default optimizations."""
+    levels = onnxruntime.GraphOptimizationLevel
     options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimized else levels.ORT_DISABLE_ALL
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.log_severity_level = 4
     data = model if isinstance(model, str) else model.SerializeToString()

@@ -1,7 +1,10 @@
 """Constant data: held once, never written to, and read back bit for bit from every text form."""
 
 import json
+import os
+import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -308,6 +311,63 @@ def test_a_folder_instead_of_a_side_file(tmp_path: Path) -> None:
         load(tmp_path / "net.mlir")
 
 
+def referring(folder: Path, location: str) -> Path:
+    """A module in the folder `inner` that names another side file; the path of the side file beside the folder."""
+    inner = folder / "inner"
+    inner.mkdir()
+    side = saved(inner)
+    text = (inner / "net.mlir").read_text()
+    (inner / "net.mlir").write_text(text.replace("net.safetensors#", f"{location}#"))
+    return side.rename(folder / "net.safetensors")
+
+
+@pytest.mark.parametrize("location", ["../net.safetensors", "../inner/../net.safetensors", "a/../../net.safetensors"])
+def test_a_side_file_must_not_lie_elsewhere(location: str, tmp_path: Path) -> None:
+    referring(tmp_path, location)
+    with pytest.raises(FileError, match=r"must be a file in the module's folder, got the location .* which is outside"):
+        load(tmp_path / "inner/net.mlir")
+
+
+def test_a_side_file_must_not_be_named_by_its_whole_path(tmp_path: Path) -> None:
+    referring(tmp_path, str(tmp_path / "net.safetensors"))
+    with pytest.raises(FileError, match=r"must be a file in the module's folder, got the location .* which is outside"):
+        load(tmp_path / "inner/net.mlir")
+
+
+@pytest.mark.parametrize("target", ["../net.safetensors", "/dev/zero", "loop.safetensors"])
+def test_a_side_file_must_not_be_a_link_to_elsewhere(target: str, tmp_path: Path) -> None:
+    referring(tmp_path, "loop.safetensors")
+    (tmp_path / "inner/loop.safetensors").symlink_to(target)
+    with pytest.raises(FileError, match="must be a file in the module's folder"):
+        load(tmp_path / "inner/net.mlir")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pipes of POSIX")
+def test_a_side_file_must_not_be_a_pipe(tmp_path: Path) -> None:
+    referring(tmp_path, "pipe.safetensors")
+    os.mkfifo(tmp_path / "inner/pipe.safetensors")
+    with pytest.raises(FileError, match="must be a file in the module's folder"):
+        load(tmp_path / "inner/net.mlir")
+
+
+def test_a_side_file_may_be_a_link_within_the_folder(tmp_path: Path) -> None:
+    side = saved(tmp_path)
+    (tmp_path / "weights").mkdir()
+    side.rename(tmp_path / "weights/net.bin")
+    side.symlink_to("weights/net.bin")
+    assert arrays_of(load(tmp_path / "net.mlir"))[0].any()
+
+
+def test_threads_that_read_two_side_files(tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in "ab"]
+    for path in paths:
+        path.mkdir()
+        saved(path)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda number: load(paths[number % 2] / "net.mlir"), range(60)))
+    assert len(found) == 60
+
+
 @pytest.mark.parametrize("size", [0, 7, 8, 20, 200, -1])
 def test_a_truncated_side_file(tmp_path: Path, size: int) -> None:
     side = saved(tmp_path)
@@ -321,6 +381,7 @@ NO_SAFETENSORS = {
     "no JSON": (6).to_bytes(8, "little") + b"{weigh" + bytes(400),
     "no UTF-8": (4).to_bytes(8, "little") + b'"\xff\xff"' + bytes(400),
     "a length beyond the file": (1 << 62).to_bytes(8, "little") + bytes(400),
+    "a header of hundreds of megabytes": (1 << 28).to_bytes(8, "little") + b"{}" + bytes(400),
     "a list": header_of([1]),
     "an entry that is a number": header_of({"weights": 1}),
     "no offsets": header_of({"weights": {"dtype": "F32", "shape": [100]}}),

@@ -9,6 +9,7 @@ from tests.backends.onnx import test_states
 from tests.cli import (
     test_certify,
     test_configuration,
+    test_device,
     test_forms,
     test_labels,
     test_layer_errors,
@@ -18,7 +19,7 @@ from tests.cli import (
 )
 from tests.cli import test_cut as test_cut_commands
 from tests.cli import test_remedies as commands
-from tests.frontends import test_cut, test_native_operators, test_own_operators
+from tests.frontends import test_cut, test_foreign, test_native_operators, test_own_operators, test_torch_modules
 from tests.frontends.onnx import test_decoder, test_sequences
 from tests.profiles import test_notes
 from tests.remedies import (
@@ -77,6 +78,7 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "count classes from 0, or give --label-offset": test_labels.test_lines,
     "profile each part of the data with the same --preprocess and --dtype": test_notes.test_notes_are_merged,
     "name one of `qmlir device list`, or a device file": test_forms.test_remedies,
+    "run the network that was compiled, with the same --target": test_device.test_tensors_of_a_program,
     "leave it out: the suffix chooses the format": test_forms.test_remedies,
     "leave it out, or name such a file": test_forms.test_remedies,
     "make its folder first": test_forms.test_remedies,
@@ -111,6 +113,16 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "compile it to an .o file, and link it with a program that has them in C": (
         test_native_operators.test_a_c_program_defines_what_an_object_calls
     ),
+    "write an .onnx file by torch.onnx.export, or load it in PyTorch and give qmlir.load the module and an example": (
+        test_foreign.test_a_file_of_pytorch_is_loaded_in_pytorch
+    ),
+    "give an array, a tuple of arrays, or a dict of them by parameter: qmlir.load(module, example=x)": (
+        test_torch_modules.test_a_module_is_loaded_for_an_example
+    ),
+    "load it first: qmlir.load(module, example=…)": test_torch_modules.test_a_module_is_loaded_for_an_example,
+    "change the module or the example, or write an .onnx file by torch.onnx.export yourself": (
+        test_torch_modules.test_what_is_refused
+    ),
     "define it by qmlir.register_op with library= and symbol=, or run the network in Python": (
         test_native_operators.test_an_object_calls_no_python
     ),
@@ -132,6 +144,8 @@ NOT_CARRIED_OUT = {
         "pip install 'qmlir[images]'",
         "pip install 'qmlir[report]'",
         "install a newer onnx",
+        "convert the model to .tflite by tf.lite.TFLiteConverter",
+        "export the model that it holds to .onnx, as skl2onnx does for scikit-learn's",
         "convert the model again",
         "install binutils or LLVM",
         "report this to the package's authors",

@@ -190,6 +190,7 @@ PRODUCT = function(
 )  # fmt: skip
 
 TO_TFLITE = {
+    "give its result a wider range": edited(layer().replace("f32, 0.25", "f32, 1024.0"), ("1024.0", "0.25")),
     "let its data be integers of 8 bits": edited(PRODUCT, ("i32", "i8")),
     "quantize it with a symmetric schema": edited(
         unary("nn.relu %x", "!quant.uniform<i16:f32, 0.5:1>"), ("0.5:1>", "0.5>")
@@ -249,7 +250,12 @@ TO_TFLITE = {
         export(BIASED),
         lambda f: qmlir.export(module_of(BIASED, f, "quantize-bias"), f / "b.tflite", format="tflite"),
     ),
-    "quantize its activations to 16 bits": Case(export(LONG), export(LONG.replace("i8:f32, 0.5", "i16:f32, 0.5"))),
+    "quantize it with bias=int32": Case(
+        export(LONG),
+        lambda f: qmlir.export(
+            module_of(BIASED, f, ("quantize-bias", {"bias": "int32"})), f / "b.tflite", format="tflite"
+        ),
+    ),
     "leave the empty slice out": edited(STEPPED, ("sizes = array<i64: 0>", "sizes = array<i64: 2>"), ("<0xf", "<2xf")),
     "give it such a form": edited(
         unary("nn.local_response_normalization %x SIZE", "f32", "1x3x3x4").replace(
@@ -269,10 +275,6 @@ TO_ONNX = {
     "quantize to 8 bits": Case(
         both(command(INT16), command("export o.mlir --format onnx-integer -o o.onnx")),
         both(command(INT8), command("export o.mlir --format onnx-integer -o o.onnx")),
-    ),
-    "quantize its activations to 8 bits": Case(
-        export(LONG.replace("i8:f32, 0.5", "i16:f32, 0.5"), "onnx-qdq"),
-        export(BIASED.replace("tensor<2xf32>", "tensor<2xi32>").replace("1.0, 2.0", "100, 200"), "onnx-qdq"),
     ),
     "quantize it with bias=int32": Case(
         export(LONG, "onnx-qdq"),

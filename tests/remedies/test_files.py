@@ -1,6 +1,7 @@
 """Remedies about files: models, modules and their side files, profiles, programs, samples."""
 
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import onnx
@@ -8,7 +9,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import qmlir
+from qmlir.frontends.caffe2 import load_caffe2
 from qmlir.frontends.onnx import load_onnx
+from qmlir.samples import arrays
 from tests.frontends.caffe2.nets import made, weights
 from tests.frontends.onnx.agreement import floats, model, node
 from tests.remedies.case import Action, Case, both, check, command, write
@@ -32,6 +35,16 @@ def patched(name: str, at: int, data: bytes) -> Action:
     return run
 
 
+def with_few_packed(action: Action) -> Action:
+    """An action where an array of 8 packed bytes is too large."""
+
+    def run(folder: Path) -> None:
+        with patch.object(arrays, "MOST_PACKED", 8):
+            action(folder)
+
+    return run
+
+
 def save(name: str, proto: onnx.ModelProto) -> Action:
     return lambda folder: onnx.save(proto, folder / name)
 
@@ -49,8 +62,8 @@ def changed(change: str) -> onnx.ModelProto:
     match change:
         case "no shape":
             proto.graph.input[0].type.tensor_type.ClearField("shape")
-        case "negative size":
-            proto.graph.input[0].type.tensor_type.shape.dim[1].dim_value = -3
+        case "too large":
+            proto.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 1 << 45
         case "no opset":
             del proto.opset_import[:]
         case "text":
@@ -83,7 +96,7 @@ ONNX = {
     "export the model again": Case(both(save("m.onnx", WRONG_AXIS), load("m.onnx")), SCALED),
     "export the model with input shapes": Case(both(save("m.onnx", changed("no shape")), load("m.onnx")), SCALED),
     "export the model with other input shapes": Case(
-        both(save("m.onnx", changed("negative size")), load("m.onnx")), SCALED
+        both(save("m.onnx", changed("too large")), load("m.onnx")), SCALED
     ),
     "remove it from the model": Case(both(save("m.onnx", changed("text")), load("m.onnx")), SCALED),
     "it has none": Case(load("net.onnx", bind={"N": 1}), load("net.onnx")),
@@ -94,6 +107,12 @@ ONNX = {
     "replace them in the model, or cut the model before them": Case(
         both(save("m.onnx", UNKNOWN), lambda f: qmlir.compile(f / "m.onnx")),
         both(save("m.onnx", WHOLE), lambda f: qmlir.compile(f / "m.onnx")),
+    ),
+    "it is made for one runtime: give the .onnx or .tflite file that it was made from": Case(
+        both(write("net.engine", b"ftrt"), load("net.engine")), load("net.onnx")
+    ),
+    "it holds weights without a network: export the model that reads them to .onnx": Case(
+        load("big.safetensors"), load("big.onnx")
     ),
     "rename it if it is one of these": Case(
         lambda f: qmlir.load((f / "net.onnx").rename(f / "net.model")),
@@ -127,7 +146,25 @@ def nets(folder: Path) -> None:
 
 READ = both(nets, lambda f: qmlir.load(f / "net.pb", weights=f / "init.pb", shapes={"data": (1, 2)}))
 READ_BY_COMMAND = both(READ, command("import net.pb --weights init.pb --shape data=1x2 -o m.mlir"))
+FLOATS = made(("Int8Relu", "x", "y", {"Y_scale": 0.5, "Y_zero_point": 128}), inputs="x")
+BETWEEN = made(("Relu", "x", "a"), ("Int8Relu", "a", "y", {"Y_scale": 0.5, "Y_zero_point": 128}), inputs="x")
+QUANTIZED = made(
+    ("Relu", "x", "a"),
+    ("Int8Quantize", "a", "q", {"Y_scale": 0.5, "Y_zero_point": 128}),
+    ("Int8Relu", "q", "y", {"Y_scale": 0.5, "Y_zero_point": 128}),
+    inputs="x",
+)
+
+
+def read(net: bytes, shape: str) -> Action:
+    return lambda folder: load_caffe2(net, shapes={"x": shape})
+
+
 CAFFE2 = {
+    "state its scale and zero point with its shape: --shape '…'": Case(
+        read(FLOATS, "1x4"), read(FLOATS, "1x4x!quant.uniform<u8:f32, 0.5:128>")
+    ),
+    "put an Int8Quantize in front of it": Case(read(BETWEEN, "1x4"), read(QUANTIZED, "1x4")),
     "give the shapes of its inputs by --shape, or shapes in Python": Case(
         both(nets, load("net.pb", bind={"N": 1})), READ_BY_COMMAND
     ),
@@ -212,6 +249,38 @@ PROFILES = {
     "remove that sample, or look at the operation that produces the tensor": Case(
         lambda f: qmlir.profile(f / "net.onnx", [np.full((1, 8), np.nan, np.float32), *np.load("samples.npy")]),
         lambda f: qmlir.profile(f / "net.onnx", [*np.load("samples.npy")]),
+    ),
+}
+
+
+def side_file_above(folder: Path) -> None:
+    """Makes a module whose side file lies in the folder above."""
+    (folder / "inner").mkdir()
+    (folder / "inner/big.mlir").write_text((folder / "big.mlir").read_text().replace('"big.safe', '"../big.safe'))
+
+
+def side_file_beside(folder: Path) -> None:
+    module = folder / "inner/big.mlir"
+    (folder / "big.safetensors").rename(folder / "inner/big.safetensors")
+    module.write_text(module.read_text().replace('"../big.safe', '"big.safe'))
+
+
+INNER = command("run inner/big.mlir --data samples.npy -o o.npz")
+BOUNDS = {
+    "copy it beside the .mlir file and name it there": Case(
+        both(side_file_above, INNER), both(side_file_beside, INNER)
+    ),
+    "save it without packing it (numpy.savez or numpy.save)": Case(
+        both(
+            lambda f: np.savez_compressed(f / "b.npz", b=np.zeros((1, 8), np.float32)),
+            with_few_packed(command("import two.onnx --constant b=b.npz -o o.mlir")),
+        ),
+        both(
+            lambda f: np.savez(f / "b.npz", b=np.zeros((1, 8), np.float32)),
+            with_few_packed(command("import two.onnx --constant b=b.npz -o o.mlir")),
+            lambda f: np.save(f / "b.npy", np.zeros((1, 8), np.float32)),
+            with_few_packed(command("import two.onnx --constant b=b.npy -o o.mlir")),
+        ),
     ),
 }
 
@@ -305,7 +374,7 @@ def picture(folder: Path, shape: list[int] | None = None) -> None:
     onnx.save(model(node("Relu", "x"), {"x": shape or [1, 1, 4, 4]}), folder / "gray.onnx")
 
 
-CASES = {**ONNX, **TFLITE, **CAFFE2, **MODULES, **PROFILES, **PROGRAMS, **SAMPLES}
+CASES = {**ONNX, **TFLITE, **CAFFE2, **MODULES, **PROFILES, **PROGRAMS, **SAMPLES, **BOUNDS}
 
 
 @pytest.mark.parametrize("text", CASES)

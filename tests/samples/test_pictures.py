@@ -1,5 +1,7 @@
 """How pictures become inputs of a network."""
 
+import contextlib
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -77,3 +79,31 @@ def test_no_picture(tmp_path: Path) -> None:
     (tmp_path / "p.png").write_bytes(b"hello")
     with pytest.raises(FileError, match="must be a picture"):
         Preprocessing().read(tmp_path / "p.png", spec(1, 6, 8, 3))
+
+
+def test_a_small_file_of_a_huge_picture(tmp_path: Path) -> None:
+    for size in ((8200, 8200), (14_000, 14_000)):
+        Image.new("1", size).save(tmp_path / "p.png")
+        with pytest.raises(FileError, match="must have at most 67108864 pixels, got"):
+            Preprocessing().read(tmp_path / "p.png", spec(1, 6, 8, 3))
+
+
+def test_a_picture_that_would_become_huge(tmp_path: Path) -> None:
+    Image.new("L", (1, 30_000)).save(tmp_path / "p.png")
+    with pytest.raises(OptionError, match="must make at most 67108864 pixels, got 224x6720000"):
+        Preprocessing(resize=224).read(tmp_path / "p.png", spec(1, 6, 8, 3))
+
+
+@pytest.mark.parametrize("format", ["png", "jpeg", "bmp", "gif", "ppm", "webp"])
+def test_damaged_pictures(format: str, tmp_path: Path) -> None:
+    Image.fromarray(PIXELS).save(tmp_path / f"p.{format}")
+    whole = (tmp_path / f"p.{format}").read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        data = bytearray(whole)
+        for at in rng.integers(0, len(data), 3):
+            data[at] = rng.integers(256)
+        (tmp_path / f"p.{format}").write_bytes(data[: rng.integers(4, len(data) + 1)])
+        with contextlib.suppress(FileError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            Preprocessing().read(tmp_path / f"p.{format}", spec(1, 6, 8, 3))

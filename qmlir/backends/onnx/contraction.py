@@ -1,5 +1,7 @@
 """Forms of contractions: Conv, Gemm and MatMul on real values; filters become channels-first."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, i32, i64
 from xdsl.ir import SSAValue
@@ -117,7 +119,7 @@ def bias(op: WeightedOp, values: Values) -> Tensor | None:
     int32 in steps of s_x · s_w too, because runtimes that sum in integers accept no other scale.
 
     Raises:
-        UnsupportedError: The bias has 64 bits, which DequantizeLinear does not take, or does not fit 32 bits.
+        UnsupportedError: The bias does not fit 32 bits, and DequantizeLinear takes no more.
     """
     if op.b is None:
         return None
@@ -126,18 +128,34 @@ def bias(op: WeightedOp, values: Values) -> Tensor | None:
         return values.real(op.b)
     storage = element.storage if isinstance(element, UniformType) else element
     if storage == i64:
-        wide = uniform(op.x).storage_width > 8
-        raise UnsupportedError("needs a bias of 32 bits", "one of 64",
-                     "quantize its activations to 8 bits" if wide else "quantize it with bias=int32")  # fmt: skip
+        return values.dequantized(_of_32_bits(op, values), _implied(steps), (0,))
     narrow = isinstance(element, UniformType) and element.storage_width < 32
     if not narrow and element != i32:
         return values.real(op.b)
-    implied = (
-        UniformType.per_axis(i32, 0, steps, [0] * len(steps))
-        if len(steps) > 1
-        else UniformType.per_tensor(i32, steps[0])
-    )
-    return values.dequantized(_added(op, values) if narrow else values.stored(op.b), implied, (0,))
+    return values.dequantized(_added(op, values) if narrow else values.stored(op.b), _implied(steps), (0,))
+
+
+def _implied(steps: Sequence[float]) -> UniformType:
+    """Returns the type of a bias of 32 bits in steps of s_x · s_w."""
+    if len(steps) > 1:
+        return UniformType.per_axis(i32, 0, steps, [0] * len(steps))
+    return UniformType.per_tensor(i32, steps[0])
+
+
+def _of_32_bits(op: WeightedOp, values: Values) -> Tensor:
+    """Returns a bias of 64 bits as int32, if that holds all its integers.
+
+    Beside bytes, sums have to fit 32 bits, too: onnxruntime's default optimizations add them in integers.
+
+    Raises:
+        UnsupportedError: The bias is computed, or it or the sums do not fit.
+    """
+    assert op.b is not None
+    array = constant(op.b)
+    wide = array is not None and uniform(op.x).storage_width > 8
+    if array is None or not (np.array_equal(array, array.astype(np.int32)) and (wide or op.fits_32_bits())):
+        raise UnsupportedError("needs a bias of 32 bits", "one of 64", "quantize it with bias=int32")
+    return values.graph.constant(array.astype(np.int32), tensor_name(op.b))
 
 
 def _added(op: WeightedOp, values: Values) -> Tensor:

@@ -2,9 +2,12 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import onnx
 from xdsl.dialects import func
+from xdsl.ir import Operation
 
 from qmlir.backends.forms import Forms, refusing
 from qmlir.backends.onnx import casts, contraction, elementwise, movement, reduction
@@ -12,10 +15,12 @@ from qmlir.backends.onnx.graph import Graph
 from qmlir.backends.onnx.integer import spelled_out
 from qmlir.backends.onnx.model import write_model
 from qmlir.backends.onnx.qoperator import on_integers
-from qmlir.backends.onnx.values import Values
+from qmlir.backends.onnx.values import Values, stored_dtype
 from qmlir.dialects.inputs import InputNotes
+from qmlir.dialects.nn.elementwise import PointwiseOp
 from qmlir.errors import FileError, OptionError
 from qmlir.formats.onnx import WRITTEN
+from qmlir.ir.interfaces import shape_of
 from qmlir.ir.signature import signature_of
 
 _OWN = Forms[Values].of(casts.exports, contraction.exports, elementwise.exports, movement.exports, reduction.exports)
@@ -49,6 +54,23 @@ FORMATS: dict[str, Callable[[Forms[Values]], Forms[Values]]] = {
     "onnx-integer": spelled_out,
 }
 """Format → function that returns the table of its forms, given the forms on real values."""
+
+
+def _unless_empty(form: Callable[[Any, Values], None]) -> Callable[[Any, Values], None]:
+    """Returns a form of elementwise operations that writes results without elements as constants.
+
+    onnxruntime's default optimizations make operators on integers of those between casts, and QLinearAdd and QLinearMul
+    crash on an empty tensor beside a scalar.
+    """
+
+    def write(op: Operation, values: Values) -> None:
+        result = op.results[0]
+        if 0 in shape_of(result):
+            values.hold(result, values.graph.constant(np.zeros(shape_of(result), stored_dtype(result))))
+        else:
+            form(op, values)
+
+    return write
 
 
 def export_onnx(
@@ -92,7 +114,9 @@ def export_onnx(
     def enter(name: str) -> None:
         graph.scope = name
 
-    results = FORMATS[format](EXPORTS).walk(function, values, enter)
+    forms = FORMATS[format](EXPORTS)
+    forms = forms.replaced({o: _unless_empty(form) for o, form in forms.entries.items() if issubclass(o, PointwiseOp)})
+    results = forms.walk(function, values, enter)
     assert function.body.block.last_op is not None
     with refusing(function.body.block.last_op):
         return write_model(graph, [values.integers(o) for o in results], signature, path, notes)

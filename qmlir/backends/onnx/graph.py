@@ -25,7 +25,7 @@ BOOL = np.dtype(bool)
 """The element type of a comparison's result."""
 
 WIDER = {np.dtype(narrow): np.dtype(np.int32) for narrow in (np.int16, np.uint16)}
-"""Integer types for which onnxruntime lacks Pad, Max, Min and Where → wider types to compute in."""
+"""Integer types for which onnxruntime lacks ArgMax, ArgMin, Max, Min, Pad and Where → wider types to compute in."""
 
 MICROSOFT = "com.microsoft"
 """The domain of the operators that onnxruntime adds to ONNX's."""

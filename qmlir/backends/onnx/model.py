@@ -10,6 +10,7 @@ import onnx
 from qmlir.backends.forms import Names
 from qmlir.backends.onnx.batch import make_symbolic
 from qmlir.backends.onnx.graph import Graph, Node, Tensor, tensor_type
+from qmlir.backends.onnx.propagation import quantize_moved
 from qmlir.dialects.inputs import InputNotes
 from qmlir.errors import QmlirWarning
 from qmlir.files import write_together
@@ -45,7 +46,7 @@ def write_model(
         The files written.
     """
     states, signature = signature.states, signature.flat()
-    ends = _ends(graph, outputs, signature)
+    ends = quantize_moved(graph, _ends(graph, outputs, signature))
     names = _names(graph, ends, signature)
     beside = path.with_name(f"{path.name}.data")
     external = sum(array.nbytes for array in graph.constants.values()) > LARGEST

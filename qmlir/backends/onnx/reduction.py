@@ -6,12 +6,13 @@ import numpy as np
 
 from qmlir.backends.forms import Forms
 from qmlir.backends.onnx.contraction import IMAGES, window_attributes
-from qmlir.backends.onnx.graph import INDEX, Attributes
+from qmlir.backends.onnx.graph import INDEX, WIDER, Attributes
 from qmlir.backends.onnx.values import Values, channels_first
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.reduction import ArgumentOp, CumulativeOp, ReductionOp, WindowPoolOp
+from qmlir.dialects.quant.types import UniformType
 from qmlir.formats.onnx import ARGUMENTS, CUMULATIVE, REDUCTIONS
-from qmlir.ir.interfaces import shape_of
+from qmlir.ir.interfaces import element_of, shape_of
 
 exports: Forms[Values] = Forms()
 
@@ -36,11 +37,12 @@ def reduce(op: ReductionOp, values: Values) -> None:
 
 @exports(*ARGUMENTS)
 def argument(op: ArgumentOp, values: Values) -> None:
-    """Writes ArgMax or ArgMin."""
+    """Writes ArgMax or ArgMin; 16-bit integers, for which onnxruntime lacks them, are compared in 32 bits."""
     order = values.order(op.x)
     last = 1 if bool(op.last) else None
     axis = order.index(op.axis.value.data)
     x = values.real(op.x, order)
+    x = values.graph.cast(x, WIDER.get(x.dtype, x.dtype))
     y = values.graph.node(ARGUMENTS[type(op)], x, dtype=INDEX, axis=axis, select_last_index=last)
     values.define(op.y, y, order)
 
@@ -115,10 +117,16 @@ def max_pool2d_indices(op: nn.MaxPoolIndices2DOp, values: Values) -> None:
 
 @exports(nn.AveragePool2DOp)
 def average_pool2d(op: nn.AveragePool2DOp, values: Values) -> None:
-    """Writes AveragePool."""
+    """Writes AveragePool.
+
+    Behind a dilated pool of quantized data stands Max of one operand, which does nothing. It keeps onnxruntime's
+    default optimizations from making the pool a QLinearAveragePool, which has no dilations.
+    """
     counting = 1 if bool(op.count_include_pad) else None
     x = values.real(op.x, IMAGES)
     y = values.graph.node("AveragePool", x, count_include_pad=counting, **pool_attributes(op))
+    if op.dilation_values() != (1, 1) and isinstance(element_of(op.y), UniformType):
+        y = values.graph.node("Max", y)
     values.define(op.y, y, IMAGES)
 
 

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import i32, i64
 
 from qmlir.backends.forms import Forms, constant
 from qmlir.backends.tflite.graph import Graph, Options, Parameters, Tensor
-from qmlir.backends.tflite.kernels import KERNELS
+from qmlir.backends.tflite.kernels import KERNELS, MOST_FACTOR
 from qmlir.backends.tflite.values import INT8, INT16, UINT8, Values
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import is_quantized
@@ -195,6 +195,11 @@ def weighted(op: WeightedOp, values: Values) -> list[Tensor]:
     if w.dtype == UINT8 and w.form.parameters.axis is not None:
         raise UnsupportedError("needs weights of uint8 with one scale", str(element_of(op.w))[:160],
                      "quantize the weights per tensor")  # fmt: skip
+    if y.parameters is not None and x.dtype != INT16:
+        factor = x.form.parameters.scale * max(w.form.parameters.scales) / y.parameters.scale
+        if factor >= MOST_FACTOR:
+            raise UnsupportedError(f"needs s_x · s_w / s_y below {MOST_FACTOR} beside bytes", f"{factor:.3g}",
+                         "give its result a wider range")  # fmt: skip
     if w.dtype == INT8 and w.data is not None and w.data.min(initial=0) == np.iinfo(INT8).min:
         warnings.warn(LEAST_WEIGHT.format(node_name(op)), QmlirWarning, stacklevel=2)
     return [x, w]
@@ -219,7 +224,7 @@ def bias(op: WeightedOp, values: Values, *, narrow: bool) -> Tensor:
     array = np.zeros(shape, np.int64 if x.dtype == INT16 else np.int32) if op.b is None else _integers(op)
     if x.dtype != INT16 and array.dtype == np.int64:
         if not np.array_equal(array, array.astype(np.int32)):
-            raise UnsupportedError("needs a bias of 32 bits", "one of 64", "quantize its activations to 16 bits")
+            raise UnsupportedError("needs a bias of 32 bits", "one of 64", "quantize it with bias=int32")
         array = array.astype(np.int32)
     elif x.dtype == INT16 and not narrow:
         array = array.astype(np.int64)

@@ -5,7 +5,7 @@ what `nn` defines. ELU, CEIL and ROUND have default kernels only. The versions a
 converter writes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -160,3 +160,31 @@ def takes(kind: str, dtype: np.dtype[np.generic], quantized: bool) -> bool:
     """Whether LiteRT has a kernel of the operator for data of a type, quantized or plain."""
     kernel = KERNELS[kind]
     return is_numpys_own(dtype) and dtype.name in (kernel.quantized if quantized else kernel.plain).split()
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Limits of scales. Some kernels on bytes work with multipliers in a range that they check when a file is loaded.
+# Outside of it, LiteRT refuses the file, or ends the process.
+
+
+ROUNDED_TO_ONE = 1 - 2.0**-31
+"""Numbers from here on are 1 as multipliers of 31 bits."""
+
+LIMITS: Mapping[str, Callable[[Sequence[float], float], bool]] = {
+    "SOFTMAX": lambda data, result: data[0] * 2**26 > 1,
+    "LOG_SOFTMAX": lambda data, result: data[0] * 2**26 > 1,
+    "SQUARED_DIFFERENCE": lambda data, result: (2 * max(data)) ** 2 / 2**14 / result < ROUNDED_TO_ONE,
+    "HARD_SWISH": lambda data, result: data[0] / 128 / result < ROUNDED_TO_ONE,
+}
+"""Operator → whether its kernels on bytes take data of some scales, and a result of a scale."""
+
+MOST_FACTOR = 256
+"""XNNPACK's contractions take factors s_x · s_w / s_y below this; for others, LiteRT's default refuses the file."""
+
+
+def takes_scales(kind: str, dtype: np.dtype[np.generic], data: Sequence[float], result: float) -> bool:
+    """Whether LiteRT's kernel of the operator takes data of these scales and a result of this one.
+
+    The scales are those that the file stores.
+    """
+    return dtype.itemsize > 1 or kind not in LIMITS or LIMITS[kind](data, result)

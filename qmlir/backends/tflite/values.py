@@ -10,7 +10,7 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.backends.forms import constant, fused_bounds
 from qmlir.backends.tflite.clamps import Bounds, activation, fuses, stored_bounds
 from qmlir.backends.tflite.graph import BOOL, FLOAT, Form, Graph, Options, Parameters, Tensor
-from qmlir.backends.tflite.kernels import KERNELS, takes
+from qmlir.backends.tflite.kernels import KERNELS, takes, takes_scales
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
@@ -156,6 +156,10 @@ class Values:
         if not takes(kind, form.dtype, quantized=True):
             return False
         if kernel.keeps and len({f.parameters for f in forms}) > 1:
+            return False
+        if not takes_scales(
+            kind, form.dtype, [f.parameters.scale for f in forms if f.parameters], form.parameters.scale
+        ):
             return False
         own = form.parameters.scale, form.parameters.zero_point
         return kernel.result.get(form.dtype.name, own) == own

@@ -208,6 +208,7 @@ def _made(asked: Asked, module: "ModuleOp", model: Mapping[str, str | None]) -> 
     from qmlir.backends.cpu.stack import called_outside, stack_bytes
     from qmlir.dialects.loops import ARENA_BOUND
     from qmlir.ir.signature import signature_of
+    from qmlir.policies.recorded import recorded_quantizer
 
     machine, memory = asked.machine, asked.memory
     entry = compiler.main_function(module)
@@ -251,7 +252,7 @@ def _made(asked: Asked, module: "ModuleOp", model: Mapping[str, str | None]) -> 
         "CMakeLists.txt": cmake_text(plan).encode(),
         plan.linked: archive_of(f"{plan.name}.o", code, _symbols(plan)) if plan.archive else code,
     }
-    fields = manifest_fields(plan, model, machine, memory, figures, numerics, files)
+    fields = manifest_fields(plan, model, machine, memory, figures, numerics, files, recorded_quantizer(module))
     return _Made(executable, {"manifest.json": document("bundle", fields).encode(), **files}, figures)
 
 

@@ -40,9 +40,9 @@ class Figures:
 
 def manifest_fields(
     plan: Plan, model: Mapping[str, str | None], machine: "Machine", memory: str, figures: Figures,
-    numerics: Mapping[str, Any], files: Mapping[str, bytes],
+    numerics: Mapping[str, Any], files: Mapping[str, bytes], quantizer: Mapping[str, Any] | None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Returns the fields of the document."""
+    """Returns the fields of the document; `quantizer` is what the network was quantized with, if it says so."""
     from qmlir.backends.cpu.machine import host_triple, llvm_version
 
     return {
@@ -67,6 +67,7 @@ def manifest_fields(
             "stack": figures.stack,
         },
         "numerics": dict(numerics),
+        "quantizer": None if quantizer is None else dict(quantizer),
         "inputs": _ports(plan.inputs),
         "outputs": _ports(plan.outputs),
         "files": [

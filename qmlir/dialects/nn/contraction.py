@@ -73,8 +73,8 @@ class WeightedOp(ContractionOp, abc.ABC):
     (C3) weights quantized per axis have one scale for each output channel
     (C4) the bias has the data's type; for quantized data it is f32, quantized i8, i16 or i32, or plain i32 or i64
 
-    The integer form requires that weights with a zero point are constant, because the zero point is subtracted from
-    them beforehand, and that the bias is constant and fits 48 bits in steps of the sums.
+    The integer form requires that computed weights have one zero point, and that the bias is constant and fits 48 bits
+    in steps of the sums.
 
     The sums count in steps of s_x · s_w, which differ by output channel. A bias q with the scale s_b and the zero point
     z_b adds, rounded half to even,
@@ -141,8 +141,8 @@ class WeightedOp(ContractionOp, abc.ABC):
     def check_integer_form(self) -> None:
         if uniform(self.w).axis not in (None, self.CHANNEL_AXIS):
             raise UnsupportedError(SCALES_OF_TERMS, code="blocked")
-        if any(uniform(self.w).zero_points) and not isinstance(self.w.owner, ConstantOp):
-            raise UnsupportedError("computed weights with a zero point have no integer form")
+        if len(set(uniform(self.w).zero_points)) > 1 and not isinstance(self.w.owner, ConstantOp):
+            raise UnsupportedError("computed weights with several zero points have no integer form")
 
     def ratios(self, scales: Scales) -> npt.NDArray[Any]:
         return scales.product(self.x, self.w) / scales(self.y)
@@ -164,7 +164,8 @@ class WeightedOp(ContractionOp, abc.ABC):
                 held[key] = np.abs(stored.reshape(channels, prod(stored.shape[1:]))).sum(axis=1, dtype=np.int64)
             return held[key]
         weights = uniform(self.w)
-        most = max(abs(weights.storage_min), abs(weights.storage_max))
+        low, high = min(weights.zero_points), max(weights.zero_points)
+        most = max(abs(weights.storage_min - high), abs(weights.storage_max - low))
         return np.full(channels, most * (prod(shape) // max(channels, 1)), np.int64)
 
     def centred(self, stored: Array) -> Array:

@@ -120,7 +120,10 @@ class ReshapeOp(UnaryTensorOp, MovementOp):
         return [shape]
 
     def sample_axis(self, axes: Axes) -> int:
-        return moved_axis(only_first(axes), shape_of(self.x), shape_of(self.y))
+        axis, outer = moved_axis(only_first(axes), 1, shape_of(self.x), shape_of(self.y))
+        if outer != 1:
+            raise MixesSamples("gives rows to each sample that are no neighbours")
+        return axis
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         return (inputs[0].reshape(self.infer_shapes()[0]),)

@@ -92,7 +92,7 @@ class _Import:
         self._check_shapes(self.names)
         arguments = [self.types[n] for n in self.names]
         self.builder = Builder(Block(arg_types=arguments), budget)
-        self.walk = Walk(self.builder, net.file, given=frozenset(self.names), taken=set(self.names))
+        self.walk = Walk(self.builder, net.file, given=self.names, taken=set(self.names))
         for name, argument in zip(self.names, self.builder.block.args, strict=True):
             argument.name_hint = name_hint(name)
             self.walk.values[name] = argument

@@ -10,17 +10,18 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
-from xdsl.ir import SSAValue
+from xdsl.ir import BlockArgument, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.functions import RequantizeOp
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Operand, Properties
 from qmlir.frontends.caffe2.reader import UINT8
 from qmlir.frontends.function import Constant, Value
 from qmlir.frontends.quantized import QuantizedNode
-from qmlir.ir.interfaces import TensorOp, element_of
+from qmlir.ir.interfaces import TensorOp, element_of, shape_of
 from qmlir.ir.rewriting import tensor_name
 
 SCALE, ZERO_POINT = "Y_scale", "Y_zero_point"
@@ -35,10 +36,12 @@ class Caffe2Node(QuantizedNode):
 
     arguments  the arguments by name
     lookup     the tensor of a name; None if no operator before this one defines it
+    given      the names of the net's inputs, in the order of the function's arguments
     """
 
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     lookup: Callable[[str], Value | None] = lambda name: None
+    given: Sequence[str] = ()
     stated: UniformType | None = None
 
     # ------------------------------------------------------------------------------------------------------------
@@ -90,8 +93,22 @@ class Caffe2Node(QuantizedNode):
         for x in inputs:
             self.shape(x)
             if not self.is_quantized(x):
-                name = x.name if isinstance(x, Constant) else tensor_name(x) or x.name_hint or ""
-                raise self.error(f'its input "{name}" must be quantized', self.element(x))
+                name, remedy = self._source(x)
+                raise self.error(f'its input "{name}" must be quantized', self.element(x), remedy)
+
+    def _source(self, x: Value) -> tuple[str, str]:
+        """Returns the name of plain numbers that an integer operator reads, and the remedy.
+
+        For an input of the net, moved or not, the remedy is the option that states its type.
+        """
+        name, remedy = x.name if isinstance(x, Constant) else tensor_name(x), "put an Int8Quantize in front of it"
+        while isinstance(x, OpResult) and isinstance(x.op, MovementOp):
+            x = x.op.operands[0]
+        if isinstance(x, BlockArgument) and x.index < len(self.given):
+            name = self.given[x.index]
+            example = f"{name}={''.join(f'{size}x' for size in shape_of(x))}!quant.uniform<u8:f32, 0.5:128>"
+            remedy = f"state its scale and zero point with its shape: --shape '{example}'"
+        return name, remedy
 
     def also(
         self, op_type: type[TensorOp], operands: Sequence[Operand], properties: Properties | None = None, *, output: int

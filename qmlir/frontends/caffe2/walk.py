@@ -108,7 +108,7 @@ class Walk:
     values: dict[str, Value] = field(default_factory=dict[str, Value])
     versions: Counter[str] = field(default_factory=Counter[str])
     taken: set[str] = field(default_factory=set[str])
-    given: frozenset[str] = frozenset()
+    given: Sequence[str] = ()
 
     def run(self, steps: Sequence[Step]) -> None:
         """Imports operators in their order."""
@@ -145,7 +145,7 @@ class Walk:
             outputs.pop()
         node = Caffe2Node(
             operator.kind, operator.name, outputs, self.builder, self.file, arguments=operator.arguments,
-            lookup=self.values.get, position=number,
+            lookup=self.values.get, given=self.given, position=number,
         )  # fmt: skip
         inputs = [self.value(n, f'{node.kind} "{node.called()}"') for n in operator.inputs]
         try:

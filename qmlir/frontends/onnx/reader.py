@@ -13,7 +13,7 @@ from google.protobuf.message import DecodeError, Message
 from onnx import numpy_helper, shape_inference, version_converter
 
 from qmlir.errors import FileError
-from qmlir.files import note_file, settle
+from qmlir.files import OutsideError, inside, note_file, settle
 from qmlir.frontends.onnx.dimensions import without_negative_sizes
 from qmlir.frontends.onnx.ordering import ordered
 from qmlir.frontends.onnx.types import element_dtype, element_name
@@ -319,7 +319,10 @@ def external_array(tensor: onnx.TensorProto, model: Path) -> Array:
         ExternalError: The folder has no such file, or the file does not hold the tensor.
     """
     entries = {e.key: e.value for e in tensor.external_data}
-    path = _inside(model.parent, entries.get("location", ""))
+    try:
+        path = inside(model.parent, entries.get("location", ""))
+    except OutsideError as error:
+        raise ExternalError(str(error)) from None
     note_file(path)
     if path == model.resolve():
         raise ExternalError(f'the location "{entries["location"]}", which is the model itself')
@@ -351,24 +354,6 @@ def in_machine_order(stored: Array, byteorder: str) -> Array:
     if byteorder == "little" or stored.itemsize == 1:
         return stored
     return stored.view(bits_dtype(stored.dtype)).byteswap().view(stored.dtype)
-
-
-def _inside(folder: Path, location: str) -> Path:
-    """Returns the path of a file in the model's folder; links must not lead outside, and `..` is not allowed."""
-    if not location or "\0" in location:
-        raise ExternalError("no location")
-    path = folder / location
-    if Path(location).is_absolute() or ".." in Path(location).parts:
-        raise ExternalError(f'the location "{location}", which is outside the model\'s folder')
-    try:
-        resolved = path.resolve()
-        if not resolved.is_relative_to(folder.resolve()):
-            raise ExternalError(f'the location "{location}", a link to outside the model\'s folder')
-        if not resolved.is_file():  # reading a pipe would wait for a writer, reading a device might never end
-            raise ExternalError(f'no file "{location}"')
-    except (OSError, RuntimeError) as error:  # the name is too long, or links form a circle
-        raise ExternalError(f'the location "{location[:80]}": {error}') from None
-    return resolved
 
 
 def _number(entries: dict[str, str], key: str, default: int) -> int:

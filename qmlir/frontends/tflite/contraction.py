@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import i32
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import StringAttr, i8, i32
+from xdsl.ir import OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.contraction import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, MatMulOp
@@ -19,6 +19,7 @@ from qmlir.frontends.tflite.movement import pad_value
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.windows import Geometry, convolved, span, spread
 from qmlir.ir.interfaces import TensorOp
+from qmlir.ir.names import KERNEL, TRANSPOSED
 
 converts = Table()
 
@@ -340,6 +341,8 @@ def transpose_conv(
     y = weighted(node, Conv2DOp, padded, node.reversed(w, (1, 2)), b, fused_activation_function, 0)
     if node.shape(y) != out:
         raise node.error(f"its output shape must be {list(node.shape(y))}", str(list(out)))
+    if isinstance(y, OpResult) and (type := node.output_type()) is not None and type.storage == i8:
+        y.op.attributes[KERNEL] = StringAttr(TRANSPOSED)
     return y
 
 

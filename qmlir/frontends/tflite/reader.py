@@ -81,11 +81,12 @@ _CODE = Table({0: Scalar(1), 1: String(), 2: Scalar(4), 3: Scalar(4)})
 _MAP = Table({0: String(), 1: Scalar(4)})
 _SIGNATURE = Table({0: Vector(of=_MAP), 1: Vector(of=_MAP), 2: String(), 4: Scalar(4)})
 _BUFFER = Table({0: _BYTES, 1: Scalar(8), 2: Scalar(8)})
+_METADATA = Table({0: String(), 1: Scalar(4)})
 
 MODEL = Table(
     {
         0: Scalar(4), 1: Vector(of=_CODE), 2: Vector(of=_SUBGRAPH), 3: String(), 4: Vector(of=_BUFFER),
-        7: Vector(of=_SIGNATURE),
+        6: Vector(of=_METADATA), 7: Vector(of=_SIGNATURE),
     }
 )  # fmt: skip
 """The table Model of TFLite, with its fields numbered as in schema.fbs."""

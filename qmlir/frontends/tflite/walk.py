@@ -12,10 +12,11 @@ from qmlir.errors import FileError, UnsupportedError
 from qmlir.formats.tflite import ASSIGN, HANDLE, OPERATORS, READ
 from qmlir.formats.unknown import hint
 from qmlir.frontends.counted import refuse_constants
-from qmlir.frontends.function import LARGEST, Builder, Constant, Dequantized, Value, Wide
+from qmlir.frontends.function import LARGEST, Builder, Constant, Dequantized, Value, Wide, computed
 from qmlir.frontends.quantized import folded
 from qmlir.frontends.tflite import contraction, detection, elementwise, movement, recurrent, reduction, scatter, svdf
 from qmlir.frontends.tflite.converters import (
+    Converter,
     Table,
     import_opaque,
     import_own,
@@ -26,6 +27,7 @@ from qmlir.frontends.tflite.converters import (
 from qmlir.frontends.tflite.delegate import declines, mark_undelegated
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import ABSENT, CUSTOM, Model, Operator, Subgraph, Tensor
+from qmlir.frontends.tflite.stored import as_plain, as_stored, moves_stored, restored
 from qmlir.frontends.tflite.variables import RESOURCE, Handle, Variables, key_of
 from qmlir.ir.own_operators import own_operator
 from qmlir.ir.types import element_type_of
@@ -184,7 +186,10 @@ class Walk:
             if own is None or not operator.kind.startswith(CUSTOM):
                 raise UnsupportedError(reason_against(operator.kind) + _hint(operator.kind))
             return import_own(node, own, operator, inputs)
-        results = converter(node, operator, inputs)
+        if moves_stored(operator.kind, inputs, node.tensors):
+            results = self._moved(node, operator, converter, inputs)
+        else:
+            results = converter(node, operator, inputs)
         for position in node.updates:
             if not (state := self.graph.tensors[operator.inputs[position]]).variable:
                 raise UnsupportedError(f'its state "{state.name}" is no variable tensor')
@@ -196,6 +201,18 @@ class Walk:
         for tensor, result in zip(node.tensors, results, strict=False):
             check(node, f'its output "{tensor.name}"', tensor, result)
         return results
+
+    def _moved(
+        self, node: TFLiteNode, operator: Operator, converter: Converter, inputs: Sequence[Value | None]
+    ) -> list[Value]:
+        """Returns the outputs of an operator that moves the stored integers of quantized constants, as constants."""
+        plain = self.node(operator.kind, as_plain(node.tensors))
+        made = converter(plain, operator, as_stored(inputs))
+        known = computed(plain.pending)
+        plain.discard()
+        if known is None:
+            return converter(node, operator, inputs)
+        return restored([known[x] if isinstance(x, SSAValue) else x.array for x in made], node.tensors, node.outputs)
 
     def _call(self, node: TFLiteNode, index: int, arguments: Sequence[Value], step: str = "") -> list[Value]:
         """Imports a called subgraph in the place of an operator and returns its outputs.

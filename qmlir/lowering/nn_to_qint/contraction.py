@@ -17,6 +17,7 @@ from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.names import INTEGER_OPERATOR
+from qmlir.lowering.nn_to_qint.computed_weights import Made, products, windows
 from qmlir.lowering.nn_to_qint.movement import reshape, window_properties
 from qmlir.lowering.nn_to_qint.scales import operand_zero_points, requantize
 from qmlir.numerics.contracts import CONTRACTS
@@ -76,29 +77,10 @@ def _rows(op: WeightedOp, x: SSAValue) -> tuple[list[Operation], SSAValue]:
     """
     if not isinstance(op, nn.Conv2DOp):
         return [], x
-    new: list[Operation] = []
-    top, bottom, left, right = op.padding_values()
-    if any((top, bottom, left, right)):
-        value = IntegerAttr(uniform(op.x).zero_point, i8)
-        pads = {"low": ints((0, top, left, 0)), "high": ints((0, bottom, right, 0)), "value": value}
-        new.append(nn.PadOp.make([x], pads))
-        x = new[-1].results[0]
-    batch, *_, channels = shape_of(x)
-    _, rows, columns, _ = shape_of(op.y)
-    taps: list[SSAValue] = []
-    for i, j in np.ndindex(*shape_of(op.w)[1:3]):
-        offset = (0, i * op.dilation_values()[0], j * op.dilation_values()[1], 0)
-        size, strides = (batch, rows, columns, channels), (1, *op.stride_values(), 1)
-        if size == shape_of(x) and strides == (1, 1, 1, 1):
-            taps.append(x)
-            continue
-        tap = nn.SliceOp.make([x], {"offsets": ints(offset), "sizes": ints(size), "strides": ints(strides)})
-        new.append(tap)
-        taps.append(tap.y)
-    if len(taps) > 1:
-        new.append(nn.ConcatOp.make([taps], {"axis": IntegerAttr(3, i64)}))
-    flat = reshape(new[-1].results[0] if new else x, (batch * rows * columns, len(taps) * channels))
-    return [*new, flat], flat.y
+    made = Made()
+    batch, rows, columns, _ = shape_of(op.y)
+    taps = windows(made, op, x)
+    return made.operations, made.reshape(taps, (batch * rows * columns, shape_of(taps)[-1]))
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -122,6 +104,8 @@ def lower_weighted(op: WeightedOp, operands: Sequence[SSAValue], rounding: Round
         raise UnsupportedError("its bias is still float; run --quantize-bias", code="bias")
     if saturates(op, rounding) and op.fits_32_bits():
         return lower_saturating(op, operands, rounding)
+    if not isinstance(op.w.owner, nn.ConstantOp):
+        return _lower_computed(op, operands, rounding)
     properties = {"zero_point": int32(uniform(op.x).zero_point), **window_properties(op)}
     x, w, *b = operands
     new: list[Operation] = []
@@ -137,6 +121,17 @@ def lower_weighted(op: WeightedOp, operands: Sequence[SSAValue], rounding: Round
         b = [bias.y]
     sums = _INTEGER_FORM[type(op)].make([x, w, b], properties, element=accumulator)
     return [*new, *_ended(op, sums, sums.acc, contract)]
+
+
+def _lower_computed(op: WeightedOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
+    """Lowers a layer with computed weights: acc = b + Σ (x − z_x)·(w − z_w), then as with constant weights."""
+    accumulator, contract = _sums(op, rounding)
+    made = products(op, operands[0], operands[1], accumulator)
+    if (stored := op.stored_bias()) is not None:
+        bias = nn.ConstantOp(stored.astype(f"i{accumulator.width.data // 8}"))
+        made.operations += [bias, nn.AddOp.make([made.operations[-1].results[0], bias.y])]
+    *first, last = made.operations
+    return [*first, *_ended(op, last, last.results[0], contract)]
 
 
 def lower_blocked(op: nn.BlockedFullyConnectedOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
@@ -237,8 +232,28 @@ def few_bits(least: int, greatest: int) -> dict[str, Attribute]:
 
 def _ended(op: WeightedOp | nn.MatMulOp, sums: Operation, acc: SSAValue, rounding: Rounding) -> list[Operation]:
     """The accumulating operation and its requantization, which is left out if the result is the accumulators."""
-    itself = op.is_accumulator(op.y) and element_of(acc) == i32
-    return [sums] if itself else [sums, requantize(acc, op, rounding)]
+    if op.is_accumulator(op.y) and element_of(acc) == i32:
+        return [sums]
+    channels = shape_of(op.y)[-1]
+    if rounding.rest is None or channels % EIGHT == 0:
+        return [sums, requantize(acc, op, rounding)]
+    if channels < EIGHT:
+        return [sums, requantize(acc, op, rounding.rest)]
+    first, rest = requantize(acc, op, rounding), requantize(acc, op, rounding.rest)
+    whole = channels // EIGHT * EIGHT
+    parts = [_channels(first.y, 0, whole), _channels(rest.y, whole, channels - whole)]
+    return [sums, first, rest, *parts, nn.ConcatOp.make([[p.y for p in parts]], {"axis": IntegerAttr(3, i64)})]
+
+
+EIGHT = 8
+"""The channels that LiteRT's optimized kernels compute at a time; they round those that are left in another way."""
+
+
+def _channels(x: SSAValue, first: int, count: int) -> nn.SliceOp:
+    """Some channels of an image."""
+    *shape, _ = shape_of(x)
+    cut = {"offsets": ints((0, 0, 0, first)), "sizes": ints((*shape, count)), "strides": ints((1, 1, 1, 1))}
+    return nn.SliceOp.make([x], cut)
 
 
 def lower_matmul(op: nn.MatMulOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:

@@ -1,6 +1,7 @@
 """The pass `nn-to-qint`: operations on quantized types become operations on integers, with signed storage."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -85,7 +86,13 @@ from qmlir.numerics import fixed_point
 from qmlir.policies.conversions import converted_integers, quantized_integers
 from qmlir.policies.ledger import decide
 from qmlir.policies.legality import require_integer_form, target_of
-from qmlir.policies.runtime_kernels import compared_storage, rounding_for, stores_signed
+from qmlir.policies.runtime_kernels import (
+    compared_storage,
+    has_rounding,
+    quantization_for,
+    rounding_for,
+    stores_signed,
+)
 from qmlir.policies.runtimes import Rounding, quantization_of, runtime_of
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -332,8 +339,8 @@ class _Converter:
         for op in reversed(converted):
             Rewriter.erase_op(op)
         self._erase_unread_casts()
-        if (quantization := quantization_of(self.runtime)) != "exact":
-            for cast in [o for o in self.block.ops if isinstance(o, QuantizeCastOp)]:
+        for cast in [o for o in self.block.ops if isinstance(o, QuantizeCastOp)]:
+            if (quantization := quantization_for(cast, self.runtime)) != "exact":
                 cast.attributes[QUANTIZATION] = StringAttr(quantization)
 
     def _lower(self, op: Operation) -> None:
@@ -345,9 +352,16 @@ class _Converter:
             if ON_FLOATS in op.attributes and isinstance(op, UnaryOp):
                 self._finish(op, lower_on_floats(op, operands, quantization_of(self.runtime)))
             else:
-                self._finish(op, lowering(op, operands, rounding_for(op, self.runtime, self.contract)))
+                self._finish(op, lowering(op, operands, self._rounding(op)))
         except UnsupportedError as why:
             self._keep_float(op, why)
+
+    def _rounding(self, op: Operation) -> Rounding:
+        """How an operation is rounded; by default with multipliers that the target has."""
+        rounding, factors = rounding_for(op, self.runtime, self.contract), self.target.factors
+        if factors is None or factors.bits == 1 or has_rounding(op, self.runtime):
+            return rounding  # factors that are no powers of two stay as they are, for a host to compute
+        return replace(rounding, factors=factors)
 
     def _compare(self, op: ComparisonOp, sources: Sequence[SSAValue]) -> None:
         """Lowers a comparison of dequantized tensors that the followed runtime makes on the stored integers."""

@@ -15,6 +15,7 @@ import numpy as np
 from qmlir.dialects import nn
 from qmlir.dialects.nn.elementwise import FunctionOp, OperandPairOp
 from qmlir.dialects.nn.quantizable import uniform
+from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array
 from qmlir.numerics import fixed_point
 from qmlir.numerics.elementary import gemmlowp
@@ -99,6 +100,8 @@ def _in_table_steps(op: FunctionOp, x: Array) -> Array:
     if exponent in _SNAPPED[type(op)] and abs(logarithm - np.float32(exponent)) < np.float32(1e-3):
         return x * (3 << exponent + 12)
     factor, bits = float(scale) * 3 * 4096, 0
+    if factor >= 1 << 31:
+        raise UnsupportedError("needs a scale whose 12288-fold 31 bits hold", f"{scale:g}", "follow other numerics")
     while factor <= 32767 / 2 and bits <= 30:
         factor, bits = 2 * factor, bits + 1
     return x * int(factor) + ((1 << bits) >> 1) >> bits

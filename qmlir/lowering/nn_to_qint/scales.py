@@ -105,9 +105,14 @@ def requantize(
     real = op.factors(rounding.dtype, product32=rounding.product32)
     # Under a contract of powers of two, another factor keeps its exact multiplier, which the verifier then refuses.
     step = contract.step if contract.step < 1 << 30 else 1
-    multipliers, shifts = (
-        fixed_point.quantize_multipliers(real, step) if multiplier is None else np.array([multiplier]).T
-    )
+    if multiplier is not None:
+        multipliers, shifts = np.array([multiplier]).T
+    elif rounding.factors is None:
+        multipliers, shifts = fixed_point.quantize_multipliers(real, step)
+    else:
+        multipliers, shifts = np.array(
+            [rounding.factors.multiplier(r, step) for r in real.reshape(-1).tolist()], np.int64
+        ).T
     if contract.sums:
         zero_point = -displaced(op)
         constant = result.zero_point + displaced(op) if constant is None else constant

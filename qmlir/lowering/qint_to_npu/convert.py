@@ -15,8 +15,6 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
-from xdsl.pattern_rewriter import PatternRewriter
-from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
 from qmlir.devices import Device, load_device
 from qmlir.devices.crossings import call
@@ -29,6 +27,7 @@ from qmlir.errors import PipelineError
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import node_name
 from qmlir.lowering.qint_to_npu.partition import Part, falls_back, partition
+from qmlir.lowering.qint_to_npu.prepare import prepare
 from qmlir.policies.ledger import decide, decision_of
 
 
@@ -62,7 +61,7 @@ class QIntToNpuPass(ModulePass):
 def _divide(function: func.FuncOp, device: Device) -> None:
     """Replaces the operations of a function by its parts: layers and host calls."""
     old = function.body.block
-    _erase_unread(old)
+    prepare(old, device)
     parts = partition(old, device)
     _refuse_nothing(parts, device)
     _refuse_fallback(parts, device)
@@ -84,13 +83,6 @@ def _divide(function: func.FuncOp, device: Device) -> None:
     region.detach_block(old)
     region.add_block(new)
     old.erase(safe_erase=False)
-
-
-def _erase_unread(block: Block) -> None:
-    """Erases the operations whose results nothing reads: neither a device nor its host has to compute them."""
-    for op in reversed(list(block.ops)):
-        if is_trivially_dead(op):
-            PatternRewriter(op).erase(op)
 
 
 def _part(part: Part, values: dict[SSAValue, SSAValue], label: str, device: Device) -> PartOp:

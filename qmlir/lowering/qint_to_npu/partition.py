@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 from xdsl.dialects import func
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from qmlir.devices import Device
@@ -25,6 +26,8 @@ from qmlir.devices.properties import products
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.movement import MovementOp, ReshapeOp
 from qmlir.dialects.quant.ops import StorageCastOp
+from qmlir.ir.signature import defined_functions
+from qmlir.lowering.qint_to_npu.prepare import prepare
 
 BETWEEN = "it moves data that no operation of the device reads or writes"
 """The reason for data movement that the device could do, but that lies between operations of the host."""
@@ -76,6 +79,19 @@ class Part:
         inside = set(self.operations)
         results = [r for op in self.operations for r in op.results]
         return [r for r in results if any(use.operation not in inside for use in r.uses)]
+
+
+def on_the_host(module: ModuleOp, device: Device) -> dict[Operation, list[str]]:
+    """The operations of an integer network that the host of a device computes, with the reasons.
+
+    The network is prepared for the device (prepare.py), and otherwise stays as it is.
+    """
+    found: dict[Operation, list[str]] = {}
+    for function in defined_functions(module):
+        prepare(function.body.block, device)
+        for part in partition(function.body.block, device):
+            found |= {op: part.reasons.get(op, []) for op in part.operations if part.on_host}
+    return found
 
 
 def partition(block: Block, device: Device) -> list[Part]:

@@ -29,6 +29,7 @@ async function describe(row, target) {
     shown("time", (l) => seconds(l.seconds)),
     shown("cycles", (l) => (l.device ? whole(l.device.cycles) : null)),
     shown("bound", (l) => (l.device ? `${whole(l.device.bound)} by ${l.device.bound_by || "nothing"}` : null)),
+    shown("computed with", (l) => l.device?.fused || null),
     ...[...new Set(layers.flatMap((l) => Object.keys(l.attributes)))].map((key) => shown(key.replace(/_/g, " "), (l) => l.attributes[key])),
   ].filter(some);
   const heads = slots.map((slot) => element("th", { scope: "col" }, element("span", { class: "swatch", style: `background:${data.colours[slot]}` }), networks[slot].name));

@@ -1,7 +1,8 @@
 """The pass `fold-constants`: evaluates operations on constants at compile time and removes operations without effect.
 
-Enters and leaves: nn on plain types; data movement may have any element type. The `evaluate` method of an operation
-computes its constant result, so folding gives the same results as running the operation.
+Enters and leaves: nn on plain types. Data movement may have any element type; it moves the stored integers of quantized
+constants. The `evaluate` method of an operation computes its constant result, so folding gives the same results as
+running the operation.
 """
 
 from dataclasses import dataclass
@@ -29,10 +30,11 @@ from qmlir.dialects.nn import (
 from qmlir.dialects.nn.base import NNOp, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import FillingOp, MovementOp
-from qmlir.dialects.nn.queries import constant_of, keeps_shape, split_constant
+from qmlir.dialects.nn.queries import keeps_shape, split_constant
 from qmlir.dialects.nn.reduction import ReductionOp
+from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.budget import Budget, budget_of
-from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.interfaces import element_of, shape_of, tensor_type
 from qmlir.ir.memory import within_memory
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import replace, rewrite
@@ -54,9 +56,12 @@ class EvaluateOnConstants(RewritePattern):
     budget: Budget
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter) -> None:
-        if not isinstance(op, NNOp | MovementOp | CastOp) or any(is_quantized(r) for r in op.results):
+        if not isinstance(op, NNOp | MovementOp | CastOp):
             return
-        constants = [c for o in op.operands if (c := constant_of(o)) is not None]
+        moves = isinstance(op, MovementOp)  # how other operations round, the followed runtime says
+        if any(map(is_quantized, (*op.operands, *op.results))) and not moves:
+            return
+        constants = [o.owner for o in op.operands if isinstance(o.owner, ConstantOp)]
         if not constants or len(constants) < len(op.operands):
             return
         arrays = [c.value.array for c in constants]
@@ -65,7 +70,9 @@ class EvaluateOnConstants(RewritePattern):
             return
         with within_memory(op), np.errstate(all="ignore"):  # infinities and NaNs are regular values
             results = op.evaluate(*arrays)
-        replace(rewriter, op, [ConstantOp(r) for r in results], absorbing=constants)
+        types = [tensor_type(r) if is_quantized(r) else None for r in op.results]
+        made = [ConstantOp(array, type) for array, type in zip(results, types, strict=True)]
+        replace(rewriter, op, made, absorbing=constants)
 
 
 def _are_weights(op: Operation) -> bool:
@@ -79,7 +86,9 @@ def _are_weights(op: Operation) -> bool:
 def _result_bytes(op: Operation) -> int:
     total = 0
     for result in op.results:
-        total += prod(shape_of(result)) * dtype_of(element_of(result)).itemsize
+        element = element_of(result)
+        dtype = element.numpy_dtype if isinstance(element, UniformType) else dtype_of(element)
+        total += prod(shape_of(result)) * dtype.itemsize
     return total
 
 

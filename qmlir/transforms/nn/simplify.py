@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 from qmlir.ir.budget import Budget, budget_of
 from qmlir.ir.passes import option
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
+from qmlir.transforms.nn.drop_bounds import DropBoundsPass
 from qmlir.transforms.nn.fold_batch_norm import FoldBatchNormPass
 from qmlir.transforms.nn.fold_constants import fold_constants
 from qmlir.transforms.nn.fold_slices import FoldSlicesPass
@@ -34,6 +35,7 @@ def steps(budget: Budget) -> tuple[Step, ...]:
         WidenHalvesPass.run,  # first, so that operations on f16 fuse like operations on f32
         partial(fold_constants, budget=budget),
         NameFunctionsPass.run,
+        DropBoundsPass.run,
         FoldSlicesPass.run,
         FuseBiasPass.run,  # matrix products become fully connected layers; transposes can fold into their weights
         partial(cancel_transposes, budget=budget),  # operations that fuse then are adjacent

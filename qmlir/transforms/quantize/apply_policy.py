@@ -3,8 +3,10 @@
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -58,6 +60,7 @@ class NamedNetwork:
         self.inputs: dict[ObserveOp, BlockArgument] = {}
         self.made: list[ObserveOp] = []
         self.arguments: list[BlockArgument] = []
+        self._found: dict[tuple[str, object], AbstractSet[Operation]] = {}
         for function in defined_functions(module):
             self._take_inputs(function)
         self.names: dict[Operation, list[str]] = {op: _names_of(op) for op in self.operations}
@@ -92,59 +95,95 @@ class NamedNetwork:
         """The observers and operations that can carry a setting."""
         return [*self.inputs, *self.operations]
 
+    @cached_property
+    def _places(self) -> dict[Operation, int]:
+        """The place of each carrier among all of them."""
+        return {carrier: place for place, carrier in enumerate(self.carriers())}
+
     def matching(self, rule: Rule) -> list[Operation]:
         """The operations and observers that meet all selectors of a rule.
+
+        What a selector finds is kept for other rules with it, and names are looked up, so that a rule takes time for
+        the operations that it matches only.
 
         Raises:
             PolicyError: A selector matches nothing, or no operation meets all selectors; names near misses.
         """
-        found = self.carriers()
+        found: AbstractSet[Operation] | None = None
         for selector, wanted in rule.selectors.items():
-            find: Callable[[Rule], tuple[set[Operation], Iterable[str]]] = getattr(self, f"_by_{selector}")
-            matched, known = find(rule)
+            matched = self._found.get((selector, wanted))
+            if matched is None:
+                find: Callable[[Rule], AbstractSet[Operation]] = getattr(self, f"_by_{selector}")
+                matched = self._found[selector, wanted] = find(rule)
             if not matched:
                 shown = " to ".join(rule.between) if selector == "between" else str(wanted)
                 raise PolicyError(
                     f"must match an operation or a tensor by {selector}",
                     where=rule.place,
                     got=shown,
-                    remedy=near_misses(shown, known),
+                    remedy=near_misses(shown, self._known(selector)),
                 )
-            found = [op for op in found if op in matched]
+            found = matched if found is None else found & matched
         if not found:
             raise PolicyError("must match an operation or a tensor by all it says", where=rule.place, got=str(rule))
+        return sorted((op for op in found if op in self._places), key=self._places.__getitem__)
+
+    def _known(self, selector: str) -> Iterable[str]:
+        """What a selector may say, for the remedy of one that matches nothing."""
+        match selector:
+            case "name" | "glob" | "regex":
+                return self._named
+            case "kind":
+                return self._kinds
+            case _:
+                return ()
+
+    @cached_property
+    def _named(self) -> dict[str, set[Operation]]:
+        """The operations and observers of each name."""
+        found: dict[str, set[Operation]] = {}
+        for op, names in self.names.items():
+            for name in names:
+                found.setdefault(name, set()).add(op)
         return found
 
-    def _by_name(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
-        return self._named(lambda name: name == rule.name)
+    @cached_property
+    def _kinds(self) -> dict[str, set[Operation]]:
+        """The operations of each kind."""
+        found: dict[str, set[Operation]] = {}
+        for op in self.operations:
+            found.setdefault(op.name.partition(".")[2], set()).add(op)
+        return found
 
-    def _by_glob(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
-        return self._named(lambda name: fnmatchcase(name, rule.glob))
+    def _by_name(self, rule: Rule) -> AbstractSet[Operation]:
+        return self._named.get(rule.name, set())
 
-    def _by_regex(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
+    def _by_glob(self, rule: Rule) -> AbstractSet[Operation]:
+        return _of_fitting(self._named, lambda name: fnmatchcase(name, rule.glob))
+
+    def _by_regex(self, rule: Rule) -> AbstractSet[Operation]:
         pattern = re.compile(rule.regex)
-        return self._named(lambda name: pattern.fullmatch(name) is not None)
+        return _of_fitting(self._named, lambda name: pattern.fullmatch(name) is not None)
 
-    def _named(self, fits: Callable[[str], bool]) -> tuple[set[Operation], Iterable[str]]:
-        known = {name for names in self.names.values() for name in names}
-        return {op for op, names in self.names.items() if any(map(fits, names))}, known
-
-    def _by_kind(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
-        kinds = {op: op.name.partition(".")[2] for op in self.operations}
+    def _by_kind(self, rule: Rule) -> AbstractSet[Operation]:
         wanted = rule.kind.removeprefix("nn.")
-        return {op for op, kind in kinds.items() if fnmatchcase(kind, wanted)}, kinds.values()
+        return _of_fitting(self._kinds, lambda kind: fnmatchcase(kind, wanted))
 
-    def _by_layer(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
+    def _by_layer(self, rule: Rule) -> AbstractSet[Operation]:
         weighted = [op for op in self.operations if isinstance(op, WeightedOp)]
-        return set(weighted[:1] if rule.layer == "first" else weighted[-1:]), ()
+        return set(weighted[:1] if rule.layer == "first" else weighted[-1:])
 
-    def _by_between(self, rule: Rule) -> tuple[set[Operation], Iterable[str]]:
+    @cached_property
+    def _tensors(self) -> dict[str, SSAValue]:
+        """The results of operations and the inputs of the network by name."""
         tensors: dict[str, SSAValue] = {tensor_name(r): r for op in self.operations for r in op.results}
-        tensors.update({_input_name(a): a for a in self.arguments})
-        start, end = (self._tensor(name, tensors, rule) for name in rule.between)
+        return tensors | {_input_name(a): a for a in self.arguments}
+
+    def _by_between(self, rule: Rule) -> AbstractSet[Operation]:
+        start, end = (self._tensor(name, self._tensors, rule) for name in rule.between)
         after = _reached([start], lambda v: [u.operation for u in v.uses], lambda op: op.results)
         before = _reached([end], lambda v: [v.owner] if isinstance(v.owner, Operation) else [], lambda op: op.operands)
-        return {op for op in self.operations if op in after and op in before}, ()
+        return after & before & self._places.keys()
 
     def _tensor(self, name: str, tensors: Mapping[str, SSAValue], rule: Rule) -> SSAValue:
         if name not in tensors:
@@ -152,6 +191,11 @@ class NamedNetwork:
                 "must be between tensors of the network", where=rule.place, got=name, remedy=near_misses(name, tensors)
             )
         return tensors[name]
+
+
+def _of_fitting(found: Mapping[str, set[Operation]], fits: Callable[[str], bool]) -> set[Operation]:
+    """The operations of all names that fit."""
+    return {op for name, operations in found.items() if fits(name) for op in operations}
 
 
 def _reached(
@@ -307,10 +351,15 @@ def refuse_unhonoured(applied: Sequence[Applied], module: ModuleOp) -> None:
     Raises:
         PolicyError: A rule gives settings of integer operations, but all operations that carry them stayed float.
     """
-    entries: Sequence[Entry] = decisions(module) if applied else []
+    entries: dict[str, list[Entry]] = {}
+    decided: Sequence[Entry] = decisions(module) if applied else []
+    for entry in decided:
+        entries.setdefault(entry.node, []).append(entry)
+    places = {node: place for place, node in enumerate(entries)}
     for each in (a for a in applied if OF_INTEGERS & a.rule.settings.keys()):
         others = {"policy"} if each.rule.settings.get("precision") in HALVES else {"policy", "half"}  # of later rules
-        decided = [e for e in entries if e.node in each.nodes and e.code not in others]
+        nodes = sorted((node for node in each.nodes if node in places), key=places.__getitem__)
+        decided = [e for node in nodes for e in entries[node] if e.code not in others]
         left = [e for e in decided if e.outcome == "float" and e.code != "half"]
         reasons = {f'{e.operation} "{e.node}"': e.reason for e in left}
         honoured = len(decided) - len(left)

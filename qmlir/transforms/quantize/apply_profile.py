@@ -1,7 +1,8 @@
 """`apply-profile`: writes the ranges of a profile on the observers of a module."""
 
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -13,7 +14,7 @@ from qmlir.dialects.nn import ConstantOp, SliceOp
 from qmlir.dialects.qint.requantize import QIntOp
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.display import counted
-from qmlir.errors import OptionError, ProfileError, near_misses
+from qmlir.errors import OptionError, ProfileError, QmlirWarning, near_misses
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import names_of_value
@@ -27,7 +28,9 @@ from qmlir.transforms.quantize.observers import insert_observers, observed_keys,
 # Finds the tensors of a network in a profile, and says why others are not found.
 #
 # A tensor is found by its name. It must be computed in the same way as when it was profiled, and have the same shape
-# without the batch. Profiles that state neither, such as Glow's and files written by hand, are matched by name alone.
+# without the batch. A tensor that has another name there is found by how it is computed; tensors that are computed in
+# the same way, such as parallel branches, are then taken in the order of the program, with a warning. Profiles that
+# state neither, such as Glow's and files written by hand, are matched by name alone.
 
 
 @dataclass(frozen=True)
@@ -37,11 +40,13 @@ class Match:
     observer  the observer
     tensor    the profile's entry for its tensor; None if there is no fitting entry
     reason    why there is no fitting entry; empty if there is
+    there     the tensor's name in the profile, if it is another one
     """
 
     observer: ObserveOp
     tensor: TensorProfile | None
     reason: str = ""
+    there: str = ""
 
     @property
     def name(self) -> str:
@@ -56,15 +61,18 @@ class LoadReport:
     matched  names of the network's tensors that the profile knows
     lacking  name → reason, for the network's tensors that the profile does not know
     unused   names of the profile's tensors that the network does not observe
+    renamed  name → name in the profile, for the tensors that have another name there
     """
 
     matched: tuple[str, ...]
     lacking: Mapping[str, str]
     unused: tuple[str, ...]
+    renamed: Mapping[str, str]
 
     def lines(self) -> list[str]:
         """The report for a terminal: a line on the tensors that matched, and a line for each tensor that did not."""
         found = [f"{len(self.matched)} of {len(self.matched) + len(self.lacking)} tensors found in the profile"]
+        found += [f'  renamed: "{name}" is "{there}" there' for name, there in self.renamed.items()]
         found += [f'  not found: "{name}": {reason}' for name, reason in self.lacking.items()]
         return found + [f'  not used: "{name}": the network observes no such tensor' for name in self.unused]
 
@@ -77,28 +85,34 @@ def report_of(matches: Sequence[Match], profile: Profile) -> LoadReport:
         tuple(dict.fromkeys(m.name for m in matched)),
         {m.name: m.reason for m in matches if m.tensor is None},
         tuple(name for name, tensor in profile.tensors.items() if id(tensor) not in used),
+        {m.name: m.there for m in matched if m.there},
     )
 
 
-def match_profile(function: func.FuncOp, profile: Profile, *, keys: Mapping[str, str]) -> list[Match]:
+def match_profile(
+    function: func.FuncOp, profile: Profile, *, keys: Mapping[str, str], by_name: bool = False
+) -> list[Match]:
     """What a profile has for each observer of a function.
 
     Args:
         function: A function with observers.
         profile: A profile of this network or another.
         keys: Name → hash of how the tensor is computed; without a hash, only name and shape are compared.
+        by_name: Whether a tensor of the right name and shape fits however it was computed.
     """
     glow = {name: tensor for name, tensor in profile.tensors.items() if tensor.shape is None}
-    return [_match(observer, profile, glow, keys.get(observer.tensor.data, "")) for observer in observers(function)]
+    named = [_match(observer, profile, glow, keys.get(observer.tensor.data, "")) for observer in observers(function)]
+    matches = _renamed(named, profile, keys)
+    if not by_name:
+        return matches
+    return [_match(m.observer, profile, glow, "") if m.tensor is None else m for m in matches]
 
 
 def _match(observer: ObserveOp, profile: Profile, glow: Mapping[str, TensorProfile], key: str) -> Match:
+    """What a profile has for an observer under the name of its tensor."""
     name, shape = observer.tensor.data, shape_of(observer.value)[1:]
     tensor = profile.tensors.get(name) or _of_glow(observer, glow)
     if tensor is None:
-        same = [n for n, t in profile.tensors.items() if key and t.key == key]
-        if same:
-            return Match(observer, None, f'not there; "{same[0]}" is computed in the same way')
         near = near_misses(name, profile.tensors)
         return Match(observer, None, "not there" + (f"; {near}" if near and near.startswith("did") else ""))
     if tensor.count == 0:
@@ -108,6 +122,46 @@ def _match(observer: ObserveOp, profile: Profile, glow: Mapping[str, TensorProfi
     if key and tensor.key and tensor.key != key:
         return Match(observer, None, "computed in another way when it was profiled")
     return Match(observer, tensor)
+
+
+def _renamed(matches: Sequence[Match], profile: Profile, keys: Mapping[str, str]) -> list[Match]:
+    """Finds tensors that have another name in the profile, by how they are computed.
+
+    Tensors that are computed in the same way are taken in the order of the program, if there are as many here as there.
+    """
+    used = {id(m.tensor) for m in matches if m.tensor is not None}
+    there: dict[str, list[str]] = {}
+    for name, tensor in profile.tensors.items():
+        if tensor.key and tensor.count and id(tensor) not in used:
+            there.setdefault(tensor.key, []).append(name)
+    here: dict[str, list[str]] = {}
+    for match in matches:
+        if match.tensor is None and (key := keys.get(match.name)) and match.name not in here.get(key, ()):
+            here.setdefault(key, []).append(match.name)
+    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
+    for key, names in here.items():
+        others = there.get(key, [])
+        if len(others) == len(names):
+            found |= zip(names, others, strict=True)
+            _warn_of_order(names, others)
+        elif others:
+            several = "are" if len(others) > 1 else "is"
+            reasons |= dict.fromkeys(names, f"not there; {_some(others)} {several} computed in the same way")
+    return [
+        replace(m, tensor=profile.tensors[found[m.name]], reason="", there=found[m.name])
+        if m.tensor is None and m.name in found
+        else replace(m, reason=reasons[m.name])
+        if m.tensor is None and m.name in reasons
+        else m
+        for m in matches
+    ]
+
+
+def _warn_of_order(here: Sequence[str], there: Sequence[str]) -> None:
+    if len(here) > 1:
+        text = f"profile: {_some(here)} have other names there, {_some(there)}, and are computed in the same way, so "
+        warnings.warn(text + "that they were taken in the order of the program", QmlirWarning, stacklevel=2)
 
 
 def _of_glow(observer: ObserveOp, glow: Mapping[str, TensorProfile]) -> TensorProfile | None:
@@ -167,7 +221,8 @@ def apply_profile(
         profile: What was observed on this network, at any batch size.
         source: The name of the profile in errors.
         partial: Accept a profile that lacks some observed tensors; they stay without a range.
-        by_name: Accept tensors of the right name and shape however they were computed.
+        by_name: Accept tensors of the right name and shape however they were computed, where none is computed in the
+            same way.
         switch: How the user asks for `partial`, for errors.
 
     Returns:
@@ -215,18 +270,18 @@ def _matches(module: ModuleOp, profile: Profile, by_name: bool) -> list[Match]:
         simplify(module)
         insert_observers(module)
     functions = defined_functions(module)
-    keyed = any(t.key for t in profile.tensors.values()) and not by_name
+    keyed = any(t.key for t in profile.tensors.values())
     found: list[list[Match]] = []
     for function in functions:
         keys: dict[str, str] = {}
         if keyed:
             keys = observed_keys(function) if simplified else profiled_keys(module, function.sym_name.data)
-        found.append(match_profile(function, profile, keys=keys))
+        found.append(match_profile(function, profile, keys=keys, by_name=by_name))
     meant = [matches for matches in found if any(m.tensor is not None for m in matches)] or found
     return [match for matches in meant for match in matches]
 
 
-def _some(names: list[str]) -> str:
+def _some(names: Sequence[str]) -> str:
     shown = ", ".join(f'"{n}"' for n in names[:3])
     return f"{shown} and {len(names) - 3} more" if len(names) > 3 else shown
 

@@ -436,13 +436,15 @@ class _Chooser:
         """Widens a channel's weight scale where its factor to the result's scale would be too small for the target.
 
         A factor of 0 would lose the channel's bias. Under the smallest factor, rounding the weights of such a channel
-        costs far less than a step of the result, as their sums are tiny beside that step.
+        costs far less than a step of the result, as their sums are tiny beside that step. Where the target applies no
+        such factors, scales stay as they are: its host computes the operation.
         """
         recipe = self.recipes.of(op)
         data, result = self.groups.type_of(op.x, recipe.format), self.groups.type_of(op.y, recipe.format)
         if data is None or result is None:
             return scales
-        least = max(self.target.least_factor, LEAST_FACTOR)
+        own = 0.0 if self.target.factors is None else self.target.factors.least
+        least = max(own if own <= 2.0 ** -(data.storage_width + 4) else 0.0, LEAST_FACTOR)
         return self._widened(op, scales, np.full(len(scales), least * result.scale / data.scale))
 
     def _widened(self, op: WeightedOp, scales: Array, least: Array) -> Array:

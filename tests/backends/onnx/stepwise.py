@@ -29,7 +29,7 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCa
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.signature import signature_of
-from tests.backends.onnx.runtime import session
+from tests.backends.onnx.runtime import computed, session
 
 Array = npt.NDArray[Any]
 
@@ -102,7 +102,7 @@ def compare(
     module: ModuleOp, path: Path, samples: Iterable[Array | Mapping[str, Array]], format: str = "onnx-qdq",
     errors: FloatErrors = FloatErrors(),
 ) -> Steps:  # fmt: skip
-    """Compares every quantized value of a network.
+    """Compares every quantized value of a network, with onnxruntime's optimizations off and as they are by default.
 
     Args:
         module: The network.
@@ -113,13 +113,13 @@ def compare(
     """
     shown = showing_all(module)
     qmlir.export(shown, path, format=format)
-    loaded = session(path)
+    sessions = [session(path, optimized=optimized) for optimized in (False, True)]
     integers = main_function(to_integers(shown))
     steps, signature = Steps(), signature_of(integers)
     for sample in samples:
         arrays = signature.arrays(sample)
-        outputs = loaded.run(None, dict(zip((i.name for i in loaded.get_inputs()), arrays, strict=True)))
-        _evaluate(integers, arrays, [np.asarray(y) for y in outputs], steps, errors)
+        for loaded in sessions:
+            _evaluate(integers, arrays, computed(loaded, arrays), steps, errors)
     return steps
 
 

@@ -38,6 +38,14 @@ def equal(module: ModuleOp, path: Path, *shape: int) -> onnx.ModelProto:
     return model
 
 
+def of_layers(model: onnx.ModelProto) -> list[str]:
+    """The operators but those that move to the order of the output, and quantize the moved again."""
+    found = kinds(model)
+    while found[-3:] == ["Transpose", "QuantizeLinear", "DequantizeLinear"]:
+        del found[-3:]
+    return [kind for kind in found if kind != "Transpose"]
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # The form, and the same integers
 
@@ -63,7 +71,8 @@ def test_a_convolution(tmp_path: Path) -> None:
     """Weights and bias as they are stored; of its clamp what saturating does not keep."""
     module = convolution(I8, W8, "!quant.uniform<i8:f32, 9.5>")
     model = equal(module, tmp_path / "m.onnx", 1, 3, 3, 2)
-    assert kinds(model) == ["QuantizeLinear", "Transpose", "QLinearConv", "Clip", "DequantizeLinear", "Transpose"]
+    assert of_layers(model) == ["QuantizeLinear", "QLinearConv", "Clip", "DequantizeLinear"]
+    assert kinds(model)[-4:] == ["DequantizeLinear", "Transpose", "QuantizeLinear", "DequantizeLinear"]
     (conv,) = [node for node in model.graph.node if node.op_type == "QLinearConv"]
     assert (conv.name, conv.input[3], conv.input[8]) == ("conv", "w", "b")
     arrays = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
@@ -158,8 +167,7 @@ def test_sums_and_products_of_two_orders(element: str, operation: str, tmp_path:
         func.return %y : tensor<1x2x3x4xf32>
       }}""".replace("xi8>, [1", "xi8>, [1" if element == I8 else "xui8>, [1")
     )
-    found = kinds(equal(module, tmp_path / "m.onnx", 1, 2, 3, 4))
-    assert [k for k in found if k != "Transpose"] == [
+    assert of_layers(equal(module, tmp_path / "m.onnx", 1, 2, 3, 4)) == [
         "QuantizeLinear", "MaxPool", f"QLinear{operation.capitalize()}", "DequantizeLinear"]  # fmt: skip
 
 
@@ -183,8 +191,8 @@ def test_one_operation(
 ) -> None:
     """What has no operator on integers stays between casts."""
     module = unary(element, operation, shape=shape, more=more)
-    found = kinds(equal(module, tmp_path / "m.onnx", *map(int, shape.split("x"))))
-    assert [k for k in found if k != "Transpose"] == ["QuantizeLinear", *expected, "DequantizeLinear"]
+    found = of_layers(equal(module, tmp_path / "m.onnx", *map(int, shape.split("x"))))
+    assert found == ["QuantizeLinear", *expected, "DequantizeLinear"]
 
 
 @pytest.mark.parametrize("element", [I8, U8])
@@ -201,7 +209,7 @@ def test_a_mean_of_images(element: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("operation", ["add", "mul"])
 def test_empty_tensors(operation: str, tmp_path: Path) -> None:
-    """Stay on floats: onnxruntime's operators on integers crash on an empty tensor beside a scalar."""
+    """Are constants: onnxruntime's operators on integers, also those that its optimizations make, crash on them."""
     kind = f"tensor<3x2x0x{U8}>"
     module = network(f"""
       func.func @main(%x: tensor<3x2x0xf32>) -> tensor<3x2x0xf32> {{
@@ -212,7 +220,7 @@ def test_empty_tensors(operation: str, tmp_path: Path) -> None:
         func.return %y : tensor<3x2x0xf32>
       }}""")
     model = exported(onnxruntimes(module), tmp_path / "m.onnx", format=FORMAT)
-    assert operation.capitalize() in kinds(model)
+    assert {*kinds(model)} == {"DequantizeLinear"}
     assert run(tmp_path / "m.onnx", [np.zeros((3, 2, 0), np.float32)])[0].shape == (3, 2, 0)
 
 

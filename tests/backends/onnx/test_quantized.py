@@ -51,7 +51,7 @@ def test_a_convolution(tmp_path: Path) -> None:
     assert [a.i for node in (weights, bias) for a in node.attribute if a.name == "axis"] == [0, 0]
     assert [i.name for i in model.graph.input] == ["x"]
     steps = compare(module, tmp_path / "s.onnx", [numbers(1, 3, 3, 2)])
-    assert (steps.most, steps.compared) == (0, 36)
+    assert (steps.most, steps.compared) == (0, 72)
 
 
 @pytest.mark.parametrize("element", [I8, U8])

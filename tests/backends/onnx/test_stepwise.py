@@ -79,7 +79,7 @@ def test_each_channel_has_the_room_of_its_own_steps(tmp_path: Path) -> None:
       }}""")
     x = np.array([[1.0, 8.0]], np.float32)
     steps = compare(module, tmp_path / "shown.onnx", [x], "onnx-qoperator", FloatErrors(tiny=0.5))
-    assert steps == Steps(compared=2)
+    assert steps == Steps(compared=4)
 
 
 def test_what_is_beyond_its_room_counts_in_full() -> None:

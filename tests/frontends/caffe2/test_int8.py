@@ -296,3 +296,24 @@ def test_a_wrong_operator_is_a_typed_error(name: str) -> None:
         load_caffe2(net, shapes={"x": "1x5x6x4x" + U8.format(XS, XZ)})
     assert said in str(caught.value)
     assert '"y"' in str(caught.value)
+
+
+@pytest.mark.parametrize("moved", [False, True])
+def test_an_input_without_a_scale_needs_a_quantized_shape(*, moved: bool) -> None:
+    """The shape that the error names is one with which the net is read."""
+    before = [("NCHW2NHWC", "data/x:0", "t")] if moved else []
+    net = made(*before, ("Int8Relu", "t" if moved else "data/x:0", "y", OUT), inputs="data/x:0")
+    shapes = {"data/x:0": "1x4x5x6"}
+    with pytest.raises(QmlirError, match='its input "data/x:0" must be quantized, got f32; state its scale') as refused:
+        load_caffe2(net, shapes=shapes)
+    (name, shape) = str(refused.value).split("--shape '")[1].rstrip("'").split("=", 1)
+    assert name == "data/x:0"
+    load_caffe2(net, shapes={name: shape}).verify()
+
+
+def test_floats_of_an_operator_need_a_quantization() -> None:
+    net = made(("Relu", "x", "a"), ("Int8Relu", "a", "y", OUT), inputs="x")
+    with pytest.raises(QmlirError, match='its input "a" must be quantized, got f32; put an Int8Quantize in front'):
+        load_caffe2(net, shapes={"x": "1x4"})
+    net = made(("Relu", "x", "a"), ("Int8Quantize", "a", "q", OUT), ("Int8Relu", "q", "y", OUT), inputs="x")
+    load_caffe2(net, shapes={"x": "1x4"}).verify()

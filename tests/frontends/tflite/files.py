@@ -72,6 +72,7 @@ def model(
     tensors: Sequence[T], operators: Sequence[Op], inputs: Sequence[int], outputs: Sequence[int], *,
     others: Sequence[Graph] = (), signature: tuple[Names, Names] | None = None,
     signatures: Mapping[str, tuple[int, Names, Names]] | None = None, version: int = 3, identifier: bytes = b"TFL3",
+    metadata: Mapping[str, bytes] | None = None,
 ) -> bytes:  # fmt: skip
     """A file.
 
@@ -85,12 +86,14 @@ def model(
         signatures: The subgraph of each key, and names of its inputs and outputs.
         version: Of the schema.
         identifier: What says that it is a TFLite file.
+        metadata: Further buffers by name.
     """
     b = flatbuffers.Builder(4096)
     graphs: list[Graph] = [(tensors, operators, inputs, outputs), *others]
     every = [t for graph in graphs for t in graph[0]]
     contents = [b"", *(np.ascontiguousarray(t.data).tobytes() for t in every if t.data is not None)]
-    buffers = [_buffer(b, c) for c in contents]
+    buffers = [_buffer(b, c) for c in (*contents, *(metadata or {}).values())]
+    entries = [_metadata(b, name, len(contents) + i) for i, name in enumerate(metadata or {})]
     numbers = iter(range(1, len(contents)))
     kinds = list(dict.fromkeys((o.kind, o.version) for graph in graphs for o in graph[1]))
     subgraphs = [_subgraph(b, graph, numbers, kinds) for graph in graphs]
@@ -102,6 +105,7 @@ def model(
     parts = {
         "OperatorCodes": _offsets(b, codes), "Subgraphs": _offsets(b, subgraphs), "Buffers": _offsets(b, buffers),
         **({"SignatureDefs": _offsets(b, written)} if written else {}),
+        **({"Metadata": _offsets(b, entries)} if entries else {}),
     }  # fmt: skip
     schema.ModelStart(b)
     schema.ModelAddVersion(b, version)
@@ -122,6 +126,14 @@ def _subgraph(b: Any, graph: Graph, numbers: Iterator[int], kinds: Sequence[tupl
         getattr(schema, f"SubGraphAdd{add}")(b, value)
     schema.SubGraphAddName(b, name)
     return schema.SubGraphEnd(b)
+
+
+def _metadata(b: Any, name: str, buffer: int) -> int:
+    text = b.CreateString(name)
+    schema.MetadataStart(b)
+    schema.MetadataAddName(b, text)
+    schema.MetadataAddBuffer(b, buffer)
+    return schema.MetadataEnd(b)
 
 
 def _buffer(b: Any, content: bytes) -> int:

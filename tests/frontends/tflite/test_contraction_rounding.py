@@ -1,7 +1,7 @@
 """Sums of products that lie halfway between two integers, under each of LiteRT's numerics: its kernels' bits.
 
 All scales are powers of two, so that every factor between them is one too, and many sums come to halves.
-A depthwise convolution has eight channels: the last fewer than eight LiteRT's optimized kernels round in another way.
+The last channels, fewer than eight, LiteRT's optimized kernels round in another way.
 """
 
 import numpy as np
@@ -104,3 +104,43 @@ def test_the_scales_of_a_fully_connected_layer_multiply_in_float64(format: str) 
             follow(module, numerics)
             (want,) = run(interpreter(data, numerics), [stored])
             np.testing.assert_array_equal(qmlir.reference(module).run(stored)[0], want, f"{scale} {numerics}")
+
+
+@pytest.mark.parametrize("format", ["int8", "uint8"])
+@pytest.mark.parametrize("channels", [3, 8, 12])
+@pytest.mark.parametrize("kind", ["DEPTHWISE_CONV_2D", "TRANSPOSE_CONV"])
+def test_the_last_channels_fewer_than_eight_are_rounded_as_litert_rounds_them(
+    kind: str, channels: int, format: str
+) -> None:
+    random, middle, width = np.random.default_rng(3), 128 if format == "uint8" else 0, np.dtype(format)
+    depthwise = kind == "DEPTHWISE_CONV_2D"
+    image = (4, 12, 12, channels if depthwise else 8)
+    shape, result = ((1, 3, 3, channels), image) if depthwise else ((channels, 4, 4, 8), (4, 24, 24, channels))
+    scales = [0.02] if middle else (0.02 * (1 + random.random(channels))).tolist()
+    stored = (random.integers(-127, 128, shape) + middle).clip(*((0, 255) if middle else (-128, 127))).astype(width)
+    axis = 3 if depthwise and not middle else 0
+    tensors = [
+        constant("s", np.array(result, np.int32)),
+        constant("w", stored, scale=scales, zero=[middle] * len(scales), axis=axis),
+        T("x", image, width, None, [0.05], [3 + middle]),
+        constant(
+            "b",
+            random.integers(-3000, 3000, channels).astype(np.int32),
+            scale=[float(np.float32(0.05) * np.float32(s)) for s in scales],
+            zero=[0] * len(scales),
+        ),
+        T("y", result, width, None, [0.17 if depthwise else 0.37], [middle - 9]),
+    ]
+    options = {**OPTIONS["DEPTHWISE_CONV_2D"][1], "Padding": 0}
+    operator = Op("DEPTHWISE_CONV_2D", [2, 1, 3], [4], "DepthwiseConv2DOptions", options, version=3)
+    if not depthwise:
+        options = {"Padding": 0, "StrideH": 2, "StrideW": 2}
+        operator = Op(kind, [0, 1, 2, 3], [4], "TransposeConvOptions", options, version=3)
+    data = model(tensors, [operator], [2], [4])
+    module = load_tflite(data)
+    x = random.integers(np.iinfo(width).min, np.iinfo(width).max + 1, image).astype(width)
+    for numerics in RESOLVERS:
+        follow(module, numerics)
+        (want,) = run(interpreter(data, numerics), [x])
+        np.testing.assert_array_equal(qmlir.reference(module).run(x)[0], want, numerics)
+    np.testing.assert_array_equal(qmlir.compile(module).run(x)[0], want)

@@ -1,5 +1,6 @@
 """Files that lie: a typed error of one line that says what has to be; and operators that are not known: opaque."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,16 @@ def test_every_truncation_is_refused_or_whole() -> None:
     for size in range(8, len(data) - 8, 4):
         with pytest.raises(QmlirError):
             load_tflite(data[:size])
+
+
+@pytest.mark.parametrize("word", [-1, 1 << 20, -(1 << 31), 7])
+def test_any_word_of_a_file_with_notes_may_be_wrong(word: int) -> None:
+    data = model(*good(), metadata={"qmlir.image.scale": b"0.5", "min_runtime_version": b"1.5.0"})
+    assert load_tflite(data)
+    for at in range(8, len(data) - 4):
+        changed = data[:at] + word.to_bytes(4, "little", signed=True) + data[at + 4 :]
+        with suppress(QmlirError):
+            load_tflite(changed)
 
 
 def test_version() -> None:

@@ -10,6 +10,7 @@ from qmlir.backends.reference import evaluate
 from qmlir.dialects.nn import FullyConnectedOp
 from qmlir.ir.verify import verify
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
+from qmlir.transforms.nn.drop_bounds import DropBoundsPass
 from qmlir.transforms.nn.fold_batch_norm import FoldBatchNormPass
 from qmlir.transforms.nn.fold_constants import fold_constants
 from qmlir.transforms.nn.fold_slices import FoldSlicesPass
@@ -21,7 +22,7 @@ from tests.conftest import THOROUGH
 from tests.transforms.nn.graphs import RandomGraph, function_of, inputs_of
 
 SEEDS = range(60 if THOROUGH else 20)
-EXACT = (fold_constants, FoldSlicesPass.run, FuseActivationPass.run, cancel_transposes)
+EXACT = (fold_constants, DropBoundsPass.run, FoldSlicesPass.run, FuseActivationPass.run, cancel_transposes)
 ROUNDED = (FoldBatchNormPass.run, FuseBiasPass.run, GlobalPoolsPass.run, simplify)
 
 

@@ -206,10 +206,7 @@ class Emitter:
         command = kind(0, (), ctx, **given)
         if (found := broken(command)) is not None:
             need, got = found
-            raise UnsupportedError.at(
-                mnemonic(kind), self.layers[-1], need, got=got,
-                remedy="leave the operation to the host: keep it float, or let the device file refuse it",
-            )  # fmt: skip
+            raise UnsupportedError.at(mnemonic(kind), self.layers[-1], need, got=got)
         self.builder.insert(IssueOp(queue.id, command, buffers))
 
     def begin(self, layer: str, rest: Rest | None = None) -> None:

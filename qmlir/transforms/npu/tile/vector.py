@@ -10,6 +10,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices.description import Queue
 from qmlir.devices.least import POOL_OF_ONE, Fields, arithmetic_fields, pool_fields, reduction_fields
+from qmlir.devices.properties import Whole
 from qmlir.devices.stored import Copy, copies
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp, PadOp, ReshapeOp
@@ -264,7 +265,7 @@ def tile_reduction(
     others = {v: emitter.views(v) for step in chain for v in step.operands if v.owner not in (op, *chain)}
     room = _brought_room(emitter, [sources[0], *(views[0] for views in others.values())])
     sums_room = emitter.regions[emitter.engines.sums.id, "acc"].size // 2
-    for n, (source, target) in enumerate(zip(sources, targets, strict=True)):
+    for n, (source, target) in enumerate(zip(_arranged(sources, emitter), targets, strict=True)):
         rows, columns, channels = source.shape
         some = max(min(channels, sums_room // 4 // len(chain), room // (source.bits // 8) // (1 + len(others))), 1)
         for _, _, at in boxes((1, 1, channels), (1, 1, some)):
@@ -282,6 +283,18 @@ def tile_reduction(
             written = emitter.room(part, post)
             finish(emitter, chain, {op.acc: sums, **loaded}, written, at)
             emitter.store(written, part, post)
+
+
+def _arranged(images: Sequence[View], emitter: Emitter) -> list[View]:
+    """Dense images, with as many rows and columns as the windows of the device's pools may have."""
+    pool = emitter.device.ops.avgpool
+    if pool is None or pool.kernel_max is None:
+        return list(images)
+    return [
+        View.dense(image.memory, image.spot, (*found, image.shape[2]), image.bits)
+        for image in images
+        for found in (Whole(*image.shape[:2]).within(pool.kernel_max) or image.shape[:2],)
+    ]
 
 
 def _brought_room(emitter: Emitter, views: Sequence[View]) -> int:

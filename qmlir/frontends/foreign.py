@@ -1,0 +1,44 @@
+"""Files of other formats: what qmlir reads instead, and how one gets it."""
+
+from pathlib import Path
+
+from qmlir.errors import FileError
+
+_PYTORCH_REMEDY = (
+    "write an .onnx file by torch.onnx.export, or load it in PyTorch and give qmlir.load the module and an example"
+)
+_KERAS_REMEDY = "convert the model to .tflite by tf.lite.TFLiteConverter"
+_WEIGHTS_REMEDY = "it holds weights without a network: export the model that reads them to .onnx"
+_SOURCE_REMEDY = "it is made for one runtime: give the .onnx or .tflite file that it was made from"
+_PICKLE_REMEDY = "export the model that it holds to .onnx, as skl2onnx does for scikit-learn's"
+
+FOREIGN = {
+    **dict.fromkeys((".pt", ".pth", ".pt2", ".ptl", ".ckpt", ".torchscript"), _PYTORCH_REMEDY),
+    **dict.fromkeys((".h5", ".hdf5", ".keras"), _KERAS_REMEDY),
+    **dict.fromkeys((".safetensors", ".gguf", ".ggml", ".caffemodel", ".params", ".pdiparams"), _WEIGHTS_REMEDY),
+    **dict.fromkeys(
+        (".mlmodel", ".mlpackage", ".engine", ".plan", ".trt", ".ort", ".xml", ".dlc", ".hef", ".rknn", ".om"),
+        _SOURCE_REMEDY,
+    ),
+    **dict.fromkeys((".pkl", ".pickle", ".joblib"), _PICKLE_REMEDY),
+}
+"""Ending of a file of another format → what to do."""
+
+SAVED_MODEL = "saved_model.pb"
+"""The file in the folder of a TensorFlow model, and in none of Caffe2."""
+
+
+def is_saved_model(path: Path) -> bool:
+    """Whether a path is TensorFlow's folder of a model, or the file in it."""
+    return path.name == SAVED_MODEL or (path / SAVED_MODEL).is_file()
+
+
+def refusal(path: Path) -> FileError:
+    """Returns the error of a file, or a folder, that is in no format that qmlir reads."""
+    remedy = "rename it if it is one of these"
+    advised = _KERAS_REMEDY if is_saved_model(path) else FOREIGN.get(path.suffix.lower())
+    return FileError(
+        path,
+        "must be an .onnx, a .tflite or an .mlir file, or a Caffe2 net in a .pb or a .pbtxt file",
+        remedy=advised or remedy,
+    )

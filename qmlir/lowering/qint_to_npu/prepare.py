@@ -1,0 +1,53 @@
+"""What happens to an integer network before it is divided between a device and its host.
+
+Operations whose results nothing reads are erased. A greatest element along axes becomes a maximum pool over whole
+images where the device computes that pool: other targets have kernels for the reduction itself.
+"""
+
+from math import prod
+
+from xdsl.ir import Block
+from xdsl.pattern_rewriter import PatternRewriter
+from xdsl.transforms.dead_code_elimination import is_trivially_dead
+
+from qmlir.devices import Device
+from qmlir.devices.legality import reasons
+from qmlir.devices.properties import Whole
+from qmlir.dialects import nn, qint
+from qmlir.dialects.windows import ints
+from qmlir.ir.interfaces import shape_of
+from qmlir.ir.rewriting import replace
+
+
+def prepare(block: Block, device: Device) -> None:
+    """Rewrites the operations of a function to those that are divided between a device and its host."""
+    for op in reversed(list(block.ops)):
+        if is_trivially_dead(op):
+            PatternRewriter(op).erase(op)
+    for op in list(block.ops):
+        if isinstance(op, nn.ReduceMaxOp) and (image := _image(op, device)) is not None:
+            _as_pool(op, image, device)
+
+
+def _image(op: nn.ReduceMaxOp, device: Device) -> tuple[int, int] | None:
+    """The rows and columns of a window over the reduced elements; None if they are not next to each other."""
+    axes, shape = op.axes.get_values(), shape_of(op.x)
+    if device.ops.maxpool is None or not prod(shape) or not axes or axes[-1] - axes[0] != len(axes) - 1:
+        return None
+    image = Whole(shape[axes[0]], prod(shape[axis] for axis in axes[1:]))
+    most = device.ops.maxpool.kernel_max
+    return image if most is None else image.within(most)
+
+
+def _as_pool(op: nn.ReduceMaxOp, image: tuple[int, int], device: Device) -> None:
+    """Replaces a reduction by a pool between reshapes, unless there are reasons against the pool."""
+    axes, shape = op.axes.get_values(), shape_of(op.x)
+    images = ints((prod(shape[: axes[0]]), *image, prod(shape[axes[-1] + 1 :])))
+    before = nn.ReshapeOp.make([op.x], {"shape": images})
+    pool = qint.MaxPool2DOp.make([before.results[0]], {"window": ints(image)})
+    after = nn.ReshapeOp.make([pool.y], {"shape": ints(shape_of(op.y))})
+    if reasons(pool, device):
+        for new in (after, pool, before):
+            new.erase()
+    else:
+        replace(PatternRewriter(op), op, [before, pool, after], doing=pool)

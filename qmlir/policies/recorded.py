@@ -1,0 +1,53 @@
+"""How a network was quantized, as an attribute of its module: the quantizer's options in effect, and the rules."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
+
+from qmlir.errors import OptionError
+from qmlir.policies.policy import Policy
+from qmlir.policies.quant_config import QuantConfig, policy_attribute, settings_of
+
+QUANTIZER = "qmlir.quantizer"
+"""The attribute's name: a dictionary of the options, and of `rules`, an array of dictionaries."""
+
+RULES = "rules"
+
+
+def record_quantizer(module: ModuleOp, config: QuantConfig, policy: Policy) -> None:
+    """Writes options and rules on a module.
+
+    Args:
+        module: The network that they quantize.
+        config: The options in effect where no rule holds.
+        policy: The rules.
+    """
+    rules = [policy_attribute({key: _as_tuple(value) for key, value in r.as_dict().items()}) for r in policy.rules]
+    options = policy_attribute(config.options())
+    module.attributes[QUANTIZER] = DictionaryAttr({**options.data, RULES: ArrayAttr(rules)})
+
+
+def recorded_quantizer(module: ModuleOp) -> Mapping[str, Any] | None:
+    """Returns the options that a network was quantized with, by their names on the command line, and its `rules`.
+
+    Returns None for a network that another program quantized, or that is not quantized: its file does not say.
+    """
+    attribute = module.attributes.get(QUANTIZER)
+    if not isinstance(attribute, DictionaryAttr) or not isinstance(listed := attribute.data.get(RULES), ArrayAttr):
+        return None
+    options = DictionaryAttr({name: value for name, value in attribute.data.items() if name != RULES})
+    try:
+        found = {name.replace("_", "-"): value for name, value in settings_of(options).items()}
+        rules = [settings_of(each) for each in cast(ArrayAttr[Any], listed) if isinstance(each, DictionaryAttr)]
+    except OptionError:  # the text was changed by hand
+        return None
+    return {**found, RULES: [{key: _as_list(value) for key, value in rule.items()} for rule in rules]}
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(cast(list[Any], value)) if isinstance(value, list) else value
+
+
+def _as_list(value: Any) -> Any:
+    return list(cast(tuple[Any, ...], value)) if isinstance(value, tuple) else value
