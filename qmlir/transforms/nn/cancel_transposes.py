@@ -34,6 +34,7 @@ from qmlir.ir.budget import Budget, budget_of
 from qmlir.ir.interfaces import Shape, element_of, shape_of
 from qmlir.ir.rewriting import replace, rewrite
 from qmlir.transforms.nn.fold_constants import DropWhatChangesNothing, EvaluateOnConstants, MergeReshapes
+from qmlir.transforms.nn.several_samples import rewritten
 
 # ---------------------------------------------------------------------------------------------------------------
 # Permutations of dimensions in the convention of `nn.transpose`: dimension i of the result is p[i] of the operand.
@@ -446,8 +447,13 @@ def cancel_transposes(module: ModuleOp, budget: Budget | None = None) -> bool:
         module: A network.
         budget: The bytes by which computed constants may grow; by default the module's own budget.
     """
-    moved = rewrite(module, (EvaluateOnConstants(budget or budget_of(module)), *MOVING))
-    return rewrite(module, SETTLING) or moved
+    evaluate = EvaluateOnConstants(budget or budget_of(module))
+
+    def move(network: ModuleOp) -> bool:
+        moved = rewrite(network, (evaluate, *MOVING))
+        return rewrite(network, SETTLING) or moved
+
+    return rewritten(module, move, moves_no_data)
 
 
 class CancelTransposesPass(ModulePass):
