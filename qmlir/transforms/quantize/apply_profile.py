@@ -14,14 +14,13 @@ from qmlir.dialects.qint.requantize import QIntOp
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.display import counted
 from qmlir.errors import OptionError, ProfileError, near_misses
-from qmlir.ir.interfaces import shape_of
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import names_of_value
 from qmlir.ir.signature import defined_functions
 from qmlir.profiles.files import glow_name
 from qmlir.profiles.profile import Profile, TensorProfile
 from qmlir.transforms.nn.simplify import simplify
-from qmlir.transforms.quantize.observers import insert_observers, observed_keys, observers
+from qmlir.transforms.quantize.observers import OneSample, insert_observers, observed_keys, observers
 
 # ---------------------------------------------------------------------------------------------------------------
 # Finds the tensors of a network in a profile, and says why others are not found.
@@ -89,11 +88,17 @@ def match_profile(function: func.FuncOp, profile: Profile, *, keys: Mapping[str,
         keys: Name → hash of how the tensor is computed; without a hash, only name and shape are compared.
     """
     glow = {name: tensor for name, tensor in profile.tensors.items() if tensor.shape is None}
-    return [_match(observer, profile, glow, keys.get(observer.tensor.data, "")) for observer in observers(function)]
+    one = OneSample.of(function)
+    return [
+        _match(observer, profile, glow, keys.get(observer.tensor.data, ""), one.shape(observer.value)[1:])
+        for observer in observers(function)
+    ]
 
 
-def _match(observer: ObserveOp, profile: Profile, glow: Mapping[str, TensorProfile], key: str) -> Match:
-    name, shape = observer.tensor.data, shape_of(observer.value)[1:]
+def _match(
+    observer: ObserveOp, profile: Profile, glow: Mapping[str, TensorProfile], key: str, shape: tuple[int, ...]
+) -> Match:
+    name = observer.tensor.data
     tensor = profile.tensors.get(name) or _of_glow(observer, glow)
     if tensor is None:
         same = [n for n, t in profile.tensors.items() if key and t.key == key]
