@@ -93,8 +93,8 @@ def compile(
         target: A device, its name, or the path of its file. This processor computes the operations that the device
             cannot.
         cpu: The processor to generate code for: `native`, this one, by default; one of the architecture by LLVM's
-            name, such as `x86-64-v3` or `znver3`; or a processor with its usual triple: `cortex-m4`, `cortex-m7`,
-            `cortex-m55`, `cortex-a53`, `rv32imc`, `rv64gc`, `rv64gcv` or `wasm32`. Code for another architecture, or
+            name, such as `x86-64-v3` or `znver3`; or a processor with its usual triple: `cortex-m0` to `cortex-m85`,
+            `cortex-a72`, `neoverse-n1`, `rv32imc`, `rv64gc`, `rv64gcv` or `wasm32`. Code for another architecture, or
             for features that this processor lacks, can be written to files but not run here.
         features: Features to switch on and off in addition: `+avx2,-avx512f`.
         triple: The architecture and system to generate code for: `aarch64-linux-gnu`, `thumbv7em-none-eabihf`; by

@@ -301,6 +301,8 @@ def quantize(
         note_reading(result, notes)
     texts = {"preprocess": preprocess, "dtype": dtype}
     note_reading(result, ReadingNotes(**{n: arguments.text_given(n, t) for n, t in texts.items() if t is not None}))
+    if target is not None:  # a device computes one sample at a time
+        Pipeline("settle-transposes").apply(result, context)
     step = configured_pass("quantize", {**chosen, "fail_on_float": fail_on_float})
     context.policy = rules
     if not is_as_imported(result):  # whose own file says how it is quantized

@@ -183,7 +183,8 @@ def add_processor_options(parser: ArgumentParser) -> None:
         "--cpu",
         metavar="NAME",
         help="the processor to generate code for: native (this one, the default); LLVM's name of another of this "
-        f"architecture, such as znver3; or, with its usual triple, {', '.join(PROCESSORS)}",
+        f"architecture, such as znver3; or, with its usual triple, {', '.join(PROCESSORS)}, or LLVM's name of another "
+        "processor of AArch64, x86-64 or RISC-V; Cortex-M0+ and m0plus are cortex-m0plus",
     )
     parser.add_argument(
         "--features",

@@ -131,14 +131,19 @@ def _keep_marks(op: Operation, news: Sequence[Operation]) -> None:
 
 def _only_used_by(op: Operation, candidates: Sequence[Operation]) -> list[Operation]:
     """Returns the candidates, users first, whose results only `op` and other such candidates use."""
-    gone: list[Operation] = []
-    waiting = list(dict.fromkeys(candidates))
-    while ready := [
-        o for o in waiting if all(u.operation is op or u.operation in gone for r in o.results for u in r.uses)
-    ]:
-        gone += ready
-        waiting = [o for o in waiting if o not in ready]
-    return gone
+    gone: dict[Operation, None] = {}
+    waiting = list(dict.fromkeys(candidates))[::-1]
+    while waiting:  # once for candidates in program order, whose users come before them here
+        left: list[Operation] = []
+        for candidate in waiting:
+            if all(u.operation is op or u.operation in gone for r in candidate.results for u in r.uses):
+                gone[candidate] = None
+            else:
+                left.append(candidate)
+        if len(left) == len(waiting):
+            break
+        waiting = left
+    return list(gone)
 
 
 def _name_new(value: OpResult, index: int, names: NameAttr, inner: Sequence[NameAttr]) -> None:

@@ -14,7 +14,17 @@ from qmlir.formats.unknown import hint
 from qmlir.frontends.counted import refuse_constants
 from qmlir.frontends.function import LARGEST, Builder, Constant, Dequantized, Value, Wide, computed
 from qmlir.frontends.quantized import folded
-from qmlir.frontends.tflite import contraction, detection, elementwise, movement, recurrent, reduction, scatter, svdf
+from qmlir.frontends.tflite import (
+    contraction,
+    detection,
+    elementwise,
+    mediapipe,
+    movement,
+    recurrent,
+    reduction,
+    scatter,
+    svdf,
+)
 from qmlir.frontends.tflite.converters import (
     Converter,
     Table,
@@ -364,7 +374,10 @@ def assign_variable(node: TFLiteNode, handle: Value, value: Value) -> Values:
 
 
 _OWN = Table.of(
-    *(f.converts for f in (contraction, detection, elementwise, movement, recurrent, reduction, scatter, svdf)),
+    *(
+        f.converts
+        for f in (contraction, detection, elementwise, mediapipe, movement, recurrent, reduction, scatter, svdf)
+    ),
     converts,
 )
 
