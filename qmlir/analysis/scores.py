@@ -2,7 +2,7 @@
 
 Classes are compared on logits: where a network ends in a softmax, on what the softmax reads, since a softmax in few
 bits makes different logits equal. Top-1 alone misleads, as mistakes that quantization adds and removes cancel in it. So
-both are counted, and the agreement with float and the signal-to-noise ratio of the logits stand beside them.
+both are counted, and the agreement with float and the SQNR of the logits stand beside them.
 
 Integer logits tie. A sample with a tie counts for the first of the largest logits, as for arg-max anywhere; `tied` says
 how many samples that concerns, and `shared` is top-1 with each of n tied classes right by 1/n.
@@ -71,7 +71,7 @@ class Comparison:
     quantized   the quantized network's score
     lost, won   samples that only float, and that only the quantized network gets right
     agreeing    samples with the same largest logit in both
-    sqnr        signal-to-noise ratio of the logits in dB, without each sample's mean logit and mean error
+    sqnr        SQNR of the logits in dB, without each sample's mean logit and mean error
     """
 
     samples: int
@@ -324,7 +324,7 @@ def agreeing(truth: Array, found: Array) -> int:
 
 
 def sqnr(truth: Array, found: Array) -> float:
-    """Returns the signal-to-noise ratio in dB without each sample's mean and mean error; infinite for equal arrays."""
+    """Returns the SQNR in dB without each sample's mean and mean error; infinite for equal arrays."""
     truth, found = truth.astype(np.float64), found.astype(np.float64)
     signal, error = truth - truth.mean(axis=1, keepdims=True), found - truth
     error -= error.mean(axis=1, keepdims=True)

@@ -18,7 +18,7 @@ COSTS = {
 """What a network costs, by name."""
 
 QUALITIES = {
-    "sqnr": "signal-to-noise ratio of the logits in dB, without each sample's means",
+    "sqnr": "SQNR of the logits in dB, without each sample's means",
     "agreement": "percent of the samples with float's first class",
     "top1": "percent of the samples with the right class",
     "metric": "your own score",
