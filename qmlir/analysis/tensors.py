@@ -159,7 +159,8 @@ class Isolation:
             copy = QuantizeCastOp(self._input(_source(value)), value.type)
             self.block.add_op(copy)
         else:
-            copy = self.copy_of(value.owner) if isinstance(value.owner, MovementOp | RequantizeOp) else None
+            owner = value.owner
+            copy = self.copy_of(owner) if isinstance(owner, ConstantOp | MovementOp | RequantizeOp) else None
         return copy.results[0] if copy is not None else None
 
     def source(self, value: SSAValue) -> SSAValue | None:
