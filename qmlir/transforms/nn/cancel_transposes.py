@@ -453,7 +453,7 @@ def cancel_transposes(module: ModuleOp, budget: Budget | None = None) -> bool:
         moved = rewrite(network, (evaluate, *MOVING))
         return rewrite(network, SETTLING) or moved
 
-    return rewritten(module, move, moves_no_data)
+    return rewritten(module, move, moves_no_data, prepare=lambda network: rewrite(network, (evaluate,)))
 
 
 class SettleTransposesPass(PatternPass):
