@@ -183,7 +183,8 @@ def add_processor_options(parser: ArgumentParser) -> None:
         "--cpu",
         metavar="NAME",
         help="the processor to generate code for: native (this one, the default); LLVM's name of another of this "
-        f"architecture, such as znver3; or, with its usual triple, {', '.join(PROCESSORS)}",
+        f"architecture, such as znver3; or, with its usual triple, {', '.join(PROCESSORS)}, or LLVM's name of another "
+        "processor of AArch64, x86-64 or RISC-V; Cortex-M0+ and m0plus are cortex-m0plus",
     )
     parser.add_argument(
         "--features",
@@ -217,6 +218,7 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
     from qmlir.cached import kept
 
     machine = Machine.of(arguments.cpu, arguments.features, arguments.triple)
+    debug = bool(getattr(arguments, "debug_info", False))
 
     def make() -> "Executable":
         from xdsl.dialects.builtin import StringAttr
@@ -229,9 +231,12 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
         cpu, features, triple = arguments.cpu, arguments.features, arguments.triple
         threads, batch, memory = arguments.threads or 1, arguments.batch, memory_of(arguments)
         io = getattr(arguments, "io", None)
-        return compile(module, threads, cpu=cpu, features=features, triple=triple, batch=batch, memory=memory, io=io)
+        return compile(
+            module, threads, cpu=cpu, features=features, triple=triple, batch=batch, memory=memory, io=io,
+            debug_info=debug,
+        )  # fmt: skip
 
-    if arguments.no_cache:
+    if arguments.no_cache or debug:  # debug lines have the file's name in them
         return make()
     constants = {
         n: [a.dtype.str, list(a.shape), sha256(a.tobytes()).hexdigest()] for n, a in _constants(arguments).items()

@@ -378,7 +378,7 @@ def test_python_writes_a_bundle_of_a_network_that_it_holds(small: Small, tmp_pat
         ({"prefix": "int"}, "prefix: must be an identifier of C"),
         ({"memory": "tiny"}, "memory: must be one of fast, small"),
         ({"archive": 1}, "archive: must be True or False"),
-        ({"cpu": "cortex-m0"}, "cpu: must be"),
+        ({"cpu": "cortex-m9"}, "cpu: must be"),
     ],
 )
 def test_python_refuses_what_it_cannot_write(small: Small, tmp_path: Path, given: dict[str, str], message: str) -> None:

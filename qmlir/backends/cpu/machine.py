@@ -20,7 +20,9 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from qmlir.backends.cpu.permission import matrix_registers_granted
-from qmlir.backends.cpu.processors import PROCESSORS, SYSTEMS, TRIPLES, System
+from qmlir.backends.cpu.processors import NAMED, OF_NAMES, SYSTEMS, TRIPLES, System, spelled
+from qmlir.backends.cpu.runtime import runtime_text
+from qmlir.backends.cpu.stack import called_outside
 from qmlir.errors import OptionError, near_misses
 
 TargetMachine: TypeAlias = Any
@@ -126,8 +128,9 @@ class Machine:
 
         Args:
             cpu: `native` or None, the processor of this machine with its features; or a processor of the architecture
-                by LLVM's name: `x86-64-v3`, `znver3`; or one of `PROCESSORS`, which implies its triple. For a triple
-                that is not this machine's, None is the most generic processor.
+                by LLVM's name: `x86-64-v3`, `znver3`; or one of `NAMED`, or LLVM's name of a processor of another
+                architecture, which implies its triple. For a triple that is not this machine's, None is the most
+                generic processor.
             features: Features to switch on or off in addition: `+avx2,-avx512f`.
             triple: Architecture and system, `aarch64-linux-gnu`; None for those of this machine.
 
@@ -135,9 +138,10 @@ class Machine:
             OptionError: There is no code for that triple, or LLVM knows no such processor or feature for this
                 architecture, or a feature is switched off that all processors of this architecture have.
         """
-        preset = PROCESSORS.get(cpu or "")
-        if triple is None and preset is not None and cpu not in known_to_llvm().processors:
-            triple = preset.triple
+        cpu = None if cpu is None else _known_name(cpu, triple)
+        preset = NAMED.get(cpu or "")
+        if triple is None and cpu not in (None, NATIVE, *known_to_llvm().processors):
+            triple = preset.triple if preset is not None else _triple_of(str(cpu))
         system = "" if triple is None else triple_named(triple)
         own = preset and preset.triple.partition("-")[0] == (system or host_triple()).partition("-")[0]
         if preset is not None and own:
@@ -148,9 +152,10 @@ class Machine:
         known = known_to_llvm(system)
         if cpu is not None and cpu not in known.processors and (system or cpu != NATIVE):
             need = f"must be {'' if system else f'{NATIVE} or '}a processor that LLVM knows"
-            names = [*([] if system else [NATIVE]), *known.processors, *PROCESSORS]
+            names = [*([] if system else [NATIVE, *NAMED, *_names_elsewhere()]), *known.processors]
             where = f"{need} of {system}" if system else need
-            raise OptionError("cpu", where, got=cpu, remedy=near_misses(cpu, names))
+            remedy = near_misses(cpu, names) or f"known besides: {', '.join(NAMED)}"
+            raise OptionError("cpu", where, got=cpu, remedy=remedy)
         lowest = baseline(system)
         items = [item.strip() for item in (features or "").split(",") if item.strip()]
         for item in items:
@@ -194,6 +199,30 @@ class Known:
 
     processors: tuple[str, ...]
     features: tuple[str, ...]
+
+
+def _known_name(cpu: str, triple: str | None) -> str:
+    """Returns the name of a processor that a user means, as it is known here; the text itself if none is."""
+    if triple is not None:
+        return spelled(cpu, [*known_to_llvm(triple_named(triple)).processors, *NAMED])
+    if cpu == NATIVE or cpu in known_to_llvm().processors:
+        return cpu
+    found = spelled(cpu, [NATIVE, *NAMED])
+    return found if found in NAMED else spelled(cpu, [*known_to_llvm().processors, *_names_elsewhere()])
+
+
+def _names_elsewhere() -> dict[str, str]:
+    """LLVM's names of processors of other architectures → the triple that they imply."""
+    found: dict[str, str] = {}
+    for triple in OF_NAMES:
+        if triple != host_triple():
+            found.update((name, triple) for name in known_to_llvm(triple).processors if name not in found)
+    return found
+
+
+def _triple_of(cpu: str) -> str | None:
+    """The triple that LLVM's name of a processor of another architecture implies; None for all other names."""
+    return _names_elsewhere().get(cpu)
 
 
 def _target(triple: str) -> Any:
@@ -324,13 +353,21 @@ def optimize(llvm_ir: str, machine: TargetMachine) -> ModuleRef:
 def compile_object(llvm_ir: str, machine: Machine) -> bytes:
     """Compiles LLVM IR text to an object file of optimized, relocatable code."""
     target = machine.target_machine()
-    return bytes(target.emit_object(optimize(llvm_ir, target)))
+    return bytes(target.emit_object(_optimized(llvm_ir, machine, target)))
 
 
 def compile_assembly(llvm_ir: str, machine: Machine) -> str:
     """Compiles LLVM IR text to optimized assembly text, for readers."""
     target = machine.target_machine()
-    return str(target.emit_assembly(optimize(llvm_ir, target)))
+    return str(target.emit_assembly(_optimized(llvm_ir, machine, target)))
+
+
+def _optimized(llvm_ir: str, machine: Machine, target: TargetMachine) -> ModuleRef:
+    """Optimizes a module, and adds the functions for what the processor has no instruction for, if it calls any."""
+    found = optimize(llvm_ir, target)
+    if machine.system.runtime and (text := runtime_text(called_outside(str(target.emit_assembly(found))))):
+        return optimize(f"{llvm_ir}\n{text}", target)
+    return found
 
 
 @cache

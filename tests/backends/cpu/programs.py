@@ -67,24 +67,31 @@ SEMIHOSTING = Linux("abbe 7047", 6, 5, 24, 1)  # bkpt #0xab; bx lr
 
 @dataclass(frozen=True)
 class Board:
-    """A microcontroller of qemu's: where its writable memory is, and the nanoseconds of a tick of SysTick."""
+    """A microcontroller of qemu's: where its memory and its code are, and the nanoseconds of a tick of SysTick."""
 
     name: str
     memory: int
     stack: int
     tick: float
+    code: int = 0
 
 
 BOARDS: Mapping[str, Board] = {
+    "cortex-m3": Board("mps2-an385", 0x21000000, 0x20400000, 40),
+    "cortex-m33": Board("mps2-an505", 0x80000000, 0x38200000, 50, 0x10000000),
     "cortex-m4": Board("mps2-an386", 0x21000000, 0x20400000, 40),
     "cortex-m7": Board("mps2-an500", 0x60000000, 0x20400000, 40),
     "cortex-m55": Board("mps3-an547", 0x70000000, 0x71000000, 31.25),
+    "cortex-m85": Board("mps3-an547", 0x70000000, 0x71000000, 31.25),  # whose Cortex-M55 has the instructions, too
 }
-"""LLVM's name of a processor → a board with it. Code is at 0."""
+"""LLVM's name of a processor → a board with it."""
+
+SMALL_BOARD = Board("microbit", 0x20000000, 0x20004000, 62.5)
+"""A board with a Cortex-M0, with 16 KiB of memory, for small networks. It has no SysTick."""
 
 SCRIPT = """
 SECTIONS {{
-  . = 0;
+  . = {code};
   .vectors : {{ KEEP(*(.vectors)) }}
   .text : {{ *(.text*) *(.calls) *(.rodata*) }}
   .ARM.exidx : {{ *(.ARM.exidx*) }}
@@ -100,13 +107,17 @@ EMULATED: Mapping[str, str] = {
     "x86-64-v3": "Haswell",
     "generic": "cortex-a53",
     "cortex-a53": "cortex-a53",
+    "cortex-a72": "cortex-a72",
     "cortex-a76": "cortex-a76",
+    "neoverse-n1": "neoverse-n1",
+    "cortex-m0": "arm1176",
+    "cortex-m0plus": "arm1176",
     "cortex-m4": "cortex-a7",
     "cortex-m7": "cortex-a7",
     "generic-rv32": "rv32",
     "generic-rv64": "rv64,v=on,vext_spec=v1.0",
 }
-"""qemu's processor for LLVM's."""
+"""qemu's processor for LLVM's; ARM1176 has the 16-bit instructions of version 6, and none of Thumb-2."""
 
 LIBRARY = """
 define ptr @memset(ptr %to, i32 %value, i64 %size) nounwind noinline "no-builtins" {
@@ -389,7 +400,7 @@ def link(executable: Executable, folder: Path) -> Path:
         board = BOARDS.get(machine.cpu)
         command = [tool("ld.lld", "lld"), "--nmagic" if board else "--omagic", "--entry=start"]
         if board:
-            (folder / "script").write_text(SCRIPT.format(memory=board.memory))
+            (folder / "script").write_text(SCRIPT.format(code=board.code, memory=board.memory))
             command += ["-T", str(folder / "script")]
     done = subprocess.run([*command, "-o", path, *objects], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
