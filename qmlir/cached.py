@@ -67,6 +67,7 @@ def compile(
     batch: int | None = None,
     memory: str = "fast",
     io: str | None = None,
+    debug_info: bool = False,
     cache: bool = True,
 ) -> Executable: ...
 
@@ -78,7 +79,7 @@ def compile(module: "Network", threads: int = 1, *, target: "Accelerator", cache
 def compile(
     module: "Network", threads: int = 1, *, target: "Accelerator | None" = None, cpu: str | None = None,
     features: str | None = None, triple: str | None = None, batch: int | None = None, memory: str = "fast",
-    io: str | None = None, cache: bool = True,
+    io: str | None = None, debug_info: bool = False, cache: bool = True,
 ) -> "Executable | Simulated":  # fmt: skip
     """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
 
@@ -104,6 +105,8 @@ def compile(
             scratch memory as it can, for microcontrollers, and one thread.
         io: What a quantized network takes and gives: "int8", "uint8", "int16" or "float"; the signature has the scale
             and the zero point of integers. By default what the module says.
+        debug_info: Whether debug lines name the layer that code computes, for gdb and perf; the instructions are the
+            same. Such code is not kept on disk.
         cache: Whether to read and to keep the code on disk; programs of devices never are.
 
     Raises:
@@ -122,12 +125,13 @@ def compile(
 
         options: dict[str, Any] = {} if target is None else {"target": target}
         chosen: dict[str, Any] = {"cpu": cpu, "features": features, "triple": triple, "batch": batch}
-        return compiler.compile(module, threads, **chosen, memory=memory, io=io, **options)
+        chosen |= {"memory": memory, "io": io}
+        return compiler.compile(module, threads, **chosen, debug_info=debug_info, **options)
 
     if not isinstance(cast(object, cache), bool):
         raise OptionError("cache", "must be True or False", got=repr(cache))
     known = isinstance(module, str | Path) or type(module).__name__ == "ModuleOp"
-    if target is not None or not cache or not known:
+    if target is not None or not cache or not known or debug_info is not False:
         return make()
     options = {
         "route": "compile",

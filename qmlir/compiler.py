@@ -303,6 +303,8 @@ def quantize(
         note_reading(result, notes)
     texts = {"preprocess": preprocess, "dtype": dtype}
     note_reading(result, ReadingNotes(**{n: arguments.text_given(n, t) for n, t in texts.items() if t is not None}))
+    if target is not None:  # a device computes one sample at a time
+        Pipeline("settle-transposes").apply(result, context)
     step = configured_pass("quantize", {**chosen, "fail_on_float": fail_on_float})
     context.policy = rules
     if not is_as_imported(result):  # whose own file says how it is quantized
@@ -402,6 +404,7 @@ def with_interface(module: ModuleOp, io: str) -> ModuleOp:
 def compile(
     module: Network, threads: int = 1, *, cpu: str | None = None, features: str | None = None,
     triple: str | None = None, batch: int | None = None, memory: str = "fast", io: str | None = None,
+    debug_info: bool = False,
 ) -> "Executable": ...  # fmt: skip
 
 
@@ -413,7 +416,7 @@ def compile(module: Network, threads: int = 1, *, target: "Accelerator") -> "Sim
 def compile(
     module: Network, threads: int = 1, *, target: "Accelerator | None" = None, cpu: str | None = None,
     features: str | None = None, triple: str | None = None, batch: int | None = None, memory: str = "fast",
-    io: str | None = None,
+    io: str | None = None, debug_info: bool = False,
 ) -> "Executable | Simulated":  # fmt: skip
     """Returns a callable that runs machine code on this processor, or simulates the commands of a device.
 
@@ -433,7 +436,8 @@ def compile(
         source = Pipeline(("batch-samples", {"most": arguments.batch_given(batch, target)}))(source)
     lowered = to_integers(source, target)
     if target is None:
-        return to_machine_code(lowered, sharers, machine, memory=arguments.memory_given(memory, sharers))
+        debug, chosen = arguments.flag_given("debug_info", debug_info), arguments.memory_given(memory, sharers)
+        return to_machine_code(lowered, sharers, machine, memory=chosen, debug_info=debug)
     from qmlir.backends.simulated import simulated
     from qmlir.devices import text_of
 
@@ -466,7 +470,7 @@ def load_program(path: str | Path, target: "Accelerator") -> "Simulated":
 @collected_rarely()
 def to_machine_code(
     module: ModuleOp, threads: int = 1, machine: "Machine | None" = None, *, counter: str | None = None,
-    memory: str = "fast",
+    memory: str = "fast", debug_info: bool = False,
 ) -> "Executable":  # fmt: skip
     """Compiles a network on the qint level to machine code; its passes change `module` in place.
 
@@ -477,6 +481,7 @@ def to_machine_code(
         counter: The counter that the code reads around each call of a kernel, an option of `time-calls`; the readings
             are one more output, behind the others. None for code without.
         memory: "fast", or "small" for kernels and a plan of the arena that take little memory.
+        debug_info: Whether debug lines name the layers.
     """
     from qmlir.backends.cpu import Machine, build
 
@@ -485,7 +490,7 @@ def to_machine_code(
     signature = to_planned_loops(module, threads, machine, counter=counter, memory=memory)
     to_llvm = (TO_LLVM[-1], {"features": _enabled(machine), "index_bitwidth": machine.system.bits})
     Pipeline(to_llvm).apply(module, make_context(), verify_each=VERIFY_LOOPS)
-    return build(module, signature, entry=entry, machine=machine)
+    return build(module, signature, entry=entry, machine=machine, debug_info=debug_info)
 
 
 def to_planned_loops(

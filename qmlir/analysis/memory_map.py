@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
 from qmlir.arguments import Network
 from qmlir.backends.npu.report import Stretch
@@ -20,9 +20,9 @@ from qmlir.backends.simulated import Simulated
 from qmlir.compiler import loaded, main_function, to_integers, to_planned_loops
 from qmlir.devices.legality import source_nodes
 from qmlir.devices.module import Placed
-from qmlir.dialects.loops import ARENA_SIZE, INPUTS, LAYER, VIEWS
+from qmlir.dialects.loops import ARENA_SIZE, INPUTS, LAYER
 from qmlir.ir.names import names_of
-from qmlir.transforms.loops.plan_memory import buffer_bytes
+from qmlir.transforms.loops.plan_memory import all_views, buffer_bytes
 
 
 @dataclass(frozen=True)
@@ -201,7 +201,8 @@ def _extents(planned: Planned) -> Iterator[Extent]:
     for view in planned.block.ops:
         if not isinstance(view, memref.ViewOp) or view.source is not planned.block.args[1]:
             continue
-        used = [numbers[user] for user in _users(view.results[0]) if user in numbers]
+        users = (use.operation for seen in all_views(view.results[0]) for use in seen.uses)
+        used = [numbers[user] for user in users if user in numbers]
         offset = view.byte_shift.owner
         if not used or not isinstance(offset, arith.ConstantOp) or not isinstance(offset.value, IntegerAttr):
             continue
@@ -209,11 +210,3 @@ def _extents(planned: Planned) -> Iterator[Extent]:
         name, kind = (tensors[0], "tensor") if tensors else ("scratch", "scratch")
         begin, end = min(used), max(used) + 1
         yield Extent(name, kind, "", offset.value.value.data, buffer_bytes(view.results[0].type), begin, end)
-
-
-def _users(value: SSAValue) -> Iterator[Operation]:
-    """Yields the operations that use a memref, or a view of it."""
-    for use in value.uses:
-        yield use.operation
-        if isinstance(use.operation, VIEWS):
-            yield from _users(use.operation.results[0])

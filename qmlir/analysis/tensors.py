@@ -26,6 +26,7 @@ from qmlir.errors import QmlirError, QmlirWarning
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.interfaces import Array, TensorOp, shape_of
 from qmlir.ir.rewriting import tensor_name
+from qmlir.ir.traversal import needed_first
 from qmlir.policies.ledger import deciding_operations, decisions
 from qmlir.transforms.quantize.channel_pairs import FACTORS
 from qmlir.transforms.quantize.masks import unobserved
@@ -135,20 +136,30 @@ class Isolation:
 
     def operand(self, value: SSAValue) -> SSAValue | None:
         """What a copied operation reads in place of `value`; None for an unknown tensor."""
-        if value not in self.copies:
-            self.copies[value] = self._new_operand(value)
+        for needed in needed_first([value], self._moved_from):
+            if needed not in self.copies:
+                self.copies[needed] = self._new_operand(needed)
         return self.copies[value]
+
+    def _moved_from(self, value: SSAValue) -> Sequence[SSAValue]:
+        """The operands of the data movement that makes a value; none where the value is an input or copied already."""
+        copied = value in self.copies or self._is_input(value)
+        return value.owner.operands if isinstance(value.owner, MovementOp | RequantizeOp) and not copied else ()
+
+    def _is_input(self, value: SSAValue) -> bool:
+        return (
+            is_quantized(value)
+            and not isinstance(value.owner, ConstantOp)
+            and tensor_name(_source(value)) in self.known
+        )
 
     def _new_operand(self, value: SSAValue) -> SSAValue | None:
         """A copied constant, a quantized input, or a copy of data movement on these; None for an unknown tensor."""
-        owner, source = value.owner, _source(value)
-        if isinstance(owner, ConstantOp):
-            copy = self.copy_of(owner)
-        elif is_quantized(value) and tensor_name(source) in self.known:
-            copy = QuantizeCastOp(self._input(source), value.type)
+        if self._is_input(value):
+            copy = QuantizeCastOp(self._input(_source(value)), value.type)
             self.block.add_op(copy)
         else:
-            copy = self.copy_of(owner) if isinstance(owner, MovementOp | RequantizeOp) else None
+            copy = self.copy_of(value.owner) if isinstance(value.owner, MovementOp | RequantizeOp) else None
         return copy.results[0] if copy is not None else None
 
     def source(self, value: SSAValue) -> SSAValue | None:

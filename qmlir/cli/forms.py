@@ -98,6 +98,8 @@ def add_compile_options(parser: ArgumentParser) -> None:
     with parser.section("which processor"):
         add_code_options(parser)
     add_io_option(parser)
+    help = "add debug lines, by which gdb and perf name the layer that code computes; the instructions stay the same"
+    parser.add_argument("-g", "--debug-info", action="store_true", help=help)
     with parser.section("a bundle for embedded programs"):
         add_bundle_options(parser)
     help = "the .o, .ll, .s or .npu file to write, or the folder of a bundle"
@@ -176,6 +178,8 @@ def run_compile(arguments: argparse.Namespace) -> None:
     device.refuse_code_options(arguments)
     refuse_threads(arguments, arguments.target is not None)
     refuse_batch(arguments, arguments.target is not None)
+    if arguments.target is not None and arguments.debug_info:
+        raise OptionError("--debug-info", "is for machine code", got="a device's program", remedy="leave it out")
     if arguments.target is not None:
         device.run_compile(arguments)
         return

@@ -218,6 +218,7 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
     from qmlir.cached import kept
 
     machine = Machine.of(arguments.cpu, arguments.features, arguments.triple)
+    debug = bool(getattr(arguments, "debug_info", False))
 
     def make() -> "Executable":
         from xdsl.dialects.builtin import StringAttr
@@ -230,9 +231,12 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
         cpu, features, triple = arguments.cpu, arguments.features, arguments.triple
         threads, batch, memory = arguments.threads or 1, arguments.batch, memory_of(arguments)
         io = getattr(arguments, "io", None)
-        return compile(module, threads, cpu=cpu, features=features, triple=triple, batch=batch, memory=memory, io=io)
+        return compile(
+            module, threads, cpu=cpu, features=features, triple=triple, batch=batch, memory=memory, io=io,
+            debug_info=debug,
+        )  # fmt: skip
 
-    if arguments.no_cache:
+    if arguments.no_cache or debug:  # debug lines have the file's name in them
         return make()
     constants = {
         n: [a.dtype.str, list(a.shape), sha256(a.tobytes()).hexdigest()] for n, a in _constants(arguments).items()

@@ -1,7 +1,7 @@
 """`qmlir profile`, `qmlir profile merge` and `qmlir quantize`: from ranges to a quantized network and its ledger."""
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from qmlir.cli.models import load_known
 from qmlir.cli.pass_list import OptionInfo, read_pass
 from qmlir.cli.printed_options import add_config_file_options
 from qmlir.cli.scoring import add_scoring_options, held_out, print_comparison, wants_score
-from qmlir.cli.terminal import counting, is_verbose, progress, say
+from qmlir.cli.terminal import counting, is_quiet, is_verbose, progress, say
 from qmlir.cli.workers import add_worker_options, workers_from
 from qmlir.display import counted
 
@@ -246,7 +246,8 @@ def add_quantize_options(parser: ArgumentParser) -> None:
         add_layer_errors_option(parser)
     help = "the runtime that is to run the exported network: other defaults, for onnxruntime --precision uint8 "
     help += "--weight-precision int7, whose kernels are fast on x86 and, unlike those for weights of 8 bits, exact "
-    help += "without VNNI, too"
+    help += "without VNNI, too. Where it is installed, a line says whether the quantized network is faster there than "
+    help += "the float network"
     add("--for", dest="runtime", **choice(RUNTIMES), help=help)
     add_target_option(parser, "what a device asks for")
     add("--fail-on-float", action="store_true", help="refuse if an operation stays float")
@@ -331,11 +332,29 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         print_comparison(found := score(module, quantized, taken, trial.labels, metric=trial.metric), trial)
         accuracy = found.as_dict()
     errors = print_layer_errors(arguments, (module, quantized), totals(network), measured, unseen)
+    speed = _print_speed(arguments, module, quantized, written.files)
     others = [path for path in (arguments.ledger, arguments.save_profile) if path is not None]
     made = {"model": str(arguments.model), "files": [str(f) for f in (*written.files, *others)]}
     fields = {**made, "target": target_text(arguments), "remarks": report, "accuracy": accuracy}
-    fields |= {"layer_errors": errors, "code": written.code, "program": written.program}
+    fields |= {"layer_errors": errors, "speed": speed, "code": written.code, "program": written.program}
     write_document(arguments, "quantize", fields | ledger_fields(network))
+
+
+def _print_speed(
+    arguments: argparse.Namespace, module: "ModuleOp", quantized: "ModuleOp", files: Sequence[Path]
+) -> dict[str, object] | None:
+    """Prints whether the runtime that `--for` names is faster on integers; returns the figures for the document."""
+    if arguments.runtime is None or (is_quiet() and arguments.json is None):
+        return None
+    from qmlir.analysis.runtime_speed import NotMeasuredError, runtime_speed
+
+    try:
+        speed = runtime_speed(module, quantized, next((f for f in files if f.suffix == ".onnx"), None))
+    except NotMeasuredError as why:
+        say(f"the speed in {arguments.runtime} was not measured: {why}")
+        return None
+    say(speed.text())
+    return speed.as_dict()
 
 
 def _some(

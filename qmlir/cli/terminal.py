@@ -52,6 +52,11 @@ def is_verbose() -> bool:
     return _detail.get().verbose
 
 
+def is_quiet() -> bool:
+    """Whether the user asked for nothing but warnings and errors."""
+    return _detail.get().quiet
+
+
 def say(line: str) -> None:
     """Prints a line, unless the user asked for quiet; on a terminal, it breaks between words."""
     if not _detail.get().quiet:

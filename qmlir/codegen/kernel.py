@@ -55,6 +55,7 @@ from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array
+from qmlir.ir.locations import locate, named_location
 from qmlir.ir.names import NAME
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.stripes import Stripes
@@ -287,6 +288,7 @@ class MainLowering:
         """Inserts an operation before the operation being lowered."""
         assert self.at is not None
         assert self.at.parent is not None
+        locate([op], named_location(self.at))
         self.at.parent.insert_op_before(op, self.at)
         return op
 

@@ -180,16 +180,16 @@ def _problem(error: ErrorDetails, data: dict[str, Any]) -> str:
     remedy = None
     match error["type"]:
         case "extra_forbidden":
-            near = near_misses(str(error["loc"][-1]), _fields(error["loc"][:-1]))
-            return f"{where}: there is no such key" + (f"; {near}" if near else "")
+            remedy = near_misses(str(error["loc"][-1]), _fields(error["loc"][:-1]))
+            return f"{where}: there is no such key" + (f"; {remedy}" if remedy else "")
         case "missing" if isinstance(error["loc"][-1], int):
             return f"{where}: is missing; {_place(error['loc'][:-1], data)} is a pair"
         case "missing":
             return f"{where}: is missing" + (f" ({field.description})" if field and field.description else "")
         case "literal_error":
             need = context["expected"]
-            if isinstance(error["input"], str):
-                remedy = near_misses(error["input"], re.findall("'([^']*)'", need))
+            choices, got = re.findall("'([^']*)'", need), error["input"]
+            remedy = near_misses(got, choices) if isinstance(got, str) else None
         case kind:
             need = _needed(kind, context, f" {unit}" if field is not None and (unit := unit_of(field)) else "")
     return f"{where}: must be {need}, got {_given(error['input'])}" + (f"; {remedy}" if remedy else "")

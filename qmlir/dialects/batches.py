@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
+import numpy as np
 from xdsl.dialects import func
 from xdsl.dialects.builtin import DenseArrayBase, FunctionType, ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
@@ -174,44 +175,48 @@ def _results(function: func.FuncOp) -> Sequence[SSAValue]:
 # A longer batch
 
 
-def with_batch(module: ModuleOp, function: func.FuncOp, samples: int) -> tuple[ModuleOp, func.FuncOp]:
-    """Returns a copy of a module, and of the network in it, for several samples; weights are shared.
+def with_batch(module: ModuleOp, function: func.FuncOp, samples: int, before: int = 1) -> tuple[ModuleOp, func.FuncOp]:
+    """Returns a copy of a module, and of the network in it, for another number of samples; weights are shared.
 
     Args:
         module: A module of nn, on floats or quantized types, or of qint.
         function: The network in it.
         samples: The number of samples.
+        before: The number of samples that the network has now.
 
     Raises:
         UnsupportedError: As for `sample_axes`.
     """
     copy = module.clone()
     (network,) = [op for op in copy.walk() if isinstance(op, func.FuncOp) and op.sym_name == function.sym_name]
-    axes = sample_axes(network)
+    axes = sample_axes(network, before)
     longer = [(op, axes[op.results[0]]) for op in network.body.block.ops if op.results and op.results[0] in axes]
     for op, axis in longer:
-        if isinstance(op, ConcatOp):
-            _repeat_operands(op, [x for x in op.operands if x not in axes], axis, samples)
+        alike = [x for x in op.operands if x not in axes]
+        if isinstance(op, ConcatOp) and before == 1:
+            _repeat_operands(op, alike, axis, samples)
+        elif before > 1:
+            _shorten_constants(op, axis, samples, before)
     for argument in [a for a in network.args if a in axes]:
-        _lengthen(argument, 0, samples)
+        _lengthen(argument, 0, samples, before)
     for op, axis in longer:
         if isinstance(op, MovementOp) and op.SIZES:
             sizes = op.properties[op.SIZES]
             assert isinstance(sizes, DenseArrayBase)
             longer_sizes = [int(size) for size in sizes.iter_values()]
-            longer_sizes[axis] *= samples
+            longer_sizes[axis] = longer_sizes[axis] // before * samples
             op.properties[op.SIZES] = ints(longer_sizes)
         for result in op.results:
-            _lengthen(result, axis, samples)
+            _lengthen(result, axis, samples, before)
     types = [value.type for value in network.args], [value.type for value in _results(network)]
     network.function_type = FunctionType.from_lists(*types)
     return copy, network
 
 
-def _lengthen(value: SSAValue, axis: int, samples: int) -> None:
-    """Makes an axis of a tensor as many times as long as there are samples."""
+def _lengthen(value: SSAValue, axis: int, samples: int, before: int) -> None:
+    """Makes an axis of a tensor long enough for another number of samples."""
     shape = list(shape_of(value))
-    shape[axis] *= samples
+    shape[axis] = shape[axis] // before * samples
     Rewriter.replace_value_with_new_type(value, TensorType(element_of(value), shape))
 
 
@@ -224,3 +229,19 @@ def _repeat_operands(op: ConcatOp, alike: Sequence[SSAValue], axis: int, samples
         repeated = BroadcastOp.make([operand], {"shape": ints(shape)})
         op.parent.insert_op_before(repeated, op)
         op.operands = [repeated.y if x is operand else x for x in op.operands]
+
+
+def _shorten_constants(op: Operation, axis: int, samples: int, before: int) -> None:
+    """Gives an operation constants for so many samples that hold the same for each sample now."""
+    rank = len(shape_of(op.results[0]))
+    for index, value in enumerate(op.operands):
+        place = axis - rank + len(shape_of(value)) if isinstance(value.type, TensorType) else -1
+        if isinstance(value.owner, ConstantOp) and place >= 0 and shape_of(value)[place] == before:
+            array = value.owner.value.array
+            if (array == array.take([0], place)).all():
+                shorter = np.ascontiguousarray(np.repeat(array.take([0], place), samples, place))
+                type = TensorType(element_of(value), shorter.shape)
+                constant = ConstantOp(shorter, type, dict(value.owner.attributes))
+                assert op.parent is not None
+                op.parent.insert_op_before(constant, op)
+                op.operands[index] = constant.y

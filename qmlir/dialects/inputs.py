@@ -8,7 +8,7 @@ These are facts for people and for later commands; they do not change what the n
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from qmlir.errors import PipelineError
@@ -18,6 +18,12 @@ BATCH = "qmlir.batch"
 """The attribute key, on a module, of the symbols that first dimensions of inputs had in the source model, by input.
 
 Such a dimension is 1 in the module, and can become symbolic again in an exported file.
+"""
+
+BATCH_SIZE = "qmlir.batch_size"
+"""The attribute key, on a module, of the number of samples that a user has bound the first dimensions of inputs to.
+
+Ranges that are learned on such a module are those of any batch.
 """
 
 MIXES = "qmlir.mixes_samples"
@@ -45,6 +51,12 @@ def batch_symbols(module: ModuleOp) -> dict[str, str]:
     if len(found) != len(symbols) or not isinstance(given, DictionaryAttr | None):
         raise PipelineError("the module", f"must have symbols by input as {BATCH}", got=str(given), remedy="remove it")
     return found
+
+
+def batch_size(module: Operation | None) -> int:
+    """Returns the number of samples that the inputs of a module hold: 1 unless a user has bound another."""
+    given = module.attributes.get(BATCH_SIZE) if module is not None else None
+    return given.value.data if isinstance(given, IntegerAttr) and given.value.data > 0 else 1
 
 
 def mixes_samples(module: ModuleOp) -> str:

@@ -39,6 +39,7 @@ from qmlir.frontends.counted import follow, unknown_size
 from qmlir.frontends.function import Builder, Constant, Ints, Value, sized
 from qmlir.frontends.opaque import UNKNOWN_SHAPE
 from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of
+from qmlir.ir.locations import locate, node_location
 from qmlir.ir.names import NAME, POWER, NameAttr, names_of
 from qmlir.ir.own_operators import OwnOperator
 from qmlir.ir.rewriting import name_hint, names_of_value, set_names, tensor_name
@@ -80,6 +81,7 @@ class Node:
     builder  the function that the node's operations are added to
     file     the model's file, for errors
     bodies   imports the node's subgraphs
+    position its number among the nodes of the model's graph, from 1 on; 0 if it is unknown
     """
 
     kind: str
@@ -88,6 +90,7 @@ class Node:
     builder: Builder
     file: str
     bodies: "Bodies | None" = None
+    position: int = 0
     _pending: list[Operation] = field(default_factory=list[Operation])
     _named: set[int] = field(default_factory=set[int])
 
@@ -429,6 +432,8 @@ class Node:
         If `rename` is set and no pending operation carries the name of an output, that name is added to the names of
         the output's value.
         """
+        if rename:
+            locate(self._pending, node_location(self.called(), self.file, self.position))
         add(self._pending)
         for index, (output, value) in enumerate(zip(self.outputs, results, strict=False)):
             if rename and output and index not in self._named and isinstance(value, SSAValue):

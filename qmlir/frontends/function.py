@@ -31,8 +31,9 @@ from qmlir.errors import UnsupportedError
 from qmlir.frontends.counted import Counted
 from qmlir.ir.budget import Budget
 from qmlir.ir.interfaces import Array, Shape, TensorOp
+from qmlir.ir.locations import locate, tensor_location
 from qmlir.ir.names import NAME, NameAttr
-from qmlir.ir.rewriting import name_hint
+from qmlir.ir.rewriting import name_hint, tensor_name
 from qmlir.ir.signature import COUNTS
 from qmlir.numerics import fixed_point
 
@@ -419,6 +420,9 @@ class Builder:
         results, names = [*results, *numbers], [*names, *numbers.values()]
         self.block.add_op(func.ReturnOp(*results))
         self._erase_unused()
+        for op in self.block.ops:
+            if isinstance(op, ConstantOp) and (name := tensor_name(op.y)):
+                locate([op], tensor_location(name))
         main.function_type = FunctionType.from_lists([a.type for a in self.block.args], [r.type for r in results])
         main.res_attrs = named(names)
         remarks = {name: StringAttr(text) for name, text in self.remarks.items()}

@@ -223,6 +223,9 @@ QUANTIZATION = "qmlir.quantization"
 KERNEL = "qmlir.kernel"
 """The attribute key that names the source operator whose kernel rounds an operation otherwise than its own would."""
 
+REMARK = "qmlir.remark"
+"""The attribute key of an importer's remark on an operation, which the ledger adds to the operation's decision."""
+
 TRANSPOSED = "TRANSPOSE_CONV"
 """The kernel (`KERNEL`) of a convolution on signed bytes that is a transposed convolution of a .tflite file."""
 
@@ -232,5 +235,5 @@ UNDELEGATED = "qmlir.undelegated"
 For example, the source model computes an operand that the delegate needs as a constant (frontends/tflite/delegate.py).
 """
 
-MARKS = (INTEGER_OPERATOR, ON_FLOATS, POWER, QUANTIZATION, KERNEL, UNDELEGATED)
+MARKS = (INTEGER_OPERATOR, ON_FLOATS, POWER, QUANTIZATION, KERNEL, UNDELEGATED, REMARK)
 """All marks."""

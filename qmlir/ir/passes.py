@@ -93,6 +93,7 @@ PASSES: dict[str, str] = {
     "fold-slices": "qmlir.transforms.nn.fold_slices:FoldSlicesPass",
     "fuse-bias": "qmlir.transforms.nn.fuse_bias:FuseBiasPass",
     "cancel-transposes": "qmlir.transforms.nn.cancel_transposes:CancelTransposesPass",
+    "settle-transposes": "qmlir.transforms.nn.cancel_transposes:SettleTransposesPass",
     "fold-batch-norm": "qmlir.transforms.nn.fold_batch_norm:FoldBatchNormPass",
     "name-functions": "qmlir.transforms.nn.name_functions.name_functions:NameFunctionsPass",
     "fuse-activation": "qmlir.transforms.nn.fuse_activation:FuseActivationPass",

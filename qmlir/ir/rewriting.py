@@ -1,11 +1,11 @@
-"""Replaces operations in passes without losing the source model's names.
+"""Replaces operations in passes without losing the source model's names and locations.
 
 Every value carries the name of its tensor, and every operation the names of the source nodes it represents
 (`#qmlir.name`, on operations and on function arguments). Profiles, policies, diagnostics and reports find tensors and
 operations by these names. So every rewrite goes through `replace`, which passes the names on, and patterns run under
 `rewrite`, which passes on the names of operations that become unused.
 
-Names move by three rules:
+Locations (locations.py) go from replaced and absorbed operations to new ones. Names move by three rules:
 
 * An operation that replaces another takes the other's nodes and tensor names.
 * An operation that is fused gives its nodes and, as `absorbed`, its tensors.
@@ -25,6 +25,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriter, PatternRewriteWalker, RewritePattern
 from xdsl.transforms.dead_code_elimination import is_trivially_dead, region_dce
 
+from qmlir.ir.locations import inherit, join
 from qmlir.ir.names import MARKS, NAME, NameAttr, Names, names_of
 
 
@@ -63,6 +64,8 @@ class ReleaseUnusedOperation(RewritePattern):
             return
         if op.operands:
             take_over(op.operands[0], [names_of(op)])
+            if isinstance(source := op.operands[0], OpResult):
+                join(source.op, _located([op]))
         rewriter.erase(op)
 
 
@@ -94,11 +97,15 @@ def replace(
         _keep_marks(source, news)
     gone = _only_used_by(op, absorbing)
     inner = [names_of(o) for o in dict.fromkeys(absorbing) if o in gone]
+    located = _located([*(o for o in dict.fromkeys(absorbing) if o in gone), op])
+    inherit(news, located or [op])
     for index, value in enumerate(values):
         if isinstance(value, OpResult) and value.op in news:
             _name_new(value if doing is None else doing.results[0], index, names_of(op), inner)
         else:
             take_over(value, [*inner, names_of(op)], index)
+            if isinstance(value, OpResult):
+                join(value.op, located)
     moved = [r for o in news for r in o.results if r not in values and r.name_hint is None]
     rewriter.replace(op, news, values)
     for result in moved:
@@ -110,6 +117,11 @@ def replace(
         rewriter.erase(absorbed)
 
 
+def _located(operations: Iterable[Operation]) -> list[Operation]:
+    """The operations that stand for nodes or tensors: others, such as transposes of layouts, belong to these."""
+    return [op for op in operations if names_of(op).data]
+
+
 def _keep_marks(op: Operation, news: Sequence[Operation]) -> None:
     """Copies the marks of an operation to the new operations of the same kind."""
     for new in news:
@@ -119,14 +131,19 @@ def _keep_marks(op: Operation, news: Sequence[Operation]) -> None:
 
 def _only_used_by(op: Operation, candidates: Sequence[Operation]) -> list[Operation]:
     """Returns the candidates, users first, whose results only `op` and other such candidates use."""
-    gone: list[Operation] = []
-    waiting = list(dict.fromkeys(candidates))
-    while ready := [
-        o for o in waiting if all(u.operation is op or u.operation in gone for r in o.results for u in r.uses)
-    ]:
-        gone += ready
-        waiting = [o for o in waiting if o not in ready]
-    return gone
+    gone: dict[Operation, None] = {}
+    waiting = list(dict.fromkeys(candidates))[::-1]
+    while waiting:  # once for candidates in program order, whose users come before them here
+        left: list[Operation] = []
+        for candidate in waiting:
+            if all(u.operation is op or u.operation in gone for r in candidate.results for u in r.uses):
+                gone[candidate] = None
+            else:
+                left.append(candidate)
+        if len(left) == len(waiting):
+            break
+        waiting = left
+    return list(gone)
 
 
 def _name_new(value: OpResult, index: int, names: NameAttr, inner: Sequence[NameAttr]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
+from xdsl.dialects.builtin import FileLineColLoc, ModuleOp, NameLoc
 from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Location, Span
@@ -42,8 +42,9 @@ def location_of(op: Operation) -> Location | None:
     """Returns the place in the parsed text of an operation, or of the nearest enclosing operation that has one."""
     at: Operation | None = op
     while at is not None:
-        if isinstance(at.location, FileLineColLoc):
-            return Location(at.location.filename.data, at.location.line.data, at.location.column.data)
+        place = at.location.location if isinstance(at.location, NameLoc) else at.location
+        if isinstance(place, FileLineColLoc) and place.column.data:  # a node of a model has no column
+            return Location(place.filename.data, place.line.data, place.column.data)
         at = at.parent_op()
     return None
 

@@ -17,6 +17,7 @@ from qmlir.dialects.quant.types import quantized_element
 from qmlir.dialects.remarks import remark_on, remarks_of
 from qmlir.display import Rows, Table, counted
 from qmlir.ir.interfaces import TensorOp
+from qmlir.ir.names import REMARK
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.verify import require_module
 from qmlir.numerics.schemas import scale_text
@@ -158,8 +159,10 @@ def _by_operation(entries: Sequence[Entry]) -> dict[tuple[str, str, int], Entry]
 
 
 def decide(op: Operation, outcome: str, code: str, reason: str) -> None:
-    """Records the decision about an operation."""
+    """Records the decision about an operation, with the remark of the operation's importer behind it."""
     assert code in CODES
+    if isinstance(remark := op.attributes.get(REMARK), StringAttr):
+        reason = f"{reason}; {remark.data}"
     op.attributes[DECISION] = DecisionAttr.of(outcome, code, reason)
 
 

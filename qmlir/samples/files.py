@@ -9,7 +9,8 @@ A path is one file or a folder of files, in the order of their names:
 A folder may hold a folder of files for each class instead.
 
 Dimensions of 1 may be missing from an array or added to it (often the batch dimension); all other dimensions must
-have the input's order. Integers become floats if the network takes floats. All files are checked before the first is
+have the input's order. For a network whose first dimension is bound to a batch of n, n elements along the first axis
+of an array are a sample. Integers become floats if the network takes floats. All files are checked before the first is
 used.
 """
 
@@ -299,6 +300,9 @@ def _samples(array: Array, spec: TensorSpec) -> Array | None:
         return array[None]
     if array.ndim and _essential(array.shape[1:]) == _essential(spec.shape):
         return array
+    size, *rest = spec.shape or (1,)
+    if size > 1 and array.ndim and len(array) % size == 0 and _essential(array.shape[1:]) == _essential(tuple(rest)):
+        return array.reshape(len(array) // size, *spec.shape)
     return None
 
 

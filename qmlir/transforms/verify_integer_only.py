@@ -16,7 +16,7 @@ Functions that hold kernels or machine-level code have no tensors to follow. The
 after their operations (`quant_qcast_0`), are entry and exit, and any other float operation is between.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import cast
@@ -196,7 +196,9 @@ def _has_tensors(function: func.FuncOp | llvm.FuncOp) -> bool:
 
 def _on_tensors(function: func.FuncOp | llvm.FuncOp, ctx: Context) -> Iterator[FloatOperation]:
     """Classifies each float operation of a function by what comes before it and behind it."""
-    for op in function.body.walk():
+    operations = list(function.body.walk())
+    entries, exits = _entries(operations), _exits(operations)
+    for op in operations:
         hidden = hidden_floats(op, ctx)
         types = float_types(op)
         moves = op.has_trait(ConstantLike) or op.has_trait(IsTerminator) or _passes_on(op)
@@ -204,7 +206,7 @@ def _on_tensors(function: func.FuncOp | llvm.FuncOp, ctx: Context) -> Iterator[F
             continue
         place = BETWEEN
         if hidden is None:
-            place = ENTRY if _is_entry(op) else EXIT if _is_exit(op) else BETWEEN
+            place = ENTRY if op in entries else EXIT if op in exits else BETWEEN
         yield FloatOperation(op.name, node_name(op), place, types, hidden or _reason(op, types), _path(op))
 
 
@@ -214,35 +216,38 @@ def _passes_on(op: Operation) -> bool:
     return isinstance(op, UnrealizedConversionCastOp) or (op.name.startswith(MOVING) and not tensors)
 
 
-def _is_entry(op: Operation) -> bool:
-    """Whether an operation only quantizes or moves floats that the network gets as inputs."""
-    if not isinstance(op, QuantizeCastOp | MovementOp):
-        return False
-    return all(_enters(v) for v in op.operands if float_type(v.type) is not None)
+def _entries(operations: Iterable[Operation]) -> set[Operation]:
+    """The operations, given in order, that only quantize or move floats which the network gets as inputs."""
+    found: set[Operation] = set()
+
+    def enters(value: SSAValue) -> bool:
+        if isinstance(value, BlockArgument):
+            return isinstance(value.owner.parent_op(), func.FuncOp)
+        return isinstance(value.owner, MovementOp) and bool(value.owner.operands) and value.owner in found
+
+    for op in operations:
+        if isinstance(op, QuantizeCastOp | MovementOp) and all(enters(v) for v in _floats_of(op)):
+            found.add(op)
+    return found
 
 
-def _enters(value: SSAValue) -> bool:
-    if isinstance(value, BlockArgument):
-        return isinstance(value.owner.parent_op(), func.FuncOp)
-    return isinstance(value.owner, MovementOp) and bool(value.owner.operands) and _is_entry(value.owner)
+def _exits(operations: Sequence[Operation]) -> set[Operation]:
+    """The operations, given in order, that only dequantize or move such floats, which are moved until returned."""
+    moved, found = set[Operation](), set[Operation]()
+    for op in operations:
+        made = isinstance(op, DequantizeCastOp) or all(v.owner in moved for v in _floats_of(op))
+        if isinstance(op, DequantizeCastOp | MovementOp) and made:
+            moved.add(op)
+    for op in reversed(operations):
+        readers = (use.operation for result in op.results for use in result.uses)
+        if op in moved and all(isinstance(r, func.ReturnOp) or r in found for r in readers):
+            found.add(op)
+    return found
 
 
-def _is_exit(op: Operation) -> bool:
-    """Whether an operation only dequantizes integers or moves such floats, and all its readers return them."""
-    if not isinstance(op, DequantizeCastOp | MovementOp) or not _leaves(op):
-        return False
-    readers = [use.operation for result in op.results for use in result.uses]
-    return all(isinstance(r, func.ReturnOp) or _is_exit(r) for r in readers)
-
-
-def _leaves(op: Operation) -> bool:
-    """Whether an operation dequantizes, or moves nothing but dequantized integers."""
-    owners = [v.owner for v in op.operands if float_type(v.type) is not None]
-    return isinstance(op, DequantizeCastOp) or all(isinstance(o, Operation) and _is_moved(o) for o in owners)
-
-
-def _is_moved(op: Operation) -> bool:
-    return isinstance(op, DequantizeCastOp | MovementOp) and _leaves(op)
+def _floats_of(op: Operation) -> list[SSAValue]:
+    """The operands of an operation whose elements are floats."""
+    return [v for v in op.operands if float_type(v.type) is not None]
 
 
 def _reason(op: Operation, types: Sequence[str]) -> str:

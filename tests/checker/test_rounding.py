@@ -48,7 +48,7 @@ def test_contracts_refuse_what_is_beyond_their_limits() -> None:
             CONTRACTS[name](limit + 1, 1 << 30, 0)
 
 
-PARAMETERS = {"alpha": 0.75, "beta": 0.5, "gamma": 1.25, "tanh": True}
+PARAMETERS = {"alpha": 0.75, "beta": 0.5, "gamma": 1.25, "tanh": True, "bias": 0.25, "threshold": 0.5}
 
 POINTS = (*RNG.normal(size=20) * 2, -7.5, -1.0, -1e-3, 0.25, 1.0, 7.5)
 

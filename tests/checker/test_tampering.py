@@ -24,7 +24,7 @@ from tests.conftest import THOROUGH
 
 Path_ = tuple[str | int, ...]
 
-FEW, MANY = 14, 500
+FEW, MANY = 14, 150
 """Tamperings of each certificate in `make test`; further ones in `make conformance`, whatever the field."""
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -149,7 +149,7 @@ def chosen(certificate: Any) -> Iterator[Tampering]:
     kinds = list({pattern(path): path for path in every}.values())
     picked = [every[n] for n in rng.permutation(len(every))]
     if THOROUGH:
-        picked = [path for path in kinds for _ in range(12)] + picked[:MANY]
+        picked = [path for path in kinds for _ in range(4)] + picked[:MANY]
     else:
         picked = [kinds[n] for n in rng.permutation(len(kinds))[:FEW]]
     for path in picked:
@@ -177,7 +177,7 @@ def test_every_field(original: Path, tmp_path: Path, record_property: Any) -> No
         assert field in {shown.field for shown in check(folder / NAME).trusted} or each.kind == "null"
     record_property("refused", refused)
     record_property("held", held)
-    assert refused > (400 if THOROUGH else FEW // 2)
+    assert refused > (200 if THOROUGH else FEW // 2)
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -44,6 +44,35 @@ def test_a_certificate_is_written_and_holds(small: Small, capsys: pytest.Capture
     assert "c.json: holds: " in capsys.readouterr().out
 
 
+def test_what_is_on_trust_is_printed(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    """In text and in the document: each field that the schema marks and the certificate states."""
+    assert run("certify", small / "q.mlir", "-o", small / "t.json") == 0
+    capsys.readouterr()
+    assert run("certify", "--check", small / "t.json") == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("on trust: ")]
+    assert run("certify", "--check", small / "t.json", "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    VALIDATOR.validate(document)
+    assert said == [f"on trust: {each['field']}: {each['reason']}" for each in document["trusted"]]
+    fields = [each["field"] for each in document["trusted"]]
+    assert fields == ["qmlir", "source", "operations[].requantization.factors", "code"]
+
+
+def test_a_side_file_that_is_not_read_is_no_part_of_the_artefact(small: Small, tmp_path: Path) -> None:
+    """Beside a network of integers without large constants, another network's weights may lie."""
+    text = """
+func.func @main(%x: tensor<1x4xi8>) -> tensor<1x4xi8> {
+  %y = nn.reshape %x {shape = array<i64: 1, 4>} : tensor<1x4xi8> -> tensor<1x4xi8>
+  func.return %y : tensor<1x4xi8>
+}
+"""
+    (tmp_path / "net.mlir").write_text(text)
+    (tmp_path / "net.safetensors").write_bytes((small / "q.safetensors").read_bytes())
+    assert run("certify", tmp_path / "net.mlir", "-o", tmp_path / "net.json") == 0
+    assert [each["file"] for each in json.loads((tmp_path / "net.json").read_text())["artefact"]] == ["net.mlir"]
+    assert run("certify", "--check", tmp_path / "net.json") == 0
+
+
 def test_a_network_of_integers_is_its_own_artefact(small: Small) -> None:
     assert run("certify", small / "q.mlir", "-o", small / "c.json") == 0
     assert run("certify", small / "c.integers.mlir", "-o", small / "own.json") == 0

@@ -31,7 +31,7 @@ def test_what_a_device_computes_without_a_network(capsys: pytest.CaptureFixture[
     listed = re.findall(r"^\* \*\*(.*)\*\*(: .*)$", page[page.index("## vta") :], re.MULTILINE)
     assert len(listed) == 10
     assert all(kind + limits in lines for kind, limits in listed)
-    assert "factors between scales are powers of two from 2.328e-10 to 1" in lines
+    assert "factors between scales are powers of two from 4.657e-10 to 1" in lines
     assert driver.main(["device", "check", "vta", DIGITS]) == 0
     assert "lut: not computed" not in capsys.readouterr().out
 

@@ -99,7 +99,11 @@ def damaged_certificate(number: int) -> tuple[bytes, str]:
     random, known = np.random.default_rng(number), make_certificates()
     files = dict(known[int(random.integers(len(known)))])
     text = files[NAME].decode()
-    if (way := random.random()) < 0.35:
+    if (way := random.random()) < 0.1:  # what is on trust may be anything
+        certificate, how = json.loads(text), "another version"
+        certificate["qmlir"] = f"0.{number}"
+        files[NAME] = json.dumps(certificate).encode()
+    elif way < 0.4:
         certificate = json.loads(text)
         how = _field(certificate, random)
         files[NAME] = json.dumps(certificate).encode()

@@ -281,7 +281,8 @@ def test_an_empty_profile_is_refused() -> None:
 
 
 def test_the_profile_of_another_model_is_refused() -> None:
-    other = profile(network(text=TEXT.replace('"r"', '"elsewhere"').replace('"x"', '"y"')), samples())
+    text = TEXT.replace('"r"', '"elsewhere"').replace('"x"', '"y"').replace("x4x", "x5x")
+    other = profile(network(text=text), [np.ones((1, 5), np.float32)])
     message = r'whose tensors "x", "r" it lacks, got a profile of 2 tensors, "y", "elsewhere" .*; profile this model'
     with pytest.raises(ProfileError, match=message):
         quantize(network(), other)
@@ -296,7 +297,7 @@ def test_another_shape_is_another_tensor() -> None:
 
 
 def test_part_of_a_profile() -> None:
-    found = profile(network(text=TEXT.replace('"r"', '"elsewhere"')), samples())
+    found = profile(network(text=TEXT.replace('"r"', '"elsewhere"').replace("nn.relu", "nn.tanh")), samples())
     observed = Pipeline("insert-observers")(network())
     with pytest.raises(ProfileError, match='whose tensors "r" it lacks'):
         apply_profile(observed, found)

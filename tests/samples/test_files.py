@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from qmlir.errors import FileError
+from qmlir.errors import FileError, InputError
 from qmlir.ir.signature import Signature, TensorSpec
 from qmlir.samples.arrays import read_arrays
 from qmlir.samples.files import Reading, Samples
@@ -35,6 +35,14 @@ def test_a_folder_of_arrays_in_the_order_of_names(tmp_path: Path) -> None:
     (tmp_path / ".hidden").write_text("")
     np.testing.assert_array_equal(arrays(Samples(tmp_path, network(1, 3, 4)))[:, 0], DATA)
     np.testing.assert_array_equal(arrays(Samples(tmp_path, network(3, 4), limit=4)), DATA[:4])
+
+
+def test_a_bound_batch_takes_as_many_elements(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", DATA[:6])
+    np.testing.assert_array_equal(arrays(Samples(tmp_path / "a.npy", network(2, 3, 4))), DATA[:6].reshape(3, 2, 3, 4))
+    np.save(tmp_path / "a.npy", DATA)
+    with pytest.raises(InputError, match=r"needs samples of float32\[2, 3, 4\], got an array float32\[7, 3, 4\]"):
+        Samples(tmp_path / "a.npy", network(2, 3, 4))
 
 
 def test_several_inputs(tmp_path: Path) -> None:

@@ -77,3 +77,22 @@ def test_tables(seed: int) -> None:
     assert sum(not isinstance(op, others) for op in function_of(module).body.block.ops) <= 2, (
         "each result takes one pass over the data at most"
     )
+
+
+def test_a_chain_of_two_thousand_tables_is_a_table() -> None:
+    """Each entry of a table of 7·n + 3 mod 256 is another one, so that the chain keeps all 256 values apart."""
+    table = weights((np.arange(256) * 7 + 3) % 256 - 128, np.int8)
+    function = func.FuncOp("main", ([TensorType(i8, (4, 64))], []))
+    value: SSAValue = function.body.block.args[0]
+    for _ in range(2000):
+        function.body.block.add_op(step := LookupOp.make([value], {"table": table}))
+        value = step.y
+    function.body.block.add_op(func.ReturnOp(value))
+    function.update_function_type()
+    module = ModuleOp([function])
+    (before,) = evaluate(function, [BYTES])
+    TabulatePass().apply(Context(), module)
+    assert [type(op) for op in function.body.block.ops] == [LookupOp, func.ReturnOp]
+    (after,) = evaluate(function, [BYTES])
+    np.testing.assert_array_equal(before, after)
+    assert np.unique(after).size == 256

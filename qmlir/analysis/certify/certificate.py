@@ -23,6 +23,7 @@ from qmlir.dialects.nn.quantizable import QuantizableOp, data_operands
 from qmlir.dialects.quant.types import UniformType
 from qmlir.files import staged_at
 from qmlir.ir.interfaces import Array, element_of
+from qmlir.ir.locations import place_of
 from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.ir.signature import main_function
 from qmlir.transforms.quantize.fold_qdq import is_as_imported
@@ -124,9 +125,9 @@ def _lowered(module: ModuleOp) -> tuple[ModuleOp, Mapping[Operation, Operation]]
     Pipeline(*TO_INTEGERS).apply(integers, context_of(module))
     sources: dict[Operation, Operation] = {}
     for op in main_function(integers).body.block.ops:
-        place = op.location
-        if isinstance(place, FileLineColLoc) and place.filename.data == _NUMBERED:
-            source, op.location = numbered[place.line.data], places[place.line.data]
+        place = place_of(op.location)
+        if place is not None and place.file == _NUMBERED:
+            source, op.location = numbered[place.line], places[place.line]
             if any(isinstance(element_of(v), UniformType) for v in data_operands(source)):
                 sources[op] = source
     return integers, sources

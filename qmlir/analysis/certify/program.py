@@ -34,6 +34,7 @@ from qmlir.ir.interfaces import element_of
 from qmlir.ir.names import NameAttr
 from qmlir.ir.rewriting import set_names
 from qmlir.ir.source import read_mlir
+from qmlir.ir.traversal import reached
 from qmlir.ir.verify import verify
 from qmlir.isa.commands import Host
 from qmlir.transforms.verify_integer_only import (
@@ -203,10 +204,11 @@ def _types(function: func.FuncOp) -> list[str]:
 
 def _is_moved_input(value: SSAValue) -> bool:
     """Whether floats are those of an argument, moved at most."""
-    if isinstance(value, BlockArgument):
-        return True
-    owner = value.owner
-    return isinstance(owner, MovementOp) and all(map(_is_moved_input, owner.operands))
+
+    def moved(value: SSAValue) -> Sequence[SSAValue]:
+        return value.owner.operands if isinstance(value.owner, MovementOp) else ()
+
+    return all(isinstance(v, BlockArgument) or isinstance(v.owner, MovementOp) for v in reached([value], moved))
 
 
 def _is_signed(element: Attribute) -> bool:

@@ -1,10 +1,9 @@
 """Lists the operations of a quantized network that a search can change, and which of them read which."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation, SSAValue, Use
 
 from qmlir.analysis.counts import figures_of
 from qmlir.analysis.own_errors import INPUT
@@ -18,6 +17,7 @@ from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.target import load_target
 from qmlir.ir.interfaces import TensorOp
 from qmlir.ir.rewriting import tensor_name
+from qmlir.ir.traversal import reached
 
 
 def layers_of(quantized: ModuleOp) -> list[Layer]:
@@ -47,11 +47,16 @@ def layers_of(quantized: ModuleOp) -> list[Layer]:
 
 def _readers(value: SSAValue) -> Iterator[str]:
     """Yields the results of the operations that compute from a value, directly or moved."""
-    for use in value.uses:
+
+    def behind(use: Use) -> Sequence[Use]:
+        return list(use.operation.results[0].uses) if _moves(use.operation) else ()
+
+    for use in reached(value.uses, behind):
         op: Operation = use.operation
-        if isinstance(op, func.ReturnOp):
-            continue
-        if isinstance(op, QuantizeCastOp | DequantizeCastOp | RequantizeOp) or (keeps_scale(op) and op.results):
-            yield from _readers(op.results[0])
-        elif op.results and value in data_operands(op):
+        if op.results and not _moves(op) and op.operands[use.index] in data_operands(op):
             yield tensor_name(op.results[0]) or op.name
+
+
+def _moves(op: Operation) -> bool:
+    """Whether an operation has the values of its operand, as data movement and casts have."""
+    return isinstance(op, QuantizeCastOp | DequantizeCastOp | RequantizeOp) or (keeps_scale(op) and bool(op.results))

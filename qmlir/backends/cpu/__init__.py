@@ -3,6 +3,7 @@
 A cached network is loaded without the IR: `build` imports it when it is called.
 
 emit.py      the llvm dialect as LLVM IR text           machine.py   text to optimized machine code
+debug_info.py   the layers' names in machine code
 jit.py       machine code as a Python callable          pool.py      the threads that share loops
 bound.py     calls on arrays that keep their places     frame.py     a call's scratch memory and tables
 calls.py     calls of operators of the program         processors.py  names of systems and processors
@@ -25,8 +26,9 @@ __all__ = ["Executable", "Machine", "beyond_baseline", "build", "described", "en
 
 
 def build(
-    module: "ModuleOp", signature: Signature, *, entry: str = "main", machine: Machine | None = None
-) -> Executable:
+    module: "ModuleOp", signature: Signature, *, entry: str = "main", machine: Machine | None = None,
+    debug_info: bool = False,
+) -> Executable:  # fmt: skip
     """Compiles and loads a module that plan-memory and loops-to-llvm have lowered.
 
     Args:
@@ -34,6 +36,7 @@ def build(
         signature: Names, shapes and dtypes of the entry's inputs and outputs.
         entry: The name of the function to call.
         machine: The processor; by default the processor of this machine.
+        debug_info: Whether debug lines name the layers.
 
     Raises:
         QmlirError: The module calls an operator that the program does not define.
@@ -56,7 +59,7 @@ def build(
 
         calls = OwnCalls(functions)
     return Executable(
-        emit_llvm_ir(module, machine),
+        emit_llvm_ir(module, machine, debug_info=debug_info),
         weights=held_bytes(cast("Dense", blob)),
         arena_size=size.value.data,
         signature=signature,

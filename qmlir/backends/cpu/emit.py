@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from qmlir.backends.cpu.alone import COPY, COPY_TEXT, DIVISIONS
+from qmlir.backends.cpu.debug_info import DebugInfo
 from qmlir.backends.cpu.machine import Machine, host_triple
 from qmlir.backends.cpu.native import declaration, native_symbol, passing_on
 from qmlir.backends.cpu.permission import REQUEST
@@ -161,8 +162,10 @@ INTEGER_PREDICATES = tuple(llvm.ICmpPredicateFlag)
 FLOAT_PREDICATES = tuple(flag.value.strip("_") for flag in llvm.FCmpPredicateFlag)
 
 
-def emit_llvm_ir(module: ModuleOp, machine: Machine | None = None) -> str:
+def emit_llvm_ir(module: ModuleOp, machine: Machine | None = None, *, debug_info: bool = False) -> str:
     """The LLVM IR text of a module's functions, for this machine or another one.
+
+    With `debug_info`, metadata say which layer each function and each call computes.
 
     The globals that hold an entry's weights and the size of its arena are left out, because the caller provides both.
     Where the module declares the pool's function, the pool's text is there in its place. Where it uses the registers of
@@ -177,6 +180,7 @@ def emit_llvm_ir(module: ModuleOp, machine: Machine | None = None) -> str:
     data = {name(entry) for entry in entries for name in (weights_symbol, arena_size_symbol)}
     linked = external_functions(module)
     alone = machine is not None and not machine.system.hosted
+    debug = DebugInfo(module) if debug_info else None
     for op in module.ops:
         if isinstance(op, llvm.GlobalOp) and op.sym_name.data in data:
             continue
@@ -195,9 +199,11 @@ def emit_llvm_ir(module: ModuleOp, machine: Machine | None = None) -> str:
             pointers = ", ".join("ptr" for _ in op.function_type.inputs)
             parts.append(f"declare void @{symbol(op.sym_name.data)}({pointers})\n")
         else:
-            parts.append(_FunctionWriter(op, declarations, alone=alone).text())
+            parts.append(_FunctionWriter(op, declarations, debug, alone=alone).text())
     if any(name.startswith("llvm.x86.tile") for name in declarations):
         parts.append(_request(machine))
+    if debug is not None:
+        parts.append(debug.text())
     return "\n".join([*parts, *declarations.values(), ""])
 
 
@@ -218,16 +224,20 @@ def _request(machine: Machine | None) -> str:
 class _FunctionWriter:
     """Writes one function; all values get their names before the first line, because phis refer to later values."""
 
-    def __init__(self, function: llvm.FuncOp, declarations: dict[str, str], *, alone: bool = False):
+    def __init__(
+        self, function: llvm.FuncOp, declarations: dict[str, str], debug: DebugInfo | None = None, *,
+        alone: bool = False,
+    ):  # fmt: skip
         """Prepares to write a function.
 
         Args:
             function: The function.
             declarations: The text of what the functions written so far call, by name.
+            debug: The debug lines; None for code without.
             alone: Whether the code runs without a C library (alone.py).
         """
         self.function = function
-        self.alone = alone
+        self.alone, self.debug = alone, debug
         self.declarations = declarations
         self.names: dict[SSAValue, str] = {}
         self.labels: dict[Block, str] = {}
@@ -246,11 +256,13 @@ class _FunctionWriter:
                 lines += phis.get(block, ())
                 for op in block.ops:
                     if type(op) not in SPELLED_IN_PLACE:
-                        lines.append("  " + self.instruction(op))
+                        line = "" if self.debug is None else self.debug.of_operation(op, function)
+                        lines.append("  " + self.instruction(op) + line)
         except KeyError as error:
             self.refuse(function, "must use types and constants that LLVM IR has", got=str(error.args[0]))
         linkage = LINKAGES[function.linkage.linkage.data]
-        return f"define {linkage}{signature} {{\n" + "\n".join(lines) + "\n}\n"
+        named = "" if self.debug is None else self.debug.of_function(function)
+        return f"define {linkage}{signature}{named} {{\n" + "\n".join(lines) + "\n}\n"
 
     def refuse(self, op: Operation, need: str, *, got: str | None = None) -> NoReturn:
         raise UnsupportedError.at(op.name, self.function.sym_name.data, need, got=got)

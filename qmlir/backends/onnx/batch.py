@@ -19,6 +19,7 @@ import onnx
 from qmlir.backends.onnx.graph import MICROSOFT
 from qmlir.formats.onnx import ARGUMENTS, CUMULATIVE, ON_INTEGERS, REDUCTIONS, WRITTEN
 from qmlir.ir.interfaces import Array, Shape
+from qmlir.ir.samples import MixesSamples, moved_axis
 
 SMALL = 1024
 """The most elements of a constant whose values shape inference may need: shapes, axes, amounts of padding."""
@@ -67,6 +68,7 @@ class _Batch:
 
     axes       tensor name → the axis along which its samples lie; tensors that are the same for all samples lack. The
                size of that axis for one sample, in `shapes`, is 1, or that of a dimension that a Reshape has merged
+    outer      tensor name → how often the samples follow one another along that axis (ir/samples.py)
     shapes     tensor name → its shape for one sample
     constants  small constants by name
     """
@@ -80,6 +82,7 @@ class _Batch:
         }
         self.shapes = _shapes(model, self.constants)
         self.axes = {name: 0 for name in symbols}
+        self.outer = {name: 1 for name in symbols}
         self.found: list[Change] = []
 
     def changes(self) -> list[Change]:
@@ -95,13 +98,17 @@ class _Batch:
             try:
                 if rule is None:
                     raise Mixes("qmlir knows no rule for it")
+                outer = {self.outer[name] for name in node.input if name in self.axes}
+                if len(outer) != 1:
+                    raise Mixes("its operands have samples that follow one another in different ways")
                 self.axes[node.output[0]] = rule(self, node)
+                self.outer.setdefault(node.output[0], outer.pop())
             except Mixes as reason:
                 raise Mixes(f'{node.op_type} "{node.name}": {reason}') from None
             if len(node.output) > 1:
                 raise Mixes(f'{node.op_type} "{node.name}": it has several results')
         for info in self.graph.output:
-            if self.axes.get(info.name) != 0 or self.shape(info.name)[0] != 1:
+            if self.axes.get(info.name) != 0 or self.shape(info.name)[0] != 1 or self.outer[info.name] != 1:
                 raise Mixes(f'output "{info.name}" has no samples along its first axis')
         return self.found
 
@@ -305,11 +312,19 @@ def _transpose(batch: _Batch, node: onnx.NodeProto) -> int:
 def _reshape(batch: _Batch, node: onnx.NodeProto) -> int:
     axis, before = batch.only_first(node), batch.shape(node.input[0])
     after = [int(n) for n in batch.constant(node.input[1])]
+    outer = batch.outer[node.input[0]]
     ones = next((i for i, n in enumerate(after) if n != 1), len(after))  # the leading dimensions of size 1
-    if _size(before[:axis]) != 1 or not after or min(after) < 1:
-        raise Mixes("samples are not the outermost of what it reads, or it leaves no axis for them")
-    place = max(min(axis, ones - 1), 0)
+    if not after or min(after) < 1:
+        raise Mixes("it leaves no axis for the samples")
+    if _size(before[:axis]) * outer == 1:  # the samples are the outermost of what it reads
+        place, outer = max(min(axis, ones - 1), 0), 1
+    else:
+        try:
+            place, outer = moved_axis(axis, outer, before, tuple(after))
+        except MixesSamples as reason:
+            raise Mixes(f"it {reason}") from None
     batch.change(node, 1, np.array([*after[:place], -1, *after[place + 1 :]], np.int64))
+    batch.outer[node.output[0]] = outer
     return place
 
 

@@ -46,6 +46,7 @@ class Asked:
 
     machine  the processor
     memory   what the code is made for
+    debug    whether debug lines name the layers
     """
 
     name: str
@@ -54,6 +55,7 @@ class Asked:
     archive: bool
     machine: "Machine"
     memory: str
+    debug: bool
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class _Made:
 def bundle(
     module: "Network", directory: str | Path, *, prefix: str | None = None, api: str = "static",
     weights_in: str | None = None, archive: bool = False, cpu: str | None = None, features: str | None = None,
-    triple: str | None = None, memory: str = "small", io: str | None = None,
+    triple: str | None = None, memory: str = "small", io: str | None = None, debug_info: bool = False,
 ) -> list[Path]:  # fmt: skip
     """Writes a bundle: a folder with the object of a network and all that a program in C takes beside it.
 
@@ -86,6 +88,7 @@ def bundle(
         triple: The architecture and system.
         memory: "small" for as little scratch memory as possible, or "fast".
         io: What the network takes and gives: "int8", "uint8", "int16" or "float"; by default what the module says.
+        debug_info: Whether debug lines name the layers, as for `qmlir.compile`.
 
     Returns:
         The files written, of which the first is `manifest.json`, with all sizes.
@@ -115,6 +118,7 @@ def bundle(
         arguments.flag_given("archive", archive),
         arguments.machine_given(cpu, features, triple),
         arguments.memory_given(memory, 1),
+        arguments.flag_given("debug_info", debug_info),
     )
     source = compiler.loaded(module)
     refuse_opaque(source, "the network" if not isinstance(module, str | Path) else str(module))
@@ -149,7 +153,8 @@ def write_folder(arguments: argparse.Namespace) -> tuple["Executable", list[Path
         module = with_interface(module, arguments.io)
     model = {"file": arguments.model.name, "sha256": sha256(arguments.model.read_bytes()).hexdigest()}
     machine, api = Machine.of(arguments.cpu, arguments.features, arguments.triple), arguments.api or "static"
-    asked = Asked(name, api, arguments.weights_in, arguments.archive, machine, memory_of(arguments))
+    places, debug = (arguments.weights_in, arguments.archive), arguments.debug_info
+    asked = Asked(name, api, *places, machine, memory_of(arguments), debug)
     made = _made(asked, module, model)
     files, figures = _written(arguments.output, made.contents), made.figures
     for path in files:
@@ -212,7 +217,7 @@ def _made(asked: Asked, module: "ModuleOp", model: Mapping[str, str | None]) -> 
     entry.sym_name = StringAttr(entry_of(plan.name, plan.api))
     lowered = compiler.to_integers(module)
     numerics = numerics_of(lowered)
-    executable = compiler.to_machine_code(lowered, 1, machine, memory=memory)
+    executable = compiler.to_machine_code(lowered, 1, machine, memory=memory, debug_info=asked.debug)
     if executable.calls_program:
         remedy = "compile it to an .o file, and link it with a program that has them in C"
         raise OptionError("--bundle", "is for networks without operators of the program's own", remedy=remedy)

@@ -114,8 +114,8 @@ class Walk:
         """Imports operators in their order."""
         self.versions = Counter(name for step in steps for name in step.operator.outputs)
         self.taken |= set(self.versions)
-        for step in steps:
-            self._import(step)
+        for number, step in enumerate(steps, 1):
+            self._import(step, number)
 
     def value(self, name: str, reader: str) -> Value:
         """Returns the tensor that a name stands for."""
@@ -137,7 +137,7 @@ class Walk:
         self.taken.add(numbered)
         return numbered
 
-    def _import(self, step: Step) -> None:
+    def _import(self, step: Step, number: int) -> None:
         """Imports an operator and records its outputs."""
         operator = step.operator
         outputs = [self._called(o) if o in step.used or not i else "" for i, o in enumerate(operator.outputs)]
@@ -145,7 +145,7 @@ class Walk:
             outputs.pop()
         node = Caffe2Node(
             operator.kind, operator.name, outputs, self.builder, self.file, arguments=operator.arguments,
-            lookup=self.values.get, given=self.given,
+            lookup=self.values.get, given=self.given, position=number,
         )  # fmt: skip
         inputs = [self.value(n, f'{node.kind} "{node.called()}"') for n in operator.inputs]
         try:

@@ -107,6 +107,13 @@ def batch_symbols(inputs: Iterable[onnx.ValueInfoProto], bind: Mapping[str, int]
     return {name: dim for name, dim in first.items() if isinstance(dim, str) and dim not in bind}
 
 
+def bound_batch(inputs: Iterable[onnx.ValueInfoProto], bind: Mapping[str, int], file: str) -> int:
+    """Returns the number that the symbols of first dimensions are bound to; 1 without one such number."""
+    first = [next(iter(_input_dimensions(i, file)), 1) for i in inputs]
+    sizes = {bind.get(dim, 1) for dim in first if isinstance(dim, str)}
+    return sizes.pop() if len(sizes) == 1 else 1
+
+
 def _input_dimensions(info: onnx.ValueInfoProto, file: str) -> list[int | str]:
     """Returns the size or the symbol of each dimension of an input."""
     if not info.type.HasField("tensor_type"):

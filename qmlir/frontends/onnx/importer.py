@@ -8,10 +8,10 @@ from typing import cast
 import numpy as np
 import onnx
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ModuleOp, NoneType, TensorType
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp, NoneType, TensorType, i64
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from qmlir.dialects.inputs import note_reading
+from qmlir.dialects.inputs import BATCH_SIZE, note_reading
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.errors import FileError, OptionError, UnsupportedError, near_misses
 from qmlir.formats.onnx_states import STATES
@@ -22,7 +22,7 @@ from qmlir.frontends.function import Builder, Constant, Value, named
 from qmlir.frontends.onnx.arguments import Inputs
 from qmlir.frontends.onnx.control import local_functions
 from qmlir.frontends.onnx.cut import ends_of
-from qmlir.frontends.onnx.dimensions import batch_symbols, bind_shapes
+from qmlir.frontends.onnx.dimensions import batch_symbols, bind_shapes, bound_batch
 from qmlir.frontends.onnx.labels import Labels
 from qmlir.frontends.onnx.opaque import InferredTypes
 from qmlir.frontends.onnx.quantization import argument_type
@@ -89,6 +89,8 @@ def load_onnx(
         return _Import(replace(model, budget=Budget(fold_budget)), sizes, constants or {}, cut).run()
 
     note_batch(module, begun.symbols, again)
+    if begun.samples > 1:
+        module.attributes[BATCH_SIZE] = IntegerAttr(begun.samples, i64)
     return module
 
 
@@ -103,6 +105,7 @@ class _Import:
         self.arguments, self.outputs = inputs.arguments(), end.outputs
         shapes = bind_shapes(self.arguments, inputs.bind, model.file, end.symbols)
         self.symbols = batch_symbols(self.arguments, inputs.bind, model.file)
+        self.samples = bound_batch(self.arguments, inputs.bind, model.file)
         self.types = InferredTypes(model, shapes, given)
         arrays = {t.name: model.array(t) for t in self.graph.initializer if len(t.dims) <= 1}
         self.builder = Builder(Block(arg_types=[

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import onnx
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import OpResult
 
 from qmlir.dialects.nn.movement import SliceOp
 from qmlir.errors import UnsupportedError
@@ -17,8 +19,12 @@ from qmlir.frontends.builder import Bodies, Node
 from qmlir.frontends.function import Array, Constant, Value
 from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import slice_properties
+from qmlir.ir.names import REMARK
 
 converts = Table()
+
+UNBOUND = "its parts lose their axis, as in onnxruntime; ONNX keeps it where a split is given"
+"""What the ledger says of the parts of a SplitToSequence with a split and without keepdims."""
 
 
 class Listed(Constant):
@@ -128,11 +134,14 @@ def concat(node: Node, sequence: Value, *, axis: int, new_axis: int = 0) -> Valu
 def split(node: Node, x: Value, split: Value | None = None, *, axis: int = 0, keepdims: int = 1) -> Value:
     """Splits x along an axis into parts of given sizes, of one size but for the last, or of 1.
 
-    Parts of 1 lose the axis if `keepdims` is 0 and no sizes are given.
+    Parts of 1 lose the axis if `keepdims` is 0 and no sizes are given. ONNX keeps it where one size is given, even if
+    that is 1. onnxruntime drops it, and PyTorch's exporter counts on that: so it writes `x.unbind()`.
     """
     shape = node.shape(x)
     axis = node.axis(axis, len(shape))
     sizes = _sizes(node, shape[axis], split)
+    counted = split is not None and node.rank(split) == 0
+    drops = not keepdims and (split is None or (counted and all(size == 1 for size in sizes)))
     parts, first = list[Value](), 0
     for size in sizes:
         steps = [(0, n, 1) for n in shape]
@@ -141,8 +150,10 @@ def split(node: Node, x: Value, split: Value | None = None, *, axis: int = 0, ke
             part: Value = Constant(x.array[tuple(slice(a, a + n) for a, n, _ in steps)])
         else:
             part = node.insert(SliceOp, [x], slice_properties(steps))
-        if split is None and not keepdims:
+        if drops:
             part = node.reshaped(part, [*shape[:axis], *shape[axis + 1 :]])
+        if drops and counted and isinstance(part, OpResult):
+            part.op.attributes[REMARK] = StringAttr(UNBOUND)
         parts.append(part)
         first += size
     return Listed(parts)

@@ -284,9 +284,9 @@ class Walk:
     def run(self, nodes: Sequence[onnx.NodeProto], outputs: Sequence[str]) -> list[Value]:
         """Imports every node that an output needs, and returns the outputs."""
         needed = needed_tensors(nodes, outputs, self.begins) - self.begins
-        for proto in nodes:
+        for number, proto in enumerate(nodes, 1):
             if any(o in needed for o in proto.output):
-                self._import(proto, needed)
+                self._import(proto, needed, number)
         return [self._needed_value(o, f'output "{o}"') for o in outputs]
 
     def define(self, name: str, value: Value | None) -> None:
@@ -322,8 +322,8 @@ class Walk:
     # ------------------------------------------------------------------------------------------------------------
     # A node
 
-    def _import(self, proto: onnx.NodeProto, needed: set[str]) -> None:
-        """Imports one node and defines its outputs."""
+    def _import(self, proto: onnx.NodeProto, needed: set[str], number: int) -> None:
+        """Imports one node, the `number`th of its graph, and defines its outputs."""
         if self.depth:
             self.shared.walked += 1
             if self.shared.walked > MOST_NODES:
@@ -337,7 +337,7 @@ class Walk:
         called = [self.names.get(o, self.prefix + o) if o in needed or not i else "" for i, o in enumerate(outputs)]
         name = self.node if self.depth else proto.name
         node = Node(kind, name, called, self.shared.builder, self.shared.model.file)
-        node.bodies = _Bodies(self, node)
+        node.bodies, node.position = _Bodies(self, node), number
         names = list(proto.input)
         while names and not names[-1]:
             names.pop()

@@ -328,25 +328,46 @@ def transpose_conv(
     if len(out) != 4 or len(image) != 4 or len(weights) != 4 or min(strides) < 1 or min(*out, *image, *weights) < 1:
         raise node.error("its input, weights and output must have rank 4 and its strides be at least 1",
                          f"{list(image)}, {list(weights)}, {list(out)}")  # fmt: skip
-    spread = _spread(node, x, strides)
-    low, high = [0] * 4, [0] * 4
-    for axis, stride in zip((1, 2), strides, strict=True):
-        window, size = weights[axis], out[axis]
-        before = same_padding(size, window, stride)[0] if padding == SAME else 0
-        low[axis] = window - 1 - before
-        high[axis] = size + window - 1 - ((image[axis] - 1) * stride + 1) - low[axis]
-    if min(*low, *high) < 0:
-        raise node.error("its output shape must fit its input, strides and padding", str(list(out)))
-    padded = pad_value(node, spread, low, high, 0.0)
-    y = weighted(node, Conv2DOp, padded, node.reversed(w, (1, 2)), b, fused_activation_function, 0)
-    if node.shape(y) != out:
-        raise node.error(f"its output shape must be {list(node.shape(y))}", str(list(out)))
+    before = [
+        same_padding(size, window, stride)[0] if padding == SAME else 0
+        for size, window, stride in zip(out[1:3], weights[1:3], strides, strict=True)
+    ]
+    y = transposed(node, spread_zeros(node, x, strides), w, b, out, before, fused_activation_function)
     if isinstance(y, OpResult) and (type := node.output_type()) is not None and type.storage == i8:
         y.op.attributes[KERNEL] = StringAttr(TRANSPOSED)
     return y
 
 
-def _spread(node: TFLiteNode, x: Value, strides: tuple[int, int]) -> Value:
+def transposed(
+    node: TFLiteNode, spread: Value, w: Value, b: Value | None, out: Sequence[int], before: Sequence[int],
+    activation: int = 0,
+) -> SSAValue:  # fmt: skip
+    """Adds a transposed convolution as a convolution with reversed weights.
+
+    Args:
+        node: The node.
+        spread: The image with zeros between its elements (`spread_zeros`).
+        w: The weights [O, KH, KW, C].
+        b: The bias.
+        out: The shape of the result.
+        before: The rows and columns that are cut off the full result's beginning.
+        activation: The code of the fused activation.
+    """
+    weights, image = node.shape(w), node.shape(spread)
+    low, high = [0] * 4, [0] * 4
+    for axis, cut in zip((1, 2), before, strict=True):
+        low[axis] = weights[axis] - 1 - cut
+        high[axis] = out[axis] + weights[axis] - 1 - image[axis] - low[axis]
+    if min(*low, *high) < 0:
+        raise node.error("its output shape must fit its input, strides and padding", str(list(out)))
+    padded = pad_value(node, spread, low, high, 0.0)
+    y = weighted(node, Conv2DOp, padded, node.reversed(w, (1, 2)), b, activation, 0)
+    if node.shape(y) != tuple(out):
+        raise node.error(f"its output shape must be {list(node.shape(y))}", str(list(out)))
+    return y
+
+
+def spread_zeros(node: TFLiteNode, x: Value, strides: tuple[int, int]) -> Value:
     """Inserts stride − 1 zeros between the rows and between the columns of an image [N, H, W, C]."""
     (n, rows, columns, channels), (down, right) = node.shape(x), strides
     if strides == (1, 1):

@@ -1,6 +1,7 @@
 """Tables of converters, and operators that are not imported."""
 
 import inspect
+import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -65,6 +66,7 @@ class Converter:
     required  the fewest inputs that the function takes
     variadic  whether the function takes any number of inputs
     fields    the names of the options that the function takes
+    optional  whether any of a variadic function's inputs may be left out
     """
 
     function: Callable[..., Any]
@@ -73,6 +75,7 @@ class Converter:
     required: int
     variadic: bool
     fields: tuple[str, ...]
+    optional: bool = False
 
     def __call__(self, node: TFLiteNode, operator: Operator, inputs: Sequence[Value | None]) -> list[Value]:
         """Converts an operator and returns its outputs.
@@ -86,7 +89,7 @@ class Converter:
                 raise node.error(f"it needs {self.required} inputs", f"{len([x for x in inputs if x is not None])}")
         if not self.variadic and any(x is not None for x in inputs[self.inputs :]):
             raise UnsupportedError(f"it has {len(inputs)} inputs and qmlir knows {self.inputs}")
-        if self.variadic and any(x is None for x in inputs):
+        if self.variadic and not self.optional and any(x is None for x in inputs):
             raise node.error("it needs all of its inputs", "some that are left out")
         given = inputs if self.variadic else inputs[: self.inputs]
         try:
@@ -124,6 +127,24 @@ class CustomConverter(Converter):
         return {name: given[name] for name in self.fields if name in given}
 
 
+@dataclass(frozen=True)
+class PackedConverter(Converter):
+    """The converter of a custom operator whose options are int32 numbers in order; those at the end may be left out.
+
+    layout  the names of the numbers
+    """
+
+    layout: tuple[str, ...] = ()
+
+    def values(self, node: TFLiteNode, operator: Operator) -> Mapping[str, Any]:
+        count = min(len(operator.data) // 4, len(self.layout))
+        found = dict(zip(self.layout, struct.unpack_from(f"<{count}i", operator.data), strict=False))
+        wanted = inspect.signature(self.function).parameters
+        if lacking := [n for n in self.fields if n not in found and wanted[n].default is inspect.Parameter.empty]:
+            raise node.error(f"its options must be {len(self.layout)} numbers, among them {lacking[0]}", f"{count}")
+        return found
+
+
 def defaults(kind: str) -> dict[str, Any]:
     """Returns the default options of a kind, for an operator without an options table in the file."""
     options = getattr(schema, kind)()
@@ -137,20 +158,27 @@ def defaults(kind: str) -> dict[str, Any]:
 class Table(ConverterTable[Converter]):
     """A table whose converters are registered by decorators."""
 
-    def __call__(self, operator: str) -> Callable[[F], F]:
-        """Returns a decorator that registers a function as the converter of `operator`."""
+    def __call__(self, operator: str, *, layout: tuple[str, ...] = ()) -> Callable[[F], F]:
+        """Returns a decorator that registers a function as the converter of `operator`.
+
+        Args:
+            operator: The operator's kind.
+            layout: The names of a custom operator's options, if these are numbers in order (`PackedConverter`).
+        """
 
         def register(function: F) -> F:
             parameters = list(inspect.signature(function).parameters.values())[1:]
             inputs = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
             is_custom = operator.startswith(CUSTOM)
-            converter = (CustomConverter if is_custom else Converter)(
+            kind = partial(PackedConverter, layout=layout) if layout else CustomConverter if is_custom else Converter
+            converter = kind(
                 function,
                 "" if is_custom else options_of(operator),
                 len(inputs),
                 sum(p.default is p.empty for p in inputs),
                 any(p.kind is p.VAR_POSITIONAL for p in parameters),
                 tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY),
+                any(p.kind is p.VAR_POSITIONAL and p.annotation == (Value | None) for p in parameters),
             )
             self.add(operator, converter)
             return function
@@ -247,10 +275,8 @@ _BY_REASON: Mapping[str, str] = {
     RANDOM: "MULTINOMIAL RANDOM_STANDARD_NORMAL RANDOM_UNIFORM STABLEHLO_RNG_BIT_GENERATOR",
     SHAPELESS: "EMBEDDING_LOOKUP_SPARSE",
     NO_KERNEL: "CONCAT_EMBEDDINGS",
-    "its weights are sparse": "DENSIFY",
     "it is a part of a model that a delegate has taken": "DELEGATE",
     "it stands for no operator": "PLACEHOLDER_FOR_GREATER_OP_CODES",
-    "qmlir has recurrent layers of one direction only": "BIDIRECTIONAL_SEQUENCE_LSTM BIDIRECTIONAL_SEQUENCE_RNN",
 }
 
 UNCONVERTED: Mapping[str, str] = {o: reason for reason, operators in _BY_REASON.items() for o in operators.split()}

@@ -43,6 +43,14 @@ def reshape(node: TFLiteNode, x: Value, shape: Value | None = None, *, new_shape
     return node.reshape(x, found)
 
 
+@converts("DENSIFY")
+def densify(node: TFLiteNode, x: Value) -> Value:
+    """A sparse constant with zeros where it has no values, which the reader puts there (sparse.py)."""
+    if not isinstance(x, Constant):
+        raise node.error("its input must be a constant", "a computed tensor")
+    return x
+
+
 @converts("SQUEEZE")
 def squeeze(node: TFLiteNode, x: Value, *, squeeze_dims: tuple[int, ...]) -> Value:
     """x without the named dimensions of size 1, or without all dimensions of size 1."""

@@ -17,6 +17,8 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import FileError
 from qmlir.frontends.tflite.flexbuffers import read_map
 from qmlir.frontends.tflite.parameters import Parameters, malformed, plain, wide_scales
+from qmlir.frontends.tflite.sparse import SparsityError, dense, read_sparsity
+from qmlir.ir.budget import BUDGET, Budget
 from qmlir.ir.interfaces import Array, Shape
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -67,9 +69,14 @@ Field = Scalar | Vector | String | Table
 _ANY = Table()
 _INTS, _LONGS, _BYTES = Vector(4), Vector(8), Vector(1)
 _QUANTIZATION = Table({0: _INTS, 1: _INTS, 2: _INTS, 3: _LONGS, 4: Scalar(1), 5: _ANY, 6: Scalar(4)})
-_TENSOR = Table(
-    {0: _INTS, 1: Scalar(1), 2: Scalar(4), 3: String(), 4: _QUANTIZATION, 5: Scalar(1), 6: _ANY, 7: _INTS, 8: Scalar(1)}
-)
+_DIMENSION = Table({
+    0: Scalar(1), 1: Scalar(4), 2: Scalar(1), 3: Table({0: _BYTES}), 4: Scalar(1), 5: Table({0: _BYTES}),
+})  # fmt: skip
+_SPARSITY = Table({0: _INTS, 1: _INTS, 2: Vector(of=_DIMENSION)})
+_TENSOR = Table({
+    0: _INTS, 1: Scalar(1), 2: Scalar(4), 3: String(), 4: _QUANTIZATION, 5: Scalar(1), 6: _SPARSITY, 7: _INTS,
+    8: Scalar(1),
+})  # fmt: skip
 _OPERATOR = Table(
     {
         0: Scalar(4), 1: _INTS, 2: _INTS, 3: Scalar(1), 4: _ANY, 5: _BYTES, 6: Scalar(1), 7: _BYTES, 8: _INTS,
@@ -243,7 +250,8 @@ class Tensor:
 class Operator:
     """An operator: `kind` is the schema's name, or CUSTOM.<its code>; inputs are tensor indices or `ABSENT`.
 
-    `intermediates` are the tensors inside a recurrent operator; the file states only their types.
+    `intermediates` are the tensors inside a recurrent operator; the file states only their types. `data` holds the
+    options of a custom operator as they stand in the file.
     """
 
     kind: str
@@ -253,6 +261,7 @@ class Operator:
     options: Options | None
     options_kind: str
     intermediates: tuple[int, ...] = ()
+    data: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -313,7 +322,7 @@ class _Reader:
 
     def __init__(self, file: str, data: bytes):
         self.file, self.data, self.root = file, data, schema.Model.GetRootAs(data)
-        self.parameters = Parameters(file)
+        self.parameters, self.budget = Parameters(file), Budget()
 
     def error(self, need: str, got: object) -> FileError:
         return malformed(self.file, need, got)
@@ -405,9 +414,11 @@ class _Reader:
         data = plain(data)
         if tensor.Buffer() == 0 or (not data.size and math.prod(shape)):
             return None
-        if tensor.Sparsity() is not None or dtype is None:
-            return np.zeros(0, np.uint8)  # not supported: an operator that uses the constant is refused
         nibbles = tensor.Type() == NIBBLES
+        if dtype is None or (nibbles and tensor.Sparsity() is not None):
+            return np.zeros(0, np.uint8)  # not supported: an operator that uses the constant is refused
+        if tensor.Sparsity() is not None:
+            return self.sparse(tensor.Sparsity(), data, name, shape, dtype)
         size = -(-math.prod(shape) // 2) if nibbles else math.prod(shape) * dtype.itemsize
         if data.size != size:
             raise self.error(
@@ -421,6 +432,16 @@ class _Reader:
         return data.view(dtype).reshape(shape) if data.ctypes.data % dtype.itemsize == 0 else (
             np.frombuffer(data.tobytes(), dtype).reshape(shape)
         )  # fmt: skip
+
+    def sparse(self, parameters: Any, data: Array, name: str, shape: Shape, dtype: np.dtype[Any]) -> Array:
+        """Returns a constant of which the file holds the values that are not 0, and where they lie."""
+        if not self.budget.take(shape, dtype.itemsize):
+            raise self.error(f'the sparse tensor "{name}" must fit {BUDGET} bytes with others', list(shape))
+        values = np.frombuffer(data.tobytes()[: data.size // dtype.itemsize * dtype.itemsize], dtype)
+        try:
+            return dense(read_sparsity(parameters), values, shape)
+        except SparsityError as error:
+            raise self.error(f'the sparsity of tensor "{name}" must be one of the schema', str(error)) from None
 
     # Operators
 
@@ -439,10 +460,11 @@ class _Reader:
         options_kind = _name(schema.BuiltinOptions, operator.BuiltinOptionsType())
         inputs = self.indices(operator.InputsAsNumpy(), tensors, f"an input of {kind}", least=ABSENT)
         outputs = self.indices(operator.OutputsAsNumpy(), tensors, f"an output of {kind}")
-        options = _custom_options(operator) if is_custom else self.options(operator, options_kind)
+        data = plain(operator.CustomOptionsAsNumpy()).tobytes() if is_custom else b""
+        options = _custom_options(data) if is_custom else self.options(operator, options_kind)
         what = f"an intermediate tensor of {kind}"
         inner = self.indices(operator.IntermediatesAsNumpy(), tensors, what, least=ABSENT)
-        return Operator(kind, code.Version(), inputs, outputs, options, options_kind, inner)
+        return Operator(kind, code.Version(), inputs, outputs, options, options_kind, inner, data)
 
     def options(self, operator: Any, kind: str) -> Options | None:
         """Returns the options by name in snake case; None if there are none or the schema does not know them."""
@@ -463,11 +485,10 @@ class _Reader:
             raise
 
 
-def _custom_options(operator: Any) -> Options | None:
+def _custom_options(data: bytes) -> Options | None:
     """Returns the options of a custom operator; None if they are not names with numbers."""
-    data = operator.CustomOptionsAsNumpy()
     try:
-        return None if isinstance(data, int) else dict(read_map(data.tobytes()))
+        return dict(read_map(data)) if data else None
     except ValueError:
         return None
 

@@ -57,12 +57,14 @@ def _steps(node: TFLiteNode, x: Value, time_major: bool | None) -> tuple[Value, 
     return node.reshaped(first, (steps * batch, width)), steps, batch
 
 
-def _sequence(node: TFLiteNode, found: Sequence[Value], time_major: bool | None) -> Value:
-    """Returns the outputs [N, H] of all steps as the layer's output."""
+def _sequence(node: TFLiteNode, found: Sequence[Value], time_major: bool | None, direction: str = "") -> Value:
+    """Returns the outputs [N, H] of all steps as the layer's output, or as that of one direction."""
     if time_major is None:
         return found[0]
     rows = [node.reshaped(y, (1, *node.shape(y))) for y in found]
-    whole = node.compute(ConcatOp, [rows], {"axis": 0}) if len(rows) > 1 else node.builder.ssa(rows[0])
+    whole = node.builder.ssa(rows[0])
+    if len(rows) > 1:
+        whole = node.compute(ConcatOp, [rows], {"axis": 0}, part=direction or None)
     return node.permuted(whole, (0, 1, 2) if time_major else (1, 0, 2))
 
 
@@ -81,24 +83,32 @@ def _begin(node: TFLiteNode, states: States, batch: int, hidden: int) -> list[Va
     return found
 
 
-def _unrolled(node: TFLiteNode, x: Value, cell: Cell, width: int, time_major: bool | None, states: States) -> Value:
-    """Unrolls a cell of floats over a sequence and returns the outputs of all steps; the states move on."""
+def _unrolled(
+    node: TFLiteNode, x: Value, cell: Cell, width: int, time_major: bool | None, states: States, direction: str = ""
+) -> Value:
+    """Unrolls a cell of floats over a sequence and returns the outputs of all steps; the states move on.
+
+    `direction` is empty, or `forward` or `backward` for one of a layer's two directions.
+    """
     if node.element(x) != "f32":
         raise UnsupportedError(f"it computes on {node.element(x)}")
     rows, steps, batch = _steps(node, x, time_major)
     if node.shape(rows)[1] != width:
         raise node.error(f"its input must have {width} elements", str(node.shape(rows)[1]))
-    place = Place(node, "step")
+    place = Place(node, f"{direction}.step" if direction else "step")
     gates = place(FullyConnectedOp, [rows, *cell.inputs], "inputs")
     state = _begin(node, states, batch, cell.hidden)
-    found = list[Value]()
-    for t in range(steps):
+    found = dict[int, Value]()
+    for t in range(steps)[::-1] if direction == BACKWARD else range(steps):
         own = sliced(node, gates, [t * batch, 0], [batch, node.shape(gates)[1]])
         state = [*cell.step(place.at(t), own, state)]
-        found.append(state[0])
+        found[t] = state[0]
     for number, last in zip(states, state, strict=True):
         node.update(number, last)
-    return _sequence(node, found, time_major)
+    return _sequence(node, [found[t] for t in range(steps)], time_major, direction)
+
+
+FORWARD, BACKWARD = "forward", "backward"
 
 
 def _joined(node: TFLiteNode, what: str, parts: Sequence[Value | None], shape: tuple[int, ...]) -> Constant:
@@ -196,3 +206,65 @@ def _lstm_cell(node: TFLiteNode, layer: LSTM) -> tuple[LSTMCell, int]:
     seen = [] if gates[2].p is None else [_joined(node, "peepholes", [gate.p], (hidden,)) for gate in gates[:3]]
     functions = [_function("sigmoid"), _activation(layer.activation), _activation(layer.activation)]
     return LSTMCell(hidden, inputs, [recurrent], functions, None, seen), width
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Layers of two directions: the second reads the sequence from its end. Both are computed as layers of one direction.
+
+
+def _both(node: TFLiteNode, found: Sequence[Value], *, merge: bool) -> Value | tuple[Value, ...]:
+    """Returns the outputs of both directions, or one output that joins them."""
+    return node.compute(ConcatOp, [found], {"axis": 2}) if merge else tuple(found)
+
+
+@converts("BIDIRECTIONAL_SEQUENCE_RNN")
+def bidirectional_rnn(
+    node: TFLiteNode, x: Value, *inputs: Value | None, fused_activation_function: int, time_major: bool,
+    merge_outputs: bool,
+) -> Value | tuple[Value, ...]:  # fmt: skip
+    """Two simple recurrent layers, each with weights, recurrent weights, a bias and a state."""
+    own = [*inputs, *[None] * (11 - len(inputs))]
+    _refuse_linked(own[8:])
+    refuse_hybrid(node, x, own[0], own[4])
+    if node.is_quantized(x):
+        raise UnsupportedError("LiteRT computes it on floats only")
+    found = list[Value]()
+    for direction, first in ((FORWARD, 0), (BACKWARD, 4)):
+        w, r, b, state = own[first : first + 4]
+        hidden, width = _sizes(node, w)
+        weights = (_joined(node, "weights", [w], (hidden, width)), _joined(node, "bias", [b], (hidden,)))
+        recurrent = (_joined(node, "recurrent weights", [r], (hidden, hidden)), None)
+        cell = RNNCell(hidden, weights, [recurrent], [_activation(fused_activation_function)])
+        found.append(_unrolled(node, x, cell, width, time_major, {first + 4: state}, direction))
+    return _both(node, found, merge=merge_outputs)
+
+
+@converts("BIDIRECTIONAL_SEQUENCE_LSTM")
+def bidirectional_lstm(
+    node: TFLiteNode, x: Value, *inputs: Value | None, fused_activation_function: int, cell_clip: float,
+    proj_clip: float, time_major: bool, merge_outputs: bool,
+) -> Value | tuple[Value, ...]:  # fmt: skip
+    """Two LSTMs; the inputs are the tensors of each, then the states of each."""
+    own = [*inputs, *[None] * (47 - len(inputs))]
+    _refuse_linked(own[38:])
+    refuse_hybrid(node, x, own[1], own[18])
+    if node.is_quantized(x):
+        raise UnsupportedError("LiteRT computes it on floats only")
+    found = list[Value]()
+    for direction, first, states in ((FORWARD, 0, 34), (BACKWARD, 17, 36)):
+        w, r, (pi, pf, po), b = own[first:][:4], own[first + 4 :][:4], own[first + 8 :][:3], own[first + 11 :][:4]
+        peepholes = {"i": pi, "f": pf, "c": None, "o": po}
+        gates = {name: Gate(w[i], r[i], peepholes[name], b[i], None) for i, name in enumerate("ifco")}
+        held = own[states], own[states + 1]
+        projection = own[first + 15], own[first + 16]
+        layer = LSTM(gates, projection, held, (cell_clip, proj_clip), fused_activation_function)
+        cell, width = _lstm_cell(node, layer)
+        numbers = dict(zip((states + 1, states + 2), held, strict=True))
+        found.append(_unrolled(node, x, cell, width, time_major, numbers, direction))
+    return _both(node, found, merge=merge_outputs)
+
+
+def _refuse_linked(auxiliary: Sequence[Value | None]) -> None:
+    """Refuses a layer with a second input, which stacked layers of two directions hand to each other."""
+    if any(x is not None for x in auxiliary):
+        raise UnsupportedError("it has an auxiliary input")

@@ -13,8 +13,8 @@ from qmlir.frontends.tflite.reader import Tensor
 from qmlir.ir.interfaces import Array
 
 MOVING = frozenset(
-    """CONCATENATION DEPTH_TO_SPACE EXPAND_DIMS GATHER GATHER_ND PACK RESHAPE REVERSE_V2 SLICE SPACE_TO_DEPTH SPLIT
-    SPLIT_V SQUEEZE STRIDED_SLICE TRANSPOSE UNPACK""".split()
+    """CONCATENATION DENSIFY DEPTH_TO_SPACE EXPAND_DIMS GATHER GATHER_ND PACK RESHAPE REVERSE_V2 SLICE SPACE_TO_DEPTH
+    SPLIT SPLIT_V SQUEEZE STRIDED_SLICE TRANSPOSE UNPACK""".split()
 )
 """Operators that put no new elements into their result, and none more than once but by an index."""
 

@@ -14,7 +14,17 @@ from qmlir.formats.unknown import hint
 from qmlir.frontends.counted import refuse_constants
 from qmlir.frontends.function import LARGEST, Builder, Constant, Dequantized, Value, Wide, computed
 from qmlir.frontends.quantized import folded
-from qmlir.frontends.tflite import contraction, detection, elementwise, movement, recurrent, reduction, scatter, svdf
+from qmlir.frontends.tflite import (
+    contraction,
+    detection,
+    elementwise,
+    mediapipe,
+    movement,
+    recurrent,
+    reduction,
+    scatter,
+    svdf,
+)
 from qmlir.frontends.tflite.converters import (
     Converter,
     Table,
@@ -96,8 +106,9 @@ class Walk:
 
     def run(self) -> None:
         """Imports every operator that an output needs."""
+        numbers = {id(operator): number for number, operator in enumerate(self.graph.operators, 1)}
         for operator in needed(self.graph, self.shared.model):
-            self._import(operator)
+            self._import(operator, numbers.get(id(operator), 0))
 
     def value(self, index: int) -> Value:
         """Returns the value of a tensor: computed before, or a constant of the file.
@@ -138,12 +149,13 @@ class Walk:
         """What tells a variable tensor apart from those of other subgraphs."""
         return id(self.graph), index
 
-    def _import(self, operator: Operator) -> None:
-        """Imports an operator and records the values of its outputs."""
+    def _import(self, operator: Operator, number: int) -> None:
+        """Imports an operator, the `number`th of its subgraph, and records the values of its outputs."""
         if self.depth:
             self.shared.count()
         tensors = [self.graph.tensors[i] for i in operator.outputs]
         node = self.node(operator.kind, tensors)
+        node.position = number
         node.inner = [None if i == ABSENT else self.graph.tensors[i] for i in operator.intermediates]
         inputs: list[Value | None] = []
         before = self.variables.values()
@@ -362,7 +374,10 @@ def assign_variable(node: TFLiteNode, handle: Value, value: Value) -> Values:
 
 
 _OWN = Table.of(
-    *(f.converts for f in (contraction, detection, elementwise, movement, recurrent, reduction, scatter, svdf)),
+    *(
+        f.converts
+        for f in (contraction, detection, elementwise, mediapipe, movement, recurrent, reduction, scatter, svdf)
+    ),
     converts,
 )
 

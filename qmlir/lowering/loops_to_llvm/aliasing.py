@@ -56,10 +56,19 @@ class Extent:
 
 def extent_of(value: SSAValue) -> Extent:
     """The bytes that a memref covers in its root, the buffer behind all views."""
+    seen = [value]
+    while isinstance(view := seen[-1].owner, VIEWS):
+        seen.append(view.operands[0])
+    root = seen.pop()
+    extent = Extent(root, 0, _size(root), 0)
+    for part in reversed(seen):
+        extent = _extent_of_view(part, extent)
+    return extent
+
+
+def _extent_of_view(value: SSAValue, source: Extent) -> Extent:
+    """The bytes that a view covers in the root, given those that the viewed memref covers."""
     view = value.owner
-    if not isinstance(view, VIEWS):
-        return Extent(value, 0, _size(value), 0)
-    source = extent_of(view.operands[0])
     if isinstance(view, memref.ViewOp):
         shift, size = constant_index(view.byte_shift), _size(value)
         if source.start is None or shift is None or size is None:

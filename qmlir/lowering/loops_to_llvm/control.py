@@ -244,6 +244,7 @@ def _call(f: FunctionLowering, op: func.CallOp) -> None:
         return
     results = [f.lowered_type(result.type) for result in op.results]
     call = f.call(op.callee.string_value(), f.values(op.arguments), results)
+    call.location = op.location
     for result, lowered in zip(op.results, call.results, strict=True):
         f.define(result, lowered)
 

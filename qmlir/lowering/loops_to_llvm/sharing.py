@@ -101,7 +101,7 @@ def call_shared(f: FunctionLowering, call: func.CallOp) -> None:
     for i, buffer in enumerate(buffers):
         store(f, buffer, element_pointer(f, frame, POINTER, None, i), POINTER_BYTES)
     share = f.emit(llvm.AddressOfOp(share_symbol(call.callee.string_value()), POINTER))
-    f.call(RUN_SHARES, (share, frame, items, f.integer(threads.value.data)))
+    f.call(RUN_SHARES, (share, frame, items, f.integer(threads.value.data))).location = call.location
 
 
 def _calls_beside(call: func.CallOp) -> Iterable[func.CallOp]:

@@ -38,6 +38,7 @@ from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.dialects.target import Target
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.locations import named_location
 from qmlir.ir.names import INTEGER_OPERATOR, NAME, ON_FLOATS, QUANTIZATION
 from qmlir.ir.registry import Registry
 from qmlir.ir.rewriting import node_name
@@ -371,7 +372,7 @@ class _Converter:
         new[-1].attributes.update(_kept(op))
         new[-1].results[0].name_hint = op.results[0].name_hint
         for made in new:
-            made.location = op.location
+            made.location = named_location(op)
         Rewriter.insert_op(new, InsertPoint.before(op))
         if is_quantized(op.results[0]):
             self.integers[op.results[0]] = new[-1].results[0]
@@ -416,7 +417,7 @@ class _Converter:
             properties=dict(op.properties),
             attributes=_kept(op),
         )
-        on_floats.location = op.location
+        on_floats.location = named_location(op)
         decide(on_floats, "float", why.code, why.need)
         if not is_quantized(result):
             Rewriter.insert_op(on_floats, InsertPoint.before(op))

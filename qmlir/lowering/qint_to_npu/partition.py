@@ -27,6 +27,7 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.movement import MovementOp, ReshapeOp
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.ir.signature import defined_functions
+from qmlir.ir.traversal import reached
 from qmlir.lowering.qint_to_npu.prepare import prepare
 
 BETWEEN = "it moves data that no operation of the device reads or writes"
@@ -157,15 +158,18 @@ def _as_far_as_the_host(op: Operation, against: Mapping[Operation, object], read
         against: The operations of the host.
         reads: True to look for the host among the producers of the operands, False among the readers of the results.
     """
-    others = [*_before(op)] if reads else [*_after(op)]
-    found = [op] if others else []
-    for other in others:
-        if other in against:
-            continue
-        shaped = _as_far_as_the_host(other, against, reads) if isinstance(other, ReshapeOp) else []
-        if not shaped:
+    found: list[Operation] = []
+
+    def beside(other: Operation | Block) -> list[Operation | Block]:
+        return [] if isinstance(other, Block) else list(_before(other) if reads else _after(other))
+
+    def on_the_device(other: Operation | Block) -> Iterator[Operation | Block]:
+        return (o for o in beside(other) if o not in against)
+
+    for other in reached([op], on_the_device):
+        if isinstance(other, Block) or not (other is op or isinstance(other, ReshapeOp)) or not beside(other):
             return []
-        found += shaped
+        found.append(other)
     return found
 
 

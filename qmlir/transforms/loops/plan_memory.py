@@ -16,7 +16,7 @@ call may then lie over an operand that only this call still reads, as far ahead 
 codegen/leads.py).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
@@ -57,6 +57,7 @@ from qmlir.errors import PipelineError
 from qmlir.ir.arena import Arena, Item, best_fit, place, plan, size_of
 from qmlir.ir.names import NAME
 from qmlir.ir.passes import option
+from qmlir.ir.traversal import reached
 from qmlir.ir.types import dtype_of, is_memref, is_numpys_own
 from qmlir.ir.weights import WeightsAttr
 
@@ -238,7 +239,7 @@ def _is_final_after(root: SSAValue, copy: memref.CopyOp) -> bool:
     while op is not None:
         later.add(op)
         op = op.next_op
-    for value in _all_views(root):
+    for value in all_views(root):
         for use in value.uses:
             user = _statement(use.operation, copy.parent)
             harmless = isinstance(user, memref.DeallocOp) or (isinstance(user, memref.CopyOp) and use.index == 0)
@@ -261,12 +262,13 @@ def _become(alloc: memref.AllocOp, argument: SSAValue) -> None:
     Rewriter.replace_op(alloc, memref.ReinterpretCastOp(argument, [], [], [], [0], shape, strides, type))
 
 
-def _all_views(value: SSAValue) -> Iterable[SSAValue]:
+def all_views(value: SSAValue) -> Iterator[SSAValue]:
     """A memref and every view of it."""
-    yield value
-    for use in value.uses:
-        if isinstance(use.operation, VIEWS) and use.index == 0:
-            yield from _all_views(use.operation.results[0])
+
+    def views(value: SSAValue) -> Iterator[SSAValue]:
+        return (u.operation.results[0] for u in value.uses if isinstance(u.operation, VIEWS) and u.index == 0)
+
+    return reached([value], views)
 
 
 def _statement(op: Operation, block: Block | None) -> Operation:
@@ -291,7 +293,7 @@ def live_buffers(block: Block) -> dict[SSAValue, Item]:
         if op.alignment is not None and op.alignment.value.data > CACHE_LINE:
             got = f"{op.alignment.value.data}"
             raise PipelineError(PlanMemoryPass.name, f"aligns buffers to at most {CACHE_LINE} bytes", got=got)
-        users = [use.operation for view in _all_views(op.memref) for use in view.uses]
+        users = [use.operation for view in all_views(op.memref) for use in view.uses]
         uses = [position[_statement(user, block)] for user in users if not isinstance(user, VIEWS)]
         if uses:
             name = op.memref.name_hint or ""

@@ -290,7 +290,7 @@ def _rewrite(calls: Sequence[Call], parts: Sequence[tuple[int, tuple[int, int]]]
         if bounds[1] != call.bounds[1]:
             end = build.insert(arith.ConstantOp(IntegerAttr(ends[1], IndexType()))).result
         part = func.CallOp(call.op.callee, [*buffers, begins, end], [])
-        part.attributes = dict(call.op.attributes)
+        part.attributes, part.location = dict(call.op.attributes), call.op.location
         build.insert(part)
     for call in calls:
         Rewriter.erase_op(call.op)

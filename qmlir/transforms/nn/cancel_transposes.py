@@ -32,8 +32,9 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
 from qmlir.ir.budget import Budget, budget_of
 from qmlir.ir.interfaces import Shape, element_of, shape_of
-from qmlir.ir.rewriting import replace, rewrite
+from qmlir.ir.rewriting import PatternPass, replace, rewrite
 from qmlir.transforms.nn.fold_constants import DropWhatChangesNothing, EvaluateOnConstants, MergeReshapes
+from qmlir.transforms.nn.several_samples import rewritten
 
 # ---------------------------------------------------------------------------------------------------------------
 # Permutations of dimensions in the convention of `nn.transpose`: dimension i of the result is p[i] of the operand.
@@ -152,9 +153,9 @@ def _groups(shape: Shape, p: Permutation, target: Shape) -> list[tuple[int, list
 # rewrite replaces a transpose by transposes of the same class. So each transpose moves in one direction through a
 # finite graph. Composing and sharing reduce the number of transposes. A sinking transpose may create new transposes,
 # but only of input-side values to channels last, which rise. When nothing moves any more, each transpose that moves
-# only dimensions of size 1 becomes a reshape, and no pattern turns a reshape into a transpose. A rewrite inspects an
-# operation, its operands and their users, so the work is proportional to the number of moves: about n for a chain of n
-# operations.
+# only dimensions of size 1, and not that of the samples (several_samples.py), becomes a reshape, and no pattern turns a
+# reshape into a transpose. A rewrite inspects an operation, its operands and their users, so the work is proportional
+# to the number of moves: about n for a chain of n operations.
 #
 # A transpose with several users sinks only if each user lets it sink or cancels it; each user then gets a copy.
 
@@ -446,8 +447,29 @@ def cancel_transposes(module: ModuleOp, budget: Budget | None = None) -> bool:
         module: A network.
         budget: The bytes by which computed constants may grow; by default the module's own budget.
     """
-    moved = rewrite(module, (EvaluateOnConstants(budget or budget_of(module)), *MOVING))
-    return rewrite(module, SETTLING) or moved
+    evaluate = EvaluateOnConstants(budget or budget_of(module))
+
+    def move(network: ModuleOp) -> bool:
+        moved = rewrite(network, (evaluate, *MOVING))
+        return rewrite(network, SETTLING) or moved
+
+    return rewritten(module, move, moves_no_data)
+
+
+class SettleTransposesPass(PatternPass):
+    """Turns each transpose that moves only dimensions of size 1 into a reshape, whether or not it moves the samples.
+
+    A network that takes one sample a call, as on a device, needs no order of samples.
+
+    ```mlir
+    %y = nn.transpose %x {permutation = array<i64: 1, 0, 2>} : tensor<1x6x16xf32> -> tensor<6x1x16xf32>
+    // becomes
+    %y = nn.reshape %x {shape = array<i64: 6, 1, 16>} : tensor<1x6x16xf32> -> tensor<6x1x16xf32>
+    ```
+    """
+
+    name = "settle-transposes"
+    PATTERNS = SETTLING
 
 
 class CancelTransposesPass(ModulePass):

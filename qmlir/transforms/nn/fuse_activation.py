@@ -5,9 +5,10 @@ here keeps results bit for bit. An activation fuses only if it is the sole user 
 shared values remain.
 """
 
+from collections.abc import Iterator
 from math import inf
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 
 from qmlir.dialects.nn import ClampOp, ConcatOp, MaxPool2DOp, ReluOp, ReshapeOp, TransposeOp
@@ -16,6 +17,7 @@ from qmlir.dialects.nn.elementwise import UnaryOp
 from qmlir.dialects.nn.queries import Bounds, bound_properties, used_once
 from qmlir.ir.names import NAME, NameAttr
 from qmlir.ir.rewriting import PatternPass, replace, tensor_name
+from qmlir.ir.traversal import reached
 
 
 def activation_bounds(op: object) -> Bounds | None:
@@ -36,6 +38,10 @@ def composed(first: Bounds, then: Bounds) -> Bounds:
     )
     lower, upper = (min(max(end, low), high) for end in (a, b))
     return (None if lower == -inf else lower), (None if upper == inf else upper)
+
+
+MOVERS = (MaxPool2DOp, ReshapeOp, TransposeOp, ConcatOp)
+"""Operations that an activation moves above, since they only move and choose elements."""
 
 
 class FuseActivationIntoProducer(RewritePattern):
@@ -83,7 +89,7 @@ class MoveActivationBeforeMovement(RewritePattern):
         if bounds is None or bounds == (None, None) or not _takes_activation(op.operands[0]):
             return
         mover = op.operands[0].owner
-        if not isinstance(mover, MaxPool2DOp | ReshapeOp | TransposeOp | ConcatOp):
+        if not isinstance(mover, MOVERS):
             return
         before = [_activation(x, bounds) for x in mover.operands]
         moved = type(mover).create(
@@ -106,12 +112,14 @@ def _name_after_operand(activation: UnaryOp) -> None:
 
 def _takes_activation(value: SSAValue) -> bool:
     """Whether an activation of a value can be fused, possibly after moving it above max pools and data movement."""
-    owner = value.owner
-    if not isinstance(owner, Operation) or not used_once(owner):
-        return False
-    if isinstance(owner, MaxPool2DOp | ReshapeOp | TransposeOp | ConcatOp):
-        return all(_takes_activation(x) for x in owner.operands)
-    return isinstance(owner, Clamped) or activation_bounds(owner) is not None
+
+    def moved(op: Operation | Block) -> Iterator[Operation | Block]:
+        return (x.owner for x in op.operands) if isinstance(op, MOVERS) else iter(())
+
+    return all(
+        isinstance(op, Operation) and used_once(op) and (isinstance(op, (Clamped, *MOVERS)) or activation_bounds(op))
+        for op in reached([value.owner], moved)
+    )
 
 
 class FuseActivationPass(PatternPass):

@@ -5,7 +5,7 @@ number of operations that compute it, exactly: the operations themselves are eva
 a model spells out as a product, erf, a sum and two more products becomes one `qint.lookup`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 from xdsl.context import Context
@@ -21,6 +21,7 @@ from qmlir.dialects.qint.requantize import ElementwiseOp
 from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.ir.names import NAME
 from qmlir.ir.rewriting import replace
+from qmlir.ir.traversal import needed_first
 from qmlir.ir.weights import WeightsAttr
 
 BYTES = np.arange(-128, 128).astype(np.int8)
@@ -99,14 +100,9 @@ def _require(number: Array | None) -> Array:
 
 def _steps(y: SSAValue, sources: Mapping[SSAValue, SSAValue]) -> list[ElementwiseOp]:
     """The operations between a source and `y`, in order."""
-    found: dict[ElementwiseOp, None] = {}
 
-    def visit(value: SSAValue) -> None:
-        op = value.owner
-        if value in sources and isinstance(op, ElementwiseOp) and op not in found:
-            for x in op.operands:
-                visit(x)
-            found[op] = None
+    def computed(value: SSAValue) -> Iterator[SSAValue]:
+        assert isinstance(value.owner, Operation)
+        return (x for x in value.owner.operands if x in sources)
 
-    visit(y)
-    return list(found)
+    return [v.owner for v in needed_first([y], computed) if isinstance(v.owner, ElementwiseOp)]

@@ -15,14 +15,13 @@ from qmlir.dialects.qint.requantize import QIntOp
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.display import counted
 from qmlir.errors import OptionError, ProfileError, QmlirWarning, near_misses
-from qmlir.ir.interfaces import shape_of
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import names_of_value
 from qmlir.ir.signature import defined_functions
 from qmlir.profiles.files import glow_name
 from qmlir.profiles.profile import Profile, TensorProfile
 from qmlir.transforms.nn.simplify import simplify
-from qmlir.transforms.quantize.observers import insert_observers, observed_keys, observers
+from qmlir.transforms.quantize.observers import OneSample, insert_observers, observed_keys, observers
 
 # ---------------------------------------------------------------------------------------------------------------
 # Finds the tensors of a network in a profile, and says why others are not found.
@@ -101,16 +100,23 @@ def match_profile(
         by_name: Whether a tensor of the right name and shape fits however it was computed.
     """
     glow = {name: tensor for name, tensor in profile.tensors.items() if tensor.shape is None}
-    named = [_match(observer, profile, glow, keys.get(observer.tensor.data, "")) for observer in observers(function)]
-    matches = _renamed(named, profile, keys)
+    one = OneSample.of(function)
+
+    def matched(observer: ObserveOp, key: str) -> Match:
+        return _match(observer, profile, glow, key, one.shape(observer.value)[1:])
+
+    matches = [matched(observer, keys.get(observer.tensor.data, "")) for observer in observers(function)]
+    matches = _renamed(matches, profile, keys)
     if not by_name:
         return matches
-    return [_match(m.observer, profile, glow, "") if m.tensor is None else m for m in matches]
+    return [matched(m.observer, "") if m.tensor is None else m for m in matches]
 
 
-def _match(observer: ObserveOp, profile: Profile, glow: Mapping[str, TensorProfile], key: str) -> Match:
-    """What a profile has for an observer under the name of its tensor."""
-    name, shape = observer.tensor.data, shape_of(observer.value)[1:]
+def _match(
+    observer: ObserveOp, profile: Profile, glow: Mapping[str, TensorProfile], key: str, shape: tuple[int, ...]
+) -> Match:
+    """What a profile has for an observer under the name of its tensor; `shape` is that of one sample."""
+    name = observer.tensor.data
     tensor = profile.tensors.get(name) or _of_glow(observer, glow)
     if tensor is None:
         near = near_misses(name, profile.tensors)

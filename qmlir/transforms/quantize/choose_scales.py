@@ -44,6 +44,8 @@ from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.target import Target
 from qmlir.ir.interfaces import Array, element_of, shape_of, tensor_type
+from qmlir.ir.locations import locate, tensor_location
+from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.states import state_values
 from qmlir.ir.verify import SCALES
@@ -243,6 +245,8 @@ class _Chooser:
             quantized = QuantizeCastOp(value, TensorType(element, shape_of(value)))
         back = DequantizeCastOp(quantized.result, value.type)
         Rewriter.insert_op([quantized, back], where)
+        made = value.owner.location if isinstance(value.owner, Operation) else tensor_location(tensor_name(value))
+        locate([quantized, back], made)
         for use in readers:
             if use.operation is not quantized:
                 use.operation.operands[use.index] = back.result

@@ -45,6 +45,7 @@ from qmlir.dialects.qmlir import RESIDUAL
 from qmlir.dialects.target import Target
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.rewriting import tensor_name
+from qmlir.ir.traversal import reached
 from qmlir.numerics.schemas import Schema, weight_bits
 from qmlir.policies.quant_config import POLICY, policy_attribute
 from qmlir.transforms.quantize.channel_pairs import (
@@ -202,20 +203,22 @@ def _layers_behind(use: Use) -> tuple[list[Operation], list[FullyConnectedOp]] |
     Args:
         use: An operand of a layer, or of an operation that may move a tensor's rows to layers.
     """
-    op = use.operation
-    if isinstance(op, FullyConnectedOp):
-        return ([], [op]) if use.index == 0 and is_scalable(op) else None
-    if use.index > 0 or not _moves_rows(op):
-        return None
-    between, readers = [op], list[FullyConnectedOp]()
-    for behind in op.results[0].uses:
-        if isinstance(behind.operation, ObserveOp):
-            continue
-        if (found := _layers_behind(behind)) is None:
+    between, readers = list[Operation](), list[FullyConnectedOp]()
+
+    def behind(use: Use) -> list[Use]:
+        op = use.operation
+        moves = use.index == 0 and not isinstance(op, FullyConnectedOp) and _moves_rows(op)
+        return [u for u in op.results[0].uses if not isinstance(u.operation, ObserveOp)] if moves else []
+
+    for each in reached([use], behind):
+        op = each.operation
+        if isinstance(op, FullyConnectedOp) and each.index == 0 and is_scalable(op):
+            readers.append(op)
+        elif behind(each):
+            between.append(op)
+        else:
             return None
-        between += found[0]
-        readers += found[1]
-    return (between, readers) if readers else None
+    return between, readers
 
 
 def _moves_rows(op: Operation) -> bool:

@@ -47,6 +47,7 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.ir.interfaces import shape_of
+from qmlir.ir.traversal import needed_first
 from qmlir.numerics.schemas import STORAGE_RANGES
 from qmlir.policies.quant_config import Recipe
 from qmlir.transforms.quantize.scale_groups import expected
@@ -184,8 +185,7 @@ def _by_sum(value: SSAValue, length: int) -> Masked | None:
     if not isinstance(add, AddOp) or add.bounds() != (None, None):
         return None
     for scores, mask in ((add.lhs, add.rhs), (add.rhs, add.lhs)):
-        values: list[SSAValue] = []
-        if _masks(mask, values) and not _masks(scores, []):
+        if (values := _masks_of(mask)) and not _masks_of(scores):
             return Masked(value, scores, length, values)
     return None
 
@@ -196,36 +196,51 @@ def _by_choice(value: SSAValue, length: int) -> Masked | None:
     if not isinstance(where, WhereOp):
         return None
     for scores, mask in ((where.lhs, where.rhs), (where.rhs, where.lhs)):
-        if _is_far_below(mask) and not _masks(scores, []):
+        if _is_far_below(mask) and not _masks_of(scores):
             return Masked(value, scores, length, [mask])
     return None
 
 
-def _masks(value: SSAValue, values: list[SSAValue]) -> bool:
-    """Whether a value is a mask; if so, adds it and the masks that it is computed from to `values`."""
-    op, inner = value.owner, list[SSAValue]()
-    match op:
+def _masks_of(value: SSAValue) -> list[SSAValue]:
+    """A mask, behind the masks that it is computed from; empty for a value that is no mask."""
+    masks: set[SSAValue] = set()
+    for each in needed_first([value], _parts):
+        if is_float(each) and _is_mask(each, masks):
+            masks.add(each)
+    return list(needed_first([value], lambda v: [p for p in _parts(v) if p in masks])) if value in masks else []
+
+
+def _parts(value: SSAValue) -> list[SSAValue]:
+    """The values that decide whether a value is a mask."""
+    match op := value.owner:
+        case MovementOp() if len(data_operands(op)) == 1:
+            return [data_operands(op)[0]]
+        case WhereOp():
+            return [v for v in (op.lhs, op.rhs) if not _is_plain(v)]
+        case AddOp() | MinimumOp():
+            return [v for v in op.operands if not _is_plain(v)]
+        case _:
+            return []
+
+
+def _is_mask(value: SSAValue, masks: set[SSAValue]) -> bool:
+    """Whether a value is a mask, given the masks among its parts."""
+    parts_are = all(part in masks for part in _parts(value))
+    match op := value.owner:
         case ConstantOp():
             array = op.value.array
             found = array.dtype.kind == "f" and array.size > 0 and bool((array <= FAR_BELOW).any())
-            found = found and bool(((array <= FAR_BELOW) | ((array >= NEAR) & (array <= -NEAR))).all())
+            return found and bool(((array <= FAR_BELOW) | ((array >= NEAR) & (array <= -NEAR))).all())
         case MovementOp() if len(data_operands(op)) == 1:
-            found = _masks(data_operands(op)[0], inner)
+            return parts_are
         case WhereOp():
-            found = any(_is_far_below(v) for v in (op.lhs, op.rhs)) and all(
-                _is_plain(v) or _masks(v, inner) for v in (op.lhs, op.rhs)
-            )
+            return parts_are and any(_is_far_below(v) for v in (op.lhs, op.rhs))
         case MulOp():
-            found = any(_is_far_below(v) for v in op.operands)
+            return any(_is_far_below(v) for v in op.operands)
         case AddOp() | MinimumOp():
-            found = all([_is_plain(v) or _masks(v, inner) for v in op.operands]) and not all(
-                map(_is_plain, op.operands)
-            )
+            return parts_are and bool(_parts(value))
         case _:
             return False
-    if found and is_float(value):
-        values.extend([*inner, value])
-    return found and is_float(value)
 
 
 def _is_far_below(value: SSAValue) -> bool:

@@ -1,21 +1,25 @@
 """Observers: `insert-observers` taps each activation; `observers-to-results` makes a profiling network of the taps."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, TensorType
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, DictionaryAttr, FunctionType, ModuleOp, TensorType
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from qmlir.dialects.batches import sample_axes
 from qmlir.dialects.calib import ObserveOp
+from qmlir.dialects.inputs import batch_size
 from qmlir.dialects.nn import ConstantOp, SliceOp
 from qmlir.dialects.nn.base import is_float, is_quantized
 from qmlir.dialects.nn.movement import MovementOp
-from qmlir.errors import ProfileError
+from qmlir.dialects.windows import ints
+from qmlir.errors import ProfileError, QmlirError
 from qmlir.ir.interfaces import Array, TensorOp, shape_of
 from qmlir.ir.rewriting import node_name, tensor_name
 from qmlir.ir.signature import defined_functions
@@ -108,9 +112,40 @@ def by_tensor(names: Sequence[str], arrays: Sequence[Array]) -> dict[str, Array]
     return {name: a[0] if len(a) == 1 else np.concatenate([each.ravel() for each in a]) for name, a in found.items()}
 
 
-def observed_shapes(within: Operation) -> dict[str, tuple[int, ...]]:
-    """Name → shape without the batch dimension, of each observed tensor of a module or a function."""
-    return {o.tensor.data: shape_of(o.value)[1:] for o in observers(within)}
+def observed_shapes(function: func.FuncOp) -> dict[str, tuple[int, ...]]:
+    """Name → shape for one sample without the first dimension, of each observed tensor of a function."""
+    one = OneSample.of(function)
+    return {o.tensor.data: one.shape(o.value)[1:] for o in observers(function)}
+
+
+@dataclass(frozen=True)
+class OneSample:
+    """The shapes that a network's tensors have for one sample, if a user has bound its batch to several.
+
+    samples  the number of samples that its inputs hold
+    axes     the axis of the samples of each tensor that depends on the sample; empty for one sample
+    """
+
+    samples: int
+    axes: Mapping[SSAValue, int]
+
+    @staticmethod
+    def of(function: func.FuncOp) -> "OneSample":
+        """Returns the shapes of a network; as they are, if it is not known to keep the samples apart."""
+        samples = batch_size(function.parent_op())
+        try:
+            return OneSample(samples, {} if samples == 1 else sample_axes(function, samples))
+        except QmlirError:
+            return OneSample(1, {})
+
+    def shape(self, value: SSAValue) -> tuple[int, ...]:
+        """Returns the shape of a tensor for one sample."""
+        return self.sizes(value, shape_of(value))
+
+    def sizes(self, value: SSAValue, sizes: Iterable[int]) -> tuple[int, ...]:
+        """Returns sizes along a tensor's dimensions for one sample."""
+        axis = self.axes.get(value)
+        return tuple(size // self.samples if i == axis else size for i, size in enumerate(sizes))
 
 
 def nothing_to_observe(function: func.FuncOp) -> ProfileError:
@@ -131,13 +166,14 @@ def observed_keys(function: func.FuncOp) -> dict[str, str]:
     The values of constants are left out: weights may be trained further.
     """
     keys: dict[SSAValue, str] = {}
+    one = OneSample.of(function)
     for argument in function.body.block.args:
-        keys[argument] = _hash(f"argument {argument.index}", _sizes(argument))
+        keys[argument] = _hash(f"argument {argument.index}", _sizes(one, argument))
     for op in function.body.block.ops:
-        said = sorted(f"{k}={v}" for k, v in op.properties.items() if k not in NOT_STRUCTURE)
+        said = sorted(f"{k}={v}" for k, v in _structure(one, op).items() if k not in NOT_STRUCTURE)
         operands = [keys.get(v, "") for v in op.operands]
         for index, result in enumerate(op.results):
-            keys[result] = _hash(op.name, str(index), *said, *operands, _sizes(result))
+            keys[result] = _hash(op.name, str(index), *said, *operands, _sizes(one, result))
     return {o.tensor.data: keys[o.value] for o in observers(function) if o.value in keys}
 
 
@@ -145,8 +181,15 @@ NOT_STRUCTURE = ("value", "shape")
 """Attributes that the hash leaves out: constants' values, and result shapes, which contain the batch size."""
 
 
-def _sizes(value: SSAValue) -> str:
-    return "x".join(map(str, shape_of(value)[1:])) if isinstance(value.type, TensorType) else str(value.type)
+def _structure(one: OneSample, op: Operation) -> Mapping[str, Attribute]:
+    """Returns the attributes of an operation for one sample."""
+    if isinstance(op, MovementOp) and isinstance(sizes := op.properties.get(op.SIZES), DenseArrayBase):
+        return op.properties | {op.SIZES: ints(one.sizes(op.y, map(int, sizes.iter_values())))}
+    return op.properties
+
+
+def _sizes(one: OneSample, value: SSAValue) -> str:
+    return "x".join(map(str, one.shape(value)[1:])) if isinstance(value.type, TensorType) else str(value.type)
 
 
 def _hash(*parts: str) -> str:

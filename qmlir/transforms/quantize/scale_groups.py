@@ -1,7 +1,7 @@
 """Groups the tensors of a float network that share one quantized type: their range with a margin, and their type."""
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from qmlir.dialects.quant.rules import FixedScale, keeps_scale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import element_of
 from qmlir.ir.states import state_values
+from qmlir.ir.traversal import reached
 from qmlir.numerics.calibration import calibrated_range, calibration_called, choose_quantization
 from qmlir.numerics.histograms import Histogram
 from qmlir.numerics.schemas import (
@@ -117,12 +118,18 @@ def expected(value: SSAValue, seen: Observation, recipe: Recipe) -> Observation:
 
 def _is_result(value: SSAValue) -> bool:
     """Whether a value is a result of its function, itself or moved, and nothing else reads it; a state is none."""
-    readers = [u.operation for u in value.uses if not isinstance(u.operation, ObserveOp)]
-    moved = all(isinstance(o, ReturnOp | ReshapeOp | TransposeOp) for o in readers)
     block = value.owner.parent_block() if isinstance(value.owner, Operation) else None
-    if not readers or not moved or block is None or any(after is value for _, after in state_values(block)):
+    if block is None:
         return False
-    return all(isinstance(o, ReturnOp) or _is_result(o.results[0]) for o in readers)
+    states = {after for _, after in state_values(block)}
+
+    def readers(value: SSAValue) -> list[Operation]:
+        return [u.operation for u in value.uses if not isinstance(u.operation, ObserveOp)]
+
+    return all(
+        v not in states and (found := readers(v)) and all(isinstance(o, (ReturnOp, *MOVERS)) for o in found)
+        for v in reached([value], lambda v: [o.y for o in readers(v) if isinstance(o, MOVERS)])
+    )
 
 
 def _of_more_samples(seen: Observation) -> Bounds:
@@ -179,6 +186,10 @@ MUCH_NARROWER = 0.5
 
 FINE = 2.0**-4
 """The step of sums that hold nothing but a bias, in steps of the result."""
+
+
+MOVERS = (ReshapeOp, TransposeOp)
+"""Operations whose result has the values of their operand, all of them, in another order or shape."""
 
 
 class ScaleGroups:
@@ -322,13 +333,18 @@ class ScaleGroups:
 
     def _others_read(self, value: SSAValue, reader: Operation) -> bool:
         """Whether an operation other than `reader` reads a value, or reads a value that it is moved from."""
-        if any(u.operation is not reader and not isinstance(u.operation, ObserveOp) for u in value.uses):
-            return True
-        mover = value.owner
-        if not isinstance(mover, Operation) or not keeps_scale(mover):
-            return False
-        left_out = self._left_out.get(mover, ())
-        return any(self._others_read(v, mover) for v in dict.fromkeys(data_operands(mover)) if v not in left_out)
+
+        def sources(read: tuple[SSAValue, Operation]) -> Iterator[tuple[SSAValue, Operation]]:
+            mover = read[0].owner
+            if isinstance(mover, Operation) and keeps_scale(mover):
+                left_out = self._left_out.get(mover, ())
+                yield from ((v, mover) for v in data_operands(mover) if v not in left_out)
+
+        return any(
+            use.operation is not by and not isinstance(use.operation, ObserveOp)
+            for source, by in reached([(value, reader)], sources)
+            for use in source.uses
+        )
 
     def _is_stated(self, value: SSAValue) -> bool:
         """Whether the policy, a cast or Glow's parameters decide about a value's type, not its observed range."""
@@ -416,12 +432,15 @@ class ScaleGroups:
 
     def _observed_as(self, value: SSAValue) -> Observation | None:
         """The range of a value: the policy's, its observer's, or an observer's on the same values in another shape."""
-        if (said := self._recipe(value).range) is not None:
-            return Observation(said)
-        if value in self._observed:
-            return self._observed[value]
-        shapes = (u.operation for u in value.uses if isinstance(u.operation, ReshapeOp | TransposeOp))
-        return next((seen for op in shapes if (seen := self._observed_as(op.results[0])) is not None), None)
+
+        def known(value: SSAValue) -> Observation | None:
+            said = self._recipe(value).range
+            return self._observed.get(value) if said is None else Observation(said)
+
+        def shaped(value: SSAValue) -> list[SSAValue]:
+            return [u.operation.y for u in value.uses if isinstance(u.operation, MOVERS)]
+
+        return next((seen for v in reached([value], shaped) if (seen := known(v)) is not None), None)
 
     # Choosing the types.
 

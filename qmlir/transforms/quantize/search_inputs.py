@@ -6,13 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import ReshapeOp, TransposeOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.dialects.quant.rules import keeps_scale
+from qmlir.ir.traversal import reached
 from qmlir.numerics import Array
 from qmlir.numerics.schemas import STORAGE_RANGES, Precision, power_of_two_above
 from qmlir.policies.legality import target_of
@@ -80,9 +81,12 @@ def keep_integers(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: 
 
 def _has_a_type_of_its_own(value: SSAValue) -> bool:
     """Whether a value shares its quantized type with no other tensor through operations that keep scales."""
-    movers = [u.operation for u in value.uses if keeps_scale(u.operation)]
-    alone = all(operand is value for op in movers for operand in data_operands(op))
-    return alone and all(_has_a_type_of_its_own(r) for op in movers for r in op.results)
+
+    def movers(value: SSAValue) -> list[Operation]:
+        return [u.operation for u in value.uses if keeps_scale(u.operation)]
+
+    moved = reached([value], lambda v: [r for op in movers(v) for r in op.results])
+    return all(operand is v for v in moved for op in movers(v) for operand in data_operands(op))
 
 
 def integers_of(values: Array, precision: Precision) -> tuple[float, int] | None:
@@ -188,11 +192,12 @@ def search_inputs(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: 
 
 def _feeds_contractions(value: SSAValue) -> bool:
     """Whether only contractions read a value: other readers may tie it to tensors that need other scales."""
-    readers = [u.operation for u in value.uses if not isinstance(u.operation, ObserveOp)]
-    return all(
-        _feeds_contractions(o.results[0]) if isinstance(o, ReshapeOp | TransposeOp) else isinstance(o, WeightedOp)
-        for o in readers
-    )
+
+    def readers(value: SSAValue) -> list[Operation]:
+        return [u.operation for u in value.uses if not isinstance(u.operation, ObserveOp)]
+
+    moved = reached([value], lambda v: [o.y for o in readers(v) if isinstance(o, ReshapeOp | TransposeOp)])
+    return all(isinstance(o, WeightedOp | ReshapeOp | TransposeOp) for v in moved for o in readers(v))
 
 
 def _scales(lo: float, hi: float, precision: Precision) -> list[float]:

@@ -26,7 +26,7 @@ a small mean square.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from xdsl.context import Context
@@ -49,6 +49,7 @@ from qmlir.dialects.target import Target
 from qmlir.display import counted
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.signature import defined_functions
+from qmlir.ir.traversal import reached
 from qmlir.numerics.calibration import choose_quantization
 from qmlir.numerics.schemas import is_symmetric, weight_bits
 from qmlir.policies.legality import target_of
@@ -263,13 +264,16 @@ def _moved_from(value: SSAValue) -> set[SSAValue]:
 
 def _uses_of(value: SSAValue) -> list[Use]:
     """The operands that read a value, directly or moved, observers left out."""
-    found: list[Use] = []
-    for use in value.uses:
-        if isinstance(use.operation, MovementOp):
-            found += _uses_of(use.operation.results[0])
-        elif not isinstance(use.operation, ObserveOp):
-            found.append(use)
-    return found
+    return [u for u in _moved_uses(value) if not isinstance(u.operation, MovementOp | ObserveOp)]
+
+
+def _moved_uses(value: SSAValue) -> Iterator[Use]:
+    """The operands that read a value, directly or moved, those of data movement among them."""
+
+    def behind(use: Use) -> Iterable[Use]:
+        return use.operation.results[0].uses if isinstance(use.operation, MovementOp) else ()
+
+    return reached(value.uses, behind)
 
 
 def _is_layer(use: Use) -> bool:
@@ -343,8 +347,4 @@ def _find_readers(stream: Stream) -> None:
 
 def _reading(value: SSAValue) -> Iterator[OverTrailingOp]:
     """The normalizations that read a value, directly or moved."""
-    for use in value.uses:
-        if isinstance(use.operation, OverTrailingOp):
-            yield use.operation
-        elif isinstance(use.operation, MovementOp):
-            yield from _reading(use.operation.results[0])
+    return (u.operation for u in _moved_uses(value) if isinstance(u.operation, OverTrailingOp))

@@ -34,7 +34,7 @@ def _rows(block: Block) -> list[slice]:
 def test_both_accounts_hold(seed: int) -> None:
     rng = np.random.default_rng(seed)
     device = load_device("nmp")
-    ours, theirs = Contents(device, [Block(Place(0, 0), SIZE)]), Memories([SIZE])
+    ours, theirs = Contents(device, [Block(Place(0, 0), SIZE)]), Memories([SIZE], 0)
     real = rng.integers(0, 256, SIZE).astype(np.uint8)
     for _ in range(30):
         width = int(rng.choice([1, 2, 4]))

@@ -47,6 +47,37 @@ CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
         [node("SplitToSequence", "x", "s", axis=-1, keepdims=0), node("ConcatFromSequence", "s", axis=0)],
         {},
     ),
+    "parts of a stated 1 without their axis": (
+        [node("SplitToSequence", "x sizes", "s", axis=0, keepdims=0), node("SequenceAt", "s i")],
+        {"sizes": place(1), "i": place(-2)},
+    ),
+    "parts of a stated 1 stacked again": (
+        [node("SplitToSequence", "x sizes", "s", axis=-1, keepdims=0),
+         node("ConcatFromSequence", "s", axis=-1, new_axis=1)],
+        {"sizes": place(1)},
+    ),
+    "parts of a stated 1 in another sequence": (
+        [node("SplitToSequence", "x sizes", "s", axis=-2, keepdims=0), node("SequenceAt", "s i", "a"),
+         node("SequenceAt", "s j", "b"), node("SequenceConstruct", "b a b", "t"),
+         node("SequenceInsert", "t a", "u"), node("ConcatFromSequence", "u", axis=0)],
+        {"sizes": place(1), "i": place(0), "j": place(3)},
+    ),
+    "parts of a stated 1 with their axis": (
+        [node("SplitToSequence", "x sizes", "s", axis=0, keepdims=1), node("SequenceAt", "s i")],
+        {"sizes": place(1), "i": place(2)},
+    ),
+    "parts of listed 1s with their axis": (
+        [node("SplitToSequence", "x sizes", "s", axis=1, keepdims=0), node("SequenceAt", "s i")],
+        {"sizes": np.array([1, 1, 1, 1]), "i": place(2)},
+    ),
+    "one listed part with its axis": (
+        [node("SplitToSequence", "x sizes", "s", axis=1, keepdims=0), node("SequenceAt", "s i")],
+        {"sizes": np.array([4]), "i": place(0)},
+    ),
+    "parts of listed sizes with their axis": (
+        [node("SplitToSequence", "x sizes", "s", axis=-2, keepdims=0), node("SequenceAt", "s i")],
+        {"sizes": np.array([1, 5]), "i": place(0)},
+    ),
     "stacked": (
         [node("SplitToSequence", "x", "s", axis=1), node("ConcatFromSequence", "s", axis=1, new_axis=1)],
         {},
@@ -126,6 +157,51 @@ def test_a_loop_carries_a_sequence() -> None:
         [node("SequenceConstruct", "x", "first"), loop, node("ConcatFromSequence", "s", axis=0)],
         {"n": np.array(3)},
     )  # fmt: skip
+
+
+def test_parts_that_onnxruntime_cannot_drop_the_axis_of_keep_it() -> None:
+    """One size above 1: onnxruntime fails, ONNX keeps the axis."""
+    proto = network(
+        [node("SplitToSequence", "x sizes", "s", axis=0, keepdims=0), node("SequenceAt", "s i")],
+        {"sizes": place(4), "i": place(1)},
+    )
+    with pytest.raises(Exception, match="was false"):
+        onnxruntime_run(proto, X)
+    np.testing.assert_array_equal(qmlir.reference(load(proto))(X["x"]), X["x"][4:])
+
+
+def test_the_ledger_says_that_onnxruntime_is_followed() -> None:
+    nodes = [node("SplitToSequence", "x sizes", "s", axis=0, keepdims=0), node("SequenceAt", "s i", "a")]
+    proto = network([*nodes, node("Sigmoid", "a")], {"sizes": place(1), "i": place(1)})
+    quantized = qmlir.quantize(load(proto), data=[X["x"]])
+    said = [e.reason for e in qmlir.decisions(quantized) if "as in onnxruntime" in e.reason]
+    assert said == [
+        "moves i8 values; its parts lose their axis, as in onnxruntime; ONNX keeps it where a split is given"
+    ]
+    wanted = 1 / (1 + np.exp(-X["x"][1].astype(np.float64)))
+    np.testing.assert_allclose(qmlir.reference(quantized)(X["x"]), wanted, atol=0.01)
+
+
+def test_a_constant_is_split_alike() -> None:
+    proto = network(
+        [node("SplitToSequence", "c sizes", "s", axis=1, keepdims=0), node("SequenceAt", "s i", "a"),
+         node("Add", "x a")],
+        {"c": floats(1, 4, 4), "sizes": place(1), "i": place(3)},
+    )  # fmt: skip
+    (wanted,) = onnxruntime_run(proto, X)
+    np.testing.assert_array_equal(qmlir.reference(load(proto))(X["x"]), wanted)
+
+
+def test_a_dimension_of_one_part_loses_its_axis() -> None:
+    """One size, not less than the dimension of 1."""
+    given = {"x": floats(1, 4)}
+    proto = model(
+        [node("SplitToSequence", "x sizes", "s", axis=0, keepdims=0), node("SequenceAt", "s i")],
+        {"x": [1, 4]}, {"sizes": place(1), "i": place(0)}, opset=18,
+    )  # fmt: skip
+    (wanted,) = onnxruntime_run(proto, given)
+    np.testing.assert_array_equal(qmlir.reference(load(proto))(given["x"]), wanted)
+    assert wanted.shape == (4,)
 
 
 def test_a_returned_sequence_is_its_tensors() -> None:

@@ -24,9 +24,22 @@ RESOURCE = schema.TensorType.RESOURCE
 """The element type of handles of variables."""
 
 
+Level = int | tuple[Sequence[int], Sequence[int], str]
+"""A level of a sparse tensor: the size of a dense one; segments, indices and the type of both of a compressed one."""
+
+
+@dataclass
+class Sparsity:
+    """Where the values of a sparse tensor lie: order of traversal, dimensions of blocks, levels."""
+
+    order: Sequence[int]
+    block_map: Sequence[int]
+    levels: Sequence[Level]
+
+
 @dataclass
 class T:
-    """A tensor: constant where it has data; quantized where it has scales."""
+    """A tensor: constant where it has data; quantized where it has scales; sparse where it says where data lie."""
 
     name: str
     shape: Sequence[int]
@@ -38,6 +51,7 @@ class T:
     buffer: int | None = None
     signature: Sequence[int] = ()
     variable: bool = False
+    sparsity: Sparsity | None = None
 
 
 @dataclass
@@ -147,6 +161,7 @@ def _buffer(b: Any, content: bytes) -> int:
 def _tensor(b: Any, t: T, buffer: int) -> int:
     name, shape, quantization = b.CreateString(t.name), _ints(b, t.shape), None
     signature = _ints(b, t.signature) if t.signature else None
+    sparsity = None if t.sparsity is None else _sparsity(b, t.sparsity)
     if t.scale:
         scales = b.CreateNumpyVector(np.array(t.scale, np.float32))
         zeros = b.CreateNumpyVector(np.array(list(t.zero) or [0] * len(t.scale), np.int64))
@@ -166,7 +181,42 @@ def _tensor(b: Any, t: T, buffer: int) -> int:
         schema.TensorAddQuantization(b, quantization)
     if signature is not None:
         schema.TensorAddShapeSignature(b, signature)
+    if sparsity is not None:
+        schema.TensorAddSparsity(b, sparsity)
     return schema.TensorEnd(b)
+
+
+def _sparsity(b: Any, sparsity: Sparsity) -> int:
+    levels = _offsets(b, [_level(b, level) for level in sparsity.levels])
+    order, blocks = _ints(b, sparsity.order), _ints(b, sparsity.block_map)
+    schema.SparsityParametersStart(b)
+    schema.SparsityParametersAddTraversalOrder(b, order)
+    schema.SparsityParametersAddBlockMap(b, blocks)
+    schema.SparsityParametersAddDimMetadata(b, levels)
+    return schema.SparsityParametersEnd(b)
+
+
+def _level(b: Any, level: Level) -> int:
+    if isinstance(level, int):
+        schema.DimensionMetadataStart(b)
+        schema.DimensionMetadataAddFormat(b, schema.DimensionType.DENSE)
+        schema.DimensionMetadataAddDenseSize(b, level)
+        return schema.DimensionMetadataEnd(b)
+    *numbers, kind = level
+    vectors: list[int] = []
+    for values in numbers:
+        written = b.CreateNumpyVector(np.array(values, kind))
+        getattr(schema, f"{kind.title()}VectorStart")(b)
+        getattr(schema, f"{kind.title()}VectorAddValues")(b, written)
+        vectors.append(getattr(schema, f"{kind.title()}VectorEnd")(b))
+    code = getattr(schema.SparseIndexVector, f"{kind.title()}Vector")
+    schema.DimensionMetadataStart(b)
+    schema.DimensionMetadataAddFormat(b, schema.DimensionType.SPARSE_CSR)
+    schema.DimensionMetadataAddArraySegmentsType(b, code)
+    schema.DimensionMetadataAddArraySegments(b, vectors[0])
+    schema.DimensionMetadataAddArrayIndicesType(b, code)
+    schema.DimensionMetadataAddArrayIndices(b, vectors[1])
+    return schema.DimensionMetadataEnd(b)
 
 
 def _operator(b: Any, o: Op, code: int) -> int:

@@ -70,6 +70,38 @@ def rnn(*, time_major: bool = False, activation: int = TANH, steps: bool = True,
     return model(tensors, [Op(kind, range(5), [5], table, options)], [0], [5])
 
 
+def direction(kind: str, d: str, *, peepholes: bool) -> tuple[list[T | None], list[T]]:
+    """The weights and the states of one of a layer's two directions; None for what is left out."""
+    h = HIDDEN
+    if kind == "RNN":
+        own = [weights(f"{d}w", h, WIDTH), weights(f"{d}r", h, h), weights(f"{d}b", h)]
+        return [*own, T(f"{d}h", (BATCH, h), variable=True)], []
+    listed: list[T | None] = [weights(f"{d}{n}{g}", h, w) for n, w in (("w", WIDTH), ("r", h)) for g in "ifco"]
+    listed += [weights(f"{d}p{g}", h) if peepholes else None for g in "ifo"]
+    listed += [weights(f"{d}b{g}", h) for g in "ifco"]
+    return [*listed, None, None], [T(f"{d}{n}", (BATCH, h), variable=True) for n in "hc"]
+
+
+def bidirectional(
+    kind: str, *, time_major: bool = False, merged: bool = False, peepholes: bool = False, steps: int = STEPS,
+    linked: bool = False, **changed: T,
+) -> bytes:  # fmt: skip
+    """A layer of two directions; `linked` gives it its input as the auxiliary input, too."""
+    first = (steps, BATCH) if time_major else (BATCH, steps)
+    parts, states = zip(*(direction(kind, d, peepholes=peepholes) for d in "fb"), strict=True)
+    image = T("x", (*first, WIDTH))
+    listed: list[T | None] = [image, *parts[0], *parts[1], *states[0], *states[1], image if linked else None]
+    listed += [None] * (8 if kind == "LSTM" else 2)
+    tensors = list({t.name: changed.get(t.name, t) for t in listed if t is not None}.values())
+    at = {t.name: i for i, t in enumerate(tensors)}
+    shapes = {"y": (*first, 2 * HIDDEN)} if merged else dict.fromkeys(("yf", "yb"), (*first, HIDDEN))
+    outputs = list(range(len(tensors), len(tensors) + len(shapes)))
+    options = {"FusedActivationFunction": TANH, "TimeMajor": time_major, "MergeOutputs": merged}
+    inputs = [ABSENT if t is None else at[t.name] for t in listed]
+    op = Op(f"BIDIRECTIONAL_SEQUENCE_{kind}", inputs, outputs, f"BidirectionalSequence{kind}Options", options)
+    return model([*tensors, *(T(name, shape) for name, shape in shapes.items())], [op], [0], outputs)
+
+
 def x(time_major: bool) -> list[np.ndarray]:
     return [np.random.default_rng(0).standard_normal((*sequence(time_major), WIDTH)).astype(np.float32)]
 
@@ -85,6 +117,32 @@ def test_lstm(time_major: bool, peepholes: bool) -> None:
 @pytest.mark.parametrize("activation", [1, TANH])
 def test_rnn(time_major: bool, activation: int) -> None:
     assert_agrees(rnn(time_major=time_major, activation=activation), x(time_major), 0)
+
+
+@pytest.mark.parametrize("merged", [False, True])
+@pytest.mark.parametrize("time_major", [False, True])
+@pytest.mark.parametrize("kind", ["LSTM", "RNN"])
+def test_layers_of_two_directions(kind: str, *, time_major: bool, merged: bool) -> None:
+    data = bidirectional(kind, time_major=time_major, merged=merged, peepholes=merged)
+    theirs, module = interpreter(data, "litert-reference"), load_tflite(data)
+    reference, executable = qmlir.reference(module), qmlir.compile(module)
+    random = np.random.default_rng(0)
+    for _ in range(3):  # the states live from call to call
+        x = random.standard_normal(reference.signature.inputs[0].shape).astype(np.float32)
+        wanted, found, again = run(theirs, [x]), executable.run(x), reference.run(x)
+        assert len(wanted) == len(found) == (1 if merged else 2)
+        for ours, other, their in zip(found, again, wanted, strict=True):
+            np.testing.assert_array_equal(ours, other)
+            np.testing.assert_allclose(ours, their, rtol=0, atol=1e-5)
+
+
+def test_two_directions_of_one_step() -> None:
+    data = bidirectional("LSTM", steps=1)
+    x = np.random.default_rng(0).standard_normal((BATCH, 1, WIDTH)).astype(np.float32)
+    for ours, their in zip(
+        qmlir.reference(load_tflite(data)).run(x), run(interpreter(data, "litert-reference"), [x]), strict=True
+    ):
+        np.testing.assert_allclose(ours, their, rtol=0, atol=1e-5)
 
 
 STORED = constant("wf", np.ones((HIDDEN, WIDTH)), np.int8, scale=[0.1])
@@ -123,6 +181,10 @@ def test_states_live_from_call_to_call(layer: str) -> None:
         (rnn(w=replace(STORED, name="w"), steps=False), "its weights are integers beside float data"),
         (rnn(x=T("x", (BATCH, STEPS, WIDTH), np.int8, scale=[0.1])), "LiteRT computes it on floats only"),
         (lstm(x=T("x", (BATCH, STEPS, WIDTH), np.int32)), "it computes on i32"),
+        (bidirectional("LSTM", linked=True), "it has an auxiliary input"),
+        (bidirectional("RNN", linked=True), "it has an auxiliary input"),
+        (bidirectional("LSTM", fwf=replace(STORED, name="fwf")), "its weights are integers beside float data"),
+        (bidirectional("RNN", x=T("x", (BATCH, STEPS, WIDTH), np.int8, scale=[0.1])), "LiteRT computes it on floats"),
     ],
 )
 def test_what_is_not_taken(data: bytes, reason: str) -> None:

@@ -9,9 +9,10 @@ concat itself copies nothing:
     %5 = npu.layer "expand" (%2, %4) { nn.concat … {axis = 1} }
 """
 
+from collections.abc import Iterable, Iterator
 from math import prod
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation, SSAValue, Use
 
 from qmlir.devices.stored import stored_bytes, stored_dtype
 from qmlir.dialects import qint
@@ -20,6 +21,7 @@ from qmlir.dialects.nn.movement import ConstantOp, ReshapeOp
 from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.ir.interfaces import shape_of
+from qmlir.ir.traversal import needed_first, reached
 
 ELEMENTWISE = (qint.RequantizeOp, qint.LookupOp, qint.AddOp, qint.MulOp)
 """Operations that compute each element of their result from the same element of their operands."""
@@ -45,12 +47,19 @@ def begins_at(layer: LayerOp) -> int | None:
 
     Rows that the host reads are no view: the host is given whole tensors.
     """
+    if isinstance(first_of(layer), SliceOp) and not _layers_read(layer.outputs[0]):
+        return None
+    return _offset_of_view(layer)
+
+
+def _offset_of_view(layer: LayerOp) -> int | None:
+    """Byte offset of a layer's result within its input, whoever reads it; None if the input has no such bytes."""
     first = first_of(layer)
     if len(layer.inputs) != 1 or len(layer.operations()) > 1:
         return None
     if isinstance(first, ReshapeOp | StorageCastOp):
         return 0
-    if not isinstance(first, SliceOp) or not readers(layer.outputs[0]):
+    if not isinstance(first, SliceOp):
         return None
     shape, steps = shape_of(first.x), first.steps()
     axis = next((n for n, (extent, (_, size, _)) in enumerate(zip(shape, steps, strict=True)) if size != extent), 0)
@@ -96,15 +105,28 @@ def home_of(value: SSAValue) -> tuple[SSAValue, int]:
 
 def readers(value: SSAValue) -> list[LayerOp]:
     """The layers that read a tensor or a view of it; empty if anything but layers reads it too."""
-    found: list[LayerOp] = []
-    for use in value.uses:
+    if not _layers_read(value):
+        return []
+
+    def behind(use: Use) -> Iterable[Use]:
         reader = use.operation
-        if not isinstance(reader, LayerOp):
-            return []
-        found.append(reader)
-        if renames(reader):
-            others = readers(reader.outputs[0])
-            if not others:
-                return []
-            found += others
-    return found
+        return reader.outputs[0].uses if isinstance(reader, LayerOp) and renames(reader) else ()
+
+    return [use.operation for use in reached(value.uses, behind) if isinstance(use.operation, LayerOp)]
+
+
+def _layers_read(value: SSAValue) -> bool:
+    """Whether layers read a tensor, and nothing but layers reads it or a view of all of it."""
+    known: dict[SSAValue, bool] = {}
+
+    def views(value: SSAValue) -> Iterator[SSAValue]:
+        layers = (use.operation for use in value.uses)
+        return (o.outputs[0] for o in layers if isinstance(o, LayerOp) and _offset_of_view(o) is not None)
+
+    for each in needed_first([value], views):
+        layers = [use.operation for use in each.uses]
+        known[each] = bool(layers) and all(
+            isinstance(o, LayerOp) and (isinstance(first_of(o), SliceOp) or known.get(o.outputs[0], True))
+            for o in layers
+        )
+    return known[value]
