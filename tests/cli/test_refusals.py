@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
@@ -11,7 +12,7 @@ from onnx import TensorProto, helper
 import qmlir
 from qmlir.backends.cpu import machine
 from qmlir.errors import OptionError, QmlirError
-from tests.cli.small import run, write_small
+from tests.cli.small import Array, run, write_small
 
 REFUSED: dict[str, str] = {
     "quantize two.onnx --data data.npz --labels l.txt -o x.mlir": "labels need a network of one output with a number",
@@ -104,9 +105,7 @@ PYTHON: dict[str, Callable[[], object]] = {
 }
 
 
-def samples() -> list[object]:
-    import numpy as np
-
+def samples() -> list[Array]:
     return [np.zeros((1, 2, 8, 8), np.float32)] * 2
 
 
