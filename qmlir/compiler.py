@@ -25,7 +25,7 @@ from qmlir.ir.garbage import collected_rarely
 from qmlir.ir.interfaces import Array
 from qmlir.ir.passes import Pipeline, configured_pass
 from qmlir.ir.reading import ReadingNotes
-from qmlir.ir.signature import MOST_THREADS, main_function
+from qmlir.ir.signature import main_function
 from qmlir.ir.states import bind_states, states_of
 from qmlir.ir.upstream.tosa_0_80 import is_tosa
 from qmlir.ir.verify import require_module, verify
@@ -267,6 +267,7 @@ def quantize(
     """
     from qmlir.policies.recorded import record_quantizer
     from qmlir.transforms.quantize.apply_profile import apply_profile
+    from qmlir.transforms.quantize.before_ranges import check_before_ranges
     from qmlir.transforms.quantize.fold_qdq import is_as_imported
     from qmlir.transforms.quantize.observers import without_observers
     from qmlir.transforms.quantize.quantize import learns_ranges
@@ -290,6 +291,7 @@ def quantize(
         given = arguments.samples_given(data)
         context.samples[""] = samples = list(given) if isinstance(given, Iterator) else given  # both steps read them
         if profile is None and learns_ranges(result):
+            check_before_ranges(result, rules, chosen)
             profile = learn(result, samples)
         if states_of(main_function(result)):
             context.samples[""] = list(compile(without_observers(result)).replayed(samples))
@@ -306,7 +308,7 @@ def quantize(
     step = configured_pass("quantize", {**chosen, "fail_on_float": fail_on_float})
     context.policy = rules
     if not is_as_imported(result):  # whose own file says how it is quantized
-        record_quantizer(result, rules.config(QuantConfig(**chosen)), rules)
+        record_quantizer(result, chosen, rules)
     step.apply(context, result)
     if io is not None:
         result = with_interface(result, io)
@@ -424,11 +426,8 @@ def compile(
         OptionError: The number of threads is not from 1 to 256.
     """
     sharers = arguments.integer_given("threads", threads)
-    if not 1 <= sharers <= MOST_THREADS:
-        raise OptionError("threads", f"must be from 1 to {MOST_THREADS}", got=str(sharers))
     machine = arguments.machine_given(cpu, features, triple, target)
-    if sharers > 1 and not machine.system.hosted:
-        raise OptionError("threads", "must be 1: there are none on this system", got=f"{sharers} on {machine.triple}")
+    arguments.require_threads(sharers, machine)
     source = loaded(module)
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
     if io is not None:

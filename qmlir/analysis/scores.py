@@ -10,8 +10,9 @@ how many samples that concerns, and `shared` is top-1 with each of n tied classe
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -239,9 +240,25 @@ def score_outputs(named: dict[str, Array], labels: Int64s | None, metric: Metric
 
 def check_classes(classes: Int64s, logits: Array) -> None:
     """Raises `OptionError` if a class is not one of the network's."""
-    if len(wrong := classes[(classes < 0) | (classes >= logits.shape[1])]):
+    require_classes(classes, logits.shape[1])
+
+
+def classes_of(shapes: Sequence[Sequence[int]]) -> int:
+    """Returns how many classes a network tells apart, by the shapes of its outputs.
+
+    Raises:
+        QmlirError: There is not one output with a number for each class.
+    """
+    if len(shapes) != 1 or sum(n != 1 for n in shapes[0]) > 1:
+        raise _no_classes(str(list(shape)) for shape in shapes)
+    return prod(shapes[0])
+
+
+def require_classes(classes: Int64s, count: int) -> None:
+    """Raises `OptionError` if a class is not one of so many."""
+    if len(wrong := classes[(classes < 0) | (classes >= count)]):
         remedy = "count classes from 0, or give --label-offset"
-        need = f"must be a class of the network, from 0 to {logits.shape[1] - 1}"
+        need = f"must be a class of the network, from 0 to {count - 1}"
         raise OptionError("labels", need, got=str(wrong[0]), remedy=remedy)
 
 
@@ -270,8 +287,7 @@ def with_logits(module: ModuleOp) -> ModuleOp:
     assert isinstance(end, func.ReturnOp)
     kept = {state.index for state in states_of(function).values()}
     outputs = [value for i, value in enumerate(end.operands) if i not in kept]
-    if len(outputs) != 1 or sum(n != 1 for n in shape_of(outputs[0])) > 1:
-        raise _no_classes(str(list(shape_of(o))) for o in outputs)
+    classes_of([shape_of(output) for output in outputs])
     logits = _before_softmax(outputs[0])
     if is_quantized(logits):
         cast = DequantizeCastOp(logits, TensorType(f32, shape_of(logits)))

@@ -89,7 +89,7 @@ def test_an_emulator_computes_the_same(cpu: str, quantized: Path) -> None:
 def test_a_board_with_a_small_processor_computes_the_same(
     cpu: str, quantized: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(programs.BOARDS, cpu, programs.SMALL_BOARD)  # type: ignore[arg-type]
+    monkeypatch.setitem(programs.BOARDS, cpu, programs.SMALL_BOARD)
     check(quantized, cpu)
 
 
