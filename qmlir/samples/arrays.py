@@ -230,9 +230,9 @@ def read_rows(path: Path, name: str, count: int, numbers: Sequence[int]) -> Iter
 
 
 def _rows(array: Array, count: int, numbers: Sequence[int]) -> Iterator[Array]:
-    rows = array if array.ndim and len(array) == count else array[None]
+    rows = array.reshape(count, -1) if count else array
     for number in numbers:
-        yield rows[number].reshape(-1)
+        yield rows[number]
 
 
 def _streamed(stream: IO[bytes], header: _Described, count: int, numbers: Sequence[int]) -> Iterator[Array]:

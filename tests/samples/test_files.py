@@ -40,6 +40,8 @@ def test_a_folder_of_arrays_in_the_order_of_names(tmp_path: Path) -> None:
 def test_a_bound_batch_takes_as_many_elements(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", DATA[:6])
     np.testing.assert_array_equal(arrays(Samples(tmp_path / "a.npy", network(2, 3, 4))), DATA[:6].reshape(3, 2, 3, 4))
+    np.savez_compressed(tmp_path / "a.npz", x=DATA[:6])
+    np.testing.assert_array_equal(arrays(Samples(tmp_path / "a.npz", network(2, 3, 4))), DATA[:6].reshape(3, 2, 3, 4))
     np.save(tmp_path / "a.npy", DATA)
     with pytest.raises(InputError, match=r"needs samples of float32\[2, 3, 4\], got an array float32\[7, 3, 4\]"):
         Samples(tmp_path / "a.npy", network(2, 3, 4))
