@@ -112,3 +112,17 @@ func.func @main(%x: {whole}) -> ({whole}, {none}) {{
 def test_what_has_no_elements_stays_on_the_host(name: str, shape: tuple[int, ...]) -> None:
     verdicts = judge(parse_text(make_context(), empty_slice(*shape), "empty"), name)
     assert {v.refusals for v in verdicts if v.operation in ("nn.slice", "nn.transpose")} == {("tensors have elements",)}
+
+
+PRODUCT = """
+func.func @main(%x: tensor<1x16x16xf32>, %y: tensor<1x16x16xf32>) -> tensor<1x16x16xf32> {
+  %0 = nn.matmul %x, %y : tensor<1x16x16xf32>, tensor<1x16x16xf32> -> tensor<1x16x16xf32>
+  func.return %0 : tensor<1x16x16xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("name", shipped_devices())
+def test_a_product_of_two_computed_matrices_is_the_hosts(name: str) -> None:
+    refused = {v.operation: v.refusals for v in judge(parse_text(make_context(), PRODUCT, "product"), name)}
+    assert refused["qint.matmul"] == ("no device file has a key for qint.matmul",)

@@ -9,10 +9,12 @@ from onnx import helper, numpy_helper, save
 
 import qmlir
 from qmlir.errors import OptionError, QmlirError
+from qmlir.frontends.caffe2 import load_caffe2
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
 from qmlir.frontends.tflite import load_tflite
 from qmlir.ir import own_operators
+from tests.frontends.caffe2.nets import made
 from tests.frontends.onnx.agreement import FLOAT
 from tests.frontends.tflite.files import Op, T, model
 
@@ -216,3 +218,9 @@ def test_what_qmlir_knows_stays_as_it_is() -> None:
     ends = [helper.make_tensor_value_info(n, FLOAT, [2]) for n in "xy"]
     module = load_onnx(helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:])))
     np.testing.assert_array_equal(qmlir.reference(module)(np.array([-1, 2], np.float32)), [0, 2])
+
+
+def test_caffe2_nets_have_none() -> None:
+    qmlir.register_op("mine", "Swirl", swirl)
+    module = load_caffe2(made(("Swirl", "x", "y"), outputs="y"), shapes={"x": "1x4"})
+    assert [kind.reason for kind in opaque_report(module)] == ["qmlir knows no Swirl"]

@@ -152,3 +152,23 @@ def test_sequences_are_for_networks_with_states(delay: ModuleOp) -> None:
     assert in_sequences(given, None, signature.flat()) is given
     with pytest.raises(OptionError, match="sequence: is for networks with states, got 2"):
         in_sequences(given, 2, signature.flat())
+
+
+def test_a_state_of_an_operation_that_the_policy_keeps_float_is_float() -> None:
+    text = """
+    func.func @main(%x: tensor<1x4xf32>, %s: tensor<1x4xf32> {qmlir.state = #qmlir.state<0>})
+        -> (tensor<1x4xf32>, tensor<1x4xf32>) {
+      %0 = nn.add %x, %s : tensor<1x4xf32>, tensor<1x4xf32> -> tensor<1x4xf32>
+      %1 = nn.relu %0 : tensor<1x4xf32> -> tensor<1x4xf32>
+      func.return %1, %0 : tensor<1x4xf32>, tensor<1x4xf32>
+    }"""
+    samples = list(np.random.default_rng(0).uniform(0.1, 1, (4, 1, 4)).astype(np.float32))
+    for rules, outcome, dtype in (
+        ([], "quantized", np.int8),
+        ([{"kind": "relu", "keep-float": True}], "float", np.float32),
+    ):
+        module = parse_text(make_context(), text, "state.mlir")
+        quantized = qmlir.quantize(module, data=[samples], policy={"rules": rules})
+        assert [d.outcome for d in qmlir.decisions(quantized) if d.operation == "nn.relu"] == [outcome]
+        (state,) = signature_of(main_function(quantized)).states
+        assert state.reset.dtype == dtype

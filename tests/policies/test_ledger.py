@@ -3,9 +3,11 @@
 import re
 from io import StringIO
 
+import numpy as np
 import pytest
 from rich.console import Console
 
+import qmlir
 from qmlir.analysis.counts import Decided, decided
 from qmlir.cli.ledger import print_changes, print_decisions
 from qmlir.compiler import to_integers
@@ -128,3 +130,15 @@ def test_the_cpu_lowers_what_its_file_promises() -> None:
 def test_an_unknown_target() -> None:
     with pytest.raises(OptionError, match="target: must be one of cpu, got gpu"):
         load_target("gpu")
+
+
+def test_doubles_stay_float() -> None:
+    text = """
+    func.func @main(%x: tensor<1x4xf64>) -> tensor<1x4xf32> {
+      %0 = nn.add %x, %x : tensor<1x4xf64>, tensor<1x4xf64> -> tensor<1x4xf64>
+      %1 = nn.cast %0 : tensor<1x4xf64> -> tensor<1x4xf32>
+      func.return %1 : tensor<1x4xf32>
+    }"""
+    module = qmlir.quantize(parsed(text), data=[np.ones((1, 4))])
+    (entry,) = (e for e in decisions(module) if e.operation == "nn.add")
+    assert (entry.outcome, entry.reason) == ("float", "it is computed on f64, and only f32 can be quantized")

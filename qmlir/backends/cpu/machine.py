@@ -154,7 +154,7 @@ class Machine:
             need = f"must be {'' if system else f'{NATIVE} or '}a processor that LLVM knows"
             names = [*([] if system else [NATIVE, *NAMED, *_names_elsewhere()]), *known.processors]
             where = f"{need} of {system}" if system else need
-            remedy = near_misses(cpu, names) or f"known besides: {', '.join(NAMED)}"
+            remedy = near_misses(cpu, names) or f"known: {', '.join([NATIVE, *NAMED])}"
             raise OptionError("cpu", where, got=cpu, remedy=remedy)
         lowest = baseline(system)
         items = [item.strip() for item in (features or "").split(",") if item.strip()]

@@ -10,8 +10,10 @@ import qmlir
 from qmlir.compiler import main_function
 from qmlir.dialects.batches import with_batch
 from qmlir.errors import InputError, OptionError, UnsupportedError
+from qmlir.frontends.onnx import load_onnx
 from tests.backends.onnx.test_batch import images, sequence
 from tests.conftest import ROOT
+from tests.frontends.onnx.agreement import model, node
 
 DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
 MOST = 5
@@ -116,3 +118,22 @@ def test_code_of_a_batch_is_kept_on_disk(tmp_path: Path, monkeypatch: pytest.Mon
     x = samples((1, 8, 8))[:4]
     np.testing.assert_array_equal(read(x), made(x))
     assert qmlir.compile(DIGITS).signature.batch is None
+
+
+def test_networks_that_take_one_sample_a_call(tmp_path: Path) -> None:
+    """Those that keep a state from call to call, and those whose results' sizes depend on the data."""
+    (tmp_path / "sum.mlir").write_text(
+        """
+        func.func @main(%x: tensor<1x4xf32>, %sum: tensor<1x4xf32> {qmlir.state = #qmlir.state<0>})
+            -> (tensor<1x4xf32>, tensor<1x4xf32>) {
+          %0 = nn.add %x, %sum : tensor<1x4xf32>, tensor<1x4xf32> -> tensor<1x4xf32>
+          %1 = nn.neg %0 : tensor<1x4xf32> -> tensor<1x4xf32>
+          func.return %0, %1 : tensor<1x4xf32>, tensor<1x4xf32>
+        }""",
+        "utf-8",
+    )
+    with pytest.raises(UnsupportedError, match="has states, which pass from one call to the next"):
+        qmlir.compile(tmp_path / "sum.mlir", batch=2)
+    places = load_onnx(model(node("NonZero", "x"), {"x": ["N", 4]}))
+    with pytest.raises(UnsupportedError, match="has outputs whose sizes depend on the data"):
+        qmlir.compile(places, batch=2)

@@ -172,3 +172,34 @@ def test_filters_of_each_channel_take_two_bytes(point: int, tmp_path: Path) -> N
     exported(module, tmp_path / "m.onnx", format=FORMAT)
     data = numbers(1, 5, 4, 3)
     np.testing.assert_array_equal(run(tmp_path / "m.onnx", [data])[0], qmlir.reference(module)(data))
+
+
+def test_contractions_of_two_bytes_are_refused(tmp_path: Path) -> None:
+    module = network("""
+      func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
+        %q = quant.qcast %x : tensor<1x2xf32> to tensor<1x2x!quant.uniform<i16:f32, 0.001>>
+        %w = nn.constant <tensor<2x2xi8>, [1, 2, 3, 4]> : tensor<2x2x!quant.uniform<i8:f32, 0.01>>
+        %r = nn.fully_connected %q, %w : tensor<1x2x!quant.uniform<i16:f32, 0.001>>,
+          tensor<2x2x!quant.uniform<i8:f32, 0.01>> -> tensor<1x2x!quant.uniform<i16:f32, 0.001>>
+        %y = quant.dcast %r : tensor<1x2x!quant.uniform<i16:f32, 0.001>> to tensor<1x2xf32>
+        func.return %y : tensor<1x2xf32>
+      }""")
+    with pytest.raises(UnsupportedError, match="must multiply bytes, got i16; quantize to 8 bits"):
+        qmlir.export(module, tmp_path / "m.onnx", format=FORMAT)
+
+
+@pytest.mark.parametrize(
+    ("operation", "integer"),
+    [
+        ("nn.lp_normalization {axis = 1 : i64, p = 2 : i64}", "qint.l2_normalization"),
+        (
+            "nn.local_response_normalization {size = 3 : i64, alpha = 1.0 : f32, beta = 0.75 : f32, bias = 1.0 : f32}",
+            "qint.local_response_normalization",
+        ),
+    ],
+)
+def test_normalizations_are_refused(operation: str, integer: str, tmp_path: Path) -> None:
+    name, _, attributes = operation.partition(" ")
+    module = unary(I8, name, attributes, shape="1x4x4x8")
+    with pytest.raises(UnsupportedError, match=rf"must have a form in ONNX's operators, got {integer}"):
+        qmlir.export(module, tmp_path / "m.onnx", format=FORMAT)

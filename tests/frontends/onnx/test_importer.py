@@ -347,3 +347,21 @@ def test_a_string_alone_is_refused_like_strings() -> None:
     proto.graph.initializer.append(numpy_helper.from_array(np.array("a", object), "s"))
     (found,) = opaque_report(load_onnx(proto, constants={"x": np.array(["b", "c"], object)}))
     assert (found.kind, found.reason) == ("onnx.StringConcat", "qmlir knows no StringConcat")
+
+
+@pytest.mark.parametrize(
+    ("operator", "domain"),
+    [
+        ("StringNormalizer", ""),
+        ("ImageDecoder", ""),
+        ("Gradient", "ai.onnx.preview.training"),
+        ("SVMClassifier", "ai.onnx.ml"),
+        ("SVMRegressor", "ai.onnx.ml"),
+        ("TreeEnsembleClassifier", "ai.onnx.ml"),
+        ("TreeEnsembleRegressor", "ai.onnx.ml"),
+    ],
+)
+def test_operators_without_a_converter(operator: str, domain: str) -> None:
+    proto = model(helper.make_node(operator, ["x"], ["y"], domain=domain), {"x": [2, 3]})
+    (kind,) = opaque_report(load_onnx(proto))
+    assert kind.reason == f"qmlir knows no {domain + '.' if domain else ''}{operator}"

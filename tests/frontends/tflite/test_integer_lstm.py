@@ -1,5 +1,6 @@
 """LSTM on integers against LiteRT, call for call and bit for bit; what of it is refused."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,7 @@ import pytest
 
 import qmlir
 from qmlir.compiler import to_integers
-from qmlir.errors import NodeError
+from qmlir.errors import NodeError, UnsupportedError
 from qmlir.frontends.opaque import opaque_report
 from qmlir.frontends.tflite import load_tflite
 from qmlir.numerics.elementary import gemmlowp
@@ -203,3 +204,12 @@ def test_what_is_refused(data: bytes, reason: str) -> None:
 def test_what_is_wrong(changes: dict[str, Any], need: str) -> None:
     with pytest.raises(NodeError, match=need):
         load_tflite(lstm(Form(), **changes))
+
+
+def test_it_is_not_exported(tmp_path: Path) -> None:
+    """Its sums have more bits than its data, in which the formats have no layers; nothing is written."""
+    module = load_tflite(lstm(Form()))
+    for name, message in (("m.tflite", "needs a result of int8 beside data of int8"), ("m.onnx", "must store 16 bits")):
+        with pytest.raises(UnsupportedError, match=message):
+            qmlir.export(module, tmp_path / name)
+    assert not list(tmp_path.iterdir())

@@ -189,3 +189,25 @@ def test_lie(lie: str) -> None:
     with pytest.raises(QmlirError, match=message) as caught:
         load_tflite(file(parts))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("HASHTABLE_SIZE", "it is of a table of keys and values"),
+        ("SKIP_GRAM", "it works on strings"),
+        ("COMPLEX_ABS", "it works on complex numbers"),
+        ("CUSTOM.Mine", "qmlir has no converter for it"),
+    ],
+)
+def test_operators_without_a_converter(kind: str, reason: str) -> None:
+    (found,) = opaque_report(load_tflite(file((op(kind), [X], [T("y", (4, 5))]))))
+    assert reason in found.reason
+
+
+def test_boxes_of_integers_have_no_suppression() -> None:
+    boxes, scores = T("b", (4, 4), **QUANTIZED), T("s", (4,), **QUANTIZED)
+    limits = [i32("most", 4), f32("overlap", 0.5), f32("least", 0.1)]
+    outputs = [T("i", (4,), np.int32), T("n", (), np.int32)]
+    (found,) = opaque_report(load_tflite(file((op("NON_MAX_SUPPRESSION_V4"), [boxes, scores, *limits], outputs))))
+    assert "its boxes and scores are stored as integers" in found.reason

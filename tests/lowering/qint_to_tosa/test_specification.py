@@ -136,3 +136,14 @@ def test_random_networks(schema: str) -> None:
         return True
 
     assert quantized(schema, 40, check, fail_on_float=True) >= 20
+
+
+def test_a_scatter_of_too_many_pairs_is_refused() -> None:
+    data, updates = "tensor<8192x2xi8>", "tensor<4096x2xi8>"
+    module = parsed(f"""
+    func.func @main(%x: {data}, %u: {updates}, %i: tensor<4096x1xi32>) -> {data} {{
+      %0 = nn.scatter_nd %x, %u, %i : {data}, {updates}, tensor<4096x1xi32> -> {data}
+      func.return %0 : {data}
+    }}""")
+    with pytest.raises(UnsupportedError, match="at most 16777216 pairs, got 8192 rows and 4096 updates"):
+        Pipeline("qint-to-tosa")(module)

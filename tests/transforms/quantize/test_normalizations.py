@@ -41,3 +41,10 @@ def test_a_normalization_ends_in_integers(name: str, precision: str, tmp_path: P
         noise = np.mean((got - exact) ** 2) / np.mean(exact**2)
         assert -10 * np.log10(noise) > (30 if precision == "int8" else 75)
     assert check_certificate(certified(quantized, tmp_path).path)["operations"]
+
+
+def test_a_division_by_a_sum_of_magnitudes_stays_float() -> None:
+    module = load_onnx(model(node("LpNormalization", "x", axis=1, p=1), {"x": SHAPE}))
+    (entry,) = qmlir.decisions(qmlir.quantize(module, data=[floats(*SHAPE)]))
+    assert (entry.operation, entry.outcome) == ("nn.lp_normalization", "float")
+    assert entry.reason == "its division by a sum of magnitudes has no integer form on this target"
