@@ -207,6 +207,16 @@ def _described(given: object) -> str:
     return f"{given!r} of type {type(given).__name__}"
 
 
+def require_threads(threads: int, machine: "Machine") -> None:
+    """Raises `OptionError` if a call of code for a processor cannot use so many threads."""
+    from qmlir.dialects.loops import MOST_THREADS
+
+    if not 1 <= threads <= MOST_THREADS:
+        raise OptionError("threads", f"must be from 1 to {MOST_THREADS}", got=str(threads))
+    if threads > 1 and not machine.system.hosted:
+        raise OptionError("threads", "must be 1: there are none on this system", got=f"{threads} on {machine.triple}")
+
+
 def machine_given(cpu: object, features: object, triple: object = None, target: object = None) -> "Machine":
     """Returns the processor that a user names.
 

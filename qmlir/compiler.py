@@ -1,7 +1,6 @@
 """The functions that users call. Stages of passes (stages.py) meet only here."""
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
@@ -17,7 +16,7 @@ from qmlir.files import path_of
 from qmlir.frontends import read_network
 from qmlir.frontends.cut import Cut
 from qmlir.frontends.opaque import refuse_opaque
-from qmlir.frontends.torch_modules import TorchModule, exported, first_of, is_torch_module
+from qmlir.frontends.torch_modules import TorchModule, example_for, file_of, is_torch_module, refuse_torch_module
 from qmlir.ir.budget import BUDGET, limit
 from qmlir.ir.callable_network import Calibration
 from qmlir.ir.context import QmlirContext, make_context
@@ -25,7 +24,7 @@ from qmlir.ir.garbage import collected_rarely
 from qmlir.ir.interfaces import Array
 from qmlir.ir.passes import Pipeline, configured_pass
 from qmlir.ir.reading import ReadingNotes
-from qmlir.ir.signature import MOST_THREADS, main_function
+from qmlir.ir.signature import main_function
 from qmlir.ir.states import bind_states, states_of
 from qmlir.ir.upstream.tosa_0_80 import is_tosa
 from qmlir.ir.verify import require_module, verify
@@ -67,10 +66,6 @@ VERIFY_LOOPS = False
 """Whether `compile` verifies the module between the passes below qint."""
 
 
-# ---------------------------------------------------------------------------------------------------------------
-# What users call
-
-
 @collected_rarely()
 def load(
     path: "str | Path | TorchModule", bind: Mapping[str, int] | None = None,
@@ -83,10 +78,9 @@ def load(
     """Reads a network from a file, or from a module of PyTorch.
 
     Args:
-        path: An `.onnx`, `.tflite` or Caffe2 file (`.pb`, `.pbtxt`), or an `.mlir` file of nn or of tosa; or a
+        path: An `.onnx`, `.tflite` or Caffe2 file (`.pb`, `.pbtxt`), an `.mlir` file of nn or of tosa, or a
             `torch.nn.Module`, which PyTorch's exporter writes as ONNX.
-        example: What a module of PyTorch is called with, whose shapes the network has: an array, a tuple of arrays, or
-            a dict of them by parameter.
+        example: What a module of PyTorch is called with: an array, a tuple of arrays, or a dict of them by parameter.
         bind: Values for the symbolic dimensions of an .onnx file; an unbound first dimension is 1.
         constants: Inputs of an .onnx file or a Caffe2 net that become constants.
         numerics: The runtime whose rounding quantized operations follow: `default`, `onnxruntime`,
@@ -105,9 +99,9 @@ def load(
     key = None if signature is None else arguments.text_given("signature", signature)
     sizes, arrays = arguments.sizes_given("bind", bind), arguments.arrays_given("constants", constants)
     budget, types = arguments.integer_given("fold_budget", fold_budget), arguments.shapes_given("shapes", shapes)
-    init = None if weights is None else path_of(weights, "weights")
     cut = Cut(arguments.names_given("inputs", inputs), arguments.names_given("outputs", outputs))
-    with _file_of(path, example) as source:
+    with file_of(path, example) as source:
+        init = None if weights is None else path_of(weights, "weights")
         module = read_network(source, sizes, arrays, key, budget, init, types, cut)
     from_tosa = ("tosa-to-nn", "inline") if any(map(is_tosa, module.walk())) else ()
     if from_tosa or source.suffix != ".mlir":
@@ -119,29 +113,6 @@ def load(
         from qmlir.policies.runtimes import follow
 
         follow(module, arguments.text_given("numerics", numerics))
-    return module
-
-
-@contextmanager
-def _file_of(given: "str | Path | TorchModule", example: object) -> Generator[Path]:
-    """Yields the file of a network: the path given, or what PyTorch's exporter writes of a module."""
-    if is_torch_module(given):
-        with exported(given, example) as file:
-            yield file
-        return
-    if example is not None:
-        need = "is for a module of PyTorch: another network says what it takes"
-        raise OptionError("example", need, remedy="leave it out")
-    yield path_of(given)
-
-
-def loaded_for(module: "Network | TorchModule", data: object, example: object) -> Network:
-    """Returns a module of PyTorch as one of qmlir, for an example or the first of the samples; else what is given."""
-    if is_torch_module(module):
-        return load(module, example=first_of(data) if example is None else example)
-    if example is not None:
-        need = "is for a module of PyTorch: another network says what it takes"
-        raise OptionError("example", need, remedy="leave it out")
     return module
 
 
@@ -160,9 +131,7 @@ def loaded(network: Network, *, simplified: bool = True) -> ModuleOp:
         module = load(network)
         Pipeline(*SIMPLIFY if simplified else ()).apply(module, make_context())
         return module
-    if is_torch_module(network):
-        remedy = "load it first: qmlir.load(module, example=…)"
-        raise OptionError("network", "must be a module of qmlir or a path", got="a module of PyTorch", remedy=remedy)
+    refuse_torch_module(network)
     require_module(network)
     return network
 
@@ -245,8 +214,7 @@ def quantize(
             option that the device does not support is an error. The module keeps the device, so that `reference` and
             `compile` round as the device does.
         runtime: The runtime that the network is quantized for, whose defaults for other options then hold:
-            "onnxruntime" (its fastest kernels that are exact on every x86 processor: unsigned activations, weights of
-            7 bits).
+            "onnxruntime" (its fastest kernels exact on every x86 processor: unsigned activations, weights of 7 bits).
         preprocess: How pictures became these samples, as `qmlir --preprocess` reads it. The module keeps the text, and
             commands that read pictures for the module follow it. By default, it is what samples of
             `qmlir.read_samples` or the profile say.
@@ -267,12 +235,14 @@ def quantize(
     """
     from qmlir.policies.recorded import record_quantizer
     from qmlir.transforms.quantize.apply_profile import apply_profile
+    from qmlir.transforms.quantize.before_ranges import check_before_ranges
     from qmlir.transforms.quantize.fold_qdq import is_as_imported
     from qmlir.transforms.quantize.observers import without_observers
     from qmlir.transforms.quantize.quantize import learns_ranges
 
-    network = loaded_for(module, data, example)
-    result, rules = loaded(network).clone(), arguments.policy_given(policy)
+    shown = example_for(module, data, example)
+    network = load(module, example=shown) if is_torch_module(module) else loaded(module)
+    result, rules = network.clone(), arguments.policy_given(policy)
     chosen = arguments.options_given("quantize", options, QuantConfig().options())
     if runtime is not None:
         known = arguments.choice_given("runtime", runtime, list(RUNTIME_OPTIONS))
@@ -290,6 +260,7 @@ def quantize(
         given = arguments.samples_given(data)
         context.samples[""] = samples = list(given) if isinstance(given, Iterator) else given  # both steps read them
         if profile is None and learns_ranges(result):
+            check_before_ranges(result, rules, chosen)
             profile = learn(result, samples)
         if states_of(main_function(result)):
             context.samples[""] = list(compile(without_observers(result)).replayed(samples))
@@ -301,12 +272,11 @@ def quantize(
         note_reading(result, notes)
     texts = {"preprocess": preprocess, "dtype": dtype}
     note_reading(result, ReadingNotes(**{n: arguments.text_given(n, t) for n, t in texts.items() if t is not None}))
-    if target is not None:  # a device computes one sample at a time
-        Pipeline("settle-transposes").apply(result, context)
+    Pipeline(*() if target is None else ("settle-transposes",)).apply(result, context)  # devices take single samples
     step = configured_pass("quantize", {**chosen, "fail_on_float": fail_on_float})
     context.policy = rules
     if not is_as_imported(result):  # whose own file says how it is quantized
-        record_quantizer(result, rules.config(QuantConfig(**chosen)), rules)
+        record_quantizer(result, chosen, rules)
     step.apply(context, result)
     if io is not None:
         result = with_interface(result, io)
@@ -424,11 +394,8 @@ def compile(
         OptionError: The number of threads is not from 1 to 256.
     """
     sharers = arguments.integer_given("threads", threads)
-    if not 1 <= sharers <= MOST_THREADS:
-        raise OptionError("threads", f"must be from 1 to {MOST_THREADS}", got=str(sharers))
     machine = arguments.machine_given(cpu, features, triple, target)
-    if sharers > 1 and not machine.system.hosted:
-        raise OptionError("threads", "must be 1: there are none on this system", got=f"{sharers} on {machine.triple}")
+    arguments.require_threads(sharers, machine)
     source = loaded(module)
     refuse_opaque(source, "the network" if isinstance(module, ModuleOp) else str(module))
     if io is not None:

@@ -14,6 +14,7 @@ from qmlir import compiler
 from qmlir.arguments import Network, policy_given
 from qmlir.display import bytes_of
 from qmlir.errors import OptionError
+from qmlir.frontends.torch_modules import example_for, is_torch_module
 from qmlir.ir.reading import ReadingNotes
 from qmlir.policies.policy import Policy
 from qmlir.policies.run_options import scalar_text
@@ -36,7 +37,9 @@ def quantize(
     held, arguments = policy_given(policy), dict[str, Any](given)
     if not held.options:
         return compiler.quantize(module, profile, policy=held, **arguments)
-    module = compiler.loaded_for(module, arguments.get("data"), arguments.pop("example", None))
+    if is_torch_module(module):
+        example = example_for(module, arguments.get("data"), arguments.pop("example", None))
+        module = compiler.load(module, example=example)
     if isinstance(module, str | Path):
         module = _loaded(module, held)
     found = _arguments(module, profile, held, arguments)

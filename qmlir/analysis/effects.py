@@ -1,6 +1,6 @@
 """Measures how far the output of a network moves when one part of one operation alone is quantized.
 
-A part is the weights of an operation, its result, or an input of the network. The part's own error e is computed where
+A part is the weights of an operation, its result, or an input of the network. The part's own noise e is computed where
 the operation reads the float network's tensors:
 
     weights   e = f(x, stored weights and bias) − f(x, w, b)
@@ -17,8 +17,8 @@ Parts of different operations err almost independently, so their noise powers ad
 `ErrorBudget` of error_budget.py splits the error of one operation at its own result; the sum here splits the error of a
 network at its output. `measured_total` says how far the sum is from the error of the quantized network.
 
-The cheap scores guess an effect from less: the part's own error, the own error times the gain of its tensor (what white
-noise of that size moves the output by), and the own error times the tensor's Fisher information (what white noise does
+The cheap scores guess an effect from less: the part's own noise, the own noise times the gain of its tensor (what white
+noise of that size moves the output by), and the own noise times the tensor's Fisher information (what white noise does
 to the probabilities of the classes, by finite differences). `rank_correlation` says how well they order the parts.
 """
 

@@ -39,7 +39,7 @@ from qmlir.ir.rewriting import tensor_name
 from qmlir.numerics import fixed_point
 
 CAUSES = ("weights", "data_clipping", "data_rounding", "result_clipping", "result_rounding", "arithmetic")
-"""The causes of an operation's own error, in the order in which they are added."""
+"""The causes of an operation's own noise, in the order in which they are added."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from qmlir.analysis.facts import (
 )
 from qmlir.analysis.memory_map import arena_map, memory_maps
 from qmlir.analysis.roofline import roofline
-from qmlir.analysis.scores import TOP, Scored, agreeing, check_count, labels_given, scored
+from qmlir.analysis.scores import TOP, Scored, agreeing, check_count, classes_of, labels_given, require_classes, scored
 from qmlir.analysis.tensors import TensorError, analyze
 from qmlir.analysis.timing import measure, random_inputs
 from qmlir.compiler import IMPORTED, SIMPLIFY, Pipeline, compile, main_function
@@ -49,6 +49,7 @@ from qmlir.transforms.quantize.channel_pairs import FACTORS
 from qmlir.transforms.quantize.fold_qdq import is_as_imported
 
 if TYPE_CHECKING:
+    from qmlir.backends.simulated import Simulated
     from qmlir.devices import Accelerator
 
 BINS = 96
@@ -102,9 +103,12 @@ def gather(networks: Mapping[str, ModuleOp], given: Given) -> Facts:
         check_count(classes, len(given.samples))
     for name, module in networks.items():
         refuse_opaque(module, name)
+    _require_classes(networks, given.labels)
     floats, quantized = _sorted(networks)
     source = next(iter(floats.values()), None)
     prepared = {name: _prepared(module) for name, module in (*floats.items(), *quantized.items())}
+    target = given.target
+    programs = {} if target is None else {name: compile(prepared[name], target=target) for name in quantized}
     profile = given.profile
     if profile is None and source is not None and given.samples:
         profile = learn(source, given.samples)
@@ -118,9 +122,8 @@ def gather(networks: Mapping[str, ModuleOp], given: Given) -> Facts:
     if given.seconds:
         for name, module in prepared.items():
             facts[name] = _with_times(facts[name], module, given)
-    if given.target is not None:
-        for name in quantized:
-            facts[name] = _with_device(facts[name], prepared[name], given.target)
+    for name, program in programs.items():
+        facts[name] = _with_device(facts[name], program)
     if classes is not None:
         found = _accuracies(prepared, given.samples, classes, next(iter(floats), None))
         facts = {name: replace(each, accuracy=found[name]) for name, each in facts.items()}
@@ -131,6 +134,15 @@ def gather(networks: Mapping[str, ModuleOp], given: Given) -> Facts:
     if estimated:
         missing["ranges"] = f"Ranges of {_listed(estimated)} are estimated from {DATA_FREE}."
     return Facts(tuple(facts.values()), compared, 0 if profile is None else profile.samples, missing)
+
+
+def _require_classes(networks: Mapping[str, ModuleOp], labels: Any) -> None:
+    """Refuses labels that are no classes of the networks, before anything is measured."""
+    if labels is None:
+        return
+    for module in networks.values():
+        outputs = signature_of(main_function(module)).outputs
+        require_classes(labels_given(labels), classes_of([spec.shape for spec in outputs]))
 
 
 def _sorted(networks: Mapping[str, ModuleOp]) -> tuple[dict[str, ModuleOp], dict[str, ModuleOp]]:
@@ -423,9 +435,8 @@ def _fused(cost: DeviceFacts, numbers: Sequence[int], layers: Sequence[LayerFact
     }
 
 
-def _with_device(facts: NetworkFacts, module: ModuleOp, target: "Accelerator") -> NetworkFacts:
+def _with_device(facts: NetworkFacts, executable: "Simulated") -> NetworkFacts:
     """Adds the predicted cost of a device, in all and of each layer."""
-    executable = compile(module, target=target)
     report = executable.predicted
     owners, found, others = _owners(facts.layers), dict[int, DeviceFacts](), dict[str, DeviceFacts]()
     for computed in report.layers:

@@ -43,9 +43,9 @@ class OutputEffect(Part):
     noise      power of the change of the output over the power of the output, both without each sample's mean
     agreeing   share of the samples whose largest output stays the same; None for networks without classes
     metric     the user's own score of the outputs; None without one
-    own        own error of the tensor: power over that of the tensor
-    gained     own error times the gain of the tensor; None where gains were not measured
-    informed   own error times the tensor's Fisher information; None where gains were not measured
+    own        own noise of the tensor: power over that of the tensor
+    gained     own noise times the gain of the tensor; None where gains were not measured
+    informed   own noise times the tensor's Fisher information; None where gains were not measured
     """
 
     noise: float
@@ -57,7 +57,7 @@ class OutputEffect(Part):
 
     @property
     def sqnr(self) -> float:
-        """The effect as a signal-to-noise ratio in dB; infinite if the output does not move."""
+        """The effect as an SQNR in dB; infinite if the output does not move."""
         return decibels(self.noise)
 
     def as_dict(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def thinned(count: int, most: int = MOST_SAMPLES) -> list[int]:
 
 
 def decibels(noise: float) -> float:
-    """Returns a relative noise power as a signal-to-noise ratio in dB."""
+    """Returns a relative noise power as an SQNR in dB."""
     return math.inf if noise <= 0 else -10 * math.log10(noise)
 
 

@@ -1,4 +1,4 @@
-"""The own errors of parts: of weights, results and inputs, where each operation reads the float network's tensors.
+"""The own noises of parts: of weights, results and inputs, where each operation reads the float network's tensors.
 
     weights   e = f(x, stored weights and bias) − f(x, w, b)
     result    e = y, within the range of its type and rounded to the type's steps, − y
@@ -55,7 +55,7 @@ class Part:
 
 
 class Errors(Protocol):
-    """The own errors of some parts, computed from the tensors of the float network."""
+    """The own noises of some parts, computed from the tensors of the float network."""
 
     @property
     def parts(self) -> Sequence[Part]:

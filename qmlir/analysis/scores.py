@@ -2,7 +2,7 @@
 
 Classes are compared on logits: where a network ends in a softmax, on what the softmax reads, since a softmax in few
 bits makes different logits equal. Top-1 alone misleads, as mistakes that quantization adds and removes cancel in it. So
-both are counted, and the agreement with float and the signal-to-noise ratio of the logits stand beside them.
+both are counted, and the agreement with float and the SQNR of the logits stand beside them.
 
 Integer logits tie. A sample with a tie counts for the first of the largest logits, as for arg-max anywhere; `tied` says
 how many samples that concerns, and `shared` is top-1 with each of n tied classes right by 1/n.
@@ -10,8 +10,9 @@ how many samples that concerns, and `shared` is top-1 with each of n tied classe
 
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -71,7 +72,7 @@ class Comparison:
     quantized   the quantized network's score
     lost, won   samples that only float, and that only the quantized network gets right
     agreeing    samples with the same largest logit in both
-    sqnr        signal-to-noise ratio of the logits in dB, without each sample's mean logit and mean error
+    sqnr        SQNR of the logits in dB, without each sample's mean logit and mean error
     """
 
     samples: int
@@ -239,9 +240,25 @@ def score_outputs(named: dict[str, Array], labels: Int64s | None, metric: Metric
 
 def check_classes(classes: Int64s, logits: Array) -> None:
     """Raises `OptionError` if a class is not one of the network's."""
-    if len(wrong := classes[(classes < 0) | (classes >= logits.shape[1])]):
+    require_classes(classes, logits.shape[1])
+
+
+def classes_of(shapes: Sequence[Sequence[int]]) -> int:
+    """Returns how many classes a network tells apart, by the shapes of its outputs.
+
+    Raises:
+        QmlirError: There is not one output with a number for each class.
+    """
+    if len(shapes) != 1 or sum(n != 1 for n in shapes[0]) > 1:
+        raise _no_classes(str(list(shape)) for shape in shapes)
+    return prod(shapes[0])
+
+
+def require_classes(classes: Int64s, count: int) -> None:
+    """Raises `OptionError` if a class is not one of so many."""
+    if len(wrong := classes[(classes < 0) | (classes >= count)]):
         remedy = "count classes from 0, or give --label-offset"
-        need = f"must be a class of the network, from 0 to {logits.shape[1] - 1}"
+        need = f"must be a class of the network, from 0 to {count - 1}"
         raise OptionError("labels", need, got=str(wrong[0]), remedy=remedy)
 
 
@@ -270,8 +287,7 @@ def with_logits(module: ModuleOp) -> ModuleOp:
     assert isinstance(end, func.ReturnOp)
     kept = {state.index for state in states_of(function).values()}
     outputs = [value for i, value in enumerate(end.operands) if i not in kept]
-    if len(outputs) != 1 or sum(n != 1 for n in shape_of(outputs[0])) > 1:
-        raise _no_classes(str(list(shape_of(o))) for o in outputs)
+    classes_of([shape_of(output) for output in outputs])
     logits = _before_softmax(outputs[0])
     if is_quantized(logits):
         cast = DequantizeCastOp(logits, TensorType(f32, shape_of(logits)))
@@ -324,7 +340,7 @@ def agreeing(truth: Array, found: Array) -> int:
 
 
 def sqnr(truth: Array, found: Array) -> float:
-    """Returns the signal-to-noise ratio in dB without each sample's mean and mean error; infinite for equal arrays."""
+    """Returns the SQNR in dB without each sample's mean and mean error; infinite for equal arrays."""
     truth, found = truth.astype(np.float64), found.astype(np.float64)
     signal, error = truth - truth.mean(axis=1, keepdims=True), found - truth
     error -= error.mean(axis=1, keepdims=True)

@@ -37,7 +37,7 @@ from qmlir.transforms.quantize.scale_group import real_range
 #
 # `tapped` builds a network that returns every tensor under its name, as floats. `isolated` takes the quantized network
 # apart: each operation on quantized types reads tensors of the float network, which are inputs and are quantized as the
-# operation wants them. So the result of an operation differs from the float network by the operation's own error alone.
+# operation wants them. So the result of an operation differs from the float network by the operation's own noise alone.
 
 
 Tapped = tuple[ModuleOp, list[str]]
@@ -159,7 +159,8 @@ class Isolation:
             copy = QuantizeCastOp(self._input(_source(value)), value.type)
             self.block.add_op(copy)
         else:
-            copy = self.copy_of(value.owner) if isinstance(value.owner, MovementOp | RequantizeOp) else None
+            owner = value.owner
+            copy = self.copy_of(owner) if isinstance(owner, ConstantOp | MovementOp | RequantizeOp) else None
         return copy.results[0] if copy is not None else None
 
     def source(self, value: SSAValue) -> SSAValue | None:
@@ -196,7 +197,7 @@ def _return(function: func.FuncOp, end: func.ReturnOp, values: Sequence[SSAValue
 #
 #     cumulative   the tensor of the quantized network against that of the float network, on the same inputs
 #     isolated     the same, but the operation that makes the tensor reads the float network's tensors. This leaves only
-#                  the operation's own error: that of quantizing its inputs, its weights and its result.
+#                  the operation's own noise: that of quantizing its inputs, its weights and its result.
 #
 # Both are given in dB of signal to quantization noise (SQNR), 10·log10(Σ f² / Σ (q − f)²), and as the cosine of the
 # angle between q and f. q is the quantized tensor, f the float tensor; sums are over all elements of all samples. If

@@ -37,7 +37,7 @@ def add_analyze_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--sort",
         **one_of(RANKINGS),
-        help="the worst first by its operation's own error, by the whole error, or as computed (default: isolated)",
+        help="the worst first by its operation's own SQNR, by its whole SQNR, or as computed (default: isolated)",
     )
     parser.add_argument(
         "--channels",
@@ -48,7 +48,7 @@ def add_analyze_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--budget",
         action="store_true",
-        help="split each operation's own error among its causes: weights, clipping and rounding of data and results, "
+        help="split each operation's own noise among its causes: weights, clipping and rounding of data and results, "
         "and arithmetic",
     )
     parser.add_argument(
@@ -186,7 +186,7 @@ def _show_effects(arguments: argparse.Namespace, module: "ModuleOp", quantized: 
     _print_first(arguments, headings, cells, headings[3:6])
     total = f"their sum predicts {_decibels(decibels(found.predicted))} dB at the output"
     say(f"{total}, and the network has {_decibels(decibels(found.measured))} dB")
-    scores = {"own": "own error", "gained": "own error times gain", "informed": "own error times Fisher information"}
+    scores = {"own": "own noise", "gained": "own noise times gain", "informed": "own noise times Fisher information"}
     known = {name: "–" if math.isnan(rank) else f"{rank:.2f}" for name, rank in found.correlations.items()}
     ranks = [f"{said} {known[name]}" for name, said in scores.items()]
     say(f"rank correlation of cheap scores with the effect: {', '.join(ranks)}")

@@ -71,13 +71,14 @@ def add_explore_options(parser: ArgumentParser) -> None:
 def run_explore(arguments: argparse.Namespace) -> None:
     """Measures all combinations, and prints a row for each."""
     from qmlir.analysis.explore import explore
-    from qmlir.analysis.explore.result import FRONT
+    from qmlir.analysis.explore.result import FRONT, objectives_given
     from qmlir.analysis.explore.sweep import sweeps_of
 
     axes = arguments.axes or ()
     if axes and (len(axes) != 2 or arguments.plot is None):
         need = "must be two names, for --plot"
         raise OptionError("--axes", need, got=",".join(axes) if len(axes) != 2 else "no --plot")
+    objectives_given(axes or FRONT)
     sweep, policies, loads = sweeps_of(arguments.sweep), _policies(arguments), _workloads(arguments)
     total = len(loads) * len(policies or [""])
     for values in sweep.values():

@@ -51,6 +51,7 @@ def add_format_options(parser: ArgumentParser) -> None:
 
 def run_export(arguments: argparse.Namespace) -> None:
     """Writes a network for another runtime."""
+    _check_export(arguments)
     from qmlir.compiler import main_function
     from qmlir.ir.signature import signature_of
 
@@ -59,6 +60,16 @@ def run_export(arguments: argparse.Namespace) -> None:
     _say_written(files)
     fields = {"model": str(arguments.model), "files": [str(file) for file in files]}
     write_document(arguments, "export", fields | signature_fields(signature_of(main_function(module))))
+
+
+def _check_export(arguments: argparse.Namespace) -> None:
+    """Refuses options of ONNX files for a TFLite file."""
+    form = arguments.format or ("tflite" if arguments.output.suffix == ".tflite" else "onnx-qdq")
+    for option, given in (("--activations", arguments.activations), ("--opset", arguments.opset)):
+        if given is not None and form == "tflite":
+            raise OptionError(option, "is for .onnx files", got=f"-o {arguments.output}", remedy="leave it out")
+    if arguments.activations is not None and form != "onnx-qdq":
+        raise OptionError("--activations", "is for the format onnx-qdq", got=form, remedy="leave it out")
 
 
 def _export(module: "ModuleOp", arguments: argparse.Namespace) -> list[Path]:
@@ -255,9 +266,9 @@ def check_form(arguments: argparse.Namespace) -> None:
     Raises:
         OptionError: An option does not fit the output's suffix, or .npu has no device.
     """
+    from qmlir.arguments import require_threads
     from qmlir.backends.cpu.machine import Machine
     from qmlir.devices import load_device
-    from qmlir.ir.signature import MOST_THREADS
 
     output: Path = arguments.output
     for name, suffixes in ONLY_FOR.items():
@@ -285,10 +296,9 @@ def check_form(arguments: argparse.Namespace) -> None:
         from qmlir.backends.onnx import require_opset
 
         require_opset(arguments.opset)
-    if (arguments.threads or 1) > MOST_THREADS:
-        raise OptionError("threads", f"must be from 1 to {MOST_THREADS}", got=str(arguments.threads))
     if output.suffix == ".o":
-        Machine.of(arguments.cpu, arguments.features, arguments.triple)
+        machine = Machine.of(arguments.cpu, arguments.features, arguments.triple)
+        require_threads(arguments.threads or 1, machine)
 
 
 def write_form(module: "ModuleOp", arguments: argparse.Namespace) -> Written:

@@ -37,15 +37,16 @@ from qmlir.cli.examples import EXAMPLES
 from qmlir.cli.flags import ArgumentParser, RawHelpFormatter, file_of, one_of, version_text
 from qmlir.cli.models import add_code_options, add_loading_options, compiled, load_known, load_simplified
 from qmlir.cli.printed_options import asks_for_options, print_options
+from qmlir.cli.refusals import refuse_early, signature_before
 from qmlir.cli.standard_streams import with_standard_streams
 from qmlir.cli.terminal import Detail, printing, progress, say
 from qmlir.display import counted
 from qmlir.errors import OptionError, near_misses
-from qmlir.files import require_folder
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from qmlir.ir.signature import Signature
     from qmlir.samples.files import Samples
 
 SHELLS = ("bash", "zsh", "fish")
@@ -84,7 +85,7 @@ def _run_command(argv: Sequence[str]) -> int:
             return 0
         with reported_warnings(), printing(_detail(arguments)):
             device.change_device(arguments)
-            _require_folders(arguments)
+            refuse_early(arguments)
             command(arguments)
         sys.stdout.flush()
     except KeyboardInterrupt:
@@ -95,15 +96,6 @@ def _run_command(argv: Sequence[str]) -> int:
         report([diagnose(error, doing=doing, debug=debug)])
         return 1
     return 0
-
-
-def _require_folders(arguments: argparse.Namespace) -> None:
-    """Checks before a command works that the folders of the files that it writes exist."""
-    written = ["output", "save_profile", "tensors", "trace", "json", "csv", "plot"]
-    written += ["ledger"] if arguments.subcommand == "quantize" else []  # other commands read a ledger
-    for name in written:
-        if isinstance(path := getattr(arguments, name, None), Path):
-            require_folder(path)
 
 
 def _detail(arguments: argparse.Namespace) -> Detail:
@@ -393,6 +385,11 @@ def _run(arguments: argparse.Namespace) -> None:
     device.refuse_code_options(arguments)
     forms.refuse_threads(arguments, arguments.reference or arguments.target is not None)
     forms.refuse_batch(arguments, arguments.reference or arguments.target is not None)
+    program = arguments.model.suffix == device.PROGRAM_SUFFIX
+    scores = scoring.wants_score(arguments)
+    before = None
+    if (scores or arguments.sequence) and not program:
+        _check_run(arguments, before := signature_before(arguments))
     simulated = None
     if arguments.reference:
         from qmlir.compiler import reference
@@ -402,17 +399,14 @@ def _run(arguments: argparse.Namespace) -> None:
         network = simulated = device.program_of(arguments)
     else:
         network = compiled(arguments)
-    scores = scoring.wants_score(arguments)
     samples = samples_of(arguments, network.signature, stored_in(arguments.model))
-    trial = scoring.trial_of(arguments, samples) if scores else None
+    trial = scoring.trial_of(arguments, samples, before or network.signature) if scores else None
     if arguments.tensors:
         _write_tensors(arguments, samples)
     outputs: list[list[np.ndarray]] = []
     seconds = 0.0
     states = bool(network.signature.states)
-    if arguments.sequence and not states:
-        remedy = "leave it out, or name states by --state"
-        raise OptionError("sequence", "is for networks with states", got=str(arguments.sequence), remedy=remedy)
+    _require_states(arguments, network.signature)
     together = 1 if states else device.AT_ONCE if simulated is not None else arguments.batch or 1
     for some in device.chunks(progress(samples, len(samples), "running"), together):
         if arguments.sequence and len(outputs) % arguments.sequence == 0:
@@ -447,6 +441,19 @@ def _run(arguments: argparse.Namespace) -> None:
         "cost": cost_fields(ran, simulated.device) if simulated is not None and ran is not None else None,
     }
     write_document(arguments, "run", fields | signature_fields(network.signature))
+
+
+def _check_run(arguments: argparse.Namespace, signature: "Signature") -> None:
+    """Refuses scores and sequences that a network cannot have, before it is compiled."""
+    _require_states(arguments, signature)
+    if scoring.wants_score(arguments):
+        scoring.trial_of(arguments, samples_of(arguments, signature, stored_in(arguments.model)), signature)
+
+
+def _require_states(arguments: argparse.Namespace, signature: "Signature") -> None:
+    if arguments.sequence and not signature.states:
+        remedy = "leave it out, or name states by --state"
+        raise OptionError("sequence", "is for networks with states", got=str(arguments.sequence), remedy=remedy)
 
 
 def _write_tensors(arguments: argparse.Namespace, samples: "Samples") -> None:

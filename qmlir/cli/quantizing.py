@@ -283,6 +283,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     from qmlir.errors import OptionError
     from qmlir.ir.signature import signature_of
     from qmlir.samples.reading import in_sequences
+    from qmlir.transforms.quantize.before_ranges import check_before_ranges
 
     output: Path | None = arguments.output
     if output is None and not arguments.print_config:
@@ -305,10 +306,11 @@ def run_quantize(arguments: argparse.Namespace) -> None:
         if signature.states and tests is None:
             need = "must be of other samples than a network with states is quantized on, which follow one another"
             raise OptionError("labels", need, remedy="give these samples as --test-data")
-        samples, trial = held_out(arguments, samples, tests)
+        samples, trial = held_out(arguments, samples, tests, signature)
     elif samples is not None:
         samples = samples.first(arguments.samples)
     measured, unseen = measured_samples(everything, samples, tests if trial is None else trial.samples)
+    check_before_ranges(module, policy, _given(arguments), arguments.target)
     report = _ranges(module, samples, arguments)
     data = None if samples is None else _some(samples, module, arguments.memory_budget, report)
     data = None if data is None else in_sequences(data, arguments.sequence, signature)

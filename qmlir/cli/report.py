@@ -54,29 +54,32 @@ def run_report(arguments: argparse.Namespace) -> None:
     from qmlir.cli.labels import read_labels
     from qmlir.compiler import main_function
     from qmlir.ir.signature import signature_of
+    from qmlir.profiles.profile import Profile
     from qmlir.reports.report import report, require_plots
 
     require_plots()
     paths: list[Path] = arguments.models
+    names = _names(paths)
+    if arguments.labels is not None and arguments.data is None:
+        raise OptionError("--labels", "are of the samples of --data", got="no --data")
+    if arguments.labels is None and arguments.label_offset:
+        raise OptionError("--label-offset", "is for labels", remedy="give --labels, too")
+    found = None if arguments.profile is None else Profile.load(arguments.profile)
     modules = [_load(path, arguments) for path in paths]
     samples = labels = None
     if arguments.data is not None:
         stored = stored_by(*zip(modules, paths, strict=True), profile=arguments.profile)
         samples = samples_of(arguments, signature_of(main_function(modules[0])), stored)
-    if arguments.labels is not None:
-        if samples is None:
-            raise OptionError("--labels", "are of the samples of --data", got="no --data")
+    if arguments.labels is not None and samples is not None:
         labels = read_labels(arguments.labels, samples, arguments.label_offset)
-    elif arguments.label_offset:
-        raise OptionError("--label-offset", "is for labels", remedy="give --labels, too")
     made = report(
         *modules,
         data=None if samples is None else progress(samples, len(samples), "reading samples"),
         labels=labels,
-        profile=arguments.profile,
+        profile=found,
         target=arguments.target,
         seconds=arguments.seconds,
-        names=_names(paths),
+        names=names,
         title=arguments.title or paths[0].name,
     )
     made.save(arguments.output)

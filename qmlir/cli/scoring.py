@@ -15,6 +15,7 @@ from qmlir.errors import OptionError
 
 if TYPE_CHECKING:
     from qmlir.analysis.scores import Comparison, Metric, NetworkScore
+    from qmlir.ir.signature import Signature
     from qmlir.numerics import Int64s
     from qmlir.samples.files import Samples
 
@@ -94,19 +95,27 @@ def wants_score(arguments: argparse.Namespace) -> bool:
     return False
 
 
-def trial_of(arguments: argparse.Namespace, samples: "Samples", said: str = "") -> Trial:
-    """Returns the trial on some samples."""
+def trial_of(arguments: argparse.Namespace, samples: "Samples", signature: "Signature", said: str = "") -> Trial:
+    """Returns the trial on some samples of a network with a signature.
+
+    Raises:
+        QmlirError: There are labels, and the network has not one output of classes.
+        OptionError: A label is not a class of the network.
+    """
     metric = None if arguments.metric is None else metric_of(arguments.metric)
     labels = None
     if arguments.labels is not None:
+        from qmlir.analysis.scores import classes_of, require_classes
         from qmlir.cli.labels import read_labels
 
+        count = classes_of([spec.shape for spec in signature.outputs])
         labels = read_labels(arguments.labels, samples, arguments.label_offset)
+        require_classes(labels, count)
     return Trial(samples, labels, metric, said)
 
 
 def held_out(
-    arguments: argparse.Namespace, samples: "Samples | None", tests: "Samples | None"
+    arguments: argparse.Namespace, samples: "Samples | None", tests: "Samples | None", signature: "Signature"
 ) -> "tuple[Samples | None, Trial]":
     """Returns the samples for quantization, and the trial on others.
 
@@ -114,16 +123,18 @@ def held_out(
         arguments: The command line.
         samples: All samples of `--data`, if given.
         tests: All samples of `--test-data`, if given.
+        signature: The network's signature.
 
     Raises:
-        OptionError: There are no samples to score on.
+        OptionError: There are no samples to score on, or a label is not a class of the network.
+        QmlirError: There are labels, and the network has not one output of classes.
     """
     if tests is not None:
         used = None if samples is None else samples.first(arguments.samples)
         same = used is not None and tests.path.resolve() == used.path.resolve()
         said = f"scored on {counted(len(tests), 'sample')} of {tests.path}"
         return used, trial_of(
-            arguments, tests, f"{said}, quantized on {'the same' if same else 'others'}" if used else said
+            arguments, tests, signature, f"{said}, quantized on {'the same' if same else 'others'}" if used else said
         )
     if samples is None:
         raise OptionError("--labels", "needs samples", got="no --data", remedy="give --test-data or --data")
@@ -136,7 +147,7 @@ def held_out(
     used, rest = samples.split(count)
     said = f"scored on {counted(len(rest), 'sample')} of {samples.path}, "
     said += f"quantized on the other {count}, drawn with a fixed seed"
-    return used, trial_of(arguments, rest, said)
+    return used, trial_of(arguments, rest, signature, said)
 
 
 def metric_of(text: str) -> "Metric":

@@ -86,7 +86,7 @@ def run_tune(arguments: argparse.Namespace) -> None:
     paths = (arguments.data, arguments.test_data)
     samples, tests = (None if path is None else samples_at(path, arguments, signature) for path in paths)
     assert samples is not None
-    used, trial = held_out(arguments, samples, tests)
+    used, trial = held_out(arguments, samples, tests, signature)
     named = [option.name.replace("-", "_") for option in config_options()]
     options: dict[str, Any] = {name: value for name in named if (value := getattr(arguments, name)) is not None}
     limits: dict[str, Any] = {

@@ -106,15 +106,15 @@ def quantization_key(device: Device) -> str:
     return json.dumps([device.name, modes, device.quant.model_dump(mode="json")])
 
 
-SPARE_BITS = 2
-"""How many more bits than the data a multiplier has at least, so that its error stays below a step of a result."""
+LEAST_PRECISION, SPARE_BITS = 15, 2
+"""The fewest bits of a multiplier, and how many more it has at least than the data, if the device has as many."""
 
 
 def factors_of(device: Device) -> Factors | None:
     """The factors between scales that a device applies; None if factors are floats.
 
     A smaller factor has a multiplier of fewer bits where shifts to the right are too short for all its bits, as long as
-    the multiplier keeps more bits than the data. A contract that rounds twice gives other results for such multipliers.
+    the multiplier keeps enough of them. A contract that rounds twice gives other results for such multipliers.
     """
     quant = device.quant
     if quant.scale == "float32":
@@ -123,5 +123,5 @@ def factors_of(device: Device) -> Factors | None:
     if quant.scale == "mult-shift":
         bits = min(quant.multiplier_bits - 1, MULTIPLIER_BITS + 1 - CONTRACTS[quant.contract].step.bit_length())
     widest = max(int(type[1:]) for type in quant.types)
-    precision = bits if quant.round == "tfl-double" else min(bits, widest + SPARE_BITS)
+    precision = bits if quant.round == "tfl-double" else min(bits, max(LEAST_PRECISION, widest + SPARE_BITS))
     return Factors(bits, precision, quant.shift.min, quant.shift.max)

@@ -10,7 +10,7 @@ The name of a step's result says which output, direction and step it belongs to:
 
 import abc
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, TypeAlias
 
 from xdsl.ir import SSAValue
@@ -115,6 +115,15 @@ FUNCTIONS: Mapping[str, tuple[Callable[..., Function], tuple[float, ...], tuple[
 """Name in lower case → (factory from its parameters, defaults of its alphas, defaults of its betas)."""
 
 
+Product = Callable[["Place", Value, Weights, str], SSAValue]
+"""Computes W · x + b for each row x: (place, rows, weights, what) → a result that is called `what` at that place."""
+
+
+def fully_connected(at: Place, rows: Value, weights: Weights, what: str) -> SSAValue:
+    """Adds a fully connected layer on the rows."""
+    return at(FullyConnectedOp, [rows, *weights], what)
+
+
 @dataclass(frozen=True)
 class Cell(abc.ABC):
     """A recurrent cell of one direction.
@@ -124,6 +133,7 @@ class Cell(abc.ABC):
     recurrent   R and Rb in the same form, one pair for each part in `PARTS`
     functions   the activation functions f, g, h
     limit       arguments of activation functions are clamped to [−limit, limit]; None if they are not clamped
+    product     computes W · x + Wb and R · h + Rb
     """
 
     PARTS: ClassVar[tuple[int, ...]] = (1,)
@@ -140,6 +150,7 @@ class Cell(abc.ABC):
     recurrent: Sequence[Weights]
     functions: Sequence[Function]
     limit: float | None = None
+    product: Product = field(default=fully_connected, kw_only=True)
 
     @abc.abstractmethod
     def step(self, at: Place, gates: SSAValue, state: Sequence[Value]) -> list[SSAValue]:
@@ -147,7 +158,7 @@ class Cell(abc.ABC):
 
     def recalled(self, at: Place, part: int, h: Value, what: str) -> SSAValue:
         """Computes R · h + Rb for one part of R."""
-        return at(FullyConnectedOp, [h, *self.recurrent[part]], what)
+        return self.product(at, h, self.recurrent[part], what)
 
     def gate(self, at: Place, x: SSAValue, first: int, count: int = 1) -> SSAValue:
         """Slices `count` gates out of x [N, …], from gate `first` on."""

@@ -17,6 +17,7 @@ import numpy as np
 from typing_extensions import TypeIs
 
 from qmlir.errors import OptionError
+from qmlir.files import path_of
 
 INLINE_BYTES = 1 << 30
 """Networks with larger weights are exported with a file of weights beside them: an ONNX file ends at 2 GiB."""
@@ -48,6 +49,42 @@ def is_torch_module(given: object) -> TypeIs[TorchModule]:
     """Whether an object is a `torch.nn.Module`; PyTorch is asked only if the program has imported it."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(given, torch.nn.Module)
+
+
+@contextmanager
+def file_of(given: object, example: object) -> Generator[Path]:
+    """Yields the file of a network: the path given, or what PyTorch's exporter writes of a module.
+
+    Raises:
+        OptionError: It is neither, an example is given for a path, or the exporter refuses the module.
+    """
+    if is_torch_module(given):
+        with exported(given, example) as file:
+            yield file
+    else:
+        example_for(given, None, example)
+        yield path_of(given)
+
+
+def example_for(module: object, samples: object, example: object) -> object:
+    """Returns what a module of PyTorch is called with: the example given, or the first of the samples.
+
+    Raises:
+        OptionError: An example is given for something else.
+    """
+    if is_torch_module(module):
+        return _first_of(samples) if example is None else example
+    if example is not None:
+        need = "is for a module of PyTorch: another network says what it takes"
+        raise OptionError("example", need, remedy="leave it out")
+    return None
+
+
+def refuse_torch_module(given: object) -> None:
+    """Raises `OptionError` for a module of PyTorch, where a function takes one of qmlir."""
+    if is_torch_module(given):
+        remedy = "load it first: qmlir.load(module, example=…)"
+        raise OptionError("network", "must be a module of qmlir or a path", got="a module of PyTorch", remedy=remedy)
 
 
 @contextmanager
@@ -83,7 +120,7 @@ def exported(module: TorchModule, example: object) -> Generator[Path]:
         yield path
 
 
-def first_of(samples: object) -> object:
+def _first_of(samples: object) -> object:
     """Returns the first of a list of samples; None of none, and of samples that can be read only once."""
     if isinstance(samples, np.ndarray) or (isinstance(samples, Sequence) and not isinstance(samples, str)):
         several = cast("Sequence[object]", samples)

@@ -6,9 +6,9 @@ that depends on the sample has an axis that is n times as long, and along which 
     image  [1, 8, 8, 3]  →  [n, 8, 8, 3]     the axis is 0
     rows   [16, 64]      →  [n · 16, 64]     the axis is 0, and each sample has 16 rows
 
-The elements of a sample need not be neighbours along the axis. Where a model puts positions before samples, as PyTorch's
-attention does, the axis holds the first element of each sample, then the second of each. The `outer` elements of such an
-axis are how often the samples follow one another: 1 where each sample has its elements together.
+The elements of a sample need not be neighbours along the axis. Where a model puts positions before samples, as the
+attention of PyTorch does, the axis holds the first element of each sample, then the second of each. The `outer`
+elements of such an axis are how often the samples follow one another: 1 where each sample has its elements together.
 
     positions [6, n, 64]  →  rows [6 · n, 64]   the axis is 0, and there are 6 outer elements
 

@@ -83,8 +83,13 @@ zero. XNNPACK fuses clamps of bytes into the operation before, adds the zero poi
 so for clamps that the file fuses, except into pools. Where a file gives operands and results that need one scale
 several scales, LiteRT still moves, chooses or interpolates stored integers; in qmlir, maxima, minima and resizes take
 the real numbers, and PAD writes the zero point of its operand, not of its result. The reference's softmax of unsigned
-bytes has steps of 1/256 whatever the file says. Not followed: the optimized kernels' sums of broadcast bytes, and their
-changes of scale between bytes in the last elements, fewer than sixteen.
+bytes has steps of 1/256 whatever the file says. Not followed: the optimized kernels' sums of broadcast bytes, their
+changes of scale between bytes in the last elements, fewer than sixteen, and their quantization of the last floats,
+fewer than eight, which rounds halves away from zero.
+
+**Floats in LiteRT.** Operators on floats between DEQUANTIZE and QUANTIZE are computed on floats, never in integers.
+Their last bits are not followed, and decide where a result lies halfway between two steps: sums and means of floats are
+added in another order than in each of LiteRT's three ways, and its optimized DEQUANTIZE rounds s · q and s · z apart.
 
 **Comparisons in LiteRT.** Bytes are compared in rounded steps of 1/256, so that closer numbers may be equal; so is the
 equality of 16-bit integers. Which 16-bit integer is less is decided by the stored integers. A scale of 1 or more makes

@@ -100,7 +100,7 @@ def histogram(kind: str, colour: str) -> dict[str, Any]:
 
 
 def errors(facts: Facts, rows: Sequence[Row], names: Sequence[str]) -> dict[str, Any] | None:
-    """Returns own and whole error of each layer along the network; None if no error was computed."""
+    """Returns own and whole SQNR of each layer along the network; None if none was computed."""
     if not facts.compared:
         return None
     plot = _along("errors", "SQNR, dB", names)
@@ -124,13 +124,13 @@ def errors(facts: Facts, rows: Sequence[Row], names: Sequence[str]) -> dict[str,
             label = f"{network.name}, {WHAT[what]}"
             plot.line("x", "y", source=source, color=colour, line_dash=dash, alpha=0.7, legend_label=label)
             hovered.append(plot.scatter("x", "y", source=source, color=colour, marker=mark, size=7, legend_label=label))
-    tips = [("layer", "@layer"), ("SQNR", "@y{0.0} dB"), ("", "@what")]
+    tips = [("layer", "@layer"), ("@what", "@y{0.0} dB")]
     plot.add_tools(HoverTool(renderers=hovered, tooltips=tips), TapTool(renderers=hovered))
     return _finished(plot)
 
 
-WHAT = {"own": "own error", "whole": "end to end"}
-"""The two errors of a layer in words."""
+WHAT = {"own": "own SQNR", "whole": "whole SQNR"}
+"""The two figures of a layer's error in words."""
 
 
 def times(facts: Facts, rows: Sequence[Row], names: Sequence[str]) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from qmlir.analysis.facts import Facts
 from qmlir.analysis.gather import Given, gather
 from qmlir.arguments import Network, profile_given, samples_given
 from qmlir.compiler import load
+from qmlir.devices import load_device
 from qmlir.errors import OptionError, QmlirError
 from qmlir.files import path_of, write_whole
 from qmlir.ir.interfaces import Array
@@ -109,6 +110,8 @@ def report(
     True
     """
     require_plots()
+    if target is not None:
+        load_device(target)
     called = _names(networks, names)
     modules = {name: _module(network) for name, network in zip(called, networks, strict=True)}
     found = None if profile is None else profile_given(profile)[0]

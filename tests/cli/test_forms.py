@@ -86,7 +86,7 @@ def test_what_does_not_fit_is_refused_before_any_work(
     small: Small, options: str, message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(small.folder)
-    monkeypatch.setattr(quantizing, "load_model", _no_work)
+    monkeypatch.setattr(quantizing, "load_known", _no_work)
     before = sorted(small.folder.iterdir())
     assert run("quantize", small.onnx, "--data", small.data, *options.split()) == 1
     printed = capsys.readouterr()

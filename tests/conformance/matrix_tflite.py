@@ -35,7 +35,7 @@ HEADER = """
 
 Weights stored as integers beside float activations count as the floats that they stand for, under all numerics. LiteRT
 quantizes the activations of such layers row by row when it runs, and differs by what that loses. Such layers with
-states (LSTM, RNN, SVDF) are refused, because states would keep the difference.
+states would keep the difference: LSTM and RNN quantize row by row, too, and SVDF is refused.
 
 | operator | {formats} | plain | integer CPU | {numerics_columns} | becomes |
 |---|{rules}---|---|---|

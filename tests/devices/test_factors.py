@@ -154,8 +154,8 @@ def test_the_check_states_the_factors(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["device", "check", "ethos-u55-like", *keys]) == 0
     line = next(line for line in capsys.readouterr().out.splitlines() if "factors" in line)
     assert line.strip() == (
-        f"factors between scales are numbers from {2.0**-22:.4g} to {2.0**30:.4g}, "
-        "each with an error of at most 2^-10 of it"
+        f"factors between scales are numbers from {2.0**-17:.4g} to {2.0**30:.4g}, "
+        "each with an error of at most 2^-15 of it"
     )
     assert main(["device", "check", "nmp"]) == 0
     assert f"are powers of two from {2.0 ** (fixed_point.MIN_SHIFT - 1):.4g} to 1" in capsys.readouterr().out

@@ -2,9 +2,12 @@
 
 import subprocess
 import sys
+import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
 import qmlir
@@ -53,6 +56,33 @@ def test_a_module_is_quantized_for_its_first_sample() -> None:
     assert {entry.outcome for entry in qmlir.decisions(quantized)} == {"quantized"}
     expected = network().eval()(torch.from_numpy(X[0])).detach().numpy()
     assert np.abs(qmlir.reference(quantized)(X[0]) - expected).max() < 0.05 * np.abs(expected).max()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dynamo", [True, False])
+def test_the_symbolic_batch_of_an_encoder(dynamo: bool, tmp_path: Path) -> None:
+    """PyTorch's attention puts positions before samples, and merges samples with heads."""
+    torch.manual_seed(0)
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+    encoder = torch.nn.TransformerEncoder(layer, 1, enable_nested_tensor=False).eval()
+    x = np.random.default_rng(1).standard_normal((8, 6, 16)).astype(np.float32)
+    batch = {"dynamic_shapes": ({0: torch.export.Dim("batch")},)} if dynamo else {"dynamic_axes": {"x": {0: "batch"}}}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the exporter
+        torch.onnx.export(
+            encoder, (torch.from_numpy(x[:2]),), tmp_path / "net.onnx", dynamo=dynamo, verbose=False,
+            input_names=["x"], output_names=["y"], **batch,
+        )  # fmt: skip
+    network, samples = qmlir.load(tmp_path / "net.onnx"), [row[None] for row in x]
+    quantized = qmlir.quantize(network, data=samples)
+    expected = np.concatenate([np.asarray(qmlir.reference(quantized)(sample)) for sample in samples])
+    np.testing.assert_array_equal(qmlir.compile(quantized, batch=8)(x), expected)
+    bound = qmlir.load(tmp_path / "net.onnx", bind={"batch": 8})
+    again = qmlir.quantize(bound, qmlir.profile(network, samples))
+    assert np.asarray(qmlir.reference(again)(x)).shape == expected.shape
+    qmlir.export(quantized, tmp_path / "int8.onnx", activations="kept")
+    (got,) = onnxruntime.InferenceSession(tmp_path / "int8.onnx").run(None, {"x": x})
+    assert np.abs(np.asarray(got) - expected).max() < 0.05 * np.abs(expected).max()
 
 
 class Unexportable(torch.nn.Module):

@@ -14,6 +14,7 @@ from tests.cli import (
     test_labels,
     test_layer_errors,
     test_pictures,
+    test_printed_options,
     test_report,
     test_streams,
 )
@@ -74,6 +75,7 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "give --test-data or --data": test_pictures.test_one_step_with_scores,
     "give fewer --samples, or --test-data": test_pictures.test_one_step_with_scores,
     "give --labels or --metric, too": test_pictures.test_one_step_with_scores,
+    "write one with --print-config": test_printed_options.test_what_the_printed_file_is_advised_for_works,
     "give --labels, too": test_report.test_labels_as_lines_of_text,
     "count classes from 0, or give --label-offset": test_labels.test_lines,
     "profile each part of the data with the same --preprocess and --dtype": test_notes.test_notes_are_merged,

@@ -85,7 +85,7 @@ def test_a_click_on_a_node_shows_its_facts(page: Browser) -> None:
     assert "dense1" in page.run("return document.querySelector('#layer-table tr.chosen').textContent")
     page.wait("return document.querySelector('#details tbody') !== null")
     rows = page.run("return [...document.querySelectorAll('#details tbody th')].map(e => e.textContent)")
-    assert {"scale", "own error", "end-to-end error", "weights", "MACs", "time", "cycles", "bound"} <= {*rows}
+    assert {"scale", "own SQNR", "whole SQNR", "weights", "MACs", "time", "cycles", "bound"} <= {*rows}
 
 
 def test_tables_are_sorted_by_their_headings(page: Browser) -> None:

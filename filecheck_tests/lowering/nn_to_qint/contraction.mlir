@@ -59,26 +59,39 @@ func.func @matmul(%a: tensor<2x3x!x>, %b: tensor<3x2x!y>) -> tensor<2x2x!y> {
 
 // -----
 
-// Without an integer form: computed weights with a zero point, also one that unsigned storage gets as signed; a bias
-// still float or computed.
+// Computed weights are the right side of a product of two computed matrices, with their zero point; unsigned weights
+// become signed ones.
 !x = !quant.uniform<i8:f32, 0.5>
 !zero = !quant.uniform<i8:f32, 0.5:1>
 !u8 = !quant.uniform<u8:f32, 0.5>
+
+// CHECK-LABEL: func.func @computed_weights
+// CHECK: qint.matmul %{{.*}}, %{{.*}} {rhs_zero_point = 1 : i32} : tensor<1x2xi8>, tensor<2x2xi8> -> tensor<1x2xi32>
+// CHECK: qint.matmul %{{.*}}, %{{.*}} {rhs_zero_point = -128 : i32} : tensor<1x2xi8>, tensor<2x2xi8> -> tensor<1x2xi32>
+func.func @computed_weights(%x: tensor<1x2x!x>, %z: tensor<2x2x!zero>, %u: tensor<2x2x!u8>) -> (tensor<1x2x!x>, tensor<1x2x!x>) {
+  %0 = nn.fully_connected %x, %z : tensor<1x2x!x>, tensor<2x2x!zero> -> tensor<1x2x!x>
+  %1 = nn.fully_connected %x, %u : tensor<1x2x!x>, tensor<2x2x!u8> -> tensor<1x2x!x>
+  func.return %0, %1 : tensor<1x2x!x>, tensor<1x2x!x>
+}
+
+// -----
+
+// Without an integer form: computed weights with several zero points; a bias still float or computed.
+!x = !quant.uniform<i8:f32, 0.5>
+!zeros = !quant.uniform<i8:f32:0, {0.5:1,0.5:2}>
 !w = !quant.uniform<i8:f32, 0.5>
 
 // CHECK-LABEL: func.func @weights
-// CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "target", "computed weights with a zero point have no integer form">{{.*}} : tensor<1x2xf32>, tensor<2x2xf32> -> tensor<1x2xf32>
-// CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "target", "computed weights with a zero point have no integer form">
+// CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "target", "computed weights with several zero points have no integer form">{{.*}} : tensor<1x2xf32>, tensor<2x2xf32> -> tensor<1x2xf32>
 // CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "bias", "its bias is still float; run --quantize-bias">{{.*}} : tensor<1x2xf32>, tensor<2x2xf32>, tensor<2xf32> -> tensor<1x2xf32>
 // CHECK: nn.fully_connected %{{.*}}#qmlir.decision<float, "bias", "its bias is computed at run time; only a constant bias can be quantized">
 // CHECK-NOT: qint.
-func.func @weights(%x: tensor<1x2x!x>, %z: tensor<2x2x!zero>, %u: tensor<2x2x!u8>, %w: tensor<2x2x!w>, %c: tensor<2xf32>) -> (tensor<1x2x!x>, tensor<1x2x!x>, tensor<1x2x!x>, tensor<1x2x!x>) {
+func.func @weights(%x: tensor<1x2x!x>, %z: tensor<2x2x!zeros>, %w: tensor<2x2x!w>, %c: tensor<2xf32>) -> (tensor<1x2x!x>, tensor<1x2x!x>, tensor<1x2x!x>) {
   %b = nn.constant <tensor<2xf32>, [1.0, 2.0]> : tensor<2xf32>
-  %0 = nn.fully_connected %x, %z : tensor<1x2x!x>, tensor<2x2x!zero> -> tensor<1x2x!x>
-  %2 = nn.fully_connected %x, %u : tensor<1x2x!x>, tensor<2x2x!u8> -> tensor<1x2x!x>
+  %0 = nn.fully_connected %x, %z : tensor<1x2x!x>, tensor<2x2x!zeros> -> tensor<1x2x!x>
   %3 = nn.fully_connected %x, %w, %b : tensor<1x2x!x>, tensor<2x2x!w>, tensor<2xf32> -> tensor<1x2x!x>
   %4 = nn.fully_connected %x, %w, %c : tensor<1x2x!x>, tensor<2x2x!w>, tensor<2xf32> -> tensor<1x2x!x>
-  func.return %0, %2, %3, %4 : tensor<1x2x!x>, tensor<1x2x!x>, tensor<1x2x!x>, tensor<1x2x!x>
+  func.return %0, %3, %4 : tensor<1x2x!x>, tensor<1x2x!x>, tensor<1x2x!x>
 }
 
 // -----

@@ -40,10 +40,11 @@ func.func @not_growing() -> tensor<4096x4096xf32> {
 
 // -----
 
-// Quantized constants are left to the quantizer's passes.
-// CHECK-LABEL: func.func @not_quantized
-// CHECK: nn.reshape
-func.func @not_quantized() -> tensor<2x!quant.uniform<i8:f32, 0.5>> {
+// Stored integers are moved.
+// CHECK-LABEL: func.func @quantized
+// CHECK-NEXT: nn.constant <tensor<2xi8>, [1, 2]> : tensor<2x!quant.uniform<i8:f32, 5.000000e-01>>
+// CHECK-NEXT: func.return
+func.func @quantized() -> tensor<2x!quant.uniform<i8:f32, 0.5>> {
   %a = nn.constant <tensor<1x2xi8>, [1, 2]> : tensor<1x2x!quant.uniform<i8:f32, 0.5>>
   %y = nn.reshape %a {shape = array<i64: 2>} : tensor<1x2x!quant.uniform<i8:f32, 0.5>> -> tensor<2x!quant.uniform<i8:f32, 0.5>>
   func.return %y : tensor<2x!quant.uniform<i8:f32, 0.5>>

@@ -103,7 +103,7 @@ OBJECTIVES: Mapping[str, Objective] = {
     "memory": Objective("bytes of tensors outside the device", 1, _figure("memory")),
     "utilization": Objective("share of the array's products that are used", -1, _figure("utilization")),
     "host": Objective("operations that the host computes", 1, _figure("host")),
-    "sqnr": Objective("signal-to-noise ratio of the outputs in dB", -1, _figure("sqnr")),
+    "sqnr": Objective("SQNR of the outputs in dB", -1, _figure("sqnr")),
     "agreement": Objective("percent of the samples with float's first class", -1, _figure("agreement")),
 }
 """What rows can be compared by, by name."""

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 import numpy.typing as npt
 
 from qmlir.analysis.kept_results import results_folder
-from qmlir.analysis.scores import Metric, check_count, labels_given
+from qmlir.analysis.scores import Metric, check_count, classes_of, labels_given, require_classes
 from qmlir.analysis.tune.assignment import PLAIN
 from qmlir.analysis.tune.attempts import Attempts
 from qmlir.analysis.tune.limits import Budget, Floor, budget_of, floor_of
@@ -35,10 +35,12 @@ from qmlir.analysis.tune.search import Search
 from qmlir.analysis.tune.trials import FOLDER, Laboratory
 from qmlir.arguments import Network, integer_given, options_given, profile_given, samples_given
 from qmlir.compiler import loaded, main_function
+from qmlir.devices import load_device
 from qmlir.errors import OptionError, QmlirError
 from qmlir.executors import Given, workers_of
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.interfaces import Array
+from qmlir.ir.signature import signature_of
 from qmlir.ir.states import states_of
 from qmlir.policies.quant_config import QuantConfig, QuantOptions
 from qmlir.sharded import profile as learn
@@ -106,6 +108,11 @@ def tune(
         got = "neither" if budget is None else "both"
         raise OptionError("budget", "or a floor must be given, and not both", got=got)
     limit: Budget | Floor = floor_of(floor) if budget is None else budget_of(budget)
+    if isinstance(limit, Floor):
+        limit.require_measure(labels, metric)
+    for device in (target, limit.device if isinstance(limit, Budget) else ""):
+        if device:
+            load_device(device)
     network = loaded(module)
     refuse_opaque(network, "the network")
     if states_of(main_function(network)):
@@ -115,6 +122,8 @@ def tune(
     classes = None if labels is None else labels_given(labels)
     if classes is not None:
         check_count(classes, len(scored))
+        outputs = signature_of(main_function(network)).outputs
+        require_classes(classes, classes_of([spec.shape for spec in outputs]))
     allowed = integer_given("most", most)
     if allowed < 1:
         raise OptionError("most", "must be a positive number", got=str(allowed))

@@ -118,7 +118,7 @@ class Attempts:
             top = max(self.points.values(), key=lambda p: p.trial.quality(quality) or -math.inf)
             got = f"{top.trial.quality(quality):g} at most ({top.said})"
         need = f"no network of {len(self.points)} that were tried meets {self.limit}"
-        has = f"{self.first.trial.sqnr:.2f} dB in {self.first.trial.bytes} bytes"
+        has = f"an SQNR of {self.first.trial.sqnr:.2f} dB in {self.first.trial.bytes} bytes"
         remedy = f"give a limit within reach, or a larger --most; the int8 network has {has}"
         raise QmlirError(need, where="tune", got=got, remedy=remedy)
 

@@ -18,7 +18,7 @@ COSTS = {
 """What a network costs, by name."""
 
 QUALITIES = {
-    "sqnr": "signal-to-noise ratio of the logits in dB, without each sample's means",
+    "sqnr": "SQNR of the logits in dB, without each sample's means",
     "agreement": "percent of the samples with float's first class",
     "top1": "percent of the samples with the right class",
     "metric": "your own score",
@@ -65,6 +65,9 @@ class Budget:
         return f"{name}={100 * self.most:g}%" if self.share else f"{name}={self.most:g}"
 
 
+NOTHING = "nothing that measures it"
+
+
 @dataclass(frozen=True)
 class Floor:
     """The least that a network must reach.
@@ -85,17 +88,26 @@ class Floor:
             OptionError: The quality was not measured.
         """
         if (known := reference.quality(self.quality)) is None:
-            remedies = {
-                "top1": "give --labels, or labels in Python",
-                "metric": "give --metric, or metric in Python",
-                "agreement": "ask for sqnr or metric",
-            }
-            got = "a network without classes" if self.quality == "agreement" else "nothing that measures it"
-            remedy = remedies.get(self.quality)
-            raise OptionError(
-                "floor", f"must be a quality that is measured, not {self.quality}", got=got, remedy=remedy
-            )
+            raise self._unmeasured("a network without classes" if self.quality == "agreement" else NOTHING)
         return known + self.least if self.relative else self.least
+
+    def require_measure(self, labels: object, metric: object) -> None:
+        """Refuses a quality that needs labels, or a metric, where there are none.
+
+        Raises:
+            OptionError: There is nothing that measures the quality.
+        """
+        if (self.quality == "top1" and labels is None) or (self.quality == "metric" and metric is None):
+            raise self._unmeasured(NOTHING)
+
+    def _unmeasured(self, got: str) -> OptionError:
+        remedies = {
+            "top1": "give --labels, or labels in Python",
+            "metric": "give --metric, or metric in Python",
+            "agreement": "ask for sqnr or metric",
+        }
+        need = f"must be a quality that is measured, not {self.quality}"
+        return OptionError("floor", need, got=got, remedy=remedies.get(self.quality))
 
     def __str__(self) -> str:
         return f"{self.quality}={INT8}{self.least:+g}" if self.relative else f"{self.quality}={self.least:g}"

@@ -33,7 +33,7 @@ def policy_text(tuned: "Tuned") -> str:
 def figures(point: "Point") -> str:
     """The figures of a point in words."""
     trial = point.trial
-    said = [f"{trial.bytes:,} bytes", f"{trial.sqnr:.2f} dB"]
+    said = [f"{trial.bytes:,} bytes", f"SQNR {trial.sqnr:.2f} dB"]
     said += [f"{each:.2f} % agree" for each in [trial.quality("agreement")] if each is not None]
     said += [f"{each:.2f} % right" for each in [trial.quality("top1")] if each is not None]
     said += [f"metric {trial.score:g}"] if trial.score is not None else []
@@ -54,11 +54,13 @@ def _reason(tuned: "Tuned", rule: dict[str, Any]) -> str:
     if "weight-precision" in rule or "granularity" in rule:
         mine, usual = _stored(default | rule), _stored(default)
         shown = [_effect(precision, weights[precision]) for precision in (mine, usual) if precision in weights]
-        said.append(f"weights alone leave {', '.join(shown)}" if shown else f"weights in {mine}")
+        said.append(f"weights alone leave an SQNR of {', '.join(shown)}" if shown else f"weights in {mine}")
     if "precision" in rule:
         data = {row.precision: row for row in own if row.part != WEIGHTS}
         shown = [_effect(precision, row) for precision, row in data.items()]
-        said.append(f"its result alone leaves {', '.join(shown)}" if shown else "its readers have data of 16 bits")
+        said.append(
+            f"its result alone leaves an SQNR of {', '.join(shown)}" if shown else "its readers have data of 16 bits"
+        )
     return "; ".join(said)
 
 

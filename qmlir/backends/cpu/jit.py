@@ -30,12 +30,12 @@ from qmlir.backends.cpu.machine import (
     code_bytes,
     compile_assembly,
     compile_object,
-    host_triple,
     missing_here,
+    require_here,
 )
 from qmlir.backends.cpu.pool import run_address
 from qmlir.display import Table, bytes_text
-from qmlir.errors import InputError, QmlirError, UnsupportedError
+from qmlir.errors import InputError, QmlirError
 from qmlir.ir.arena import CACHE_LINE
 from qmlir.ir.callable_network import CallableNetwork, Sample
 from qmlir.ir.signature import RUN_SHARES, Signature, TensorSpec, batch_symbol
@@ -137,11 +137,7 @@ class Executable(CallableNetwork):
         return code if self._calls is None else self._calls.checked(code)
 
     def _refuse(self, *arguments: object) -> None:
-        where = f"code for {self.machine.cpu}"
-        if self.machine.triple:
-            raise UnsupportedError(f"runs on {self.machine.triple} only", host_triple(), where=where)
-        got = f"{Machine.host().cpu} without {', '.join(self._missing)}"
-        raise UnsupportedError("runs on processors with all its features only", got, where=where)
+        require_here(self.machine)
 
     def run_in_order(self, arrays: Sequence[Array]) -> list[Array]:
         """Runs the code on its inputs in order, states among them, and returns its outputs in order.

@@ -23,7 +23,7 @@ from qmlir.backends.cpu.permission import matrix_registers_granted
 from qmlir.backends.cpu.processors import NAMED, OF_NAMES, SYSTEMS, TRIPLES, System, spelled
 from qmlir.backends.cpu.runtime import runtime_text
 from qmlir.backends.cpu.stack import called_outside
-from qmlir.errors import OptionError, near_misses
+from qmlir.errors import OptionError, UnsupportedError, near_misses
 
 TargetMachine: TypeAlias = Any
 ModuleRef: TypeAlias = Any
@@ -154,7 +154,7 @@ class Machine:
             need = f"must be {'' if system else f'{NATIVE} or '}a processor that LLVM knows"
             names = [*([] if system else [NATIVE, *NAMED, *_names_elsewhere()]), *known.processors]
             where = f"{need} of {system}" if system else need
-            remedy = near_misses(cpu, names) or f"known besides: {', '.join(NAMED)}"
+            remedy = near_misses(cpu, names) or f"known: {', '.join([NATIVE, *NAMED])}"
             raise OptionError("cpu", where, got=cpu, remedy=remedy)
         lowest = baseline(system)
         items = [item.strip() for item in (features or "").split(",") if item.strip()]
@@ -333,6 +333,20 @@ def described(machine: Machine) -> str:
 def missing_here(machine: Machine) -> list[str]:
     """The features that code for a machine may use and the processor of this machine lacks."""
     return sorted(enabled(machine) - enabled(Machine.host()))
+
+
+def require_here(machine: Machine) -> None:
+    """Refuses to run code for a machine that this one is not.
+
+    Raises:
+        UnsupportedError: The code is for another architecture, or for features that this processor lacks.
+    """
+    where = f"code for {machine.cpu}"
+    if machine.triple:
+        raise UnsupportedError(f"runs on {machine.triple} only", host_triple(), where=where)
+    if missing := missing_here(machine):
+        got = f"{Machine.host().cpu} without {', '.join(missing)}"
+        raise UnsupportedError("runs on processors with all its features only", got, where=where)
 
 
 def optimize(llvm_ir: str, machine: TargetMachine) -> ModuleRef:

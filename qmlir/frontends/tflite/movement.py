@@ -47,7 +47,7 @@ def reshape(node: TFLiteNode, x: Value, shape: Value | None = None, *, new_shape
 def densify(node: TFLiteNode, x: Value) -> Value:
     """A sparse constant with zeros where it has no values, which the reader puts there (sparse.py)."""
     if not isinstance(x, Constant):
-        raise node.error("its input must be a constant", "a computed tensor")
+        raise UnsupportedError("its input is computed, and only constants can be sparse")
     return x
 
 

@@ -7,17 +7,27 @@ N is the number of sequences, T of steps, I of input elements and H of state ele
 model: a call begins where the previous call ended, and with zeros after a reset, as in LiteRT.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from qmlir.dialects.nn.contraction import FullyConnectedOp
 from qmlir.dialects.nn.movement import ConcatOp
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.cells import FUNCTIONS, Cell, Function, LSTMCell, Place, RNNCell, Weights
+from qmlir.frontends.cells import (
+    FUNCTIONS,
+    Cell,
+    Function,
+    LSTMCell,
+    Place,
+    Product,
+    RNNCell,
+    Weights,
+    fully_connected,
+)
 from qmlir.frontends.function import Constant, Value
-from qmlir.frontends.tflite.contraction import refuse_hybrid
 from qmlir.frontends.tflite.converters import Table
+from qmlir.frontends.tflite.hybrid import is_hybrid, product, stored
 from qmlir.frontends.tflite.integer_lstm import CELL_STATE, LSTM, OUTPUT_STATE, Gate, integer_lstm
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.windows import sliced
@@ -96,7 +106,7 @@ def _unrolled(
     if node.shape(rows)[1] != width:
         raise node.error(f"its input must have {width} elements", str(node.shape(rows)[1]))
     place = Place(node, f"{direction}.step" if direction else "step")
-    gates = place(FullyConnectedOp, [rows, *cell.inputs], "inputs")
+    gates = cell.product(place, rows, cell.inputs, "inputs")
     state = _begin(node, states, batch, cell.hidden)
     found = dict[int, Value]()
     for t in range(steps)[::-1] if direction == BACKWARD else range(steps):
@@ -134,17 +144,48 @@ def _sizes(node: TFLiteNode, w: Value | None) -> tuple[int, int]:
 @converts("UNIDIRECTIONAL_SEQUENCE_RNN")
 def rnn(
     node: TFLiteNode, x: Value, w: Value, r: Value, b: Value, state: Value | None = None, *,
-    fused_activation_function: int, time_major: bool | None = None,
+    fused_activation_function: int, asymmetric_quantize_inputs: bool, time_major: bool | None = None,
 ) -> Value:  # fmt: skip
     """Simple recurrent layer: h' = f(W·x + R·h + b)."""
-    refuse_hybrid(node, x, w, r)
-    if node.is_quantized(x):
-        raise UnsupportedError("LiteRT computes it on floats only")
-    hidden, width = _sizes(node, w)
-    inputs = (_joined(node, "weights", [w], (hidden, width)), _joined(node, "bias", [b], (hidden,)))
-    recurrent = (_joined(node, "recurrent weights", [r], (hidden, hidden)), None)
-    cell = RNNCell(hidden, inputs, [recurrent], [_activation(fused_activation_function)])
+    products = _Products.of(node, x, [w, r], asymmetric=asymmetric_quantize_inputs)
+    cell, width = _rnn_cell(node, (w, r, b), fused_activation_function, products)
     return _unrolled(node, x, cell, width, time_major, {4: state})
+
+
+def _rnn_cell(
+    node: TFLiteNode, parts: Sequence[Value | None], activation: int, products: "_Products"
+) -> tuple[RNNCell, int]:
+    """Returns the cell of a simple recurrent layer of weights, recurrent weights and a bias, and its input elements."""
+    w, r, b = parts
+    hidden, width = _sizes(node, w)
+    inputs = (products.joined(node, "weights", [w], (hidden, width)), _joined(node, "bias", [b], (hidden,)))
+    recurrent = (products.joined(node, "recurrent weights", [r], (hidden, hidden)), None)
+    return RNNCell(hidden, inputs, [recurrent], [_activation(activation)], product=products.product), width
+
+
+@dataclass(frozen=True)
+class _Products:
+    """How a layer on floats multiplies by its weights.
+
+    joined   concatenates the weights of several gates: (node, what, parts, shape of each)
+    product  multiplies rows by such weights
+    """
+
+    joined: Callable[[TFLiteNode, str, Sequence[Value | None], tuple[int, ...]], Constant]
+    product: Product
+
+    @staticmethod
+    def of(node: TFLiteNode, x: Value, weights: Sequence[Value | None], *, asymmetric: bool) -> "_Products":
+        """Returns the products of a layer with these weights.
+
+        Raises:
+            UnsupportedError: The data are integers, or only some of the weights are.
+        """
+        if node.is_quantized(x):
+            raise UnsupportedError("LiteRT computes it on floats only")
+        if is_hybrid(node, x, weights):
+            return _Products(stored, product(asymmetric=asymmetric))
+        return _Products(_joined, fully_connected)
 
 
 @converts("LSTM")
@@ -158,8 +199,8 @@ def lstm(
     projection: Value | None = None, projection_bias: Value | None = None,
     state: Value | None = None, cell_state: Value | None = None,
     ni: Value | None = None, nf: Value | None = None, nc: Value | None = None, no: Value | None = None, *,
-    fused_activation_function: int, cell_clip: float, proj_clip: float, time_major: bool | None = None,
-    kernel_type: int = 0,
+    fused_activation_function: int, cell_clip: float, proj_clip: float, asymmetric_quantize_inputs: bool,
+    time_major: bool | None = None, kernel_type: int = 0,
 ) -> Value:  # fmt: skip
     """LSTM with gates i, f, c, o; each has weights w and r, a bias b, and optionally a peephole p and norms n."""
     if kernel_type:
@@ -170,10 +211,9 @@ def lstm(
     }  # fmt: skip
     clips = cell_clip, proj_clip
     layer = LSTM(gates, (projection, projection_bias), (state, cell_state), clips, fused_activation_function)
-    refuse_hybrid(node, x, wf, rf)
     if node.is_quantized(x):
         return _integers(node, x, layer, time_major)
-    cell, width = _lstm_cell(node, layer)
+    cell, width = _lstm_cell(node, x, layer, asymmetric=asymmetric_quantize_inputs)
     return _unrolled(node, x, cell, width, time_major, {OUTPUT_STATE: state, CELL_STATE: cell_state})
 
 
@@ -186,7 +226,7 @@ def _integers(node: TFLiteNode, x: Value, layer: LSTM, time_major: bool | None) 
     return node.retyped(node.builder.ssa(_sequence(node, found, time_major)), node.output_type())
 
 
-def _lstm_cell(node: TFLiteNode, layer: LSTM) -> tuple[LSTMCell, int]:
+def _lstm_cell(node: TFLiteNode, x: Value, layer: LSTM, *, asymmetric: bool) -> tuple[LSTMCell, int]:
     """Returns the cell of an LSTM on floats and the number of its input elements."""
     gates = [layer.gates[name] for name in "iofc"]
     beyond = {
@@ -198,14 +238,15 @@ def _lstm_cell(node: TFLiteNode, layer: LSTM) -> tuple[LSTMCell, int]:
     if found := [what for what, so in beyond.items() if so]:
         raise UnsupportedError(f"it {found[0]}, which qmlir takes on integers only")
     hidden, width = _sizes(node, gates[2].w)
+    products = _Products.of(node, x, [part for gate in gates for part in (gate.w, gate.r)], asymmetric=asymmetric)
     inputs: Weights = (
-        _joined(node, "weights", [gate.w for gate in gates], (hidden, width)),
+        products.joined(node, "weights", [gate.w for gate in gates], (hidden, width)),
         _joined(node, "biases", [gate.b for gate in gates], (hidden,)),
     )
-    recurrent: Weights = _joined(node, "recurrent weights", [gate.r for gate in gates], (hidden, hidden)), None
+    recurrent: Weights = products.joined(node, "recurrent weights", [gate.r for gate in gates], (hidden, hidden)), None
     seen = [] if gates[2].p is None else [_joined(node, "peepholes", [gate.p], (hidden,)) for gate in gates[:3]]
     functions = [_function("sigmoid"), _activation(layer.activation), _activation(layer.activation)]
-    return LSTMCell(hidden, inputs, [recurrent], functions, None, seen), width
+    return LSTMCell(hidden, inputs, [recurrent], functions, None, seen, product=products.product), width
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -220,21 +261,16 @@ def _both(node: TFLiteNode, found: Sequence[Value], *, merge: bool) -> Value | t
 @converts("BIDIRECTIONAL_SEQUENCE_RNN")
 def bidirectional_rnn(
     node: TFLiteNode, x: Value, *inputs: Value | None, fused_activation_function: int, time_major: bool,
-    merge_outputs: bool,
+    merge_outputs: bool, asymmetric_quantize_inputs: bool,
 ) -> Value | tuple[Value, ...]:  # fmt: skip
     """Two simple recurrent layers, each with weights, recurrent weights, a bias and a state."""
     own = [*inputs, *[None] * (11 - len(inputs))]
     _refuse_linked(own[8:])
-    refuse_hybrid(node, x, own[0], own[4])
-    if node.is_quantized(x):
-        raise UnsupportedError("LiteRT computes it on floats only")
     found = list[Value]()
     for direction, first in ((FORWARD, 0), (BACKWARD, 4)):
-        w, r, b, state = own[first : first + 4]
-        hidden, width = _sizes(node, w)
-        weights = (_joined(node, "weights", [w], (hidden, width)), _joined(node, "bias", [b], (hidden,)))
-        recurrent = (_joined(node, "recurrent weights", [r], (hidden, hidden)), None)
-        cell = RNNCell(hidden, weights, [recurrent], [_activation(fused_activation_function)])
+        *parts, state = own[first : first + 4]
+        products = _Products.of(node, x, parts[:2], asymmetric=asymmetric_quantize_inputs)
+        cell, width = _rnn_cell(node, parts, fused_activation_function, products)
         found.append(_unrolled(node, x, cell, width, time_major, {first + 4: state}, direction))
     return _both(node, found, merge=merge_outputs)
 
@@ -242,14 +278,11 @@ def bidirectional_rnn(
 @converts("BIDIRECTIONAL_SEQUENCE_LSTM")
 def bidirectional_lstm(
     node: TFLiteNode, x: Value, *inputs: Value | None, fused_activation_function: int, cell_clip: float,
-    proj_clip: float, time_major: bool, merge_outputs: bool,
+    proj_clip: float, time_major: bool, merge_outputs: bool, asymmetric_quantize_inputs: bool,
 ) -> Value | tuple[Value, ...]:  # fmt: skip
     """Two LSTMs; the inputs are the tensors of each, then the states of each."""
     own = [*inputs, *[None] * (47 - len(inputs))]
     _refuse_linked(own[38:])
-    refuse_hybrid(node, x, own[1], own[18])
-    if node.is_quantized(x):
-        raise UnsupportedError("LiteRT computes it on floats only")
     found = list[Value]()
     for direction, first, states in ((FORWARD, 0, 34), (BACKWARD, 17, 36)):
         w, r, (pi, pf, po), b = own[first:][:4], own[first + 4 :][:4], own[first + 8 :][:3], own[first + 11 :][:4]
@@ -258,7 +291,7 @@ def bidirectional_lstm(
         held = own[states], own[states + 1]
         projection = own[first + 15], own[first + 16]
         layer = LSTM(gates, projection, held, (cell_clip, proj_clip), fused_activation_function)
-        cell, width = _lstm_cell(node, layer)
+        cell, width = _lstm_cell(node, x, layer, asymmetric=asymmetric_quantize_inputs)
         numbers = dict(zip((states + 1, states + 2), held, strict=True))
         found.append(_unrolled(node, x, cell, width, time_major, numbers, direction))
     return _both(node, found, merge=merge_outputs)

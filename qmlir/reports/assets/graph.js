@@ -7,8 +7,8 @@ const BLUES = ["#eef4fb", "#bfdcf2", "#82b9e2", "#4089c4", "#1b5a96"];
 
 /** Ways to colour layers: the figure of a layer, and the share of the ramp that it takes; or a class. */
 const COLOURINGS = [
-  { id: "own", title: "own error", ramp: REDS, figure: (layer) => layer.errors?.own, text: decibels, at: badness, ends: ["50 dB", "10 dB"] },
-  { id: "whole", title: "end-to-end error", ramp: REDS, figure: (layer) => layer.errors?.whole, text: decibels, at: badness, ends: ["50 dB", "10 dB"] },
+  { id: "own", title: "own SQNR", ramp: REDS, figure: (layer) => layer.errors?.own, text: decibels, at: badness, ends: ["50 dB", "10 dB"] },
+  { id: "whole", title: "whole SQNR", ramp: REDS, figure: (layer) => layer.errors?.whole, text: decibels, at: badness, ends: ["50 dB", "10 dB"] },
   { id: "precision", title: "precision", classes: KINDS, of: precision },
   { id: "time", title: "time", ramp: BLUES, figure: (layer) => layer.seconds, text: seconds, at: portion },
   { id: "cycles", title: "cycles on the device", ramp: BLUES, figure: (layer) => layer.device?.cycles, text: whole, at: portion },
@@ -310,7 +310,7 @@ class Graph {
     const layer = layerOf(Number(node.dataset.row), this.slot);
     const facts = [
       `${layer.result.shape.join("×")} ${layer.result.type}`,
-      layer.errors && `own ${decibels(layer.errors.own)}, end to end ${decibels(layer.errors.whole)}`,
+      layer.errors && `own SQNR ${decibels(layer.errors.own)}, whole SQNR ${decibels(layer.errors.whole)}`,
       layer.counts.macs && products(layer.counts.macs),
       layer.counts.weight_bytes && `${bytes(layer.counts.weight_bytes)} of weights`,
       layer.seconds !== null && seconds(layer.seconds),

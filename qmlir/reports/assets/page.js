@@ -81,7 +81,7 @@ function summarize() {
     ["samples right (top 1)", (n) => n.accuracy && `${share(n.accuracy.top1)} of ${whole(n.accuracy.samples)}`],
     ["label among the first 5", (n) => n.accuracy && n.accuracy.top5 !== null ? share(n.accuracy.top5) : null],
     ["decisions as in float", (n) => n.accuracy && n.accuracy.agreement !== null ? share(n.accuracy.agreement) : null],
-    ["error of the outputs", (n) => outputError(n)],
+    ["SQNR of the outputs", (n) => outputError(n)],
     ["operations quantized", (n) => n.quantized ? `${n.layers.filter(isQuantized).length} of ${n.layers.length}` : null],
     ["MACs a call", (n) => products(n.counts.macs)],
     ["weights", (n) => bytes(n.counts.weight_bytes) + ratio(float?.counts.weight_bytes, n.counts.weight_bytes, n, "smaller")],
@@ -143,7 +143,7 @@ function showWorst() {
   const slots = quantizedSlots.filter((index) => networks[index].layers.some((layer) => layer.errors));
   const target = byId("worst-list");
   if (!slots.length) {
-    target.replaceChildren(element("p", { class: "missing" }, data.missing.errors ?? "No layer has an error to show."));
+    target.replaceChildren(element("p", { class: "missing" }, data.missing.errors ?? "No layer has an SQNR to show."));
     byId("worst-by").hidden = true;
     return;
   }
@@ -164,13 +164,13 @@ function showWorst() {
     sortable(table, [
       nameColumn("layer"),
       { title: "operation", class: "minor", value: (row) => any(row).operation, text: (row) => kind(any(row).operation) },
-      ...slots.flatMap((index) => [figure(index, "own", "own error"), figure(index, "whole", "end to end")]),
+      ...slots.flatMap((index) => [figure(index, "own", "own SQNR"), figure(index, "whole", "whole SQNR")]),
     ], { rows, pick: openRow });
     target.replaceChildren(element("div", { class: "scrolled" }, table),
-      element("p", { class: "note" }, "SQNR in dB: the less, the worse. A layer's own error is what it adds if it reads the float network's tensors; the end-to-end error is that of the quantized network up to the layer."));
+      element("p", { class: "note" }, "SQNR is in dB: the less, the worse. A layer's own SQNR is that of its result if it reads the float network's tensors; its whole SQNR is that in the quantized network."));
     mark();
   };
-  choices(byId("worst-by"), [["own", "by own error"], ["whole", "by end-to-end error"]], "own", list);
+  choices(byId("worst-by"), [["own", "by own SQNR"], ["whole", "by whole SQNR"]], "own", list);
   list("own");
 }
 
@@ -186,8 +186,8 @@ function showLayers() {
     nameColumn("layer"),
     { title: "operation", value: (row) => any(row).operation, text: (row) => kind(any(row).operation) },
     ...quantizedSlots.map((index) => ({ title: headed(index, "type"), value: (row) => of(row, index).result?.type, text: (row) => typeText(of(row, index)) })),
-    ...numbers("own error", with_((l) => l.errors), (l) => l.errors?.own, decibels).map(upwards),
-    ...numbers("end to end", with_((l) => l.errors), (l) => l.errors?.whole, decibels).map(upwards),
+    ...numbers("own SQNR", with_((l) => l.errors), (l) => l.errors?.own, decibels).map(upwards),
+    ...numbers("whole SQNR", with_((l) => l.errors), (l) => l.errors?.whole, decibels).map(upwards),
     { title: "MACs", number: true, down: true, value: (row) => any(row).counts.macs, text: (row) => products(any(row).counts.macs) },
     { title: "weights", number: true, down: true, value: (row) => last(row).counts.weight_bytes, text: (row) => bytes(last(row).counts.weight_bytes) },
     { title: "moves", number: true, down: true, value: (row) => last(row).counts.read + last(row).counts.written, text: (row) => bytes(last(row).counts.read + last(row).counts.written) },

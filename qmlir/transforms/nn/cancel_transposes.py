@@ -1,4 +1,7 @@
-"""The pass `cancel-transposes`: moves transposes until they meet their inverse, a reshape, or the network's edge."""
+"""The pass `cancel-transposes`: moves transposes until they meet their inverse, a reshape, or the network's edge.
+
+The pass `settle-transposes` makes reshapes of those that move nothing else than dimensions of size 1.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -29,12 +32,12 @@ from qmlir.dialects.nn.normalization import ExponentialsOp
 from qmlir.dialects.nn.queries import derived_constant, float_constant_of, used_once
 from qmlir.dialects.quant.ops import CastOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.several_samples import rewritten
 from qmlir.dialects.windows import ints
 from qmlir.ir.budget import Budget, budget_of
 from qmlir.ir.interfaces import Shape, element_of, shape_of
 from qmlir.ir.rewriting import PatternPass, replace, rewrite
 from qmlir.transforms.nn.fold_constants import DropWhatChangesNothing, EvaluateOnConstants, MergeReshapes
-from qmlir.transforms.nn.several_samples import rewritten
 
 # ---------------------------------------------------------------------------------------------------------------
 # Permutations of dimensions in the convention of `nn.transpose`: dimension i of the result is p[i] of the operand.
@@ -453,7 +456,7 @@ def cancel_transposes(module: ModuleOp, budget: Budget | None = None) -> bool:
         moved = rewrite(network, (evaluate, *MOVING))
         return rewrite(network, SETTLING) or moved
 
-    return rewritten(module, move, moves_no_data)
+    return rewritten(module, move, moves_no_data, prepare=lambda network: rewrite(network, (evaluate,)))
 
 
 class SettleTransposesPass(PatternPass):

@@ -51,7 +51,6 @@ from qmlir.policies.runtime_kernels import (
     stores_signed,
 )
 from qmlir.policies.runtimes import runtime_of
-from qmlir.transforms.quantize.common_scale import in_one_scale
 from qmlir.transforms.quantize.move_casts import holds_padding
 from qmlir.transforms.quantize.on_floats import (
     argument_of,
@@ -61,6 +60,7 @@ from qmlir.transforms.quantize.on_floats import (
     has_table,
     moves_numbers,
 )
+from qmlir.transforms.quantize.one_scale import in_one_scale
 from qmlir.transforms.quantize.recipes import (
     COMPUTED_ON_FLOATS,
     COMPUTED_WEIGHTS,

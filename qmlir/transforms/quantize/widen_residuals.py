@@ -58,7 +58,7 @@ from qmlir.transforms.quantize.recipes import names_format, why_lacking
 from qmlir.transforms.quantize.scale_groups import expected
 
 LEAST = 36.0
-"""The signal-to-noise ratio in dB that the roundings of a stream must leave of it, for `auto` to leave it in 8 bits."""
+"""The SQNR in dB that the roundings of a stream must leave of it, for `auto` to leave it in 8 bits."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ def widen_residuals(block: Block, default: Recipe, target: Target) -> None:
             left = _left(stream, observers, default)
             if left is None or left >= LEAST:
                 continue
-            why += f", of which 8 bits would leave {left:.1f} dB"
+            why += f", of which 8 bits would leave an SQNR of {left:.1f} dB"
         for op in (*stream.carriers, *stream.readers):
             _widen(op, recipe_of(op, default), op, target, why)
         for value in stream.entering:
@@ -198,7 +198,7 @@ def _widen(carrier: Operation, recipe: Recipe, op: Operation, target: Target, wh
 
 
 def _left(stream: Stream, observers: Mapping[SSAValue, ObserveOp], default: Recipe) -> float | None:
-    """The signal-to-noise ratio in dB that rounding each tensor of a stream leaves; None if no histogram is known."""
+    """The SQNR in dB that rounding each tensor of a stream leaves; None if no histogram is known."""
     noise = [n for v in stream.tensors() if (n := _noise(v, observers.get(v), default)) is not None]
     return -10 * math.log10(total) if (total := sum(noise)) > 0 else None
 

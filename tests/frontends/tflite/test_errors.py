@@ -220,7 +220,7 @@ def test_what_is_not_known_is_listed_at_once(tmp_path: Path) -> None:
     found = {k.kind: (k.count, k.reason) for k in opaque_report(module)}
     assert found == {
         "tflite.CUSTOM.Mine": (2, "qmlir has no converter for it"),
-        "tflite.DENSIFY": (1, "its weights are sparse"),
+        "tflite.DENSIFY": (1, "its input is computed, and only constants can be sparse"),
         "tflite.ADD": (1, "its fused activation 4 is no clamp"),
     }
     with pytest.raises(QmlirError, match=r"2 x tflite\.CUSTOM\.Mine"):

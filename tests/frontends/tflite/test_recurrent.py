@@ -58,14 +58,16 @@ def lstm(
     return model([*tensors, T("y", (*first, HIDDEN))], [op], [0], [len(tensors)])
 
 
-def rnn(*, time_major: bool = False, activation: int = TANH, steps: bool = True, **changed: T) -> bytes:
+def rnn(
+    *, time_major: bool = False, activation: int = TANH, steps: bool = True, options: Any = None, **changed: T
+) -> bytes:
     first = sequence(time_major, steps=steps)
     tensors = [
         T("x", (*first, WIDTH)), weights("w", HIDDEN, WIDTH), weights("r", HIDDEN, HIDDEN), weights("b", HIDDEN),
         T("h", (BATCH, HIDDEN), variable=True), T("y", (*first, HIDDEN)),
     ]  # fmt: skip
     tensors = [changed.get(t.name, t) for t in tensors]
-    options = {"FusedActivationFunction": activation, **({"TimeMajor": time_major} if steps else {})}
+    options = {"FusedActivationFunction": activation, **({"TimeMajor": time_major} if steps else {}), **(options or {})}
     kind, table = ("UNIDIRECTIONAL_SEQUENCE_RNN", "SequenceRNNOptions") if steps else ("RNN", "RNNOptions")
     return model(tensors, [Op(kind, range(5), [5], table, options)], [0], [5])
 
@@ -84,7 +86,7 @@ def direction(kind: str, d: str, *, peepholes: bool) -> tuple[list[T | None], li
 
 def bidirectional(
     kind: str, *, time_major: bool = False, merged: bool = False, peepholes: bool = False, steps: int = STEPS,
-    linked: bool = False, **changed: T,
+    linked: bool = False, options: Any = None, **changed: T,
 ) -> bytes:  # fmt: skip
     """A layer of two directions; `linked` gives it its input as the auxiliary input, too."""
     first = (steps, BATCH) if time_major else (BATCH, steps)
@@ -96,7 +98,9 @@ def bidirectional(
     at = {t.name: i for i, t in enumerate(tensors)}
     shapes = {"y": (*first, 2 * HIDDEN)} if merged else dict.fromkeys(("yf", "yb"), (*first, HIDDEN))
     outputs = list(range(len(tensors), len(tensors) + len(shapes)))
-    options = {"FusedActivationFunction": TANH, "TimeMajor": time_major, "MergeOutputs": merged}
+    options = {
+        "FusedActivationFunction": TANH, "TimeMajor": time_major, "MergeOutputs": merged, **(options or {}),
+    }  # fmt: skip
     inputs = [ABSENT if t is None else at[t.name] for t in listed]
     op = Op(f"BIDIRECTIONAL_SEQUENCE_{kind}", inputs, outputs, f"BidirectionalSequence{kind}Options", options)
     return model([*tensors, *(T(name, shape) for name, shape in shapes.items())], [op], [0], outputs)
@@ -123,6 +127,8 @@ def test_rnn(time_major: bool, activation: int) -> None:
 @pytest.mark.parametrize("time_major", [False, True])
 @pytest.mark.parametrize("kind", ["LSTM", "RNN"])
 def test_layers_of_two_directions(kind: str, *, time_major: bool, merged: bool) -> None:
+    if kind == "LSTM" and merged and not time_major:
+        pytest.skip("LiteRT joins the directions of several sequences from memory that it has not set")
     data = bidirectional(kind, time_major=time_major, merged=merged, peepholes=merged)
     theirs, module = interpreter(data, "litert-reference"), load_tflite(data)
     reference, executable = qmlir.reference(module), qmlir.compile(module)
@@ -143,6 +149,50 @@ def test_two_directions_of_one_step() -> None:
         qmlir.reference(load_tflite(data)).run(x), run(interpreter(data, "litert-reference"), [x]), strict=True
     ):
         np.testing.assert_allclose(ours, their, rtol=0, atol=1e-5)
+
+
+def as_bytes(tensor: T) -> T:
+    """Weights as the converter stores them beside float data: int8 with one scale."""
+    scale = float(np.float32(np.abs(tensor.data).max() / 127))
+    stored = np.rint(tensor.data / scale).astype(np.int8)
+    return T(tensor.name, tensor.shape, np.int8, stored, [scale], [0])
+
+
+def hybrid(kind: str, *, asymmetric: bool) -> bytes:
+    """A layer on floats whose weights, but for the biases, are stored as integers.
+
+    The outputs of both directions stay apart: LiteRT joins those of several sequences from memory that it has not set.
+    """
+    options: dict[str, Any] = {"AsymmetricQuantizeInputs": asymmetric}
+    if kind == "RNN":
+        matrices: dict[str, Any] = {
+            t.name: as_bytes(t) for t in (weights("w", HIDDEN, WIDTH), weights("r", HIDDEN, HIDDEN))
+        }
+        return rnn(options=options, **matrices)
+    shapes = {"w": (HIDDEN, WIDTH), "r": (HIDDEN, HIDDEN)}
+    if kind == "LSTM":
+        own: dict[str, Any] = {f"{n}{g}": as_bytes(weights(f"{n}{g}", *shapes[n])) for n in "wr" for g in "ifco"}
+        return lstm(**own, **options)
+    both: dict[str, Any] = {
+        f"{d}{n}{g}": as_bytes(weights(f"{d}{n}{g}", *shapes[n])) for d in "fb" for n in "wr" for g in "ifco"
+    }
+    return bidirectional("LSTM", options=options, **both)
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+@pytest.mark.parametrize("kind", ["RNN", "LSTM", "BIDIRECTIONAL"])
+def test_weights_of_bytes_beside_floats(kind: str, *, asymmetric: bool) -> None:
+    """LiteRT quantizes data and state anew at each step; products of the floats that weights stand for differ more."""
+    data = hybrid(kind, asymmetric=asymmetric)
+    theirs, module = interpreter(data, "litert-reference"), load_tflite(data)
+    reference = qmlir.reference(module)
+    executable = qmlir.compile(module) if kind == "RNN" else qmlir.reference(module)
+    random = np.random.default_rng(0)
+    for call in range(8):
+        x = random.standard_normal(reference.signature.inputs[0].shape).astype(np.float32) * (call != 3)
+        for found, again, wanted in zip(executable.run(x), reference.run(x), run(theirs, [x]), strict=True):
+            np.testing.assert_array_equal(found, again)
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=2e-6)
 
 
 STORED = constant("wf", np.ones((HIDDEN, WIDTH)), np.int8, scale=[0.1])
@@ -177,13 +227,13 @@ def test_states_live_from_call_to_call(layer: str) -> None:
         (lstm(steps=False, KernelType=1), "it is of LiteRT's kernel for unsigned bytes"),
         (lstm(FusedActivationFunction=3), "its activation 3 is none that qmlir's cells have"),
         (rnn(activation=0), "its activation 0 is none"),
-        (lstm(wf=STORED), "its weights are integers beside float data"),
-        (rnn(w=replace(STORED, name="w"), steps=False), "its weights are integers beside float data"),
+        (lstm(wf=STORED), "only some of its weights are integers"),
+        (rnn(w=replace(STORED, name="w"), steps=False), "only some of its weights are integers"),
         (rnn(x=T("x", (BATCH, STEPS, WIDTH), np.int8, scale=[0.1])), "LiteRT computes it on floats only"),
         (lstm(x=T("x", (BATCH, STEPS, WIDTH), np.int32)), "it computes on i32"),
         (bidirectional("LSTM", linked=True), "it has an auxiliary input"),
         (bidirectional("RNN", linked=True), "it has an auxiliary input"),
-        (bidirectional("LSTM", fwf=replace(STORED, name="fwf")), "its weights are integers beside float data"),
+        (bidirectional("LSTM", fwf=replace(STORED, name="fwf")), "only some of its weights are integers"),
         (bidirectional("RNN", x=T("x", (BATCH, STEPS, WIDTH), np.int8, scale=[0.1])), "LiteRT computes it on floats"),
     ],
 )

@@ -107,6 +107,23 @@ def test_a_profile_does_not_depend_on_the_batch() -> None:
         qmlir.quantize(other, profiles[0])
 
 
+def test_a_token_that_all_samples_share_is_repeated() -> None:
+    """A class token in front of the positions: simplifying comes to an end, and the batch stays."""
+    make = helper.make_node
+    nodes = [
+        node("Shape", "x", "size"), make("Gather", ["size", "i0"], ["n"], axis=0), node("Unsqueeze", "n lead", "m"),
+        make("Concat", ["m", "rest"], ["to"], axis=0), node("Expand", "token to", "tokens"),
+        make("Concat", ["tokens", "x"], ["c"], axis=1), make("Transpose", ["c"], ["t"], perm=[1, 0, 2]),
+        node("Reshape", "t rows", "r"), node("Gemm", "r o b", "g"), node("Reshape", "g seven", "h"),
+        make("Transpose", ["h"], ["y"], perm=[1, 0, 2]),
+    ]  # fmt: skip
+    constants = {name: WEIGHTS[name] for name in ("i0", "lead", "rows", "o", "b")}
+    constants |= {"rest": np.array([1, 8]), "token": floats(1, 1, 8), "seven": np.array([7, -1, 8])}
+    network = load_onnx(model(nodes, {"x": ["batch", 6, 8]}, constants))
+    quantized = qmlir.quantize(network, data=SAMPLES)
+    np.testing.assert_array_equal(qmlir.compile(quantized, batch=8)(BATCH), each(quantized))
+
+
 def test_a_device_takes_one_sample() -> None:
     """What moves the samples only is a reshape there."""
     quantized = qmlir.quantize(load_onnx(attention()), data=SAMPLES, target="nmp")

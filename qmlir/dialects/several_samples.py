@@ -23,16 +23,22 @@ MovesNothing = Callable[[Shape, tuple[int, ...]], bool]
 """Whether a transpose of a shape moves dimensions of size 1 only."""
 
 
-def rewritten(module: ModuleOp, rewrite: Callable[[ModuleOp], bool], moves_nothing: MovesNothing) -> bool:
+def rewritten(
+    module: ModuleOp, rewrite: Callable[[ModuleOp], bool], moves_nothing: MovesNothing, *,
+    prepare: Callable[[ModuleOp], object],
+) -> bool:  # fmt: skip
     """Applies a rewrite to a module, or to its network for several samples; returns whether anything changed.
 
     Args:
         module: A module, which is changed in place.
         rewrite: Changes a module in place, and returns whether it has changed anything.
         moves_nothing: Whether a transpose of a shape by a permutation is a reshape.
+        prepare: Computes the constants of the longer network, in place. Those that are the same for all samples have
+            become repeated constants in it, which is no change.
     """
     if (longer := _longer(module, moves_nothing)) is None:
         return rewrite(module)
+    prepare(longer)
     if not rewrite(longer):
         return False
     try:
