@@ -3,7 +3,9 @@
 import pytest
 from xdsl.utils.exceptions import ParseError
 
+from qmlir.ir.context import make_context
 from qmlir.ir.resources import contents, file_metadata, hexadecimal_bytes, resources_text
+from qmlir.ir.source import SourceError, parse_text
 
 
 def section(entries: str) -> str:
@@ -55,3 +57,27 @@ def test_no_digits(digits: str) -> None:
 
 def test_escapes() -> None:
     assert contents(r'"a\\b\"c\n\t\41"') == b'a\\b"c\n\tA'
+
+
+ELSEWHERE = """func.func @main() {
+  func.return
+}
+{-#
+  dialect_resources: { other: { a: "0x08000000AB" } }
+#-}"""
+WIDE = """func.func @main() -> tensor<2xi128> {
+  %0 = nn.constant <tensor<2xi128>, [1, 2]> : tensor<2xi128>
+  func.return %0 : tensor<2xi128>
+}"""
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (ELSEWHERE, r"net\.mlir:5:24: the resources of dialect other cannot be kept, only those of builtin"),
+        (WIDE, r"net\.mlir:2:21: weights cannot hold elements of type i128"),
+    ],
+)
+def test_what_a_module_cannot_keep(text: str, message: str) -> None:
+    with pytest.raises(SourceError, match=message):
+        parse_text(make_context(), text, "net.mlir")

@@ -182,3 +182,9 @@ def test_what_is_no_object(tmp_path: Path) -> None:
     (tmp_path / "x.o").write_bytes(b"no object")
     with pytest.raises(FileError, match="must be an object file"):
         certificate_of_object(tmp_path / "x.o")
+
+
+def test_an_object_for_another_architecture(integers: ModuleOp, tmp_path: Path) -> None:
+    (tmp_path / "x.o").write_bytes(qmlir.compile(integers, cpu="cortex-m4").object)
+    with pytest.raises(FileError, match="must be an object file for x86-64 or AArch64"):
+        certificate_of_object(tmp_path / "x.o")

@@ -70,5 +70,9 @@ def test_what_is_refused() -> None:
     assert "a mask" in reason(
         contributed(node("Attention", "q w _ m", num_heads=2), {"q": [B, S, WIDTH]}, lengths | {"w": floats(WIDTH, 24)})
     )
+    past = {name: [B, HEADS, 1, WIDTH // HEADS] for name in ("pk", "pv")}
+    assert "a past" in reason(
+        contributed(node("MultiHeadAttention", "q k v _ _ _ pk pv", num_heads=HEADS), shapes | past, {})
+    )
     caches = {"c": floats(8, 2), "s": floats(8, 2), "p": np.array([0])}
     assert "an offset" in reason(contributed(node("RotaryEmbedding", "q p c s"), {"q": [B, S, WIDTH]}, caches))

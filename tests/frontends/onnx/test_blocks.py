@@ -285,3 +285,11 @@ def test_other_convolutions_stay_float(attributes: dict[str, Any]) -> None:
     assert (decision.outcome, decision.code) == ("float", "blocked")
     assert decision.reason == "its weights have a scale for each block of 16, which integer sums cannot share"
     np.testing.assert_allclose(qmlir.reference(quantized)(x["x"]), onnxruntimes(proto, x)[0], rtol=2e-5, atol=2e-5)
+
+
+def test_a_layer_has_no_form_in_halves() -> None:
+    proto, _ = convolution()
+    found = qmlir.decisions(qmlir.quantize(load_onnx(proto), precision="float16"))
+    (layer,) = (d for d in found if d.operation == "nn.blocked_fully_connected")
+    assert (layer.outcome, layer.code) == ("float", "policy")
+    assert "half" not in {d.code for d in found}

@@ -166,6 +166,9 @@ def test_machine_code_appends_to_sequences_of_several_lengths() -> None:
 def test_what_is_refused() -> None:
     sizes = lengths([S, S], S)
     assert "smooths" in reason(attention("q k v _ _ lens total", NEW, sizes, smooth_softmax=1))
+    assert "12 inputs" in reason(attention("q k v _ _ lens total _ _ _ _ sink", NEW, sizes | {"sink": floats(4)}))
+    norms = {"qn": floats(4), "kn": floats(4)}
+    assert "14 inputs" in reason(attention("q k v _ _ lens total _ _ _ _ _ qn kn", NEW, sizes | norms))
     assert "cache is quantized" in reason(attention("q k v _ _ lens total", NEW, sizes, kv_cache_bit_width=8))
     assert "not read" in reason(attention("q k v pk pv lens total", behind(S, batch=B), sizes))
     with pytest.raises(NodeError, match="its seqlens_k must have 2 elements"):

@@ -11,6 +11,7 @@ from qmlir.backends.reference import evaluate
 from qmlir.cli import main as command
 from qmlir.compiler import Pipeline, main_function, to_integers
 from qmlir.dialects import nn
+from qmlir.errors import QmlirError
 from qmlir.ir.context import make_context
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.source import parse_text
@@ -192,3 +193,21 @@ def test_a_clamp_between_both_largest_numbers_replaces_infinities() -> None:
     }"""
     a = np.array([np.inf, -np.inf, 0.5], np.float32)
     np.testing.assert_array_equal(computed(read(text), a), np.array([most, -most, 0.5], np.float32))
+
+
+TENSOR = "tensor<1x4x4xf32>"
+
+
+@pytest.mark.parametrize(
+    ("operation", "types"),
+    [
+        ('"tosa.custom"(%x) <{operator_name = "mine", domain_name = "d", implementation_attrs = ""}>', TENSOR),
+        ('"tosa.rfft2d"(%x) <{local_bound = false}>', TENSOR),
+        ('"tosa.variable_read"() <{name = "state"}>', ""),
+        ('"tosa.while_loop"(%x)', TENSOR),
+    ],
+)
+def test_operations_that_are_not_read(operation: str, types: str) -> None:
+    text = f"func.func @main(%x: {TENSOR}) -> {TENSOR} {{\n  %y = {operation} : ({types}) -> {TENSOR}\n"
+    with pytest.raises(QmlirError, match=r"net\.mlir:2:.* is not registered"):
+        read(text + f"  func.return %y : {TENSOR}\n}}")
