@@ -275,7 +275,7 @@ def quantize(
     Pipeline(*() if target is None else ("settle-transposes",)).apply(result, context)  # devices take single samples
     step = configured_pass("quantize", {**chosen, "fail_on_float": fail_on_float})
     context.policy = rules
-    if not is_as_imported(result):  # whose own file says how it is quantized
+    if profile is not None or not is_as_imported(result):  # else its own file says how it is quantized
         record_quantizer(result, chosen, rules)
     step.apply(context, result)
     if io is not None:

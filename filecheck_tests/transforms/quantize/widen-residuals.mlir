@@ -96,7 +96,7 @@ func.func @plain(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
 
 // Outliers: a step of 64 / 255 beside a mean square of 4. 8 bits leave 20 dB.
 // AUTO-LABEL: func.func @outliers
-// AUTO: nn.add %x, %{{.*}} {qmlir.policy = {precision = "int16", schema = "symmetric"}, qmlir.residual = "widened with a residual stream of 1 sum, of which 8 bits would leave {{[12][0-9]}}.{{[0-9]}} dB"}
+// AUTO: nn.add %x, %{{.*}} {qmlir.policy = {precision = "int16", schema = "symmetric"}, qmlir.residual = "widened with a residual stream of 1 sum, of which 8 bits would leave an SQNR of {{[12][0-9]}}.{{[0-9]}} dB"}
 // CHECK-LABEL: func.func @outliers
 func.func @outliers(%x: tensor<4xf32>) -> tensor<4xf32> {
   calib.observe %x {name = "x", range = [-32.0, 32.0]} : tensor<4xf32>
