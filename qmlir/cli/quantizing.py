@@ -79,7 +79,7 @@ def run_profile(arguments: argparse.Namespace) -> None:
     from qmlir.sharded import profile as profile_on
 
     module = load_known(arguments)
-    if _is_data_free(arguments):
+    if is_data_free(arguments):
         _write(_data_free(module, arguments), arguments)
         return
     signature = signature_of(main_function(module))
@@ -96,7 +96,7 @@ def run_profile(arguments: argparse.Namespace) -> None:
     _write(found, arguments)
 
 
-def _is_data_free(arguments: argparse.Namespace) -> bool:
+def is_data_free(arguments: argparse.Namespace) -> bool:
     """Whether to profile without samples.
 
     Raises:

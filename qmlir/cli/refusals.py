@@ -38,6 +38,10 @@ def refuse_early(arguments: argparse.Namespace) -> None:
         wants_score(arguments)
         if arguments.metric is not None:
             metric_of(arguments.metric)
+    if hasattr(arguments, "data_free"):
+        from qmlir.cli.quantizing import is_data_free
+
+        is_data_free(arguments)
     for name in ("data", "test_data"):
         if isinstance(path := getattr(arguments, name, None), Path):
             _require_samples(path)

@@ -56,6 +56,7 @@ def test_totals() -> None:
     done, left = Entry("a", "nn.relu", "quantized", "integer", ""), Entry("b", "nn.relu", "float", "target", "")
     network = [Decided(done, {"macs": 3, "weight_bytes": 5}), Decided(left, {"macs": 4, "weight_bytes": 6})]
     expected = {"operations": 2, "quantized": 1, "float": 1, "macs": 7, "quantized_macs": 3, "weight_bytes": 11}
+    expected["data_free"] = 0
     assert totals(network) == expected
     assert totals([*network, Decided(left)])["macs"] is None
     assert decided(parsed(WEIGHTS_ALONE)) == []  # nothing was decided about it

@@ -1,5 +1,6 @@
 """Remedies of certificates: of networks, of devices' programs, of object files."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -66,6 +67,24 @@ def refused(action: Action, message: str) -> Action:
     return run
 
 
+def elsewhere(folder: Path) -> None:
+    """Moves the artefact of a certificate to another folder, and leaves a link to it."""
+    name = json.loads((folder / "c.json").read_text(encoding="utf-8"))["artefact"][0]["file"]
+    (folder / "elsewhere").mkdir()
+    (folder / name).rename(folder / "elsewhere" / name)
+    (folder / name).symlink_to(folder / "elsewhere" / name)
+
+
+def beside(folder: Path) -> None:
+    """Copies it beside the certificate."""
+    (moved,) = (folder / "elsewhere").iterdir()
+    (folder / moved.name).unlink()
+    shutil.copy(moved, folder / moved.name)
+
+
+CERTIFIED = both(
+    command("quantize net.onnx --data samples.npy -o net_int8.mlir"), command("certify net_int8.mlir -o c.json")
+)
 QUANTIZE_SQUARED = "quantize squared.onnx --data samples.npy -o s.mlir"
 SHIFTS = SCALES_REMEDY.partition(": ")[2]
 KEPT_FLOAT = "--rule 'name=r keep-float=true'"
@@ -90,6 +109,10 @@ CASES = {
             command("quantize net.onnx --data samples.npy -o net_int8.mlir"),
             command("certify net_int8.mlir -o c.json"),
         ),
+    ),
+    "copy the file beside the certificate": Case(
+        both(CERTIFIED, elsewhere, command("certify --check c.json")),
+        both(beside, command("certify --check c.json")),
     ),
     "--inputs … leaves the cast out, so that the network is given what it yields": Case(
         both(chosen, command("quantize chosen.onnx --data floats.npz -o c.mlir"), command("certify c.mlir -o c.json")),
