@@ -42,6 +42,11 @@ def refuse_early(arguments: argparse.Namespace) -> None:
         from qmlir.cli.quantizing import is_data_free
 
         is_data_free(arguments)
+    if getattr(arguments, "dtype", None) or getattr(arguments, "preprocess", None):
+        from qmlir.cli.data import given_notes
+        from qmlir.samples.reading import reading_of
+
+        reading_of(given_notes(arguments))
     for name in ("data", "test_data"):
         if isinstance(path := getattr(arguments, name, None), Path):
             _require_samples(path)

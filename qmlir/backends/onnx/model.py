@@ -47,6 +47,7 @@ def write_model(
     """
     states, signature = signature.states, signature.flat()
     ends = quantize_moved(graph, _ends(graph, outputs, signature))
+    graph.nodes[:] = _needed(graph.nodes, ends)
     names = _names(graph, ends, signature)
     beside = path.with_name(f"{path.name}.data")
     external = sum(array.nbytes for array in graph.constants.values()) > LARGEST
@@ -84,6 +85,16 @@ def _ends(graph: Graph, outputs: Sequence[Tensor], signature: Signature) -> list
         graph.scope = spec.name
         ends.append(graph.node("Identity", tensor) if tensor.node is None or tensor in ends else tensor)
     return ends
+
+
+def _needed(nodes: Sequence[Node], ends: Sequence[Tensor]) -> list[Node]:
+    """Returns the nodes that the outputs depend on, in order."""
+    wanted, found = set(ends), list[Node]()
+    for node in reversed(nodes):
+        if not wanted.isdisjoint(node.outputs):
+            found.append(node)
+            wanted.update(tensor for tensor in node.inputs if tensor is not None)
+    return found[::-1]
 
 
 def _names(graph: Graph, ends: Sequence[Tensor], signature: Signature) -> dict[Tensor, str]:
