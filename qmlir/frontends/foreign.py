@@ -10,7 +10,7 @@ _PYTORCH_REMEDY = (
 _KERAS_REMEDY = "convert the model to .tflite by tf.lite.TFLiteConverter"
 _WEIGHTS_REMEDY = "it holds weights without a network: export the model that reads them to .onnx"
 _SOURCE_REMEDY = "it is made for one runtime: give the .onnx or .tflite file that it was made from"
-_PICKLE_REMEDY = "export the model that it holds to .onnx, as skl2onnx does for scikit-learn's"
+_PICKLE_REMEDY = "export the model that it holds to .onnx, as skl2onnx does for sklearn"
 
 FOREIGN = {
     **dict.fromkeys((".pt", ".pth", ".pt2", ".ptl", ".ckpt", ".torchscript"), _PYTORCH_REMEDY),

@@ -81,5 +81,6 @@ def test_refusals(
     command: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    np.save("x.npy", np.zeros((1, 1, 8, 8), np.float32))
     assert run(command.format(net=DIGITS).split()) == 1
     assert message in capsys.readouterr().err

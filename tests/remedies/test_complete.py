@@ -147,7 +147,7 @@ NOT_CARRIED_OUT = {
         "pip install 'qmlir[report]'",
         "install a newer onnx",
         "convert the model to .tflite by tf.lite.TFLiteConverter",
-        "export the model that it holds to .onnx, as skl2onnx does for scikit-learn's",
+        "export the model that it holds to .onnx, as skl2onnx does for sklearn",
         "convert the model again",
         "install binutils or LLVM",
         "report this to the package's authors",

@@ -1,4 +1,11 @@
 // RUN: qmlir-opt --float-products %s | filecheck %s
+// RUN: qmlir-opt --float-products=matrices=false %s | filecheck %s --check-prefix=WINDOWS
+
+// Runtimes with matrix products of plain integers need no others.
+// WINDOWS-LABEL: func.func @bytes
+// WINDOWS:       nn.conv2d {{.*}} -> tensor<1x2x2x1xf32>
+// WINDOWS-LABEL: func.func @digits
+// WINDOWS:       nn.fully_connected {{.*}} -> tensor<1x1xi32>
 
 // CHECK-LABEL: func.func @bytes
 func.func @bytes(%x: tensor<1x3x3x1xui8>, %z: tensor<ui8>) -> tensor<1x2x2x1xi32> {
