@@ -8,6 +8,7 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.backends.forms import constant, fused_bounds
 from qmlir.backends.onnx.graph import Graph, Tensor
+from qmlir.dialects.nn.movement import ReshapeOp, TransposeOp
 from qmlir.dialects.nn.quantizable import QuantizableOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
@@ -215,14 +216,15 @@ class Values:
     def _written(self, value: SSAValue) -> np.dtype[Any]:
         """Returns the type to which a value's real values are quantized.
 
-        Signed bytes beside an operation that rounds by their sign stay signed: a shifted zero would move halves.
+        Signed bytes that an operation reads or gives which rounds by their sign stay signed, also if it reads a view of
+        them: a shifted zero would move halves.
         """
         element = element_of(value)
         assert isinstance(element, UniformType)
         dtype = _storage(element)
         if not self.unsigned or dtype != np.int8 or element.axis is not None:
             return dtype
-        around = (value.owner, *(use.operation for use in value.uses))
+        around = (value.owner, *_readers(value))
         by_sign = any(isinstance(op, QuantizableOp) and op.ROUNDS_BY_SIGN for op in around)
         return dtype if by_sign else np.dtype(np.uint8)
 
@@ -299,6 +301,17 @@ class StoredValues(Values):
         """Returns the stored integer nearest to a real number; the number itself if the value is not quantized."""
         element = element_of(value)
         return np.array(nearest(real, element) if isinstance(element, UniformType) else real)
+
+
+def _readers(value: SSAValue) -> list[Operation]:
+    """Returns the operations that read a value, or a view of it."""
+    found, waiting = list[Operation](), [value]
+    while waiting:
+        for use in waiting.pop().uses:
+            found.append(use.operation)
+            if isinstance(use.operation, TransposeOp | ReshapeOp):
+                waiting.append(use.operation.y)
+    return found
 
 
 def stored_dtype(value: SSAValue) -> np.dtype[Any]:

@@ -125,3 +125,26 @@ def test_bytes_for_onnxruntime(tmp_path: Path) -> None:
         qmlir.quantize(module, data=[x], runtime="onnxruntim")
     with pytest.raises(OptionError, match=r"activations: must be one of uint8, kept"):
         qmlir.export(quantized, tmp_path / "q.onnx", activations="int8")
+
+
+@pytest.mark.parametrize("transposes", [0, 1])
+def test_what_is_rounded_by_its_sign_stays_signed(transposes: int, tmp_path: Path) -> None:
+    """Means of halves, of images that a pool reads in another order than the one in which they are stored."""
+    q, y = f"tensor<1x4x4x2x{BYTES}>", f"tensor<1x3x4x2x{BYTES}>"
+    x, read = "tensor<1x4x4x2xf32>", "%q"
+    before = f"%q = quant.qcast %x : {x} to {q}"
+    if transposes:
+        x, read = "tensor<1x2x4x4xf32>", "%t"
+        before = f"""%q = quant.qcast %x : {x} to tensor<1x2x4x4x{BYTES}>
+        %t = nn.transpose %q {{permutation = array<i64: 0, 2, 3, 1>}} : tensor<1x2x4x4x{BYTES}> -> {q}"""
+    module = network(f"""
+      func.func @main(%x: {x}) -> tensor<1x3x4x2xf32> {{
+        {before}
+        %p = nn.average_pool2d {read} {{window = array<i64: 2, 1>}} : {q} -> {y}
+        %y = quant.dcast %p : {y} to tensor<1x3x4x2xf32>
+        func.return %y : tensor<1x3x4x2xf32>
+      }}""")
+    assert points(exported(module, tmp_path / "m.onnx")) == {np.dtype(np.int8)}
+    shape = (1, 2, 4, 4) if transposes else (1, 4, 4, 2)
+    data = (np.arange(32, dtype=np.float32) * 7 % 19 - 9).reshape(shape) / 2
+    np.testing.assert_array_equal(qmlir.reference(qmlir.load(tmp_path / "m.onnx"))(data), qmlir.reference(module)(data))
