@@ -76,7 +76,10 @@ def test_a_tflite_file(small: Small, capsys: pytest.CaptureFixture[str]) -> None
         (("-o", "x.pb"), "must be a file name that ends in .onnx or .tflite, got x.pb"),
         (("--format=onnx-qdq", "-o", "x.tflite"), "an .onnx file for the format onnx-qdq; leave out the format"),
         (("--format=tflite", "-o", "x.onnx"), "x.onnx: must be the name of a .tflite file; let it end in .tflite"),
-        (("--format=tflite", "--opset=17", "-o", "x.tflite"), "--opset: is for .onnx files, got -o x.tflite; leave it out"),
+        (
+            ("--format=tflite", "--opset=17", "-o", "x.tflite"),
+            "--opset: is for .onnx files, got -o x.tflite; leave it out",
+        ),
         (("--format=tflite", "-o", "nowhere/x.tflite"), "must be writable, got no such file or directory"),
         (("-o", "nowhere/x.onnx"), "must be writable, got no such file or directory"),
     ],

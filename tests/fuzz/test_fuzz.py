@@ -48,6 +48,9 @@ ALONE = {
                     "onnxruntime draws other random numbers"),
     **dict.fromkeys((f"ai.onnx.preview.training.{name}" for name in ("Adagrad", "Adam", "Momentum")),
                     "onnxruntime has them in a package of its own"),
+    **dict.fromkeys((f"ai.onnx.ml.{name}" for name in
+                     ("FeatureVectorizer", "Imputer", "LabelEncoder", "LinearClassifier", "LinearRegressor",
+                      "Normalizer", "OneHotEncoder", "Scaler", "ZipMap")), "they stand at the ends of networks, on matrices"),
 }  # fmt: skip
 """Operator of ONNX → why no network with it is drawn; tests of their own compare each with what ONNX says."""
 
@@ -59,6 +62,11 @@ UNDRAWN = {
                      "UNIDIRECTIONAL_SEQUENCE_LSTM", "UNIDIRECTIONAL_SEQUENCE_RNN", "VAR_HANDLE"),
                     "LiteRT keeps the state of one sample for the next"),
     "LOCAL_RESPONSE_NORMALIZATION": "LiteRT's reference kernel, by which files are drawn, is wrong",
+    **dict.fromkeys(("BIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_RNN"),
+                    "LiteRT keeps the state of one sample for the next"),
+    **dict.fromkeys(("CUSTOM.Convolution2DTransposeBias", "CUSTOM.MaxPoolingWithArgmax2D", "CUSTOM.MaxUnpooling2D"),
+                    "LiteRT has no reference kernel of it"),
+    "DENSIFY": "its data are constants, which it makes dense",
     "SEGMENT_SUM": "LiteRT has no reference kernel of it",
 }  # fmt: skip
 """Operator of TFLite → why no file with it is drawn; tests of their own compare each with LiteRT."""

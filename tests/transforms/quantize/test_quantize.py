@@ -437,7 +437,9 @@ def test_an_empty_module_is_refused_and_a_network_that_returns_its_input_is_not(
     with pytest.raises(PipelineError, match="got a module without functions"):
         quantize(parsed("module {}"))
     same = parsed("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\nfunc.return %x : tensor<4xf32>\n}")
-    assert str(quantize(same)) == str(same)
+    quantized = quantize(same)
+    del quantized.attributes["qmlir.quantizer"]  # which options there were
+    assert str(quantized) == str(same)
 
 
 def test_the_pass_runs_in_a_context_of_xdsl() -> None:
