@@ -27,7 +27,6 @@ from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
-from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.signature import signature_of
 from tests.backends.onnx.runtime import computed, session
@@ -156,26 +155,35 @@ def _evaluate(
 
 def _room_of_mean(op: qint.LayerNormOp, x: Array, noise: float) -> Array:
     """How far results move at most if the mean is off by some noise, in whole steps."""
-    data, result = _type_of(op.x), _type_of(op.y)
+    (scale, point), (step, _) = _parameters_of(op.x), _parameters_of(op.y)
     axes, count = tuple(range(op.axis.value.data, op.end.value.data)), op.formula().count
-    real = data.scale * (x.astype(np.float64) - data.zero_point)
-    epsilon = op.epsilon.value.data * 2.0**-op.fraction.value.data * (data.scale / count) ** 2
+    real = scale * (x.astype(np.float64) - point)
+    epsilon = op.epsilon.value.data * 2.0**-op.fraction.value.data * (scale / count) ** 2
     deviation = np.sqrt(real.var(axes, keepdims=True) + epsilon)
-    return np.ceil(noise * np.abs(real.mean(axes, keepdims=True)) / (deviation * result.scale))
+    return np.ceil(noise * np.abs(real.mean(axes, keepdims=True)) / (deviation * step))
 
 
-def _type_of(value: SSAValue) -> UniformType:
-    """The quantized type of stored integers, which a cast beside them has, or beside what moves them."""
-    waiting, seen = [value], set[SSAValue]()
-    for found in waiting:
-        seen.add(found)
+def _parameters_of(value: SSAValue) -> tuple[float, int]:
+    """The scale and zero point of stored integers, from a cast beside them, or beside what moves or shifts them."""
+    waiting, seen = [(value, 0)], {value}
+    for found, shift in waiting:
         beside = [o for o in (found.owner, *(use.operation for use in found.uses)) if isinstance(o, Operation)]
         for cast in beside:
             if isinstance(cast, StorageCastOp):
-                return next(uniform(v) for v in (cast.input, cast.result) if is_quantized(v))
-        moves = [op for op in beside if isinstance(op, MovementOp)]
-        waiting += [v for op in moves for v in (*op.data_operands(), *op.results) if v not in seen]
+                type = next(uniform(v) for v in (cast.input, cast.result) if is_quantized(v))
+                return type.scale, type.zero_point - shift
+        others = [(v, shift) for o in beside if isinstance(o, MovementOp) for v in (*o.data_operands(), *o.results)]
+        for op in beside:
+            if isinstance(op, qint.LookupOp) and _only_shifts(op):
+                others.append((op.y, shift + 128) if found is op.x else (op.x, shift - 128))
+        waiting += [(v, s) for v, s in others if v not in seen]
+        seen |= {v for v, _ in others}
     raise AssertionError("stored integers have a type")
+
+
+def _only_shifts(op: qint.LookupOp) -> bool:
+    """Whether a table makes unsigned bytes of signed ones."""
+    return np.array_equal(op.table.array, np.arange(-128, 128).astype(np.int8) ^ -128)
 
 
 class _NoisyFloats:
@@ -236,7 +244,6 @@ def _same_parameters(a: SSAValue, b: SSAValue) -> bool:
 def _sign_shifted(value: SSAValue, array: Array) -> tuple[SSAValue, Array]:
     """Of a result that only shifts integers to unsigned ones the integers that the network computes with."""
     shift = value.owner
-    signed = np.arange(-128, 128)
-    if not isinstance(shift, qint.LookupOp) or not np.array_equal(shift.table.array, signed.astype(np.int8) ^ -128):
+    if not isinstance(shift, qint.LookupOp) or not _only_shifts(shift):
         return value, array
     return shift.x, (array.view(np.int8) ^ -128).astype(np.int8)
