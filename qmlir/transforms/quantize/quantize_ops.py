@@ -116,7 +116,9 @@ def _decide_as_signed(block: Block) -> None:
     """
     for op in block.ops:
         decision = decision_of(op)
-        if decision is not None and (decision.outcome.data, decision.code.data) == ("quantized", "integer"):
+        if decision is None or not data_values(op):  # conversions of plain integers are kernels without bytes
+            continue
+        if (decision.outcome.data, decision.code.data) == ("quantized", "integer"):
             _record_quantized(op, signed=True)
 
 
