@@ -10,7 +10,7 @@ import onnx
 from qmlir.backends.forms import Names
 from qmlir.backends.onnx.batch import make_symbolic
 from qmlir.backends.onnx.graph import Graph, Node, Tensor, tensor_type
-from qmlir.backends.onnx.propagation import quantize_moved
+from qmlir.backends.onnx.propagation import keep_float_weights, quantize_moved
 from qmlir.dialects.inputs import InputNotes
 from qmlir.errors import QmlirWarning
 from qmlir.files import write_together
@@ -46,6 +46,7 @@ def write_model(
         The files written.
     """
     states, signature = signature.states, signature.flat()
+    keep_float_weights(graph)
     ends = quantize_moved(graph, _ends(graph, outputs, signature))
     graph.nodes[:] = _needed(graph.nodes, ends)
     names = _names(graph, ends, signature)

@@ -1,10 +1,14 @@
-"""Quantizes again what operators move behind a DequantizeLinear of signed bytes.
+"""Keeps onnxruntime's default optimizations from changing what a file means, or from contradicting themselves.
 
-onnxruntime's default optimizations move a DequantizeLinear past operators that only move or compare elements: they put
-a QuantizeLinear and a DequantizeLinear behind such an operator. From operator set 21 on, they state the type int8 on
-the new QuantizeLinear. On x86 processors, a later optimization makes unsigned bytes of signed ones, and leaves that
-statement as it is, so that onnxruntime refuses the file. Where the pair of operators is in the file, nothing is put in.
-The pair computes nothing: a number that is a stored integer's real value is quantized to that integer.
+**Moved bytes.** The default optimizations move a DequantizeLinear past operators that only move or compare elements:
+they put a QuantizeLinear and a DequantizeLinear behind such an operator. From operator set 21 on, they state the type
+int8 on the new QuantizeLinear. On x86 processors, a later optimization makes unsigned bytes of signed ones, and leaves
+that statement as it is, so that onnxruntime refuses the file. Where the pair of operators is in the file, nothing is
+put in. The pair computes nothing: a number that is a stored integer's real value is quantized to that integer.
+
+**Float weights.** A layer whose data are dequantized, whose result is quantized and whose weights are floats gets
+weights of 8 bits: another optimization quantizes them. Max of one operand, which does nothing, separates such a layer,
+which is to stay float, from the QuantizeLinear.
 """
 
 from collections.abc import Sequence
@@ -17,7 +21,7 @@ STATED_SINCE = 21
 """The first operator set in which QuantizeLinear states its type."""
 
 PASSED = {"MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
-"""Operators that onnxruntime moves a DequantizeLinear past."""
+"""Operators that onnxruntime moves a DequantizeLinear past, or a QuantizeLinear to their other side."""
 
 
 def quantize_moved(graph: Graph, ends: Sequence[Tensor]) -> list[Tensor]:
@@ -43,6 +47,51 @@ def quantize_moved(graph: Graph, ends: Sequence[Tensor]) -> list[Tensor]:
         if (source := _moved(node)) is not None and node.outputs[0] in others - requantized:
             replaced[node.outputs[0]] = _again(graph, node, source)
     return [replaced.get(tensor, tensor) for tensor in ends]
+
+
+LAYERS = {"Conv", "ConvTranspose", "Gemm"}
+"""Operators whose float weights onnxruntime quantizes."""
+
+CLAMPS = {"Clip", "Relu"}
+"""Operators between a layer and a QuantizeLinear that onnxruntime takes out if they change no integer."""
+
+
+def keep_float_weights(graph: Graph) -> None:
+    """Adds Max of one operand behind layers on floats that stand between casts, in place."""
+    readers: dict[Tensor, list[Node]] = {}
+    for node in graph.nodes:
+        for tensor in node.inputs:
+            if tensor is not None:
+                readers.setdefault(tensor, []).append(node)
+    nodes, graph.nodes = graph.nodes, []
+    for node in nodes:
+        graph.nodes.append(node)
+        if _has_float_weights(graph, node) and _is_quantized_next(node, readers):
+            result = node.outputs[0]
+            graph.scope = node.wanted or node.kind
+            same = graph.node("Max", result)
+            same.wanted, result.wanted = result.wanted, f"{result.wanted}/{node.kind}"
+            for reader in readers[result]:
+                reader.inputs = [same if t is result else t for t in reader.inputs]
+
+
+def _has_float_weights(graph: Graph, node: Node) -> bool:
+    if node.kind not in LAYERS or node.domain:
+        return False
+    data, weights = node.inputs[:2]
+    while data is not None and data.node is not None and data.node.kind in PASSED:
+        data = data.node.inputs[0]
+    dequantized = data is not None and data.node is not None and data.node.kind == "DequantizeLinear"
+    return dequantized and weights in graph.constants
+
+
+def _is_quantized_next(node: Node, readers: dict[Tensor, list[Node]]) -> bool:
+    """Whether the only reader of a node's result, moved and clamped perhaps, is a QuantizeLinear."""
+    while len(found := readers.get(node.outputs[0], [])) == 1:
+        (node,) = found
+        if node.kind not in CLAMPS | PASSED:
+            return node.kind == "QuantizeLinear"
+    return False
 
 
 def _moved(node: Node) -> Node | None:

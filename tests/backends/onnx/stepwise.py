@@ -24,6 +24,7 @@ import qmlir
 from qmlir.compiler import main_function, to_integers
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import is_quantized
+from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
@@ -164,9 +165,17 @@ def _room_of_mean(op: qint.LayerNormOp, x: Array, noise: float) -> Array:
 
 
 def _type_of(value: SSAValue) -> UniformType:
-    """The quantized type of stored integers, which a cast beside them has."""
-    casts = [op for op in (value.owner, *(use.operation for use in value.uses)) if isinstance(op, StorageCastOp)]
-    return next(uniform(v) for cast in casts for v in (cast.input, cast.result) if is_quantized(v))
+    """The quantized type of stored integers, which a cast beside them has, or beside what moves them."""
+    waiting, seen = [value], set[SSAValue]()
+    for found in waiting:
+        seen.add(found)
+        beside = [o for o in (found.owner, *(use.operation for use in found.uses)) if isinstance(o, Operation)]
+        for cast in beside:
+            if isinstance(cast, StorageCastOp):
+                return next(uniform(v) for v in (cast.input, cast.result) if is_quantized(v))
+        moves = [op for op in beside if isinstance(op, MovementOp)]
+        waiting += [v for op in moves for v in (*op.data_operands(), *op.results) if v not in seen]
+    raise AssertionError("stored integers have a type")
 
 
 class _NoisyFloats:

@@ -11,6 +11,7 @@ import qmlir
 from qmlir.backends.onnx.propagation import PASSED
 from qmlir.policies.runtimes import follow
 from tests.backends.onnx.runtime import SATURATING, computed, exported, kinds, session
+from tests.backends.quantized_text import network
 from tests.frontends.onnx.agreement import load, model, node
 
 pytestmark = SATURATING
@@ -88,3 +89,36 @@ def test_a_pair_that_is_there_is_not_added(tmp_path: Path) -> None:
     assert unsigned.count("QuantizeLinear") == kinds(
         exported(module, tmp_path / "u.onnx", format="onnx-qdq", opset=20)
     ).count("QuantizeLinear")
+
+
+FINE, COARSE = "!quant.uniform<i16:f32, 0.00006103515625>", "!quant.uniform<i8:f32, 0.0078125>"
+WEIGHTS = {
+    "conv2d": (np.random.default_rng(2).uniform(-1, 1, (1, 2, 2, 3)).astype(np.float32), "1x4x4x3", "1x3x3x1"),
+    "fully_connected": (np.random.default_rng(2).uniform(-0.4, 0.4, (4, 8)).astype(np.float32), "2x8", "2x4"),
+}
+
+
+@pytest.mark.parametrize("clamp", ["", "{min = 0.0 : f32}"])
+@pytest.mark.parametrize("operation", WEIGHTS)
+def test_layers_that_stay_float_keep_their_weights(operation: str, clamp: str, tmp_path: Path) -> None:
+    """onnxruntime would quantize float weights that lie between a DequantizeLinear and a QuantizeLinear."""
+    w, read, given = WEIGHTS[operation]
+    weights = "x".join(map(str, w.shape))
+    module = network(f"""
+      func.func @main(%x: tensor<{read}xf32>) -> tensor<{given}x{FINE}> {{
+        %q = quant.qcast %x : tensor<{read}xf32> to tensor<{read}x{COARSE}>
+        %d = quant.dcast %q : tensor<{read}x{COARSE}> to tensor<{read}xf32>
+        %w = nn.constant <tensor<{weights}xf32>, {w.ravel().tolist()}> : tensor<{weights}xf32>
+        %r = nn.{operation} %d, %w {clamp} : tensor<{read}xf32>, tensor<{weights}xf32> -> tensor<{given}xf32>
+        %y = quant.qcast %r : tensor<{given}xf32> to tensor<{given}x{FINE}>
+        func.return %y : tensor<{given}x{FINE}>
+      }}""")
+    x = np.random.default_rng(3).uniform(-1, 1, tuple(map(int, read.split("x")))).astype(np.float32)
+    (ours,) = qmlir.reference(module).run(x)
+    for form in ("onnx-qdq", "onnx-qoperator"):
+        exported(module, tmp_path / "m.onnx", format=form)
+        for optimized in (False, True):
+            (found,) = computed(session(tmp_path / "m.onnx", optimized=optimized), [x])
+            np.testing.assert_allclose(found.astype(int), ours.astype(int), rtol=0, atol=1)
+    again = qmlir.reference(qmlir.load(tmp_path / "m.onnx")).run(x)[0]
+    np.testing.assert_allclose(again.astype(int), ours.astype(int), rtol=0, atol=1)
