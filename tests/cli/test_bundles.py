@@ -350,8 +350,10 @@ def test_the_manifest_of_a_network_that_others_quantized(small: Small, tmp_path:
 def test_python_writes_the_same_bundle(small: Small, tmp_path: Path) -> None:
     options = ("--cpu", "x86-64-v3", "--io", "int8", "--api", "dynamic", "--weights-in", "array", "--archive")
     folder = bundle(small, tmp_path / "command", "--prefix", "seen", *options)
-    given = {"cpu": "x86-64-v3", "io": "int8", "api": "dynamic", "weights_in": "array"}
-    files = qmlir.bundle(small / "net.mlir", tmp_path / "python", prefix="seen", archive=True, **given)
+    files = qmlir.bundle(
+        small / "net.mlir", tmp_path / "python", prefix="seen", archive=True,
+        cpu="x86-64-v3", io="int8", api="dynamic", weights_in="array",
+    )  # fmt: skip
     assert files[0].name == "manifest.json"
     assert {path.name for path in files} == {path.name for path in folder.iterdir()}
     for path in files:

@@ -50,7 +50,8 @@ ALONE = {
                     "onnxruntime has them in a package of its own"),
     **dict.fromkeys((f"ai.onnx.ml.{name}" for name in
                      ("FeatureVectorizer", "Imputer", "LabelEncoder", "LinearClassifier", "LinearRegressor",
-                      "Normalizer", "OneHotEncoder", "Scaler", "ZipMap")), "they stand at the ends of networks, on matrices"),
+                      "Normalizer", "OneHotEncoder", "Scaler", "ZipMap")),
+                    "they stand at the ends of networks, on matrices"),
 }  # fmt: skip
 """Operator of ONNX → why no network with it is drawn; tests of their own compare each with what ONNX says."""
 

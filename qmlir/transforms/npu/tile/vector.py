@@ -290,11 +290,13 @@ def _arranged(images: Sequence[View], emitter: Emitter) -> list[View]:
     pool = emitter.device.ops.avgpool
     if pool is None or pool.kernel_max is None:
         return list(images)
-    return [
-        View.dense(image.memory, image.spot, (*found, image.shape[2]), image.bits)
-        for image in images
-        for found in (Whole(*image.shape[:2]).within(pool.kernel_max) or image.shape[:2],)
-    ]
+    arranged: list[View] = []
+    for image in images:
+        rows, columns, channels = image.shape
+        found = Whole(rows, columns).within(pool.kernel_max)
+        height, width = (rows, columns) if found is None else found
+        arranged.append(View.dense(image.memory, image.spot, (height, width, channels), image.bits))
+    return arranged
 
 
 def _brought_room(emitter: Emitter, views: Sequence[View]) -> int:
