@@ -45,11 +45,25 @@ def batch_symbols(module: ModuleOp) -> dict[str, str]:
     Raises:
         PipelineError: The attribute is not a dictionary of texts.
     """
-    given = module.attributes.get(BATCH)
-    symbols: Mapping[str, Attribute] = given.data if isinstance(given, DictionaryAttr) else {}
-    found = {name: symbol.data for name, symbol in symbols.items() if isinstance(symbol, StringAttr)}
-    if len(found) != len(symbols) or not isinstance(given, DictionaryAttr | None):
-        raise PipelineError("the module", f"must have symbols by input as {BATCH}", got=str(given), remedy="remove it")
+    return texts_by_name(module, BATCH, "symbols by input")
+
+
+def texts_by_name(module: ModuleOp, key: str, holds: str) -> dict[str, str]:
+    """Returns a dictionary of texts that a module has as an attribute; empty if it has none.
+
+    Args:
+        module: The module.
+        key: The attribute's key.
+        holds: What the dictionary holds, for the error.
+
+    Raises:
+        PipelineError: The attribute is not a dictionary of texts.
+    """
+    given = module.attributes.get(key)
+    entries: Mapping[str, Attribute] = given.data if isinstance(given, DictionaryAttr) else {}
+    found = {name: text.data for name, text in entries.items() if isinstance(text, StringAttr)}
+    if len(found) != len(entries) or not isinstance(given, DictionaryAttr | None):
+        raise PipelineError("the module", f"must have {holds} as {key}", got=str(given), remedy="remove it")
     return found
 
 

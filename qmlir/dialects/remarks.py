@@ -7,10 +7,10 @@ A remark belongs to the operation that carries the name of the tensor, whatever 
 
 from collections.abc import Mapping
 
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
-from qmlir.errors import PipelineError
+from qmlir.dialects.inputs import texts_by_name
 from qmlir.ir.names import names_of
 
 REMARKS = "qmlir.remarks"
@@ -23,12 +23,7 @@ def remarks_of(module: ModuleOp) -> dict[str, str]:
     Raises:
         PipelineError: The attribute is not a dictionary of texts.
     """
-    given = module.attributes.get(REMARKS)
-    entries: Mapping[str, Attribute] = given.data if isinstance(given, DictionaryAttr) else {}
-    found = {name: text.data for name, text in entries.items() if isinstance(text, StringAttr)}
-    if len(found) != len(entries) or not isinstance(given, DictionaryAttr | None):
-        raise PipelineError("the module", f"must have texts by tensor as {REMARKS}", got=str(given), remedy="remove it")
-    return found
+    return texts_by_name(module, REMARKS, "texts by tensor")
 
 
 def remark_on(op: Operation, remarks: Mapping[str, str]) -> str:
