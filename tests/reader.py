@@ -11,6 +11,7 @@ What a block becomes, by the word behind its fence:
 `<!-- not run: REASON -->` in the line above a block says why the block cannot be run.
 """
 
+import ast
 import os
 import re
 import shlex
@@ -71,6 +72,7 @@ class Reader:
         self.scope: dict[str, Any] = {"__name__": "__page__"}
         self.answer, self.status = "", 0
         self.ran, self.checked = 0, 0
+        self.unset: set[str] = set()  # names of Python that skipped blocks would have set
         self.lacks = False  # a tool of this page, and with it what later tools read
 
     def follow(self, text: str) -> None:
@@ -101,9 +103,15 @@ class Reader:
             assert block.title or block.kind in SHOWN_ONLY, f"neither run nor written: {block.text}"
 
     def call_python(self, text: str) -> None:
-        """Runs Python; skips a block that imports one of PACKAGES that is not installed, and hears not its warnings."""
+        """Runs Python and hears not the warnings of PACKAGES.
+
+        Skips a block that imports one of them that is not installed, and those that read what such a block would set.
+        """
         imported = [p for p in PACKAGES if re.search(rf"^import {p}$", text, re.MULTILINE)]
-        if any(find_spec(p) is None for p in imported):
+        names = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)]
+        unset = self.unset - set(self.scope)
+        if any(find_spec(p) is None for p in imported) or any(node.id in unset for node in names):
+            self.unset |= {node.id for node in names if isinstance(node.ctx, ast.Store)}
             self.answer = ""
             return
         with warnings.catch_warnings():
