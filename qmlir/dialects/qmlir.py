@@ -66,12 +66,6 @@ BLOCK = "qmlir.block"
 NUMERICS = "qmlir.numerics"
 """The attribute key, on a module, of the runtime whose rounding the module follows (runtimes.py)."""
 
-UNSIGNED = "qmlir.unsigned"
-"""The attribute key, on an operation, of the offset by which its stored integers were larger before they became signed.
-
-The offset is 128 for 8 bits and 32768 for 16 bits (lowering/nn_to_qint/convert.py).
-"""
-
 UNSIGNED_WEIGHTS = "qmlir.unsigned_weights"
 """The attribute key that marks an operation whose stored weights were unsigned before they became signed."""
 

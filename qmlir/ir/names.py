@@ -218,7 +218,14 @@ quantizer chooses their precision (transforms/quantize/recipes.py).
 """
 
 QUANTIZATION = "qmlir.quantization"
-"""Attribute of a `quant.qcast` that selects how it divides and rounds: a name in `numerics.QUANTIZATIONS`."""
+"""Attribute of a cast that selects how it computes and rounds: a name in `fixed_point.QUANTIZATIONS` for
+`quant.qcast`, in `fixed_point.DEQUANTIZATIONS` for `quant.dcast`."""
+
+REST = "qmlir.rest"
+"""Attribute of a cast that selects how it computes the last elements, fewer than eight: a name as in `QUANTIZATION`."""
+
+ADDITION = "qmlir.addition"
+"""Attribute of a sum, mean or average pool of floats that selects how it adds: a name in `additions.ADDITIONS`."""
 
 KERNEL = "qmlir.kernel"
 """The attribute key that names the source operator whose kernel rounds an operation otherwise than its own would."""
@@ -235,5 +242,11 @@ UNDELEGATED = "qmlir.undelegated"
 For example, the source model computes an operand that the delegate needs as a constant (frontends/tflite/delegate.py).
 """
 
-MARKS = (INTEGER_OPERATOR, ON_FLOATS, POWER, QUANTIZATION, KERNEL, UNDELEGATED, REMARK)
+UNSIGNED = "qmlir.unsigned"
+"""The attribute key, on an operation, of the offset by which its stored integers were larger before they became signed.
+
+The offset is 128 for 8 bits and 32768 for 16 bits (lowering/nn_to_qint/convert.py).
+"""
+
+MARKS = (INTEGER_OPERATOR, ON_FLOATS, POWER, QUANTIZATION, REST, ADDITION, KERNEL, UNDELEGATED, REMARK)
 """All marks."""

@@ -54,6 +54,11 @@ def _steps_by_reciprocal(x: N, reciprocal: N) -> N:
     return (x.to(F32) * reciprocal).to(F64).round_even()
 
 
+def _exact_steps_away(x: N, scale: N) -> N:
+    quotient = x.to(F64) / scale
+    return (quotient.magnitude() + 0.5).floor().with_sign_of(quotient)
+
+
 @dataclass(frozen=True)
 class Quotient:
     """A way to divide x by S and round to a whole number.
@@ -71,12 +76,21 @@ QUANTIZATIONS: Mapping[str, Quotient] = {
     "float32": Quotient(_in_float32, _float32_steps),
     "float32_away": Quotient(_in_float32, _steps_away),
     "float32_reciprocal": Quotient(lambda scale: np.float32(1) / _in_float32(scale), _steps_by_reciprocal),
+    "exact_away": Quotient(lambda scale: scale, _exact_steps_away),
 }
 """The ways to divide x by S and round to an integer, by name.
 
 `exact` divides in float64 and rounds half to even. `float32` (ONNX) divides in float32 and rounds half to even.
 `float32_away` (TFLite's reference) divides in float32 and rounds half away from zero. `float32_reciprocal` (XNNPACK)
-computes x · (1 / S) in float32 and rounds half to even.
+computes x · (1 / S) in float32 and rounds half to even. `exact_away` (the last elements in TFLite's optimized kernel)
+divides in float64 and rounds half away from zero.
+"""
+
+DEQUANTIZATIONS = ("exact", "float32_apart")
+"""The ways to compute S · (q − Z), by name.
+
+`exact` computes in float64 and rounds the product once. `float32_apart` (TFLite's optimized kernel) rounds S · q and
+S · Z to float32, then their difference.
 """
 
 
@@ -103,13 +117,20 @@ class Dequantize:
 
     signed   whether q is signed
     wide     a type that holds q − Z, and the type of Z
+    by       a name in `DEQUANTIZATIONS`
+    moved    a number that is added to q and Z before S multiplies them apart
     """
 
     signed: bool
     wide: DType = I64
     element: DType = F32
+    by: str = "exact"
+    moved: int = 0
 
     def __call__(self, q: N, scale: N, zero_point: N) -> N:
+        if self.by == "float32_apart":
+            single, whole = scale.to(F32), q.to(self.wide, unsigned=not self.signed) + self.moved
+            return (whole.to(F32) * single - (zero_point + self.moved).to(F32) * single).to(self.element)
         difference = q.to(self.wide, unsigned=not self.signed) - zero_point
         return (difference.to(F64) * scale).to(self.element)
 
@@ -138,9 +159,16 @@ def quantize_in_float32(
     return quantize(x, scale, zero_point, qmin, qmax, dtype, "float32")
 
 
-def dequantize(q: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, dtype: npt.DTypeLike = np.float32) -> Array:
-    """x = dtype(S · (q − Z)): an exact integer difference, a product in float64, a single rounding to `dtype`.   (4)"""
-    formula = Dequantize(np.asarray(q).dtype.kind != "u", I64, np.dtype(dtype))
+def dequantize(
+    q: Array, scale: npt.ArrayLike, zero_point: npt.ArrayLike, dtype: npt.DTypeLike = np.float32, by: str = "exact",
+    moved: int = 0,
+) -> Array:  # fmt: skip
+    """x = dtype(S · (q − Z)): an exact integer difference, a product in float64, a single rounding to `dtype`.   (4)
+
+    `by`, a name in `DEQUANTIZATIONS`, may say otherwise. `moved` says how much larger q and Z are in the source model,
+    which matters where they are multiplied apart.
+    """
+    formula = Dequantize(np.asarray(q).dtype.kind != "u", I64, np.dtype(dtype), by, moved)
     return _blockwise(formula, np.asarray(q), np.asarray(scale, np.float64), np.asarray(zero_point, np.int64))
 
 

@@ -18,11 +18,11 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.dialects import nn
 from qmlir.dialects.nn.elementwise import ComparisonOp
 from qmlir.dialects.nn.quantizable import activations, uniform, widest
-from qmlir.dialects.qmlir import MIXED, UNSIGNED
-from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.dialects.qmlir import MIXED
+from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import quantized_element
-from qmlir.ir.names import INTEGER_OPERATOR, KERNEL, TRANSPOSED, UNDELEGATED
+from qmlir.ir.names import INTEGER_OPERATOR, KERNEL, ON_FLOATS, TRANSPOSED, UNDELEGATED, UNSIGNED
 from qmlir.policies.runtimes import (
     BYTES,
     EXACT,
@@ -35,7 +35,6 @@ from qmlir.policies.runtimes import (
     STORAGES,
     Rounding,
     follows_litert,
-    quantization_of,
     rounding_of,
     runtime_of,
 )
@@ -61,15 +60,6 @@ def kernels_for(op: Operation, runtime: str) -> str:
     return runtime
 
 
-def quantization_for(cast: QuantizeCastOp, runtime: str) -> str:
-    """Returns how a runtime quantizes floats to a cast's type: a name in numerics.QUANTIZATIONS.
-
-    LiteRT has one kernel for a scale for each channel, that of its reference.
-    """
-    alone = cast.quantized.is_per_axis and follows_litert(runtime)
-    return quantization_of("litert-reference" if alone else runtime)
-
-
 def has_rounding(op: Operation, runtime: str) -> bool:
     """Whether the runtime, and not the target, determines how an operation on quantized types is rounded."""
     return rounding_for(op, runtime, "").contract != ""
@@ -85,6 +75,8 @@ def mixes_bytes(function: func.FuncOp) -> bool:
 
 
 def _is_mixed(op: Operation) -> bool:
+    if ON_FLOATS in op.attributes:  # between casts, of which each has bytes of its own
+        return False
     found = [e for v in (*op.operands, *op.results) if (e := quantized_element(v.type)) is not None]
     if isinstance(op, nn.RequantizeOp):
         return any(e.storage_width == 16 for e in found) and any(not e.is_signed for e in found)

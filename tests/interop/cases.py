@@ -5,7 +5,18 @@ from dataclasses import dataclass
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, StringAttr, TensorType, f32, i8, i16, i32
+from xdsl.dialects.builtin import (
+    IntegerAttr,
+    IntegerType,
+    ModuleOp,
+    Signedness,
+    StringAttr,
+    TensorType,
+    f32,
+    i8,
+    i16,
+    i32,
+)
 from xdsl.ir import Attribute, SSAValue
 
 import qmlir
@@ -17,7 +28,7 @@ from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.reduction import ExtremeOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.names import QUANTIZATION
+from qmlir.ir.names import QUANTIZATION, REST, UNSIGNED
 from tests.conftest import ROOT
 from tests.interop.upstream import Array, Compiled, assert_same_bits
 from tests.lowering.both import network
@@ -90,11 +101,27 @@ def cast_cases() -> list[Case]:
         def dequantize(x: SSAValue, quantized: Attribute = quantized) -> SSAValue:
             return DequantizeCastOp(StorageCastOp(x, quantized).result, TensorType(f32, [3, 4])).result
 
+        def in_two_ways(x: SSAValue, quantized: Attribute = quantized, plain: Attribute = plain) -> SSAValue:
+            q = _quantized_by("float32_reciprocal", x, quantized, rest="exact_away")
+            return StorageCastOp(q, plain).result
+
+        def apart(x: SSAValue, quantized: Attribute = quantized) -> SSAValue:
+            back = DequantizeCastOp(StorageCastOp(x, quantized).result, TensorType(f32, [3, 4]))
+            back.attributes.update(
+                {QUANTIZATION: StringAttr("float32_apart"), REST: StringAttr("exact"), UNSIGNED: IntegerAttr(128, i32)}
+            )
+            return back.result
+
         bits = type.storage_width
         stored = np.random.default_rng(0).integers(-(1 << bits - 1), 1 << bits - 1, (3, 4)).astype(f"i{bits // 8}")
         for note, cast in (("", quantize), (" reciprocal", multiplied), (" away", away)):
             cases.append(Case(f"quantize{note} {name}", network(cast, TensorType(f32, [3, 4])), [floats()]))
         cases.append(Case(f"dequantize {name}", network(dequantize, plain), [stored]))
+        if not type.is_per_axis:
+            cases.append(
+                Case(f"quantize in two ways {name}", network(in_two_ways, TensorType(f32, [3, 4])), [floats()])
+            )
+            cases.append(Case(f"dequantize in two ways {name}", network(apart, plain), [stored]))
     u8 = TensorType(TYPES["u8"], [2, 3])
 
     def pad(x: SSAValue) -> SSAValue:
@@ -104,9 +131,11 @@ def cast_cases() -> list[Case]:
     return cases
 
 
-def _quantized_by(quantization: str, x: SSAValue, type: Attribute) -> SSAValue:
+def _quantized_by(quantization: str, x: SSAValue, type: Attribute, rest: str | None = None) -> SSAValue:
     op = QuantizeCastOp(x, type)
     op.attributes[QUANTIZATION] = StringAttr(quantization)
+    if rest is not None:
+        op.attributes[REST] = StringAttr(rest)
     return op.result
 
 

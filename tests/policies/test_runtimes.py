@@ -6,17 +6,21 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from qmlir.dialects.qmlir import NUMERICS
 from qmlir.dialects.target import load_target
 from qmlir.errors import OptionError, PipelineError
+from qmlir.numerics.additions import ADDITIONS
 from qmlir.numerics.contracts import CONTRACTS
-from qmlir.numerics.fixed_point import QUANTIZATIONS
+from qmlir.numerics.fixed_point import DEQUANTIZATIONS, QUANTIZATIONS
 from qmlir.policies.runtimes import RUNTIMES, Rounding, follow, rounding_of, runtime_of
 
 
 def test_the_table_names_operations_and_contracts() -> None:
-    known = {*load_target("cpu").integer, "quant.qcast"}
+    known = {*load_target("cpu").integer, "quant.qcast", "quant.dcast", "nn.reduce_prod"}
     for table in RUNTIMES.values():
         assert {operation.partition("/")[0] for operation in table} <= known
         contracts = {operation: rounding.contract for operation, rounding in table.items()}
         assert contracts.pop("quant.qcast", "exact") in QUANTIZATIONS
+        assert contracts.pop("quant.dcast/8 bits", "exact") in DEQUANTIZATIONS
+        on_floats = {operation for operation in contracts if operation.endswith("/f32")}
+        assert {contracts.pop(operation) for operation in on_floats} <= set(ADDITIONS)
         assert set(contracts.values()) <= set(CONTRACTS)
 
 

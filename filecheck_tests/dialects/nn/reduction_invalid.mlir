@@ -63,3 +63,19 @@ func.func @c2(%x: tensor<3x0x!quant.uniform<i8:f32, 0.5>>) {
   %0 = nn.reduce_mean %x {axes = array<i64: 1>} : tensor<3x0x!quant.uniform<i8:f32, 0.5>> -> tensor<3x1x!quant.uniform<i8:f32, 0.5>>
   func.return
 }
+
+// -----
+
+func.func @a1_name(%x: tensor<3x4xf32>) {
+  // expected-error@+1 {{'nn.reduce_sum' qmlir.addition must be float32 or float32_reciprocal on f32, got float16}}
+  %0 = nn.reduce_sum %x {axes = array<i64: 1>, qmlir.addition = "float16"} : tensor<3x4xf32> -> tensor<3x1xf32>
+  func.return
+}
+
+// -----
+
+func.func @a1_elements(%x: tensor<3x4xi32>) {
+  // expected-error@+1 {{'nn.cumulative_sum' qmlir.addition must be float32 on f32, got float32}}
+  %0 = nn.cumulative_sum %x {axis = 1 : i64, qmlir.addition = "float32"} : tensor<3x4xi32> -> tensor<3x4xi32>
+  func.return
+}

@@ -118,7 +118,25 @@ func.func @q4_storage(%x: tensor<2x!q>) {
 
 !q = !quant.uniform<i8:f32, 1.0>
 func.func @q6(%x: f32) {
-  // expected-error@+1 {{'quant.qcast' qmlir.quantization must be one of exact, float32, float32_away, float32_reciprocal, got float16}}
+  // expected-error@+1 {{'quant.qcast' qmlir.quantization must be one of exact, float32, float32_away, float32_reciprocal, exact_away, got float16}}
   %0 = quant.qcast %x {qmlir.quantization = "float16"} : f32 to !q
+  func.return
+}
+
+// -----
+
+!q = !quant.uniform<i8:f32, 1.0>
+func.func @q6_dequantized(%x: !q) {
+  // expected-error@+1 {{'quant.dcast' qmlir.rest must be one of exact, float32_apart, got float32}}
+  %0 = quant.dcast %x {qmlir.quantization = "float32_apart", qmlir.rest = "float32"} : !q to f32
+  func.return
+}
+
+// -----
+
+!q = !quant.uniform<i8:f32:0, {1.0, 2.0}>
+func.func @q6_axis(%x: tensor<2xf32>) {
+  // expected-error@+1 {{'quant.qcast' qmlir.rest needs one scale for all elements, got !quant.uniform<i8:f32:0, {}}
+  %0 = quant.qcast %x {qmlir.rest = "exact_away"} : tensor<2xf32> to tensor<2x!q>
   func.return
 }

@@ -41,6 +41,8 @@ class Elementwise(Kernel):
     shape     the merged dimensions of the result
     present   for each operand, which of these dimensions it has
     widths    lanes of the vectors, widest first; empty if the formula takes scalars only
+    rest      the arithmetic of the last elements if theirs is another, for operands that have all dimensions or none
+    first     the first of these elements
     """
 
     name: str
@@ -48,6 +50,8 @@ class Elementwise(Kernel):
     shape: tuple[int, ...]
     present: tuple[tuple[bool, ...], ...]
     widths: tuple[int, ...]
+    rest: Formula | None = None
+    first: int = 0
 
     @property
     def symbol(self) -> str:
@@ -74,19 +78,21 @@ class Elementwise(Kernel):
         *outer, length = self.shape
         readers = [Entries(table) for table in tables]
 
-        def run(rows: list[Value], first: Value | int, last: Value | int) -> None:
+        def run(rows: list[Value], first: Value | int, last: Value | int, formula: Formula = self.formula) -> None:
             def element(i: Value, lanes: int | None) -> None:
                 position = [*rows, i]
                 values: list[Value] = []
                 for x, present in zip(operands, self.present, strict=True):
                     own = [p for p, has in zip(position, present, strict=True) if has] or [code.index(0)]
                     values.append(x.load(*own, lanes=lanes if present[-1] else None).spread(lanes))
-                y.store(self.formula(*values, *readers), *position)
+                y.store(formula(*values, *readers), *position)
 
             code.spans(first, last, element, self.widths)
 
         if not outer:
-            run([], begin * RUN, (end * RUN).minimum(length))
+            run([], begin * RUN, (end * RUN).minimum(length if self.rest is None else self.first))
+            if self.rest is not None:
+                run([], (begin * RUN).maximum(self.first), (end * RUN).minimum(length), self.rest)
             return
         with ExitStack() as nest:
             rows = [nest.enter_context(code.loop(begin, end))]
@@ -116,15 +122,22 @@ def lower_elementwise(
     result: SSAValue,
     widths: tuple[int, ...] = WIDTHS,
     tables: Sequence[SSAValue] = (),
+    rest: Formula | None = None,
+    count: int = 0,
 ) -> None:
-    """Calls an elementwise kernel for the tensor `result`; `operands` are buffers that broadcast to its shape."""
+    """Calls an elementwise kernel for the tensor `result`; `operands` are buffers that broadcast to its shape.
+
+    `rest` is the arithmetic of the last `count` elements, if theirs is another; operands have all dimensions or none.
+    """
     shape, present = merge_dimensions(shape_of(result), [memref_shape(x) for x in operands])
     y = state.allocate_result(result)
     views = [
         state.view(x, [size for size, has in zip(shape, p, strict=True) if has] or [1])
         for x, p in zip(operands, present, strict=True)
     ]
-    kernel = Elementwise(name, formula, shape, present, widths)
+    assert rest is None or len(shape) == 1
+    first = 0 if rest is None else shape[0] - count
+    kernel = Elementwise(name, formula, shape, present, widths, rest, first)
     state.call(kernel, [*views, *tables, state.view(y, shape)], kernel.items)
     state.replace(result, y)
 

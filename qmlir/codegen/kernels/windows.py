@@ -175,10 +175,11 @@ class GlobalPool(Kernel):
 
 
 def lower_pool(
-    state: MainLowering, name: str, window: Window, reduction: Reduction, x: SSAValue, result: SSAValue
-) -> None:
-    """Calls a pooling kernel for the tensor `result`."""
-    kernel = Pool(name, window, reduction)
+    state: MainLowering, name: str, window: Window, reduction: Reduction, x: SSAValue, result: SSAValue,
+    kind: type[Pool] = Pool,
+) -> None:  # fmt: skip
+    """Calls a pooling kernel, of a class `kind`, for the tensor `result`."""
+    kernel = kind(name, window, reduction)
     y = state.allocate_result(result)
     source = state.view(x, (window.batch * window.height, window.width, window.channels))
     target = state.view(y, (kernel.items, window.output[1], window.channels))

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, i64
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, StringAttr, f32, i64
 from xdsl.ir import Attribute
 from xdsl.irdl import irdl_op_definition, prop_def, traits_def
 from xdsl.utils.exceptions import VerifyException
@@ -17,8 +17,11 @@ from qmlir.dialects.nn.quantizable import ALL_STORAGES, NARROW, Scales, Sums, un
 from qmlir.dialects.quant.rules import FreeScale, SameScale
 from qmlir.dialects.windows import WITHIN_IMAGES, WindowOp, pair
 from qmlir.ir.interfaces import Array, Shape, UnaryTensorOp, element_of, shape_of
+from qmlir.ir.names import ADDITION
 from qmlir.ir.samples import Axes, kept_axis
 from qmlir.ir.types import dtype_of
+from qmlir.numerics.additions import ADDITIONS, IN_ORDER, NINE, added_nine, added_runs
+from qmlir.numerics.elementary.lanes import Lanes
 
 # ---------------------------------------------------------------------------------------------------------------
 # Reductions along axes, indices of extreme elements, and cumulative sums and products.
@@ -62,10 +65,49 @@ class ReductionOp(UnaryTensorOp, NNOp, abc.ABC):
         """The result of a reduction over no elements."""
 
 
-class AccumulationOp(ReductionOp, abc.ABC):
-    """A sum, mean or product: floats are accumulated in f64 and rounded once, integers wrap around."""
+class AdditionOp(NNOp, abc.ABC):
+    """An operation that adds or multiplies floats in the order that the attribute `qmlir.addition` names.
+
+    (A1) `qmlir.addition`, if present, is a name in `ADDITIONS`, and the elements are f32
+    """
+
+    ADDITIONS: ClassVar[tuple[str, ...]] = ADDITIONS
+    """The names in `additions.ADDITIONS` that the operation can follow."""
+
+    def verify_(self) -> None:
+        super().verify_()
+        way = self.addition
+        if way is not None and (way not in self.ADDITIONS or element_of(self.operands[0]) != f32):  # A1
+            known = " or ".join(self.ADDITIONS)
+            raise VerifyException(f"'{self.name}' {ADDITION} must be {known} on f32, got {way}")
+
+    @property
+    def addition(self) -> str | None:
+        """How floats are added: a name in `additions.ADDITIONS`, or None for the operation's own way."""
+        way = self.attributes.get(ADDITION)
+        return None if way is None else way.data if isinstance(way, StringAttr) else str(way)
+
+    def _accumulated(self, function: np.ufunc, rows: Array) -> Array:
+        """Running sums or products of the rows, in f64, or in f32 where a way to add is named."""
+        if self.addition is None:
+            return accumulated(function, rows)
+        running = function.accumulate(rows, axis=0, dtype=rows.dtype)
+        return running + rows.dtype.type(0) if function is np.add else running  # sums begin with +0
+
+
+class AccumulationOp(ReductionOp, AdditionOp, abc.ABC):
+    """A sum, mean or product: floats are accumulated in f64 and rounded once, integers wrap around.
+
+    `qmlir.addition` may name another way to accumulate floats.
+    """
 
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+
+    def run(self) -> int:
+        """The number of elements along the last of the axes, and along those right before it."""
+        shape, axes = shape_of(self.x), self.axes.get_values()
+        last = [axis for place, axis in enumerate(axes) if axes[-1] - axis == len(axes) - 1 - place]
+        return prod(shape[axis] for axis in last)
 
 
 class ReduceToSumOp(AccumulationOp, abc.ABC):
@@ -92,7 +134,9 @@ class ReduceSumOp(ReduceToSumOp):
     name = "nn.reduce_sum"
 
     def reduced(self, rows: Array) -> Array:
-        return accumulated(np.add, rows)[-1].astype(rows.dtype)
+        if self.addition == "float32_reciprocal":
+            return added_runs(rows, self.run())
+        return self._accumulated(np.add, rows)[-1].astype(rows.dtype)
 
     def identity(self) -> float:
         return 0
@@ -103,7 +147,7 @@ class ReduceSumOp(ReduceToSumOp):
 
 @irdl_op_definition
 class ReduceMeanOp(ReduceToSumOp):
-    """y = the mean along `axes`: the sum in f64 divided by the number of elements, rounded once; NaN for no elements.
+    """y = the mean along `axes`: the sum divided by the number of elements, in f64, rounded once; NaN for no elements.
 
     (C2) quantized data have at least one element along the axes, since NaN has no stored integer
     """
@@ -119,7 +163,9 @@ class ReduceMeanOp(ReduceToSumOp):
         return shapes
 
     def reduced(self, rows: Array) -> Array:
-        return (accumulated(np.add, rows)[-1] / len(rows)).astype(rows.dtype)
+        if self.addition == "float32_reciprocal":
+            return added_runs(rows, self.run(), float(np.float32(1) / np.float32(len(rows))))
+        return (self._accumulated(np.add, rows)[-1] / len(rows)).astype(rows.dtype)
 
     def identity(self) -> float:
         return np.nan
@@ -133,10 +179,11 @@ class ReduceProdOp(AccumulationOp):
     """y = the product along `axes`; 1 for no elements."""
 
     name = "nn.reduce_prod"
+    ADDITIONS: ClassVar[tuple[str, ...]] = IN_ORDER
     WHY_FLOAT: ClassVar[str] = "its products have as many digits as all factors together, which no accumulator holds"
 
     def reduced(self, rows: Array) -> Array:
-        return accumulated(np.multiply, rows)[-1].astype(rows.dtype)
+        return self._accumulated(np.multiply, rows)[-1].astype(rows.dtype)
 
     def identity(self) -> float:
         return 1
@@ -255,8 +302,10 @@ class ArgMinOp(ArgumentOp):
         return x.argmin(axis, keepdims=True)
 
 
-class CumulativeOp(AxisOp, abc.ABC):
+class CumulativeOp(AxisOp, AdditionOp, abc.ABC):
     """y[i] = x[0] ∘ … ∘ x[i] along `axis`: floats accumulate in f64, each result rounded once; integers wrap around.
+
+    `qmlir.addition` may name another way to accumulate floats.
 
     With `exclusive`, y[i] leaves out x[i] itself. With `reverse`, the accumulation starts at the end of the axis.
 
@@ -264,6 +313,8 @@ class CumulativeOp(AxisOp, abc.ABC):
     """
 
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
+
+    ADDITIONS: ClassVar[tuple[str, ...]] = IN_ORDER
 
     START: ClassVar[int]
     """The result for no elements."""
@@ -311,7 +362,7 @@ class CumulativeSumOp(CumulativeOp):
         return scales(self.x) / scales(self.y)
 
     def gathered(self, rows: Array) -> Array:
-        return accumulated(np.add, rows)
+        return self._accumulated(np.add, rows)
 
 
 @irdl_op_definition
@@ -323,7 +374,7 @@ class CumulativeProductOp(CumulativeOp):
     START: ClassVar[int] = 1
 
     def gathered(self, rows: Array) -> Array:
-        return accumulated(np.multiply, rows)
+        return self._accumulated(np.multiply, rows)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -419,10 +470,11 @@ def least(dtype: np.dtype[Any]) -> float:
 
 
 @irdl_op_definition
-class AveragePool2DOp(PoolOp):
+class AveragePool2DOp(PoolOp, AdditionOp):
     """y = the sum over the window divided by the number of window elements inside the image.
 
-    With `count_include_pad`, the divisor is the size of the window at every position.
+    Floats are added row by row in f32, or as `qmlir.addition` names. With `count_include_pad`, the divisor is the size
+    of the window at every position.
     """
 
     name = "nn.average_pool2d"
@@ -440,16 +492,28 @@ class AveragePool2DOp(PoolOp):
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,) = inputs
-        total = np.zeros(self.infer_shapes()[0], x.dtype)
-        for tap in self.taps(x, self.window_values(), 0.0):
-            total += tap
-        with np.errstate(invalid="ignore"):  # the mean of no elements is NaN
-            return (total / self.counts()[None, :, :, None].astype(x.dtype),)
+        total, counts = np.zeros(self.infer_shapes()[0], x.dtype), self.counts()[None, :, :, None].astype(x.dtype)
+        with np.errstate(all="ignore"):  # the mean of no elements is NaN
+            if self.addition == "float32_reciprocal":
+                return (self._added_by_nines(x, total) * (x.dtype.type(1) / counts),)
+            for tap in self.taps(x, self.window_values(), 0.0):
+                total += tap
+            return (total / counts,)
+
+    def _added_by_nines(self, x: Array, zero: Array) -> Array:
+        rows, columns = self.window_values()
+        taps = list(self.taps(x, (rows, columns), 0.0))
+        ordered = [Lanes(taps[i * columns + j]) for j in range(columns) for i in range(rows)]
+        ordered += [Lanes(zero)] * (-len(ordered) % NINE)
+        total = Lanes(zero)
+        for at in range(0, len(ordered), NINE):
+            total = added_nine(total, ordered[at : at + NINE])
+        return total.array
 
 
 @irdl_op_definition
-class GlobalAveragePoolOp(UnaryTensorOp, NNOp):
-    """y[n,0,0,c] = the mean of x[n,:,:,c].
+class GlobalAveragePoolOp(UnaryTensorOp, AdditionOp):
+    """y[n,0,0,c] = the mean of x[n,:,:,c]; floats are added in f32, or as `qmlir.addition` names.
 
     x [N,H,W,C], y [N,1,1,C]. The result has its own scale, because a mean has a narrower range than its input.
 
@@ -478,8 +542,9 @@ class GlobalAveragePoolOp(UnaryTensorOp, NNOp):
         (x,) = inputs
         rows = x.reshape(x.shape[0], x.shape[1] * x.shape[2], x.shape[3])
         # np.add.accumulate adds in order; np.sum would add pairwise.
-        total = np.add.accumulate(rows, axis=1, dtype=x.dtype)[:, -1]
-        return ((total / x.dtype.type(rows.shape[1]))[:, None, None, :],)
+        total, count = np.add.accumulate(rows, axis=1, dtype=x.dtype)[:, -1], x.dtype.type(rows.shape[1])
+        mean = total * (x.dtype.type(1) / count) if self.addition == "float32_reciprocal" else total / count
+        return (mean[:, None, None, :],)
 
     def count(self) -> int:
         """The number of elements averaged into each result element."""

@@ -11,7 +11,7 @@ consumes it, so only `scast` folds.
 """
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
     Float16Type,
     Float32Type,
     Float64Type,
+    IntegerAttr,
     IntegerType,
     Signedness,
     StringAttr,
@@ -34,10 +35,13 @@ from xdsl.utils.exceptions import VerifyException
 from qmlir.dialects.quant.foreign import UNRANKED, QuantizedType, Shape, SubChannelType, shape_of, verify_blocks
 from qmlir.dialects.quant.types import LayerOrAxisType, UniformType
 from qmlir.errors import QmlirError
-from qmlir.ir.names import QUANTIZATION
+from qmlir.ir.names import QUANTIZATION, REST, UNSIGNED
 from qmlir.ir.samples import Axes, only_first
 from qmlir.ir.types import element_type
 from qmlir.numerics import Array, fixed_point
+
+REST_BELOW = 8
+"""The elements that a runtime's kernel of a cast takes at once; the rest at the end of a tensor are fewer."""
 
 MATCHING_SHAPES = "input and result are both scalars or both tensors with matching shape"
 
@@ -131,6 +135,38 @@ class CastOp(IRDLOperation, abc.ABC):
                 f"dimension {axis} has size {length}, and there are {count} scales"
             )
 
+    def _way(self, key: str) -> str | None:
+        """How the cast computes all its elements (`QUANTIZATION`) or the last of them (`REST`); None if not stated."""
+        name = self.attributes.get(key)
+        return name.data if isinstance(name, StringAttr) else None if name is None else str(name)
+
+    def _verify_ways(self, known: Collection[str]) -> None:
+        """Checks Q6."""
+        for key in (QUANTIZATION, REST):
+            if (way := self._way(key)) is not None and way not in known:
+                raise VerifyException(f"'{self.name}' {key} must be one of {', '.join(known)}, got {way}")
+        if REST in self.attributes and isinstance(type := self.quantized_type, UniformType) and type.is_per_axis:
+            raise VerifyException(f"'{self.name}' {REST} needs one scale for all elements, got {type}")
+
+    def _with_rest(self, x: Array, compute: Callable[[Array, str], Array]) -> Array:
+        """Computes a tensor in the way of the cast, and its last elements, fewer than eight, in a way of their own."""
+        y = compute(x, self.quantization)
+        count = x.size % REST_BELOW
+        if self.rest is not None and count:
+            y = np.array(y, order="C")
+            y.reshape(-1)[-count:] = compute(x.reshape(-1)[-count:], self.rest)
+        return y
+
+    @property
+    def quantization(self) -> str:
+        """How the cast computes and rounds, "exact" by default."""
+        return self._way(QUANTIZATION) or "exact"
+
+    @property
+    def rest(self) -> str | None:
+        """How the cast computes the last elements, fewer than eight; None if as the others."""
+        return self._way(REST)
+
     def _require(self, value: SSAValue, position: str, kind: str, holds: Callable[[Attribute], bool]) -> None:
         """Checks Q1 for the input or the result."""
         if not holds(element_type(value.type)):
@@ -150,9 +186,10 @@ class QuantizeCastOp(CastOp):
     """Quantizes: q = clamp(rint(x / scale) + zero_point, storage_min, storage_max), in float64, half to even.
 
     NaN gives the zero point. The attribute `qmlir.quantization` may select another way to divide and round from
-    `fixed_point.QUANTIZATIONS`.
+    `fixed_point.QUANTIZATIONS`, and `qmlir.rest` another for the last elements, fewer than eight.
 
-    (Q6) `qmlir.quantization`, if present, is a name in `fixed_point.QUANTIZATIONS`
+    (Q6) `qmlir.quantization` and `qmlir.rest`, if present, are names in `fixed_point.QUANTIZATIONS`; the second is for
+         one scale only
     """
 
     name = "quant.qcast"
@@ -165,26 +202,28 @@ class QuantizeCastOp(CastOp):
         self._require(self.input, "operand", "floating-point", _is_float)
         self._require(self.result, "result", "quantized type", _is_quantized)
         self._require_expressed(self.input)
-        if self.quantization not in fixed_point.QUANTIZATIONS:  # Q6
-            known = ", ".join(fixed_point.QUANTIZATIONS)
-            raise VerifyException(f"'{self.name}' {QUANTIZATION} must be one of {known}, got {self.quantization}")
+        self._verify_ways(fixed_point.QUANTIZATIONS)
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (x,), q = inputs, self.quantized
-        scale, zero_point = q.parameters_along(x.ndim)
-        limits = q.storage_min, q.storage_max
-        return (fixed_point.quantize(x, scale, zero_point, *limits, q.numpy_dtype, self.quantization),)
 
-    @property
-    def quantization(self) -> str:
-        """How the cast divides and rounds: a name in `fixed_point.QUANTIZATIONS`, "exact" by default."""
-        name = self.attributes.get(QUANTIZATION)
-        return name.data if isinstance(name, StringAttr) else "exact" if name is None else str(name)
+        def compute(x: Array, by: str) -> Array:
+            scale, zero_point = q.parameters_along(x.ndim)
+            return fixed_point.quantize(x, scale, zero_point, q.storage_min, q.storage_max, q.numpy_dtype, by)
+
+        return (self._with_rest(x, compute),)
 
 
 @irdl_op_definition
 class DequantizeCastOp(CastOp):
-    """Dequantizes: x = (q − zero_point) · scale, in float64, rounded once to the expressed type."""
+    """Dequantizes: x = (q − zero_point) · scale, in float64, rounded once to the expressed type.
+
+    The attribute `qmlir.quantization` may select another way from `fixed_point.DEQUANTIZATIONS`, and `qmlir.rest`
+    another for the last elements, fewer than eight.
+
+    (Q6) `qmlir.quantization` and `qmlir.rest`, if present, are names in `fixed_point.DEQUANTIZATIONS`; the second is
+         for one scale only
+    """
 
     name = "quant.dcast"
 
@@ -196,11 +235,22 @@ class DequantizeCastOp(CastOp):
         self._require(self.input, "operand", "quantized type", _is_quantized)
         self._require(self.result, "result", "floating-point", _is_float)
         self._require_expressed(self.result)
+        self._verify_ways(fixed_point.DEQUANTIZATIONS)
 
     def evaluate(self, *inputs: Array) -> tuple[Array, ...]:
         (stored,), q = inputs, self.quantized
-        scale, zero_point = q.parameters_along(stored.ndim)
-        return (fixed_point.dequantize(stored, scale, zero_point, _float_dtype(q.expressed)),)
+
+        def compute(stored: Array, by: str) -> Array:
+            scale, zero_point = q.parameters_along(stored.ndim)
+            return fixed_point.dequantize(stored, scale, zero_point, _float_dtype(q.expressed), by, self.displacement)
+
+        return (self._with_rest(stored, compute),)
+
+    @property
+    def displacement(self) -> int:
+        """How much larger the stored integers and the zero point are in the source model, which has them unsigned."""
+        moved = self.attributes.get(UNSIGNED)
+        return moved.value.data if isinstance(moved, IntegerAttr) else 0
 
 
 @irdl_op_definition

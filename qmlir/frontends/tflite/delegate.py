@@ -22,7 +22,7 @@ from qmlir.dialects.nn.base import NNOp
 from qmlir.dialects.nn.movement import ConstantOp, MovementOp
 from qmlir.formats.tflite import SAME
 from qmlir.frontends.tflite.reader import ABSENT, NIBBLES, Operator, Subgraph, Tensor, type_name
-from qmlir.ir.names import UNDELEGATED
+from qmlir.ir.names import ON_FLOATS, UNDELEGATED
 
 LAYERS: Mapping[str, tuple[int, int]] = {
     "CONV_2D": (1, 2),
@@ -95,7 +95,8 @@ def _leaves_gaps(operator: Operator, weights: Tensor) -> bool:
 
 
 def mark_undelegated(operations: Sequence[Operation]) -> None:
-    """Marks the operations of an operator that the delegate declines."""
+    """Marks the operations of an operator that the delegate declines, among them casts that are operators."""
     for op in operations:
-        if isinstance(op, NNOp) and not isinstance(op, ConstantOp | MovementOp):
+        computes = isinstance(op, NNOp) and not isinstance(op, ConstantOp | MovementOp)
+        if computes or ON_FLOATS in op.attributes:
             op.attributes[UNDELEGATED] = UnitAttr()

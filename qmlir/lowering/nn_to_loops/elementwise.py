@@ -1,7 +1,7 @@
 """Kernels of operations on single elements, casts and conversions included."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.codegen.code import WIDTHS
 from qmlir.codegen.kernel import MainLowering, Rules, memref_shape
@@ -32,9 +32,9 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn import BitcastOp, CastOp
 from qmlir.dialects.nn.base import is_unsigned
 from qmlir.dialects.nn.elementwise import PointwiseOp
-from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.ops import REST_BELOW, DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.interfaces import element_of
+from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.types import dtype_of, is_integer
 from qmlir.numerics.elementary.exponential import EXPONENT_BIAS, FRACTION_BITS
 from qmlir.numerics.elementary.lanes import I32, I64
@@ -327,6 +327,23 @@ def _check(state: MainLowering, op: Operation, type: UniformType) -> None:
         state.refuse(op, "needs an expressed type of f32", got=str(type))
 
 
+def _rest_count(value: SSAValue) -> int:
+    """The number of a tensor's last elements, fewer than eight."""
+    return math.prod(shape_of(value)) % REST_BELOW
+
+
+@dataclass(frozen=True)
+class OfNumbers:
+    """A cast's formula with its scale and zero point as numbers in it, whatever parameters the kernel has."""
+
+    formula: Quantize | Dequantize
+    types: tuple[Attribute, Attribute]
+    numbers: tuple[float, float]
+
+    def __call__(self, x: Value, *parameters: Value) -> Value:
+        return self.formula(x, *map(x.code.constant, self.numbers, self.types))
+
+
 FAR = 1 << 20
 """Beyond all stored integers of 16 bits, also with a zero point of up to half of it added or subtracted."""
 
@@ -357,13 +374,18 @@ def _quantize(state: MainLowering, op: QuantizeCastOp) -> None:
     scale, zero_point = type.parameters_along(len(memref_shape(x)))
     divisor = state.constant(QUANTIZATIONS[op.quantization].divisor(scale))
     formula = Quantize(type.storage_min, type.storage_max, dtype_of(type.storage_type), op.quantization)
+    rest, count = None, _rest_count(op.result)
+    if op.rest is not None and count:
+        numbers = QUANTIZATIONS[op.rest].divisor(scale).item(), float(zero_point.item())
+        rest = OfNumbers(replace(formula, by=op.rest), (f64, f64), numbers)
     in_float32 = op.quantization in ("float32", "float32_reciprocal")
     if in_float32 and type.storage_width <= 16 and np.abs(zero_point).max() < FAR // 2:
         operands = [x, divisor, state.constant(zero_point.astype(np.int32))]
-        lower_elementwise(state, "quant_qcast", QuantizeShort(formula), operands, op.result, WIDTHS)
+        short = QuantizeShort(formula)
+        lower_elementwise(state, "quant_qcast", short, operands, op.result, WIDTHS, rest=rest, count=count)
         return
     operands = [x, divisor, state.constant(zero_point.astype(np.float64))]
-    lower_elementwise(state, "quant_qcast", formula, operands, op.result, F64_WIDTHS)
+    lower_elementwise(state, "quant_qcast", formula, operands, op.result, F64_WIDTHS, rest=rest, count=count)
 
 
 def _dequantize(state: MainLowering, op: DequantizeCastOp) -> None:
@@ -372,9 +394,13 @@ def _dequantize(state: MainLowering, op: DequantizeCastOp) -> None:
     q = state.buffer(op.input)
     scale, zero_point = type.parameters_along(len(memref_shape(q)))
     wide = type.storage_width > 16 or bool(np.abs(zero_point).max() >= 1 << 30)
-    formula = Dequantize(type.is_signed, I64 if wide else I32)
+    formula = Dequantize(type.is_signed, I64 if wide else I32, by=op.quantization, moved=op.displacement)
+    rest, count = None, _rest_count(op.result)
+    if op.rest is not None and count:
+        numbers = scale.item(), zero_point.item()
+        rest = OfNumbers(replace(formula, by=op.rest), (f64, i64 if wide else i32), numbers)
     operands = [q, state.constant(scale), state.constant(zero_point.astype(formula.wide))]
-    lower_elementwise(state, "quant_dcast", formula, operands, op.result, F64_WIDTHS)
+    lower_elementwise(state, "quant_dcast", formula, operands, op.result, F64_WIDTHS, rest=rest, count=count)
 
 
 @dataclass(frozen=True)

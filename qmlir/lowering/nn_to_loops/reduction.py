@@ -4,17 +4,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf, prod
 
+import numpy as np
 from xdsl.dialects.builtin import AnyFloat, VectorType, f64, i1, i32, i64
 from xdsl.ir import Attribute
 
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.kernel import Kernel, MainLowering, Rules
 from qmlir.codegen.kernels.packing import Window, window_of
-from qmlir.codegen.kernels.windows import Reduction, each_output, lower_global_pool, lower_pool
+from qmlir.codegen.kernels.windows import Output, Pool, Reduction, each_output, lower_global_pool, lower_pool
 from qmlir.codegen.value import Value
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import NNOp, is_unsigned
 from qmlir.dialects.nn.reduction import (
+    AdditionOp,
     ArgumentOp,
     AveragePool2DOp,
     CumulativeOp,
@@ -28,6 +30,7 @@ from qmlir.dialects.nn.reduction import (
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.types import dtype_of, is_integer
 from qmlir.lowering.nn_to_loops.movement import loops_over
+from qmlir.numerics.additions import NINE, added_nine
 
 # ---------------------------------------------------------------------------------------------------------------
 # Lowering of reductions and cumulative operations: loops over reduced dimensions inside loops over kept dimensions.
@@ -46,17 +49,24 @@ class Combination:
 
     kind       the class of the operation: nn.ReduceSumOp, …
     unsigned   whether integers are compared as unsigned
+    addition   how floats are added (`AdditionOp`); None: in f64
     """
 
     kind: type[NNOp]
     unsigned: bool
+    addition: str | None = None
+
+    @property
+    def by_runs(self) -> bool:
+        """Whether the elements along the last axes are added by themselves, and scaled before their sums are added."""
+        return self.addition == "float32_reciprocal"
 
     def start(self, code: Code, element: Attribute, lanes: int | None) -> Value:
         """The identity of the combination, as a scalar or a vector."""
         element = self.carried(element)
         number: float
         if self.kind in SUMS:
-            number = -0.0 if isinstance(element, AnyFloat) else 0
+            number = -0.0 if isinstance(element, AnyFloat) and self.addition is None else 0
         elif self.kind in (nn.ReduceProdOp, nn.CumulativeProductOp):
             number = 1
         else:
@@ -76,9 +86,9 @@ class Combination:
         return -1 if self.unsigned else (1 << element.width.data - 1) - 1
 
     def carried(self, element: Attribute) -> Attribute:
-        """The type of the accumulator: f64 for sums and products of floats, else the elements' type."""
+        """The type of the accumulator: f64 for sums and products of floats by default, else the elements' type."""
         computes = self.kind not in (nn.ReduceMaxOp, nn.ReduceMinOp)
-        return f64 if computes and isinstance(element, AnyFloat) else element
+        return f64 if computes and isinstance(element, AnyFloat) and self.addition is None else element
 
     def __call__(self, accumulator: Value, x: Value) -> Value:
         if self.kind in SUMS:
@@ -91,7 +101,12 @@ class Combination:
 
     def finish(self, accumulator: Value, count: int) -> Value:
         """The result from the accumulator of `count` elements."""
-        return accumulator / float(count) if self.kind is nn.ReduceMeanOp else accumulator
+        divides = self.kind is nn.ReduceMeanOp and not (self.by_runs and count)
+        return accumulator / float(count) if divides else accumulator
+
+    def of_run(self, total: Value, run: Value, count: int) -> Value:
+        """A total with the sum of one more run: of the elements along the last axes, of `count` in all."""
+        return total + (run * float(np.float32(1) / np.float32(count)) if self.kind is nn.ReduceMeanOp else run)
 
 
 @dataclass(frozen=True)
@@ -143,16 +158,25 @@ class Reduce(Kernel):
                 inside = [i if axis == axes[0] else index for axis, index in enumerate(indices)]
                 return [over(axes[1:], inside, carried[0])]
 
-            (result,) = code.fold(0, self.shape[axes[0]], [total], step)
-            return result
+            run = self.combine.by_runs and len(axes) == 1
+            start = self.combine.start(code, x.element, lanes) if run else total
+            (result,) = code.fold(0, self.shape[axes[0]], [start], step)
+            return self.combine.of_run(total, result, self.count) if run else result
 
         if any(self.shape[axis] == 0 for axis in along) and self.combine.kind in SUMS:
             return code.zeros(self.combine.carried(x.element), lanes)
         return over(along, at, self.combine.start(code, x.element, lanes))
 
 
-def _merged(shape: Sequence[int], axes: Sequence[int]) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+def _merged(
+    shape: Sequence[int], axes: Sequence[int], *, runs: bool = False
+) -> tuple[tuple[int, ...], tuple[bool, ...]]:
     """Merges neighbouring dimensions that are both kept or both reduced, and drops dimensions of size 1.
+
+    Args:
+        shape: The dimensions.
+        axes: Those that are reduced.
+        runs: Whether dimensions of size 1 stay, so that the last reduced dimension is the last run of axes.
 
     Returns:
         The merged dimensions, and for each whether it is reduced.
@@ -162,15 +186,16 @@ def _merged(shape: Sequence[int], axes: Sequence[int]) -> tuple[tuple[int, ...],
         gone = axis in axes
         if merged and merged[-1][1] == gone:
             merged[-1] = (merged[-1][0] * size, gone)
-        elif size != 1:
+        elif size != 1 or runs:
             merged.append((size, gone))
     merged = merged or [(1, True)]
     return tuple(n for n, _ in merged), tuple(gone for _, gone in merged)
 
 
 def _reduce(state: MainLowering, op: ReductionOp) -> None:
-    shape, reduced = _merged(shape_of(op.x), op.axes.get_values())
-    combine = Combination(type(op), is_unsigned(element_of(op.x)))
+    addition = op.addition if isinstance(op, AdditionOp) else None
+    combine = Combination(type(op), is_unsigned(element_of(op.x)), addition)
+    shape, reduced = _merged(shape_of(op.x), op.axes.get_values(), runs=combine.by_runs)
     kernel = Reduce(combine, shape, reduced)
     state.compute(kernel, op.y, kernel.result, (op.x, shape))
 
@@ -247,7 +272,7 @@ class Cumulative(Kernel):
 
 def _cumulative(state: MainLowering, op: CumulativeOp) -> None:
     shape = op.split()
-    combine = Combination(type(op), is_unsigned(element_of(op.x)))
+    combine = Combination(type(op), is_unsigned(element_of(op.x)), op.addition)
     state.compute(Cumulative(combine, bool(op.exclusive), bool(op.reverse)), op.y, shape, (op.x, shape))
 
 
@@ -275,10 +300,14 @@ class Maximum(Reduction):
 
 @dataclass(frozen=True)
 class Mean(Reduction):
-    """The sum in index order, divided by `divisor`, or by the number of elements if `divisor` is None."""
+    """The sum in index order, divided by `divisor`, or by the number of elements if `divisor` is None.
+
+    With `reciprocal`, the sum is multiplied by 1 / the divisor.
+    """
 
     element: Attribute
     divisor: int | None
+    reciprocal: bool = False
 
     def start(self, code: Code, lanes: int | None) -> Value:
         return code.zeros(self.element, lanes)
@@ -288,8 +317,11 @@ class Mean(Reduction):
 
     def finish(self, accumulator: Value, count: Value, parameters: Sequence[Value]) -> Value:
         if self.divisor is not None:
+            if self.reciprocal:
+                return accumulator * float(np.float32(1) / np.float32(self.divisor))
             return accumulator / float(self.divisor)
-        return accumulator / count.to(i32).to(self.element)
+        number = count.to(i32).to(self.element)
+        return accumulator * (1.0 / number) if self.reciprocal else accumulator / number
 
 
 def _window(op: WindowPoolOp) -> Window:
@@ -350,20 +382,67 @@ def _stored(state: MainLowering, op: WindowPoolOp | GlobalAveragePoolOp) -> Attr
     return state.buffer_type(op.x).element_type
 
 
+@dataclass(frozen=True)
+class PoolByNines(Pool):
+    """A pool that adds elements column by column, nine at a time (`added_nine`); elements outside the image are 0."""
+
+    def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
+        x, y = buffers
+        rows, columns = self.window.extent
+        whole, last = divmod(rows * columns - 1, NINE)
+        with each_output(code, self.window, begin, end) as at:
+            count = (at.rows[1] - at.rows[0]) * (at.columns[1] - at.columns[0])
+
+            def channels(c: Value, lanes: int | None) -> None:
+                zero = code.zeros(x.element, lanes)
+
+                def group(i: Value, sums: list[Value]) -> Sequence[Value]:
+                    taps = [self._element(code, x, at, (i * NINE + k) % rows, (i * NINE + k) // rows, c, lanes)
+                            for k in range(NINE)]  # fmt: skip
+                    return [added_nine(sums[0], taps)]
+
+                (total,) = code.fold(0, whole, [zero], group, "nine")
+                ends = [divmod(whole * NINE + k, rows) for k in range(last + 1)]
+                taps = [self._element(code, x, at, code.index(i), code.index(j), c, lanes) for j, i in ends]
+                total = added_nine(total, taps + [zero] * (NINE - len(taps)))
+                y.store(self.reduction.finish(total, count, []), at.line, at.column, c)
+
+            code.spans(0, self.window.channels, channels)
+
+    def _element(self, code: Code, x: Buffer, at: Output, i: Value, j: Value, c: Value, lanes: int | None) -> Value:
+        """The element of tap (i, j); 0 outside the image."""
+        window = self.window
+        row, column = at.top + i * window.dilations[0], at.left + j * window.dilations[1]
+        inside: list[Value] = []
+        if window.padded_rows:
+            held = row.maximum(0).minimum(window.height - 1)
+            inside.append(held.equals(row))
+            row = held
+        if window.padded_columns:
+            held = column.maximum(0).minimum(window.width - 1)
+            inside.append(held.equals(column))
+            column = held
+        element = x.load(at.image + row, column, c, lanes=lanes)
+        for condition in inside:
+            element = condition.choose(element, code.zeros(x.element, lanes))
+        return element
+
+
 def _average_pool(state: MainLowering, op: AveragePool2DOp) -> None:
     window = _window(op)
     rows, columns = window.extent
     inside = not (window.padded_rows or window.padded_columns)
     divisor = rows * columns if bool(op.count_include_pad) or inside else None
-    lower_pool(state, "nn_average_pool2d", window, Mean(_stored(state, op), divisor), state.buffer(op.x), op.y)
+    nines = op.addition == "float32_reciprocal"
+    mean, kind = Mean(_stored(state, op), divisor, reciprocal=nines), PoolByNines if nines else Pool
+    lower_pool(state, "nn_average_pool2d", window, mean, state.buffer(op.x), op.y, kind)
 
 
 def _global_average_pool(state: MainLowering, op: GlobalAveragePoolOp) -> None:
     batch, height, width, channels = shape_of(op.x)
     shape = (batch, height * width, channels)
-    lower_global_pool(
-        state, "nn_global_average_pool", shape, Mean(_stored(state, op), height * width), state.buffer(op.x), op.y
-    )
+    mean = Mean(_stored(state, op), height * width, reciprocal=op.addition == "float32_reciprocal")
+    lower_global_pool(state, "nn_global_average_pool", shape, mean, state.buffer(op.x), op.y)
 
 
 RULES: Rules = {

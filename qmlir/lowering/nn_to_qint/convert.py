@@ -11,7 +11,6 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     ModuleOp,
-    StringAttr,
     TensorType,
     UnitAttr,
     f32,
@@ -31,15 +30,15 @@ from qmlir.dialects.nn.elementwise import ComparisonOp, ExtremumOp, FunctionOp, 
 from qmlir.dialects.nn.functions import LinearOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import activations, data_operands, uniform
-from qmlir.dialects.nn.reduction import ArgumentOp, ExtremeOp, ReduceToSumOp
-from qmlir.dialects.qmlir import CODEBOOK, DECISION, GROUPS, MIXED, UNSIGNED, UNSIGNED_WEIGHTS
+from qmlir.dialects.nn.reduction import AdditionOp, ArgumentOp, ExtremeOp, ReduceToSumOp
+from qmlir.dialects.qmlir import CODEBOOK, DECISION, GROUPS, MIXED, UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType, quantized_element
 from qmlir.dialects.target import Target
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.locations import named_location
-from qmlir.ir.names import INTEGER_OPERATOR, NAME, ON_FLOATS, QUANTIZATION
+from qmlir.ir.names import INTEGER_OPERATOR, NAME, ON_FLOATS, UNSIGNED
 from qmlir.ir.registry import Registry
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.signature import defined_functions
@@ -84,16 +83,16 @@ from qmlir.lowering.nn_to_qint.normalization import (
 from qmlir.lowering.nn_to_qint.scales import contract_of
 from qmlir.numerics import fixed_point
 from qmlir.policies.conversions import converted_integers, quantized_integers
+from qmlir.policies.float_rounding import cast_rounding, on_floats_rounding, state_addition, state_cast
 from qmlir.policies.ledger import decide
 from qmlir.policies.legality import require_integer_form, target_of
 from qmlir.policies.runtime_kernels import (
     compared_storage,
     has_rounding,
-    quantization_for,
     rounding_for,
     stores_signed,
 )
-from qmlir.policies.runtimes import Rounding, quantization_of, runtime_of
+from qmlir.policies.runtimes import Rounding, runtime_of
 
 # ---------------------------------------------------------------------------------------------------------------
 # Conversion of unsigned and narrow storage to signed storage of 8 or 16 bits, with the same real values.
@@ -172,7 +171,9 @@ def _mark(operations: Sequence[Operation]) -> None:
     for op in operations:
         if isinstance(op, RequantizeOp) and _displacement(op.x) != _displacement(op.y):
             op.attributes[MIXED] = UnitAttr()
-        if _computes(op):
+        if isinstance(op, DequantizeCastOp) or (ON_FLOATS in op.attributes and isinstance(op, UnaryOp)):
+            _mark_dequantized(op)
+        elif _computes(op):
             _mark_unsigned(op)
 
 
@@ -181,6 +182,13 @@ def _computes(op: Operation) -> bool:
     if isinstance(op, RequantizeOp):
         return INTEGER_OPERATOR in op.attributes
     return isinstance(op, NNOp) and not isinstance(op, MovementOp | ConstantOp)
+
+
+def _mark_dequantized(op: Operation) -> None:
+    """Marks unsigned data of an operation that dequantizes, if their offset is multiplied by the scale."""
+    moved = _displacement(op.operands[0])
+    if moved and (not isinstance(op, DequantizeCastOp) or op.quantization != "exact"):
+        op.attributes[UNSIGNED] = IntegerAttr(moved, i32)
 
 
 def _mark_unsigned(op: Operation) -> None:
@@ -301,8 +309,18 @@ class NNToQIntPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target, runtime = target_of(ctx), runtime_of(op)
         for function in defined_functions(op):
+            _state_floats(function.body.block, runtime)
             sign_storage(function.body.block, marks=not stores_signed(function, runtime))
             _Converter(function, target, runtime).run()
+
+
+def _state_floats(block: Block, runtime: str) -> None:
+    """States on the operations of a block that stay on floats how the followed runtime rounds them."""
+    for op in block.ops:
+        if isinstance(op, DequantizeCastOp):
+            state_cast(op, runtime)
+        elif isinstance(op, AdditionOp):
+            state_addition(op, runtime)
 
 
 class _Converter:
@@ -329,7 +347,7 @@ class _Converter:
             elif isinstance(op, ComparisonOp) and (sources := compared_storage(op, self.runtime)):
                 self._compare(op, sources)
             elif isinstance(op, QuantizeCastOp) and (source := quantized_integers(op)) is not None:
-                self._finish(op, lower_quantized_integers(op, source, quantization_of(self.runtime)))
+                self._finish(op, lower_quantized_integers(op, source, cast_rounding(op, self.runtime)))
             elif isinstance(op, nn.CastOp) and (source := converted_integers(op)) is not None:
                 self._finish(op, lower_converted_integers(op, uniform(source), self._integers(source, op)))
             else:
@@ -340,8 +358,7 @@ class _Converter:
             Rewriter.erase_op(op)
         self._erase_unread_casts()
         for cast in [o for o in self.block.ops if isinstance(o, QuantizeCastOp)]:
-            if (quantization := quantization_for(cast, self.runtime)) != "exact":
-                cast.attributes[QUANTIZATION] = StringAttr(quantization)
+            state_cast(cast, self.runtime)
 
     def _lower(self, op: Operation) -> None:
         try:
@@ -350,7 +367,7 @@ class _Converter:
                 raise UnsupportedError("it has no lowering to integers")
             operands = [self._integers(o, op) for o in op.operands]
             if ON_FLOATS in op.attributes and isinstance(op, UnaryOp):
-                self._finish(op, lower_on_floats(op, operands, quantization_of(self.runtime)))
+                self._finish(op, lower_on_floats(op, operands, on_floats_rounding(op, self.runtime)))
             else:
                 self._finish(op, lowering(op, operands, self._rounding(op)))
         except UnsupportedError as why:

@@ -5,15 +5,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
-from xdsl.dialects.builtin import i16
+from xdsl.dialects.builtin import IntegerAttr, i16, i64
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.elementwise import FunctionOp, OperandPairOp, UnaryOp
 from qmlir.dialects.nn.quantizable import uniform
+from qmlir.dialects.quant.ops import REST_BELOW
 from qmlir.dialects.quant.types import UniformType
+from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
-from qmlir.ir.interfaces import Array
+from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.lowering.nn_to_qint.fixed_point import FIXED_POINT, FIXED_POINT_PAIRS, GEMMLOWP, SHORT
 from qmlir.lowering.nn_to_qint.scales import Limits, limits, requantize
@@ -47,14 +49,15 @@ def table(op: FunctionOp, rounding: Rounding) -> Array:
     return _WAYS[rounding.function](op, rounding)
 
 
-def between_casts(op: UnaryOp, quantization: str) -> Array:
+def between_casts(op: UnaryOp, dequantization: str, quantization: str) -> Array:
     """The stored results of an operation that computes on floats between a dequantization and a quantization.
 
     Args:
         op: The operation.
+        dequantization: How its data are dequantized, a name in `fixed_point.DEQUANTIZATIONS`.
         quantization: How its result is quantized, a name in `fixed_point.QUANTIZATIONS`.
     """
-    result, real = uniform(op.y), dequantized(uniform(op.x))
+    result, real = uniform(op.y), dequantized(uniform(op.x), dequantization, displaced(op))
     with np.errstate(all="ignore"):
         value = real if isinstance(op, nn.RequantizeOp) else op.formula(Lanes(real)).array
     return fixed_point.quantize(
@@ -117,9 +120,15 @@ def _elements(data: UniformType) -> Array:
     return np.arange(-half, half)
 
 
-def dequantized(data: UniformType) -> Array:
-    """The number that each integer of a signed storage type stands for, in ascending order of the integers; float32."""
-    return fixed_point.dequantize(_elements(data), data.scale, data.zero_point)
+def dequantized(data: UniformType, by: str = "exact", moved: int = 0) -> Array:
+    """The number that each integer of a signed storage type stands for, in ascending order of the integers; float32.
+
+    Args:
+        data: The type.
+        by: How integers are dequantized, a name in `fixed_point.DEQUANTIZATIONS`.
+        moved: How much larger the integers are in the source model.
+    """
+    return fixed_point.dequantize(_elements(data), data.scale, data.zero_point, by=by, moved=moved)
 
 
 def _bounds(result: UniformType) -> Limits:
@@ -342,9 +351,33 @@ def _between_knots(x: SSAValue, lines: Array) -> list[Operation]:
     return [qint.LookupOp.make([x], {"table": WeightsAttr(entries)})]
 
 
-def lower_on_floats(op: UnaryOp, operands: Sequence[SSAValue], quantization: str) -> list[Operation]:
-    """Lowers a unary function that the source model computes on floats between casts: a table of these results."""
-    return [qint.LookupOp.make([operands[0]], {"table": WeightsAttr(between_casts(op, quantization))})]
+def lower_on_floats(op: UnaryOp, operands: Sequence[SSAValue], ways: Sequence[tuple[str, str]]) -> list[Operation]:
+    """Lowers a unary function that the source model computes on floats between casts: a table of these results.
+
+    Args:
+        op: The function.
+        operands: Its stored integers.
+        ways: How the casts compute the elements, and the last of them (`on_floats_rounding`).
+    """
+    return look_up(operands[0], [between_casts(op, *way) for way in ways])
+
+
+def look_up(x: SSAValue, entries: Sequence[Array]) -> list[Operation]:
+    """Looks elements up in the first table; the last elements, fewer than eight, in the last table, if it differs."""
+    shape, count = shape_of(x), math.prod(shape_of(x))
+    whole = count - count % REST_BELOW
+    if not whole or np.array_equal(entries[0], entries[-1]):
+        return [qint.LookupOp.make([x], {"table": WeightsAttr(entries[-1])})]
+    flat = nn.ReshapeOp.make([x], {"shape": ints([count])})
+    new: list[Operation] = [flat]
+    parts: list[SSAValue] = []
+    for table, start, end in ((entries[0], 0, whole), (entries[-1], whole, count)):
+        cut = nn.SliceOp.make([flat.y], {"offsets": ints([start]), "sizes": ints([end - start]), "strides": ints([1])})
+        found = qint.LookupOp.make([cut.y], {"table": WeightsAttr(table)})
+        new += [cut, found]
+        parts.append(found.results[0])
+    joined = nn.ConcatOp.make([parts], {"axis": IntegerAttr(0, i64)})
+    return [*new, joined, nn.ReshapeOp.make([joined.y], {"shape": ints(list(shape))})]
 
 
 def _change_storage(op: UnaryOp, operands: Sequence[SSAValue]) -> list[Operation]:

@@ -1,6 +1,7 @@
 """Export of requantizations and of the casts between floats and integers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, IntegerType, f32, i8, i16, i32
@@ -9,7 +10,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.way_out import Array
 from qmlir.dialects.qint.requantize import NarrowingOp, RequantizeOp, largest_difference, width_of
-from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
+from qmlir.dialects.quant.ops import REST_BELOW, DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.upstream.tosa import elementwise
@@ -169,7 +170,22 @@ def _quantize(code: TosaCode, op: QuantizeCastOp, x: SSAValue) -> SSAValue:
     x = code.chosen(code.compared(EQUAL, x, x), x, code.number(0.0, x))  # NaN becomes the zero point, as 0 does
     x = _clamped(code, x, -LARGEST, LARGEST)
     guess = _guess(code, type, x)
-    thresholds = np.concatenate([_thresholds(type, c, op.quantization) for c in range(len(type.scales))])
+    return _with_rest(code, op, lambda by: _corrected(code, type, x, guess, by))
+
+
+def _with_rest(code: TosaCode, op: QuantizeCastOp | DequantizeCastOp, way: Callable[[str], SSAValue]) -> SSAValue:
+    """Writes a cast; a constant tells which elements are the last, if these have a way of their own."""
+    shape, count = shape_of(op.result), prod(shape_of(op.result))
+    main = way(op.quantization)
+    if op.rest is None or not count % REST_BELOW:
+        return main
+    last = code.constant((np.arange(count) >= count - count % REST_BELOW).astype(np.int32).reshape(shape))
+    return code.chosen(code.compared(GREATER_EQUAL, last, code.number(1, last)), way(op.rest), main)
+
+
+def _corrected(code: TosaCode, type: UniformType, x: SSAValue, guess: SSAValue, quantization: str) -> SSAValue:
+    """The stored integers that a way to quantize gives, from guesses that are at most one step off."""
+    thresholds = np.concatenate([_thresholds(type, c, quantization) for c in range(len(type.scales))])
     place = _place(code, type, guess, type.storage_min, len(thresholds) // len(type.scales))
     table = code.table(thresholds)
     steps = [
@@ -220,12 +236,16 @@ def _dequantize(code: TosaCode, op: DequantizeCastOp, q: SSAValue) -> SSAValue:
     type = op.quantized
     _check(code, type)
     stored = np.arange(-STEPS // 2, STEPS // 2).astype(type.numpy_dtype)
-    reals = [
-        fixed_point.dequantize(stored, scale, zero_point)
-        for scale, zero_point in zip(type.scales, type.zero_points, strict=True)
-    ]
     place = _place(code, type, code.cast(q, i32), -STEPS // 2, STEPS)
-    return code.looked_up(code.table(np.concatenate(reals).astype(np.float32)), place)
+
+    def way(by: str) -> SSAValue:
+        reals = [
+            fixed_point.dequantize(stored, scale, zero_point, by=by, moved=op.displacement)
+            for scale, zero_point in zip(type.scales, type.zero_points, strict=True)
+        ]
+        return code.looked_up(code.table(np.concatenate(reals).astype(np.float32)), place)
+
+    return _with_rest(code, op, way)
 
 
 def _place(code: TosaCode, type: UniformType, q: SSAValue, lowest: int, entries: int) -> SSAValue:

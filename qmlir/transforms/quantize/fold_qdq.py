@@ -12,20 +12,21 @@ is first rewritten as a depthwise convolution with equal weights, which rounds o
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr, TensorType, i8
+from xdsl.dialects.builtin import ModuleOp, TensorType, i8
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
 from qmlir.dialects.nn import AveragePool2DOp, ConstantOp, DepthwiseConv2DOp, ReluOp
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.reduction import AdditionOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.context import make_context
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.names import QUANTIZATION
+from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import replace, rewrite
+from qmlir.policies.float_rounding import state_addition, state_cast
 from qmlir.policies.ledger import decisions
-from qmlir.policies.runtime_kernels import quantization_for
 from qmlir.policies.runtimes import follows_litert, runtime_of
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
 from qmlir.transforms.nn.simplify import simplify
@@ -106,24 +107,27 @@ def gather_casts(module: ModuleOp) -> None:
     if not follows_litert(runtime_of(module)):  # LiteRT computes on floats what the model has on floats
         rewrite(module, (NameInterpolation(), JoinInterpolations(), *SPELLED, *COMPOSED))
         rewrite(module, OF_COMPOSED)
-    _state_quantization(module)
+    _state_rounding(module)
     # Transposes sink through casts until they cancel; then casts move past the transposes that are left.
     move_casts(module)
     cancel_transposes(module)
     move_casts(module)
     rewrite(module, (TurnAverageIntoConvolution(), KeepSteps()))
-    _state_quantization(module)
+    _state_rounding(module)
 
 
-def _state_quantization(module: ModuleOp) -> None:
-    """States on each cast how the followed runtime quantizes, so that casts of constants are folded as they would run.
+def _state_rounding(module: ModuleOp) -> None:
+    """States on casts, sums and pools how the followed runtime rounds, so that constants are folded as they would run.
 
-    Casts that the quantizer inserts later round the constants that it chooses exactly.
+    Casts that the quantizer inserts later round the constants that it chooses exactly. Of the dequantizations, only
+    those are the model's operators that have a mark.
     """
     runtime = runtime_of(module)
-    for cast in [o for o in module.walk() if isinstance(o, QuantizeCastOp)]:
-        if (quantization := quantization_for(cast, runtime)) != "exact":
-            cast.attributes[QUANTIZATION] = StringAttr(quantization)
+    for op in module.walk():
+        if isinstance(op, QuantizeCastOp) or (isinstance(op, DequantizeCastOp) and ON_FLOATS in op.attributes):
+            state_cast(op, runtime)
+        elif isinstance(op, AdditionOp):
+            state_addition(op, runtime)
 
 
 class KeepSteps(RewritePattern):

@@ -1,7 +1,7 @@
 """QUANTIZE of floats halfway between two integers: at run time, and of constants, which are folded, as LiteRT rounds.
 
 LiteRT's reference rounds halves away from zero, its other kernels to even, and all of them away from zero if there is a
-scale for each channel. Rows have a multiple of eight elements: the rest LiteRT's optimized kernels round otherwise.
+scale for each channel. Tensors have a multiple of eight elements; test_float_rounding.py has others.
 """
 
 import numpy as np

@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from xdsl.dialects.builtin import IntegerType, Signedness, StringAttr, TensorType, f32, f64, i8, i16, i32
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, Signedness, StringAttr, TensorType, f32, f64, i8, i16, i32
 from xdsl.ir import SSAValue
+from xdsl.utils.test_value import create_ssa_value
 
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
-from qmlir.ir.names import QUANTIZATION
+from qmlir.ir.names import QUANTIZATION, REST, UNSIGNED
 from qmlir.numerics import fixed_point
 from tests.lowering.both import check, network, quantized, to_loops
 
@@ -98,3 +99,31 @@ def test_refuses_other_expressed_types() -> None:
     type = UniformType.per_tensor(i8, 0.1, expressed=f64)
     with pytest.raises(UnsupportedError, match="needs an expressed type of f32"):
         to_loops(network(lambda x: QuantizeCastOp(x, quantized((4,), type)).result, TensorType(f64, [4])))
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (3, 4, 2), (3, 7), (2, 4099), (4096,), (4097,)])
+@pytest.mark.parametrize("kind", ["asymmetric", "unsigned", "16 bits", "32 bits"])
+def test_the_last_elements_are_computed_in_a_way_of_their_own(kind: str, shape: tuple[int, ...]) -> None:
+    type, random = TYPES[kind], np.random.default_rng(2)
+
+    def quantize(x: SSAValue) -> SSAValue:
+        op = QuantizeCastOp(x, quantized(shape, type))
+        op.attributes |= {QUANTIZATION: StringAttr("float32_reciprocal"), REST: StringAttr("exact_away")}
+        return op.result
+
+    def dequantize(x: SSAValue) -> SSAValue:
+        op = DequantizeCastOp(StorageCastOp(x, quantized(shape, type)).result, TensorType(f32, shape))
+        op.attributes |= {QUANTIZATION: StringAttr("float32_apart"), REST: StringAttr("exact")}
+        op.attributes |= {UNSIGNED: IntegerAttr(128, i32)}
+        return op.result
+
+    check(quantize, np.asarray((random.integers(-99, 99, shape) + 0.5) * type.scale, np.float32))
+    bits = type.storage_width
+    check(dequantize, np.asarray(random.integers(-(1 << bits - 1), 1 << bits - 1, shape), f"i{bits // 8}"))
+
+
+def test_the_last_elements_of_a_tensor_differ_from_the_others() -> None:
+    op = QuantizeCastOp(create_ssa_value(TensorType(f32, [2, 6])), quantized((2, 6), UniformType.per_tensor(i8, 1.0)))
+    op.attributes |= {QUANTIZATION: StringAttr("float32"), REST: StringAttr("exact_away")}
+    (found,) = op.evaluate(np.full((2, 6), 2.5, np.float32))
+    assert found.reshape(-1).tolist() == [2] * 8 + [3] * 4

@@ -5,10 +5,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
-from xdsl.dialects.builtin import BoolAttr
+from xdsl.dialects.builtin import BoolAttr, StringAttr
+from xdsl.ir import SSAValue
 
 from qmlir.dialects.nn import AveragePool2DOp, GlobalAveragePoolOp, MaxPool2DOp
+from qmlir.dialects.nn.reduction import AdditionOp
 from qmlir.dialects.windows import ints
+from qmlir.ir.names import ADDITION
 from tests.lowering.both import check
 
 Array = npt.NDArray[Any]
@@ -54,6 +57,20 @@ def test_average_pool(case: str, include: bool) -> None:
     check(lambda x: AveragePool2DOp.make([x], made).y, floats(*POOLS[case][0]))
 
 
+def reciprocal(op: AdditionOp) -> SSAValue:
+    """The result of an operation that adds as XNNPACK does."""
+    op.attributes[ADDITION] = StringAttr("float32_reciprocal")
+    return op.results[0]
+
+
+@pytest.mark.parametrize("include", [False, True])
+@pytest.mark.parametrize("case", POOLS)
+def test_average_pool_by_nines(case: str, include: bool) -> None:
+    made = properties(case) | {"count_include_pad": BoolAttr.from_bool(include)}
+    check(lambda x: reciprocal(AveragePool2DOp.make([x], made)), floats(*POOLS[case][0]))
+
+
 @pytest.mark.parametrize("shape", [(1, 7, 7, 40), (3, 2, 5, 3), (1, 1, 1, 1)])
 def test_global_average_pool(shape: tuple[int, ...]) -> None:
     check(lambda x: GlobalAveragePoolOp.make([x]).y, floats(*shape))
+    check(lambda x: reciprocal(GlobalAveragePoolOp.make([x])), floats(*shape))
