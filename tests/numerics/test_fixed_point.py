@@ -92,6 +92,16 @@ def test_quantize_returns_to_where_it_came_from() -> None:
         assert (fixed_point.quantize(x, float(scale), 7, *INT8, np.int8) == q).all()
 
 
+def test_dequantized_apart_both_products_are_rounded() -> None:
+    """S · q and S · Z, of integers that the source model has as unsigned."""
+    q, scale, zero_point = np.arange(-128, 128), np.float32(0.1), 5
+    for moved in (0, 128):
+        found = fixed_point.dequantize(q.astype(np.int8), scale, zero_point, by="float32_apart", moved=moved)
+        products = [np.float32(scale * np.float32(each + moved)) for each in (q, zero_point)]
+        assert (found == products[0] - products[1]).all()
+        assert (found != fixed_point.dequantize(q.astype(np.int8), scale, zero_point)).any()
+
+
 # Multipliers.
 
 
@@ -300,7 +310,7 @@ def test_quantizations_divide_and_round_as_they_say() -> None:
     """Halves, and a quotient that only in float32, or only as a product, is one."""
     halves = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5], np.float32)
     for name in fixed_point.QUANTIZATIONS:
-        expected = [-3, -2, -1, 1, 2, 3] if name == "float32_away" else [-2, -2, 0, 0, 2, 2]
+        expected = [-3, -2, -1, 1, 2, 3] if name.endswith("away") else [-2, -2, 0, 0, 2, 2]
         assert fixed_point.quantize(halves * 4, 4.0, 10, -128, 127, np.int8, name).tolist() == [
             q + 10 for q in expected
         ]
@@ -313,6 +323,7 @@ def test_quantizations_divide_and_round_as_they_say() -> None:
         "float32": np.rint(x / scale),
         "float32_away": np.trunc((x / scale).astype(np.float64) + np.copysign(0.5, x)),
         "float32_reciprocal": np.rint(x * (np.float32(1) / scale)),
+        "exact_away": np.trunc(x.astype(np.float64) / float(scale) + np.copysign(0.5, x)),
     }
     found = {
         n: fixed_point.quantize(x, scale, 0, -128, 127, np.int8, n).astype(float) for n in fixed_point.QUANTIZATIONS
