@@ -24,6 +24,41 @@ builtin.module attributes {qmlir.numerics = "litert-xnnpack"} {
 
 // -----
 
+// The optimized kernels compute the last elements, fewer than eight, in another way; of unsigned bytes they multiply the
+// integers of the source model.
+// CHECK-LABEL: func.func @builtin
+// CHECK: quant.dcast {{.*}}qmlir.quantization = "float32_apart", qmlir.rest = "exact", qmlir.unsigned = 128 : i32
+// CHECK: nn.reduce_sum {{.*}}qmlir.addition = "float32"
+// CHECK: quant.qcast {{.*}}qmlir.quantization = "float32_reciprocal", qmlir.rest = "exact_away"
+// CHECK: quant.qcast %y {qmlir.quantization = "float32_reciprocal"}
+builtin.module attributes {qmlir.numerics = "litert-builtin"} {
+  func.func @builtin(%x: tensor<3x4x!quant.uniform<u8:f32, 0.5:131>>, %y: tensor<8xf32>) -> (tensor<3x1x!quant.uniform<i8:f32, 0.5:3>>, tensor<8x!quant.uniform<i8:f32, 0.5:3>>) {
+    %0 = quant.dcast %x : tensor<3x4x!quant.uniform<u8:f32, 0.5:131>> to tensor<3x4xf32>
+    %1 = nn.reduce_sum %0 {axes = array<i64: 1>} : tensor<3x4xf32> -> tensor<3x1xf32>
+    %2 = quant.qcast %1 : tensor<3x1xf32> to tensor<3x1x!quant.uniform<i8:f32, 0.5:3>>
+    %3 = quant.qcast %y : tensor<8xf32> to tensor<8x!quant.uniform<i8:f32, 0.5:3>>
+    func.return %2, %3 : tensor<3x1x!quant.uniform<i8:f32, 0.5:3>>, tensor<8x!quant.uniform<i8:f32, 0.5:3>>
+  }
+}
+
+// -----
+
+// XNNPACK adds along the last axis in an order that is not followed.
+// CHECK-LABEL: func.func @sums
+// CHECK: nn.reduce_mean %x {qmlir.addition = "float32_reciprocal", axes = array<i64: 1>}
+// CHECK: nn.reduce_mean %x {axes = array<i64: 2>}
+// CHECK: nn.cumulative_sum %x {qmlir.addition = "float32"
+builtin.module attributes {qmlir.numerics = "litert-xnnpack"} {
+  func.func @sums(%x: tensor<3x4x5xf32>) -> (tensor<3x1x5xf32>, tensor<3x4x1xf32>, tensor<3x4x5xf32>) {
+    %0 = nn.reduce_mean %x {axes = array<i64: 1>} : tensor<3x4x5xf32> -> tensor<3x1x5xf32>
+    %1 = nn.reduce_mean %x {axes = array<i64: 2>} : tensor<3x4x5xf32> -> tensor<3x4x1xf32>
+    %2 = nn.cumulative_sum %x {axis = 1 : i64} : tensor<3x4x5xf32> -> tensor<3x4x5xf32>
+    func.return %0, %1, %2 : tensor<3x1x5xf32>, tensor<3x4x1xf32>, tensor<3x4x5xf32>
+  }
+}
+
+// -----
+
 // CHECK-LABEL: func.func @default
 // CHECK: quant.qcast %x : tensor
 func.func @default(%x: tensor<4xf32>) -> tensor<4x!quant.uniform<i8:f32, 0.5:3>> {
