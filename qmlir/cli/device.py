@@ -130,8 +130,8 @@ def _network(verdicts: "Sequence[Verdict]") -> dict[str, Any]:
 
 def _print_figures(device: "Device", operations: bool) -> None:
     """Prints a device's figures and, with `operations`, what it computes."""
+    from qmlir.devices.engines import Engines
     from qmlir.devices.legality import operations_of
-    from qmlir.transforms.npu.tile.engines import Engines
 
     peak = device.peak_macs
     say(f"{device.name}: {peak} MACs/cycle, {peak * device.clock / 1000:g} GMAC/s at {device.clock} MHz")

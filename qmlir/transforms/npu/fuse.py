@@ -2,7 +2,8 @@
 
 Enters and leaves: functions of `npu.layer` and `npu.host`. A merged operation runs tile by tile on sums that just left
 the array: the residual sum of a block, for example, does not travel to the external memory and back. A layer is merged
-only if it is the only reader of the result, and if it keeps every element at its position.
+only if it is the only reader of the result, if it keeps every element at its position, and if the smallest tile of the
+merged layer fits the memories.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
 from qmlir.devices import Device
+from qmlir.devices.fitting import beyond_memories
 from qmlir.devices.module import device_of
 from qmlir.dialects import qint
 from qmlir.dialects.npu.layers import LayerOp, YieldOp
@@ -65,6 +67,7 @@ def _joins(layer: LayerOp, before: LayerOp, device: Device) -> bool:
         and all(isinstance(op, ELEMENTWISE) and _keeps_place(op) for op in chain)
         and all(_follows(op, before, device) for op in chain)
         and inside in chain[0].operands
+        and beyond_memories([*operations_of(before), *chain], device) is None
     )
 
 

@@ -15,10 +15,12 @@ from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices import Device
 from qmlir.devices.description import Memory, Queue
+from qmlir.devices.engines import Engines, Region, Rest, WeightBits, regions
 from qmlir.devices.least import context_fields
 from qmlir.devices.packing import BYTE, pack
 from qmlir.devices.schema import Role
 from qmlir.devices.stored import as_images, merged, stored_bytes, stored_dtype
+from qmlir.devices.tables import entries, role_of
 from qmlir.dialects import qint
 from qmlir.dialects.npu import BufferOp, IssueOp
 from qmlir.errors import UnsupportedError
@@ -28,7 +30,6 @@ from qmlir.isa.commands import Mark, Move, SetContext, Unpack
 from qmlir.isa.encoding import CONTEXT_BITS, Command, Place, field_kinds, mnemonic
 from qmlir.isa.limits import MOST_BYTES, broken
 from qmlir.transforms.npu.tile.aliases import home_of
-from qmlir.transforms.npu.tile.engines import Engines, Region, Rest, WeightBits, regions
 
 
 class Spot(NamedTuple):
@@ -298,20 +299,9 @@ class Emitter:
     def _table(self, op: qint.RequantizeOp | qint.LookupOp | qint.AddOp) -> Spot:
         """The table of an operation at the place where commands read it; a layer loads each table once."""
         if op not in self._tables:
-            known = {role for memory in self.device.memory for role in memory.holds}
-            role: Role = "lut" if isinstance(op, qint.LookupOp) and "lut" in known else self.engines.tables()
-            self._tables[op] = self.staged(_entries(op), role)
+            self._tables[op] = self.staged(entries(op), role_of(op, self.engines))
         return self._tables[op]
 
 
 CONTEXTS = 1 << CONTEXT_BITS
 """The number of contexts."""
-
-
-def _entries(op: qint.RequantizeOp | qint.LookupOp | qint.AddOp) -> Array:
-    """The entries of the table of an operation's context; a sum carries its factors in the command instead."""
-    if isinstance(op, qint.LookupOp):
-        return op.table.array
-    if isinstance(op, qint.AddOp):
-        return np.array([1 << 30, 1], "<i4")
-    return np.stack([op.multiplier.get_values(), op.shift.get_values()], axis=1).astype("<i4")
