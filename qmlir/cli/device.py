@@ -214,9 +214,6 @@ LISTING_SUFFIX = ".s"
 SHOWN = 0.01
 """The least share of the time of a layer that `qmlir compile` lists by itself."""
 
-AT_ONCE = 16
-"""The number of inputs that `qmlir run` gives to the simulator at once."""
-
 T = TypeVar("T")
 
 
@@ -370,11 +367,6 @@ def require_target(arguments: argparse.Namespace) -> None:
     if arguments.target is None and (program or simulating):
         need = "must name the device that the program is for" if program else f"must name a device with {simulating}"
         raise OptionError("--target", need, got="nothing")
-    if program and arguments.tensors is not None:
-        raise OptionError(
-            "--tensors", "must be given with a network: a program knows its inputs and outputs alone by name",
-            got=str(arguments.model), remedy="run the network that was compiled, with the same --target",
-        )  # fmt: skip
     if arguments.reference and (program or simulating):
         raise OptionError("--reference", "evaluates networks, not programs", remedy="leave it out")
 

@@ -44,8 +44,9 @@ from qmlir.transforms.npu.tile.search import tiling
 #
 #     %1 = npu.layer "expand" (…) -> (…) attributes {stays = 65536 : i64, rest = {…}} { … }
 #
-# The result of a layer with `stays` lies at that address of the memory in which tensors can stay (devices/engines.py), instead
-# of in the external memory. `rest` is the part of this memory that tensors leave to the layer's tiles while it runs.
+# The result of a layer with `stays` lies at that address of the memory in which tensors can stay
+# (devices/engines.py), instead of in the external memory. `rest` is the part of this memory that tensors leave to the
+# layer's tiles while it runs.
 
 
 STAYS = "stays"
