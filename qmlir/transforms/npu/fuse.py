@@ -46,6 +46,10 @@ class NPUFusePass(ModulePass):
             _fuse(block, device)
 
 
+MOST_OPERATIONS = 16
+"""The most operations of a merged layer: each has a tile between them, so that long chains would have tiny tiles."""
+
+
 def _fuse(block: Block, device: Device) -> None:
     """Merges layers where possible, each with the latest of its candidates: all other inputs are computed by then."""
     place = {op: n for n, op in enumerate(block.ops)}
@@ -59,6 +63,7 @@ def _fuse(block: Block, device: Device) -> None:
 def _joins(layer: LayerOp, before: LayerOp, device: Device) -> bool:
     """Whether a layer can run tile by tile behind the layer whose result it reads."""
     read, chain = before.outputs[0], operations_of(layer)
+    together = [*operations_of(before), *chain]
     inside = layer.block.args[list(layer.inputs).index(read)]
     return (
         read.has_one_use()
@@ -67,7 +72,8 @@ def _joins(layer: LayerOp, before: LayerOp, device: Device) -> bool:
         and all(isinstance(op, ELEMENTWISE) and _keeps_place(op) for op in chain)
         and all(_follows(op, before, device) for op in chain)
         and inside in chain[0].operands
-        and beyond_memories([*operations_of(before), *chain], device) is None
+        and len(together) <= MOST_OPERATIONS
+        and beyond_memories(together, device) is None
     )
 
 
