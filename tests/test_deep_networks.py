@@ -18,6 +18,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import qmlir
+from qmlir.backends.simulated import Simulated
 from tests.cli.small import run
 from tests.conftest import THOROUGH
 
@@ -70,6 +71,10 @@ CHAINS: dict[str, Make] = {
     "clipped": alternating(of("Sigmoid"), of("Clip", "zero tenth")),
     "sums with a mask": alternating(of("Add", "mask"), of("Transpose", perm=[0, 1, 3, 2])),
     "greatest": of("Max", "x"),
+    "convolutions": of("Conv", "weights", pads=[1, 1, 1, 1]),
+    "convolutions and rectifiers": alternating(of("Conv", "weights", pads=[1, 1, 1, 1]), of("Relu")),
+    "leaky rectifiers": of("LeakyRelu", alpha=0.9),
+    "products": alternating(of("Mul", "x"), of("Sigmoid")),
 }
 """The kinds of chains, over data [1, 2, 4, 4]."""
 
@@ -81,6 +86,7 @@ CONSTANTS: Mapping[str, npt.NDArray[np.generic]] = {
     "high": np.array([1, 2, 4, 4]),
     "one": np.array([1]),
     "three": np.array([3]),
+    "weights": np.eye(2)[:, :, None, None].astype(np.float32) * np.pad([[0.9]], 1).astype(np.float32),
     "before": np.array([0, 1, 0, 0, 0, 0, 0, 0]),
 }
 
@@ -149,3 +155,30 @@ def test_chains_longer_than_the_stack(kind: str, tmp_path: Path) -> None:
     model = chain(tmp_path / "net.onnx", kind, LENGTH)
     with shallow_stack():
         go_everywhere(model, thorough=THOROUGH)
+
+
+ON_DEVICES = ("functions", "sums", "convolutions", "convolutions and rectifiers", "leaky rectifiers", "products")
+
+
+def on_a_device(model: Path) -> Simulated:
+    """Quantizes and compiles a network for a device, and compares its simulator with the reference."""
+    quantized = qmlir.quantize(qmlir.load(model), data=SAMPLES, target="ethos-u55-like")
+    executable = qmlir.compile(quantized, target="ethos-u55-like")
+    np.testing.assert_array_equal(executable(SAMPLES[1]), qmlir.reference(quantized)(SAMPLES[1]))
+    return executable
+
+
+@pytest.mark.parametrize("kind", ON_DEVICES if THOROUGH else ("products",))
+def test_chains_on_a_device(kind: str, tmp_path: Path) -> None:
+    """Chains have as many commands for each operation as short ones, and are compiled in as many calls."""
+    short = on_a_device(chain(tmp_path / "net.onnx", kind, 20))
+    model = chain(tmp_path / "net.onnx", kind, LENGTH)
+    with shallow_stack():
+        long = on_a_device(model)
+    assert len(long.program.commands) < 1.2 * LENGTH / 20 * len(short.program.commands)
+
+
+@pytest.mark.skipif(not THOROUGH, reason="a thousand operations take a minute")
+@pytest.mark.parametrize("kind", ON_DEVICES)
+def test_a_thousand_operations_on_a_device(kind: str, tmp_path: Path) -> None:
+    assert len(on_a_device(chain(tmp_path / "net.onnx", kind, 1000)).program.commands) > 1000

@@ -1,9 +1,10 @@
 """A network compiled for a device: its program, and a Python callable that simulates it."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from itertools import accumulate, islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +14,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from qmlir.backends.npu.execute import Report, Simulator
 from qmlir.backends.npu.report import predicted, predicted_cycles
-from qmlir.backends.npu.stream import DTYPES, Kept, Port, Program, Routine, Segment, flat
+from qmlir.backends.npu.stream import DTYPES, Kept, Named, Port, Program, Routine, Segment, flat
 from qmlir.backends.npu.trace import Trace, traced
 from qmlir.devices import Device
 from qmlir.devices.module import (
@@ -25,6 +26,7 @@ from qmlir.devices.module import (
     device_of,
     filled_of,
     function_of,
+    lives_of,
     placed_of,
     steps_of,
 )
@@ -33,7 +35,7 @@ from qmlir.dialects.inputs import reading_notes
 from qmlir.dialects.npu import BufferOp, CallOp
 from qmlir.dialects.npu.commands import Numbers
 from qmlir.display import Table
-from qmlir.errors import UnsupportedError
+from qmlir.errors import QmlirError, UnsupportedError
 from qmlir.files import together
 from qmlir.ir.callable_network import CallableNetwork, Sample
 from qmlir.ir.interfaces import Array
@@ -43,7 +45,7 @@ from qmlir.ir.states import StateAttr
 from qmlir.ir.storage import TextForm, write_module
 from qmlir.ir.verify import verify
 from qmlir.ir.weights import WeightsAttr
-from qmlir.isa.commands import Host
+from qmlir.isa.commands import Host, Sync
 from qmlir.isa.encoding import Command, Wait
 from qmlir.policies.ledger import Entry
 
@@ -72,6 +74,7 @@ def assemble(module: ModuleOp) -> Program:
     numbers = Numbers([m.id for m in device.memory], [q.id for q in device.queue], [*calls])
     routines = [_routine(functions[name], call, numbers) for name, call in calls.items()]
     commands = [numbers.command(step) for step in steps]
+    tensors = _named(function, commands, numbers)
     commands = with_relays(commands, device, [routine.footprint for routine in routines])
     return Program(
         flat(device),
@@ -87,7 +90,21 @@ def assemble(module: ModuleOp) -> Program:
         routines,
         _kept(module),
         reading_notes(module).by_key(),
+        tensors,
     )
+
+
+def _named(function: func.FuncOp, commands: Sequence[Command], numbers: Numbers) -> list[Named]:
+    """Returns the tensors with names, each with the number of commands after which nothing touches it any more."""
+    counts = list(accumulate((not isinstance(command, Sync) for command in commands), initial=0))
+    return [
+        Named(
+            _port(named.tensor.data, op.buffer, tuple(n.value.data for n in named.shape), named.element.data, numbers),
+            counts[min(life.last, len(commands) - 1) + 1],
+        )
+        for life in lives_of(function)
+        if (named := (op := life.op).named) is not None and op.address is not None
+    ]
 
 
 def _ports(buffers: Iterable[BufferOp], direction: str, numbers: Numbers) -> list[Port]:
@@ -176,7 +193,11 @@ class Simulated(CallableNetwork):
     ledger     where each operation runs, with the reason for each on the host; empty if the program was loaded
     filled     how full each external memory is, by the memory's name; empty if the program was loaded
     buffers    where each buffer lies, and from which command to which; empty if the program was loaded
+    seen       receives the tensors with names of each sample that is run; None, the default, if nobody asks for them
+    at_once    the number of samples that are worth running together
     """
+
+    at_once = 16
 
     def __init__(
         self,
@@ -206,6 +227,7 @@ class Simulated(CallableNetwork):
         self.program, self.device, self.routines, self.native = program, device, routines, native
         self.ledger, self.filled, self.buffers = tuple(ledger), dict(filled or {}), tuple(buffers)
         called = {f.sym_name.data: _compiled(f, native) for f in routines.ops if isinstance(f, func.FuncOp)}
+        self.seen: list[dict[str, Array]] | None = None
         self._simulator = Simulator(program, device, called)
 
     def table(self) -> Table:
@@ -219,7 +241,7 @@ class Simulated(CallableNetwork):
         Raises:
             Fault: A command broke a rule of the device.
         """
-        return self._simulator.run_all([arrays])[0]
+        return self._simulator.run_all([arrays], self.seen)[0]
 
     def run_all(self, samples: Sequence[Sample]) -> list[list[Array]]:
         """Runs several samples; returns the outputs in order for each.
@@ -228,7 +250,27 @@ class Simulated(CallableNetwork):
         """
         if self.signature.states:
             return [self.run(inputs) for inputs in samples]
-        return self._simulator.run_all([self.signature.arrays(inputs) for inputs in samples])
+        return self._simulator.run_all([self.signature.arrays(inputs) for inputs in samples], self.seen)
+
+    def tensors(self, samples: Iterable[Sample]) -> Iterator[dict[str, Array]]:
+        """Yields the tensors with names of each sample, as they are stored, by name; without the inputs.
+
+        Fused operations have a single tensor: these are the tensors that lie in a memory while the program runs. States
+        begin anew, and pass from sample to sample.
+
+        Raises:
+            QmlirError: The program knows no tensors by their names; an older version may have compiled it.
+            Fault: A command broke a rule of the device.
+        """
+        if not self.program.tensors:
+            raise QmlirError(
+                "the program must know tensors by their names", got="none", remedy="compile the network again"
+            )
+        watched, rest = self.with_program(self.program), iter(samples)
+        while some := list(islice(rest, Simulated.at_once)):
+            watched.seen = []
+            watched.run_all(some)
+            yield from watched.seen
 
     def save(self, path: str | Path) -> list[Path]:
         """Writes the program, and beside it the functions that the host runs, as MLIR (only if there are any).

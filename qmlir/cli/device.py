@@ -130,8 +130,8 @@ def _network(verdicts: "Sequence[Verdict]") -> dict[str, Any]:
 
 def _print_figures(device: "Device", operations: bool) -> None:
     """Prints a device's figures and, with `operations`, what it computes."""
+    from qmlir.devices.engines import Engines
     from qmlir.devices.legality import operations_of
-    from qmlir.transforms.npu.tile.engines import Engines
 
     peak = device.peak_macs
     say(f"{device.name}: {peak} MACs/cycle, {peak * device.clock / 1000:g} GMAC/s at {device.clock} MHz")
@@ -213,9 +213,6 @@ LISTING_SUFFIX = ".s"
 
 SHOWN = 0.01
 """The least share of the time of a layer that `qmlir compile` lists by itself."""
-
-AT_ONCE = 16
-"""The number of inputs that `qmlir run` gives to the simulator at once."""
 
 T = TypeVar("T")
 
@@ -370,11 +367,6 @@ def require_target(arguments: argparse.Namespace) -> None:
     if arguments.target is None and (program or simulating):
         need = "must name the device that the program is for" if program else f"must name a device with {simulating}"
         raise OptionError("--target", need, got="nothing")
-    if program and arguments.tensors is not None:
-        raise OptionError(
-            "--tensors", "must be given with a network: a program knows its inputs and outputs alone by name",
-            got=str(arguments.model), remedy="run the network that was compiled, with the same --target",
-        )  # fmt: skip
     if arguments.reference and (program or simulating):
         raise OptionError("--reference", "evaluates networks, not programs", remedy="leave it out")
 

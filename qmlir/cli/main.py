@@ -46,6 +46,7 @@ from qmlir.errors import OptionError, near_misses
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from qmlir.backends.simulated import Simulated
     from qmlir.ir.signature import Signature
     from qmlir.samples.files import Samples
 
@@ -307,7 +308,8 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
     sub.add_argument(
         "--tensors",
         type=file_of(".npz"),
-        help="write every named tensor of all samples to this .npz file, as it is stored; fused operations have one",
+        help="write every named tensor of all samples to this .npz file, as it is stored; fused operations have one, "
+        "programs those that lie in a memory while they run",
     )
     add_json_option(sub)
 
@@ -402,12 +404,12 @@ def _run(arguments: argparse.Namespace) -> None:
     samples = samples_of(arguments, network.signature, stored_in(arguments.model))
     trial = scoring.trial_of(arguments, samples, before or network.signature) if scores else None
     if arguments.tensors:
-        _write_tensors(arguments, samples)
+        _write_tensors(arguments, samples, simulated if program else None)
     outputs: list[list[np.ndarray]] = []
     seconds = 0.0
     states = bool(network.signature.states)
     _require_states(arguments, network.signature)
-    together = 1 if states else device.AT_ONCE if simulated is not None else arguments.batch or 1
+    together = 1 if states else simulated.at_once if simulated is not None else arguments.batch or 1
     for some in device.chunks(progress(samples, len(samples), "running"), together):
         if arguments.sequence and len(outputs) % arguments.sequence == 0:
             network.reset()
@@ -456,18 +458,23 @@ def _require_states(arguments: argparse.Namespace, signature: "Signature") -> No
         raise OptionError("sequence", "is for networks with states", got=str(arguments.sequence), remedy=remedy)
 
 
-def _write_tensors(arguments: argparse.Namespace, samples: "Samples") -> None:
-    """Runs the network with each named tensor as a result, and writes these."""
+def _write_tensors(arguments: argparse.Namespace, samples: "Samples", program: "Simulated | None") -> None:
+    """Runs a program, or a network with each named tensor as a result, and writes the tensors."""
     import numpy as np
 
     from qmlir.analysis.differences import CPU, REFERENCE, Run
     from qmlir.samples.arrays import write_arrays
 
-    executor = REFERENCE if arguments.reference else arguments.target or CPU
-    run = Run(load_simplified(arguments), executor, str(arguments.model))
-    taken = [run.tensors(sample) for sample in progress(samples, len(samples), "tensors")]
-    write_arrays(arguments.tensors, {name: np.stack([arrays[name] for arrays in taken]) for name in run.names})
-    say(f"{arguments.tensors}: {counted(len(run.names), 'tensor')} of {counted(len(taken), 'sample')}")
+    shown = progress(samples, len(samples), "tensors")
+    if program is not None:
+        taken = list(program.tensors(shown))
+    else:
+        executor = REFERENCE if arguments.reference else arguments.target or CPU
+        run = Run(load_simplified(arguments), executor, str(arguments.model))
+        taken = [run.tensors(sample) for sample in shown]
+    names = list(taken[0])
+    write_arrays(arguments.tensors, {name: np.stack([arrays[name] for arrays in taken]) for name in names})
+    say(f"{arguments.tensors}: {counted(len(names), 'tensor')} of {counted(len(taken), 'sample')}")
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from xdsl.ir import Operation
 
 from qmlir.devices import properties
 from qmlir.devices.description import Device
+from qmlir.devices.fitting import beyond_memories
 from qmlir.devices.least import beyond_commands
 from qmlir.devices.properties import RightShifts, Sums, Whole, products
 from qmlir.devices.stored import MOST_TRANSFERS
@@ -281,7 +282,8 @@ def _own_reasons(op: Operation, device: Device) -> list[str]:
         return [ELEMENTS]
     if found := refusals(op, device) or [sentence for sentence, holds in RULES if not holds(op)]:
         return found
-    beyond = beyond_commands(op, device)
+    partner = partner_of(op) if isinstance(op, AccumulatingOp) else None
+    beyond = beyond_commands(op, device) or beyond_memories([op] if partner is None else [op, partner], device)
     return [] if beyond is None else [beyond]
 
 

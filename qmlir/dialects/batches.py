@@ -27,6 +27,9 @@ from qmlir.ir.samples import Axes, MixesSamples, moved_axis
 from qmlir.ir.signature import COUNTS, signature_of
 from qmlir.ir.states import states_of
 
+SEVERAL = 7
+"""The samples of a network that tells dimensions of samples from others: a prime, which few other sizes divide by."""
+
 ALONE = "leave the batch out, and call the network once for each sample"
 """What to do about a network that takes no batches."""
 

@@ -10,14 +10,11 @@ from collections.abc import Callable
 
 from xdsl.dialects.builtin import ModuleOp
 
-from qmlir.dialects.batches import sample_axes, with_batch
+from qmlir.dialects.batches import SEVERAL, sample_axes, with_batch
 from qmlir.dialects.nn import TransposeOp
 from qmlir.errors import QmlirError, UnsupportedError
 from qmlir.ir.interfaces import Shape, shape_of
 from qmlir.ir.signature import main_function
-
-SEVERAL = 7
-"""The samples of the longer network: a prime, so that a size that the samples decide is told from others."""
 
 MovesNothing = Callable[[Shape, tuple[int, ...]], bool]
 """Whether a transpose of a shape moves dimensions of size 1 only."""

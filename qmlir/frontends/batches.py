@@ -1,7 +1,7 @@
 """Notes on an imported module whether the source model, whose batch is dynamic, keeps the samples of a batch apart.
 
 The import of one sample cannot tell: operations on the batch itself, such as a sum over it, may do nothing on one
-sample, and be gone. So the model is imported once more for a batch of `PROBE` samples.
+sample, and be gone. So the model is imported once more for a batch of `SEVERAL` samples.
 """
 
 import warnings
@@ -9,14 +9,11 @@ from collections.abc import Callable, Mapping
 
 from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
 
-from qmlir.dialects.batches import sample_axes
+from qmlir.dialects.batches import SEVERAL, sample_axes
 from qmlir.dialects.inputs import BATCH, MIXES
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.errors import QmlirError, UnsupportedError
 from qmlir.ir.signature import main_function
-
-PROBE = 7
-"""The samples of the second import: a prime, so that a size that the batch decides is told from others."""
 
 
 def note_batch(module: ModuleOp, symbols: Mapping[str, str], again: Callable[[int], ModuleOp]) -> None:
@@ -33,13 +30,13 @@ def note_batch(module: ModuleOp, symbols: Mapping[str, str], again: Callable[[in
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the first import has given them
-            several = again(PROBE)
+            several = again(SEVERAL)
     except QmlirError:
         return  # the model has no meaning for a batch but that of a call for each sample
     if any(isinstance(op, OpaqueOp) for op in several.walk()):
         return
     several.attributes[BATCH] = recorded
     try:
-        sample_axes(main_function(several), PROBE)
+        sample_axes(main_function(several), SEVERAL)
     except UnsupportedError as reason:
         module.attributes[MIXES] = StringAttr(f"{reason.where}: {reason.need}")

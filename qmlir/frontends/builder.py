@@ -71,6 +71,18 @@ class Bodies(Protocol):
         ...
 
 
+def _named(value: SSAValue) -> str:
+    """Returns the name of a value's tensor, quoted and behind a space; empty if it has no name.
+
+    A reshape or transpose that is a part of its node has no name of its own; its operand is the same tensor.
+    """
+    while not (name := tensor_name(value) or value.name_hint) and isinstance(moved := value.owner, MovementOp):
+        if not moved.operands:
+            return ""
+        value = moved.operands[0]
+    return f' "{name}"' if name else ""
+
+
 @dataclass
 class Node:
     """A node of the source model, as its converter sees it.
@@ -136,9 +148,7 @@ class Node:
         """The values of an input that must be known at import; `what` names the input in the refusal."""
         if isinstance(x, Constant):
             return x.array
-        raise UnsupportedError(
-            f'its {what} "{tensor_name(x) or x.name_hint or ""}" is computed at run time and must be constant'
-        )
+        raise UnsupportedError(f"its {what}{_named(x)} is computed at run time and must be constant")
 
     def truth(self, x: Value, what: str) -> bool:
         """The value of an input that must be one truth value and known at import."""

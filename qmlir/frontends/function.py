@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -78,6 +78,10 @@ class Constant:
         """Returns the constant with `axes` in reverse order."""
         return Constant(np.flip(self.array, tuple(axes)), self.name)
 
+    def times(self, factor: float) -> "Constant":
+        """Returns the constant times a number; integers with scales stay the same integers where that is possible."""
+        return self if factor == 1 else Constant((self.array * np.float32(factor)).astype(self.array.dtype), self.name)
+
 
 class Wide(Constant):
     """A constant of 64-bit integers with their scales, which no quantized type can hold: storage ends at 32 bits."""
@@ -148,6 +152,21 @@ class Dequantized(Constant):
         if axis is not None and axis in axes:
             type = along(type, axis, range(self.shape[axis])[::-1])
         return Dequantized(np.flip(self.stored, tuple(axes)), type, self.name)
+
+    def times(self, factor: float) -> Constant:
+        type, negative = self.type, factor < 0
+        stored = -self.stored.astype(np.int64) if negative else self.stored
+        points = [-p for p in type.zero_points] if negative else type.zero_points
+        scales = [s * abs(factor) for s in type.scales]
+        low, high = type.storage_min, type.storage_max
+        held = low <= min(stored.min(initial=high), *points) and max(stored.max(initial=low), *points) <= high
+        if not held or not all(np.finfo(np.float32).tiny < s < np.finfo(np.float32).max for s in scales):
+            return super().times(factor)
+        if type.axis is None:
+            scaled = UniformType.per_tensor(type.storage, scales[0], points[0], low, high, type.expressed)
+        else:
+            scaled = UniformType.per_axis(type.storage, type.axis, scales, points, low, high, type.expressed)
+        return Dequantized(stored.astype(self.stored.dtype), scaled, self.name)
 
 
 @dataclass(frozen=True)
@@ -244,6 +263,11 @@ class Blocked(Constant):
 
     def reversed(self, axes: Sequence[int]) -> Constant:
         return self._moved(np.flip(self.array, tuple(axes)))
+
+    def times(self, factor: float) -> Constant:
+        if self.blocks is None or factor <= 0:
+            return self._moved(self.array * np.float32(factor))
+        return Blocked(replace(self.blocks, scales=self.blocks.scales * np.float32(factor)), self.name)
 
 
 def along(type: UniformType, axis: int, places: Sequence[int] | None = None) -> UniformType:

@@ -19,7 +19,7 @@ from qmlir.ir.resources import resources_text
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.side_file import write_side_file
 from qmlir.ir.upstream.text import UpstreamPrinter
-from qmlir.ir.weights import Array, WeightsMode, WeightsPrinter
+from qmlir.ir.weights import SIDE_SUFFIX, Array, WeightsMode, WeightsPrinter
 
 SEPARATOR = "// -----\n"
 """The line between modules in one file; `--split-input-file` splits there."""
@@ -59,7 +59,7 @@ def write_modules(modules: Sequence[ModuleOp], path: Path, form: TextForm) -> li
     Raises:
         FileError: A file cannot be written.
     """
-    side = path.with_suffix(".safetensors")
+    side = path.with_suffix(SIDE_SUFFIX)
     text, arrays = _text_of(modules, form, side.name)
     writers: dict[Path, Callable[[Path], object]] = {path: lambda to: to.write_text(text, encoding="utf-8")}
     if arrays:

@@ -1,14 +1,15 @@
-"""Walks over graphs of any depth: what is reached from some items, each item once.
+"""Walks over graphs of any depth: what some items reach or need, each item once.
 
 A network may be a chain of thousands of operations, which a recursive function cannot follow: Python's stack ends at
 a thousand calls. A graph in which paths meet again has more paths than items, which only a walk that remembers its
 items passes in time.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 Item = TypeVar("Item", bound=Hashable)
+Node = TypeVar("Node")
 
 
 def reached(items: Iterable[Item], following: Callable[[Item], Iterable[Item]]) -> Iterator[Item]:
@@ -51,3 +52,25 @@ def needed_first(items: Iterable[Item], needs: Callable[[Item], Iterable[Item]])
             if waiting:
                 assert item is not None
                 yield item
+
+
+def contributing(
+    nodes: Sequence[Node],
+    ends: Iterable[Item],
+    inputs: Callable[[Node], Iterable[Item]],
+    outputs: Callable[[Node], Iterable[Item]],
+) -> list[Node]:
+    """Returns the nodes on which some results depend, in order.
+
+    Args:
+        nodes: The nodes of a graph, each behind the nodes that it depends on.
+        ends: The results.
+        inputs: Gives what a node reads.
+        outputs: Gives what a node computes.
+    """
+    wanted, found = set(ends), list[Node]()
+    for node in reversed(nodes):
+        if not wanted.isdisjoint(outputs(node)):
+            found.append(node)
+            wanted.update(inputs(node))
+    return found[::-1]

@@ -36,6 +36,9 @@ from qmlir.ir.types import bits_dtype, dtype_of, element_type_of, is_numpys_own
 from qmlir.ir.upstream.dense import LISTED, Array, Dense, print_dense, wants_care
 from qmlir.numerics import native
 
+SIDE_SUFFIX = ".safetensors"
+"""The suffix of side files."""
+
 INLINE_LIMIT = LISTED
 """Arrays with at most this many elements are printed inline in every mode."""
 
@@ -188,7 +191,7 @@ class WeightsAttr(Data[Weights]):
             elif text.startswith("0x"):
                 array = _from_hexadecimal(parser, text[2:], dtype, at)
             else:
-                file, _, key = text.partition("#")
+                file, key = _reference(text)
                 array = _from_side_file(parser.ctx, file, key, dtype, shape)
             if array.size != prod(shape):
                 parser.raise_error(f"expected {prod(shape)} values for {tensor}, got {array.size}", at)
@@ -215,6 +218,15 @@ class WeightsAttr(Data[Weights]):
                 printer.print_string(f"dense_resource<{printer.resource_key(array, array.itemsize)}>")
             else:
                 printer.print_string("elided")
+
+
+def _reference(text: str) -> tuple[str, str]:
+    """Returns the side file and the key of a reference `file#key`; the name of the file may have a `#` as well."""
+    stem, suffix, key = text.rpartition(f"{SIDE_SUFFIX}#")
+    if suffix:
+        return stem + SIDE_SUFFIX, key
+    file, _, key = text.partition("#")
+    return file, key
 
 
 def _value_text(value: Any) -> str:
@@ -322,7 +334,8 @@ class WeightsPrinter(Printer):
 
     def side_file_reference(self, array: Array) -> str:
         """Returns the reference `file#key` of an array; an array that is printed several times is stored once."""
-        key = self._key(array, self._name(), self.side_arrays)
+        wanted = self._name().replace(f"{SIDE_SUFFIX}#", f"{SIDE_SUFFIX}_")  # which ends the name of a side file
+        key = self._key(array, wanted, self.side_arrays)
         self.side_arrays[key] = array
         return f"{self.side_file}#{key}"
 

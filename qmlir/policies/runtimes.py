@@ -344,6 +344,7 @@ LITERT_BUILTIN: Mapping[str, Rounding] = {
     "nn.softmax/i16": replace(DOUBLE, function="fixed_point"),
     "nn.resize": Rounding("double", function="fixed_places"),
     "nn.resize/u8": Rounding("single", function="float32_product"),
+    "nn.leaky_relu/i16": replace(DOUBLE_FLOAT, function="fixed_point_turned"),
     **_of_16_bits("upup", replace(UPUP, product32=True, unbiased=False)),
     "nn.conv2d": UPUP,
     "nn.conv2d/u8": replace(UPUP, product32=True),

@@ -155,10 +155,10 @@ def _moved(name: str, there: str, first: TensorProfile, second: TensorProfile) -
 
 
 def _on_one_grid(first: TensorProfile, second: TensorProfile) -> tuple[Int64s, Int64s]:
-    """The counts of two histograms in the same bins, in order, as wide as the wider ones."""
+    """Returns the counts of two histograms over the same bins, which are as wide as those of the coarser histogram."""
     exponent = max(first.exponent, second.exponent)
     places = [(np.arange(len(p.counts)) + p.first) >> (exponent - p.exponent) for p in (first, second)]
-    bins = np.unique(np.concatenate(places))  # those between two ranges that are far apart are left out
+    bins = np.unique(np.concatenate(places))  # bins that are empty in both histograms are left out
     found = [np.zeros(len(bins), np.int64) for _ in range(2)]
     for counts, place, profile in zip(found, places, (first, second), strict=True):
         np.add.at(counts, np.searchsorted(bins, place), profile.counts)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 
-from qmlir.ir.traversal import needed_first, reached
+from qmlir.ir.traversal import contributing, needed_first, reached
 
 DIAMOND = {"a": ["b", "c"], "b": ["d"], "c": ["d", "e"], "d": [], "e": []}
 
@@ -42,3 +42,14 @@ def test_depth_and_meeting_paths_do_not_matter(walk: Callable[..., Iterator[int]
 
 def test_cycles_end() -> None:
     assert list(reached([0], lambda n: [(n + 1) % 3])) == [0, 1, 2]
+
+
+def test_what_contributes_to_results() -> None:
+    nodes = [("ab", "c"), ("a", "d"), ("c", "ef"), ("", "g"), ("d", "h")]
+
+    def needed(ends: str) -> list[str]:
+        return [outputs for _, outputs in contributing(nodes, ends, lambda n: n[0], lambda n: n[1])]
+
+    assert needed("f") == ["c", "ef"]
+    assert needed("hg") == ["d", "g", "h"]
+    assert needed("a") == []

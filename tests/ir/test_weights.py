@@ -22,6 +22,7 @@ from qmlir.compiler import save as save_module
 from qmlir.dialects.nn import ConstantOp
 from qmlir.errors import FileError, OptionError
 from qmlir.ir.context import make_context
+from qmlir.ir.names import NAME, NameAttr
 from qmlir.ir.side_file import map_side_file, write_side_file
 from qmlir.ir.storage import write_module
 from qmlir.ir.weights import (
@@ -417,3 +418,16 @@ def test_a_side_file_of_another_module(tmp_path: Path, case: str) -> None:
     need = r'net.safetensors: must hold the tensor "weights" as float32 of shape \[100\]'
     with pytest.raises(FileError, match=f"{need}, got {got}; write the module and its side file again"):
         load(tmp_path / "net.mlir")
+
+
+@pytest.mark.parametrize("name", ["a#b", "#", "a.safetensors#b", "a%23b", "a b", 'a"b', "a\\b", "ü", "a\nb", "a?b"])
+@pytest.mark.parametrize("tensor", ["w", "w#1", "x.safetensors#w"])
+def test_names_of_side_files(name: str, tensor: str, tmp_path: Path) -> None:
+    """Whatever the name of a module and of its tensors, the module is read back with its side file."""
+    array = np.arange(100, dtype=np.float32)
+    module = module_of(array)
+    (constant,) = (op for op in module.walk() if isinstance(op, ConstantOp))
+    constant.attributes[NAME] = NameAttr.of(tensors=[tensor])
+    text, side = save_module(module, tmp_path / f"{name}.mlir")
+    assert side.name == f"{name}.safetensors"
+    np.testing.assert_array_equal(arrays_of(load(text))[0], array)

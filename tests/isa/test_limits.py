@@ -1,6 +1,6 @@
 """The limits of commands: the encoder, the simulator, legality and the compiler's tiles all keep to the same table."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -11,11 +11,14 @@ from xdsl.dialects.builtin import ModuleOp
 import qmlir
 from qmlir.analysis.placement import judge
 from qmlir.backends.npu.accesses import accesses
+from qmlir.compiler import TO_INTEGERS, Pipeline
 from qmlir.devices import Device, load_device, shipped_devices
+from qmlir.devices.description import Memory
 from qmlir.devices.least import least_commands
-from qmlir.devices.legality import OPERATIONS
+from qmlir.devices.legality import OPERATIONS, computes
+from qmlir.devices.requirements import target_of_device
 from qmlir.errors import PipelineError
-from qmlir.ir.context import make_context
+from qmlir.ir.context import QmlirContext, make_context
 from qmlir.ir.source import parse_text
 from qmlir.isa.blocks import Fault
 from qmlir.isa.commands import COMMANDS, Arithmetic, Convolve, Fill, Init, Operation, Pool, SetContext, Unpack, Window
@@ -98,8 +101,13 @@ def test_the_simulator_refuses_what_breaks_a_limit() -> None:
 # What legality lets through, the compiler makes commands for
 
 
-def lifted(name: str) -> Device:
-    """A device that comes with qmlir with larger memories, and without the limits on windows that its file sets."""
+def lifted(name: str, share: int | None = None) -> Device:
+    """A device that comes with qmlir, without the limits on windows that its file sets.
+
+    Args:
+        name: The device.
+        share: The part of the memories inside that is left, if whole parts remain; by default they are larger.
+    """
     device = load_device(name)
     keys = ("kernel_max", "kernel_area_max", "stride_max", "dilation_max", "padding_max")
     given = [
@@ -108,8 +116,15 @@ def lifted(name: str) -> Device:
         for key in keys
         if getattr(getattr(device.ops, kind), key, None) is not None
     ]
-    memories = [(f"memory.{memory.id}.bytes", 4 * memory.bytes) for memory in device.memory if not memory.external]
+    inside = [memory for memory in device.memory if not memory.external]
+    memories = [(f"memory.{m.id}.bytes", 4 * m.bytes if share is None else _left(m, share)) for m in inside]
     return device.with_(dict([*given, *memories]))
+
+
+def _left(memory: Memory, share: int) -> int:
+    """The bytes of a part of a memory: whole banks, or whole pieces of its alignment, one for each role at least."""
+    unit = memory.align * memory.banks
+    return max(memory.bytes // share // unit * unit, memory.align * max(memory.banks, len(memory.holds)))
 
 
 def windowed(kind: str, window: tuple[int, int], image_of: tuple[int, int, int], contract: str = "single") -> ModuleOp:
@@ -151,6 +166,47 @@ def test_a_window_with_as_many_elements_as_commands_have(kind: str, rows: int, c
     executable = qmlir.compile(module, target=device)
     x = np.random.default_rng(0).integers(-128, 128, (1, rows + 1, columns, 1)).astype(np.int8)
     assert (executable(x) == qmlir.reference(module)(x)).all()
+
+
+SIZES: Sequence[tuple[str, str, tuple[int, int], int]] = [
+    ("gemmini", "conv2d", (64, 64), 1),
+    ("gemmini", "depthwise_conv2d", (64, 64), 16),
+    ("nmp", "conv2d", (40, 40), 16),
+    ("nvdla-small", "conv2d", (400, 1), 16),
+    ("nvdla-small", "depthwise_conv2d", (64, 64), 16),
+    ("vta", "max", (40, 40), 16),
+    ("vta", "average", (64, 64), 16),
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "window", "share"), SIZES)
+def test_the_smallest_tile_fits_or_the_host_computes(name: str, kind: str, window: tuple[int, int], share: int) -> None:
+    """The device check and the compiler agree about an operation of which not even the smallest tile fits."""
+    device = lifted(name, share)
+    (rows, columns) = window
+    module = windowed(kind, window, (rows + 1, columns, 1), device.quant.contract)
+    refused = {verdict.operation: verdict.refusals for verdict in judge(module, device) if verdict.refusals}
+    first = next(iter(refused.values()))[0]
+    assert "the smallest tile must fit the memories, got" in first
+    executable = qmlir.compile(module, target=device)
+    assert executable.program.routines
+    x = np.random.default_rng(0).integers(-128, 128, (1, rows + 1, columns, 1)).astype(np.int8)
+    assert (executable(x) == qmlir.reference(module)(x)).all()
+
+
+@pytest.mark.parametrize("name", shipped_devices())
+@pytest.mark.parametrize("seed", [1, 14])
+def test_networks_on_devices_whose_memories_hardly_hold_a_tile(seed: int, name: str) -> None:
+    """Whatever legality leaves to the device has tiles, in memories of a few bytes, too."""
+    rng = np.random.default_rng(seed)
+    drawn, options = random_network(rng), options_for(rng, name)
+    quantized = qmlir.quantize(drawn.observed(options.simplified), **options.quantizer)
+    for share in (64, 1 << 20):
+        device = lifted(name, share)
+        integers = Pipeline(*TO_INTEGERS)(quantized, context_of(device))
+        left = on_the_host(integers, device)
+        if any(computes(op) and op not in left for op in integers.walk()):
+            assert qmlir.compile(quantized, target=device).program.commands
 
 
 @pytest.mark.parametrize(("name", "memory"), [("ethos-u55-like", "sram"), ("nmp", "act")])
@@ -195,12 +251,14 @@ def judged(seed: int, name: str) -> Iterator[tuple[Any, Any]]:
         executable = qmlir.compile(quantized, target=name)
     except PipelineError:
         return
-    from qmlir.compiler import TO_INTEGERS, Pipeline
-    from qmlir.devices.requirements import target_of_device
+    yield executable.program, Pipeline(*TO_INTEGERS)(quantized, context_of(load_device(name)))
 
+
+def context_of(device: Device) -> QmlirContext:
+    """A context whose target is a device."""
     context = make_context()
-    context.target = target_of_device(load_device(name))
-    yield executable.program, Pipeline(*TO_INTEGERS)(quantized, context)
+    context.target = target_of_device(device)
+    return context
 
 
 @pytest.mark.parametrize("name", ["ethos-u55-like", "nmp"])

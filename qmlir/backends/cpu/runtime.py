@@ -172,7 +172,11 @@ CALLED: Mapping[str, tuple[str, ...]] = {
 
 
 def runtime_text(called: Collection[str]) -> str:
-    """Returns the definitions of the functions that code calls, as far as they are known here."""
+    """Returns the LLVM IR that defines the called functions of `FUNCTIONS`, and the functions that these call.
+
+    Args:
+        called: The names of the functions that machine code calls; names that `FUNCTIONS` lacks are left to the linker.
+    """
     needed = {name for each in called if each in FUNCTIONS for name in (each, *CALLED.get(each, ()))}
     return "".join(
         FUNCTION.format(signature=signature, body=body)

@@ -32,6 +32,7 @@ from qmlir.isa.commands import (
     Reduce,
     SetContext,
     Step,
+    Sync,
     Unpack,
     Window,
 )
@@ -326,14 +327,29 @@ class Simulator:
         """
         return self.run_all([inputs])[0]
 
-    def run_all(self, samples: Sequence[Sequence[Array]]) -> list[list[Array]]:
+    def run_all(
+        self, samples: Sequence[Sequence[Array]], seen: list[dict[str, Array]] | None = None
+    ) -> list[list[Array]]:
         """Runs the network on several samples in one pass over the commands; returns the outputs of each sample.
+
+        Args:
+            samples: The inputs of each sample, in order.
+            seen: Receives the tensors with names of each sample, by name, if it is given.
 
         Raises:
             Fault: A command did something that the device forbids; the error names the command.
         """
+        memories, tensors = self._prepared(samples), dict[str, Array]()
+        self._execute(memories, None if seen is None else tensors)
+        results = [_loaded(port, memories) for port in self.program.outputs]
+        if seen is not None:
+            seen += [{name: array[n, ...] for name, array in tensors.items()} for n in range(len(samples))]
+        return [[result[network, ...] for result in results] for network in range(len(samples))]
+
+    def _prepared(self, samples: Sequence[Sequence[Array]]) -> Memories:
+        """The memories before the first command: with the constants, and the inputs of each sample."""
         program = self.program
-        ports = [port.block for port in (*program.inputs, *program.outputs)]
+        ports = [port.block for port in (*program.inputs, *program.outputs, *(n.port for n in program.tensors))]
         blocks = [block for accesses in self._accesses for block in accesses.blocks]
         segments = [segment.block for segment in program.segments]
         memories = Memories(self.device, [*ports, *segments, *blocks], len(samples))
@@ -344,12 +360,14 @@ class Simulator:
                 raise Fault(f"the program must be given {len(program.inputs)} inputs", got=str(len(inputs)))
             for port, array in zip(program.inputs, inputs, strict=True):
                 memories.load(port.block, _stored(port, array, "input"), network)
-        self._execute(memories)
-        results = [_loaded(port, memories) for port in program.outputs]
-        return [[result[network, ...] for result in results] for network in range(len(samples))]
+        return memories
 
-    def _execute(self, memories: Memories) -> None:
-        counter = Counter(self.device, self.program)
+    def _execute(self, memories: Memories, tensors: dict[str, Array] | None) -> None:
+        """Executes all commands; `tensors` receives the tensors with names, if it is given."""
+        counter, done = Counter(self.device, self.program), 0
+        ports: dict[int, list[Port]] = {}
+        for named in () if tensors is None else self.program.tensors:
+            ports.setdefault(named.after, []).append(named.port)
         for number, (command, accesses) in enumerate(zip(self.program.commands, self._accesses, strict=True)):
             try:
                 if isinstance(command, Host):
@@ -358,6 +376,9 @@ class Simulator:
                     rule(command, Operands(self.device, memories, accesses))
             except Fault as fault:
                 raise located(fault, number, command, self.device) from None
+            done += not isinstance(command, Sync)
+            if tensors is not None:
+                tensors |= {port.name: _loaded(port, memories) for port in ports.pop(done, ())}
             if self.report is None:
                 counter.count(command, accesses.footprint)
         self.report = self.report or counter.report()

@@ -33,7 +33,7 @@ def checked(program: Program, device: Device) -> list[Accesses]:
     Raises:
         Fault: A command races with another, or cannot be executed; the error names the command.
     """
-    for port in (*program.inputs, *program.outputs):
+    for port in (*program.inputs, *program.outputs, *(named.port for named in program.tensors)):
         require_inside(port.block, device)
     for segment in program.segments:
         require_inside(segment.block, device)

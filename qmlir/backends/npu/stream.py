@@ -27,8 +27,8 @@ from qmlir.isa.encoding import Command, Place, StreamError, Wait, field_kinds, m
 # The program file: commands, their initial data, and the device for which the program was compiled.
 #
 #     magic "QMLIRNPU" · version u32 · length of text u32 · words of commands u32 · bytes of data u32
-#     text      JSON: the device's keys, where inputs and outputs lie, which of them are states, names of layers, the
-#               host's routines, data segments
+#     text      JSON: the device's keys, where inputs and outputs lie, which of them are states, names of layers and
+#               tensors, the host's routines, data segments
 #     commands  32-bit words (isa/commands.py)
 #     data      the segments' bytes, one after the other
 #     CRC-32    of everything before it
@@ -115,6 +115,18 @@ class Kept:
 
 
 @dataclass(frozen=True)
+class Named:
+    """A tensor of the network that lies in a memory while the program runs.
+
+    port   its name and its place
+    after  how many commands have run, without those that only wait, when the tensor is there and not yet overwritten
+    """
+
+    port: Port
+    after: int
+
+
+@dataclass(frozen=True)
 class Program:
     """A command stream with its data, ports and names.
 
@@ -122,6 +134,7 @@ class Program:
     layers     the layer names that `Mark` commands refer to
     routines   the routines that `Host` commands refer to
     states     the inputs and outputs that the host keeps from run to run
+    tensors    the tensors of the network that have names
     notes      texts for people and for later commands, by their names, such as how samples are read
     """
 
@@ -134,6 +147,7 @@ class Program:
     routines: Sequence[Routine] = ()
     states: Sequence[Kept] = ()
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
+    tensors: Sequence[Named] = ()
 
     def to_bytes(self) -> bytes:
         """The program as the bytes of a file."""
@@ -144,6 +158,7 @@ class Program:
                 "outputs": [asdict(port) for port in self.outputs],
                 "states": [[kept.input, kept.output, kept.reset.hex()] for kept in self.states],
                 "notes": dict(self.notes),
+                "tensors": [[asdict(named.port), named.after] for named in self.tensors],
                 "layers": list(self.layers),
                 "routines": [asdict(routine) for routine in self.routines],
                 "segments": [[*segment.place, len(segment.data)] for segment in self.segments],
@@ -176,7 +191,7 @@ class Program:
         segments = about.segments(data)
         return cls(
             about.device, commands, segments, about.inputs, about.outputs, about.layers, about.routines, about.states,
-            about.notes,
+            about.notes, about.tensors,
         )  # fmt: skip
 
     def save(self, path: str | Path) -> None:
@@ -241,6 +256,7 @@ class _Text:
     states: list[Kept]
     places: list[tuple[Place, int]]
     notes: dict[str, str]
+    tensors: list[Named]
 
     @classmethod
     def parse(cls, text: bytes) -> Self:
@@ -256,6 +272,7 @@ class _Text:
                 [_kept(entry, inputs, outputs) for entry in data["states"]],
                 [(_place(entry[:2]), _natural(entry[2])) for entry in data["segments"]],
                 {str(name): str(text) for name, text in dict(data.get("notes", {})).items()},
+                [Named(_port(port), _natural(after)) for port, after in data.get("tensors", [])],
             )
         except (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError):
             raise StreamError("its text must describe the program", got="text of another form") from None

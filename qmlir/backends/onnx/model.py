@@ -18,6 +18,7 @@ from qmlir.formats.onnx_states import STATES
 from qmlir.formats.onnx_states import written as written_states
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import Signature, TensorSpec
+from qmlir.ir.traversal import contributing
 from qmlir.ir.types import is_numpys_own
 
 LARGEST = 2**31 - 2**24
@@ -48,7 +49,9 @@ def write_model(
     states, signature = signature.states, signature.flat()
     keep_float_weights(graph)
     ends = quantize_moved(graph, _ends(graph, outputs, signature))
-    graph.nodes[:] = _needed(graph.nodes, ends)
+    graph.nodes[:] = contributing(
+        graph.nodes, ends, lambda n: (t for t in n.inputs if t is not None), lambda n: n.outputs
+    )
     names = _names(graph, ends, signature)
     beside = path.with_name(f"{path.name}.data")
     external = sum(array.nbytes for array in graph.constants.values()) > LARGEST
@@ -86,16 +89,6 @@ def _ends(graph: Graph, outputs: Sequence[Tensor], signature: Signature) -> list
         graph.scope = spec.name
         ends.append(graph.node("Identity", tensor) if tensor.node is None or tensor in ends else tensor)
     return ends
-
-
-def _needed(nodes: Sequence[Node], ends: Sequence[Tensor]) -> list[Node]:
-    """Returns the nodes that the outputs depend on, in order."""
-    wanted, found = set(ends), list[Node]()
-    for node in reversed(nodes):
-        if not wanted.isdisjoint(node.outputs):
-            found.append(node)
-            wanted.update(tensor for tensor in node.inputs if tensor is not None)
-    return found[::-1]
 
 
 def _names(graph: Graph, ends: Sequence[Tensor], signature: Signature) -> dict[Tensor, str]:

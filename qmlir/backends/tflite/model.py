@@ -14,6 +14,7 @@ from qmlir.errors import FileError, UnsupportedError
 from qmlir.files import write_whole
 from qmlir.formats.tflite import options_of
 from qmlir.ir.signature import Signature, TensorSpec
+from qmlir.ir.traversal import contributing
 
 schema: Any = tflite
 """The schema's Python bindings, which have no type annotations."""
@@ -46,7 +47,7 @@ def finished(graph: Graph, outputs: Sequence[Tensor], signature: Signature) -> l
         signature: The names of the inputs and outputs.
     """
     ends = _ends(graph, outputs, signature)
-    graph.operators[:] = _needed(graph.operators, ends)
+    graph.operators[:] = contributing(graph.operators, ends, lambda o: o.inputs, lambda o: o.outputs)
     return ends
 
 
@@ -86,16 +87,6 @@ def _ends(graph: Graph, outputs: Sequence[Tensor], signature: Signature) -> list
         graph.scope = spec.name
         ends.append(graph.seen_as(tensor, tensor.form) if not tensor.made or tensor in ends else tensor)
     return ends
-
-
-def _needed(operators: Sequence[Operator], ends: Sequence[Tensor]) -> list[Operator]:
-    """Returns the operators that the outputs depend on, in order."""
-    wanted, found = set(ends), list[Operator]()
-    for operator in reversed(operators):
-        if wanted & set(operator.outputs):
-            found.append(operator)
-            wanted |= set(operator.inputs)
-    return found[::-1]
 
 
 def _names(

@@ -57,7 +57,10 @@ class BufferType(ParametrizedAttribute, TypeAttribute):
 
 @irdl_attr_definition
 class PortAttr(ParametrizedAttribute):
-    """Marks a buffer as a network input or output: `#npu.port<"input", 0, "x", [1, 28, 28, 1], "i8">`."""
+    """Marks a buffer as a network input or output: `#npu.port<"input", 0, "x", [1, 28, 28, 1], "i8">`.
+
+    A tensor between them has the direction "between".
+    """
 
     name = "npu.port"
     direction: StringAttr
@@ -77,6 +80,7 @@ class BufferOp(IRDLOperation):
     tensor    the name of the network's tensor in the buffer, for reports; absent for a tile
     contents  the bytes in the buffer before the first command; absent if commands write the buffer
     port      present if the buffer is an input or an output of the network
+    named     name, shape and type of the network's tensor in the buffer, for programs; absent without a name
     address   the byte address in the memory; absent until `npu-place` assigns it
 
     (C1) `contents` has the size of the buffer
@@ -89,6 +93,7 @@ class BufferOp(IRDLOperation):
     tensor = opt_prop_def(StringAttr)
     contents = opt_prop_def(WeightsAttr)
     port = opt_prop_def(PortAttr)
+    named = opt_prop_def(PortAttr)
     address = opt_prop_def(IntegerAttr)
     buffer = result_def(BufferType)
 

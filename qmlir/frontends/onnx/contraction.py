@@ -21,7 +21,7 @@ from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import slice_properties
 from qmlir.frontends.onnx.types import channels_first, channels_last
 from qmlir.frontends.windows import Geometry, convolved, sliced, span, spread
-from qmlir.ir.interfaces import Array, Shape, element_of
+from qmlir.ir.interfaces import Shape, element_of
 from qmlir.ir.types import dtype_of
 
 converts = Table()
@@ -327,9 +327,9 @@ def gemm(
     bias = None if addend is None else _bias(node, addend, (rows, columns), beta)
     if isinstance(b, Constant):
         whole = addend is None or bias is not None
-        if alpha == 1 and whole and (y := blocked_layer(node, data, b, bias, outputs=0 if transB else 1)) is not None:
+        scaled = b.times(alpha)
+        if whole and (y := blocked_layer(node, data, scaled, bias, outputs=0 if transB else 1)) is not None:
             return y
-        scaled = b if alpha == 1 else Constant((b.array * np.float32(alpha)).astype(b.array.dtype), b.name)
         weights = node.permuted(scaled, (0, 1) if transB else (1, 0))
         if whole:
             return node.compute(FullyConnectedOp, [data, weights, bias])
@@ -354,7 +354,7 @@ def _bias(node: Node, c: Value, shape: Shape, beta: float) -> Value | None:
         if c.array.ndim > 2 or rows != 1 or c.array.shape[-1:] not in ((), (1,), shape[1:]):
             return None
         row = np.broadcast_to(c.array.reshape(-1), shape[1:])
-        return c if row.shape == c.array.shape and beta == 1 else Constant(_times(row, beta), c.name)
+        return (c if row.shape == c.shape else Constant(row, c.name)).times(beta)
     return c if beta == 1 and node.shape(c) == shape[1:] else None
 
 
@@ -363,12 +363,8 @@ def _scaled(node: Node, c: Value, beta: float) -> Value:
     if beta == 1:
         return c
     if isinstance(c, Constant):
-        return Constant(_times(c.array, beta), c.name)
+        return c.times(beta)
     return node.compute(MulOp, [c, node.number(beta, c)], part="addend")
-
-
-def _times(array: Array, factor: float) -> Array:
-    return array if factor == 1 else (array * np.float32(factor)).astype(array.dtype)
 
 
 @converts("MatMul")

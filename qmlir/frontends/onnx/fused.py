@@ -12,7 +12,7 @@ from qmlir.dialects.nn.elementwise import AddOp, MulOp
 from qmlir.dialects.nn.functions import GeluOp, SwishOp
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Node
-from qmlir.frontends.function import Constant, Dequantized, Floats, Ints, Value
+from qmlir.frontends.function import Constant, Floats, Ints, Value
 from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.quantization import MICROSOFT, as_floats
 
@@ -70,9 +70,8 @@ def fused_matmul(
     lhs, rhs = _transposed(node, a, transBatchA, transA), _transposed(node, b, transBatchB, transB)
     if alpha == 1:
         return as_floats(node, "MatMul", [lhs, rhs])
-    if isinstance(rhs, Constant) and not isinstance(rhs, Dequantized):
-        scaled = Constant((rhs.array * np.float32(alpha)).astype(rhs.array.dtype), rhs.name)
-        return as_floats(node, "MatMul", [lhs, scaled])
+    if isinstance(rhs, Constant):
+        return as_floats(node, "MatMul", [lhs, rhs.times(alpha)])
     product = _part(node, "MatMul", [lhs, rhs])
     return node.compute(MulOp, [product, node.number(alpha, product)])
 

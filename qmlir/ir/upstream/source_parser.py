@@ -26,7 +26,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from qmlir.errors import near_misses
 from qmlir.ir.upstream.parser import UpstreamParser
-from qmlir.ir.upstream.tosa_0_80 import RENAMED, renamed
+from qmlir.ir.upstream.tosa_0_80 import MISSING, RENAMED, renamed
 
 
 def one_line(error: Exception | str) -> str:
@@ -126,6 +126,9 @@ class SourceParser(UpstreamParser):
             return op_type
         if name in RENAMED:
             return renamed(name)
+        if name in MISSING:
+            remedy = "cut the network in front of it, and compute it in your program"
+            self.raise_error(f"{name} is an operation of TOSA that is not read; {remedy}", self._previous)
         dialect = name.partition(".")[0] + "."
         remedy = near_misses(name, [op.name for op in self.ctx.loaded_ops if op.name.startswith(dialect)])
         self.raise_error(f"operation {name} is not registered" + (f"; {remedy}" if remedy else ""), self._previous)

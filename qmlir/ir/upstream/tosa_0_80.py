@@ -18,6 +18,16 @@ QUANTIZATION = frozenset(f"tosa.{kind}_quant" for kind in ("conv", "matmul", "pa
 RENAMED = frozenset(("tosa.int_div", "tosa.reduce_prod", "tosa.fully_connected"))
 """Operations of 0.80 that have another name in 1.0, or that 1.0 lacks."""
 
+MISSING = frozenset(
+    f"tosa.{name}"
+    for name in (
+        "add_shape", "apply_scale", "concat_shape", "custom", "dim", "div_shape", "fft2d", "mul_shape", "rfft2d",
+        "slice_shape", "sub_shape", "variable", "variable.read", "variable.write", "variable_read", "variable_write",
+        "while_loop",
+    )
+)  # fmt: skip
+"""Operations of TOSA, of any version, that are not read."""
+
 _OPERANDS: Mapping[str, int] = {
     **dict.fromkeys(("tosa.conv2d", "tosa.conv3d", "tosa.depthwise_conv2d", "tosa.transpose_conv2d"), 5),
     "tosa.matmul": 4,

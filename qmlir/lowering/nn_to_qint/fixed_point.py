@@ -31,9 +31,9 @@ def _scales(op: FunctionOp) -> tuple[np.float32, np.float32]:
 
 
 def _scaled(values: Array, factor: np.floating[Any], contract: str) -> Array:
-    """Multiplies by a factor, which may be negative, and rounds by the contract."""
+    """Multiplies by a factor and rounds by the contract; of a negative factor, the result's sign is turned."""
     if factor < 0:
-        return _scaled(-values, -factor, contract)
+        return -_scaled(values, -factor, contract)
     return fixed_point.requantize(values, *fixed_point.quantize_multiplier(float(factor)), contract)
 
 
@@ -53,6 +53,14 @@ def _leaky(op: nn.LeakyReluOp, x: Array, contract: str) -> Array:
     data, result = _scales(op)
     slope = np.float32(op.alpha.value.data)
     return np.where(x >= 0, _scaled(x, data / result, contract), _scaled(x, data * slope / result, contract))
+
+
+def _turned_leaky(op: nn.LeakyReluOp, x: Array, contract: str) -> Array:
+    """Leaky ReLU that turns the sign of x, not of the result, where its slope is negative; halves round otherwise."""
+    data, result = _scales(op)
+    slope = np.float32(op.alpha.value.data)
+    turned = -x if slope < 0 else x
+    return np.where(x >= 0, _scaled(x, data / result, contract), _scaled(turned, data * abs(slope) / result, contract))
 
 
 def _short_leaky(op: nn.LeakyReluOp, x: Array, contract: str) -> Array:
@@ -237,6 +245,9 @@ FIXED_POINT: Mapping[type[FunctionOp], Way] = {
     nn.RsqrtOp: _inverse_root,
 }
 """Unary operation → the function that LiteRT's kernel computes."""
+
+TURNED: Mapping[type[FunctionOp], Way] = {nn.LeakyReluOp: _turned_leaky}
+"""Unary operation → the function that LiteRT's optimized kernel of 16 bits computes."""
 
 SHORT: Mapping[type[FunctionOp], Way] = {nn.LeakyReluOp: _short_leaky}
 """Unary operation → the function that XNNPACK's kernel computes, with factors of 8 fractional bits."""

@@ -17,7 +17,7 @@ from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.weights import WeightsAttr
-from qmlir.lowering.nn_to_qint.fixed_point import FIXED_POINT, FIXED_POINT_PAIRS, GEMMLOWP, SHORT
+from qmlir.lowering.nn_to_qint.fixed_point import FIXED_POINT, FIXED_POINT_PAIRS, GEMMLOWP, SHORT, TURNED
 from qmlir.lowering.nn_to_qint.scales import Limits, limits, requantize
 from qmlir.numerics import fixed_point, tables
 from qmlir.numerics.elementary.exponential import erfc, tanh
@@ -39,6 +39,7 @@ from qmlir.policies.runtimes import Rounding
 #     interpolated       16 bits: breakpoints (knots) in float32, linear between them: LiteRT; other widths as exact
 #     fixed_point        in integers, by the contract: functions that LiteRT computes without floats (fixed_point.py)
 #     gemmlowp           in integers of 16 bits: sigmoid and tanh of LiteRT's LSTM, on scales that are powers of two
+#     fixed_point_turned as fixed_point, but a negative factor turns the sign before the rounding: LiteRT, 16 bits
 #     fixed_point_short  as fixed_point, but with factors of 8 fractional bits: XNNPACK
 #     joined             requantization in a concatenation: a product and a sum in float32, half away from zero; 16-bit
 #                        data stay as they are: LiteRT
@@ -270,6 +271,7 @@ _WAYS: Mapping[str, Callable[[FunctionOp, Rounding], Array]] = {
     "float32_shifted": _float32_shifted,
     "float32_truncated": _float32_truncated,
     "fixed_point": partial(_clamped, FIXED_POINT),
+    "fixed_point_turned": partial(_clamped, TURNED),
     "fixed_point_short": partial(_clamped, SHORT),
     "gemmlowp": partial(_clamped, GEMMLOWP),
 }

@@ -155,9 +155,10 @@ def _results(op: Contraction) -> Sequence[SSAValue]:
 
 
 def _quantized(value: SSAValue) -> SSAValue | None:
-    """Returns the quantized value that a factor is, or is dequantized from; None for other values.
+    """Returns the quantized tensor that a factor of a product stands for; None if the factor stands for none.
 
-    The dequantized value may be moved in between if its scale is 1.
+    The factor is the quantized tensor itself, or its dequantized floats. Transposes and reshapes of these floats are
+    looked through if the quantized tensor has the scale 1.
     """
     source = value
     while isinstance(source.owner, TransposeOp | ReshapeOp) and is_float(source):

@@ -16,6 +16,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.devices import Device
+from qmlir.devices.engines import Engines, regions, staged_from
 from qmlir.devices.module import device_of
 from qmlir.devices.properties import work_of
 from qmlir.devices.stored import constant_bytes, stored_bytes
@@ -24,7 +25,6 @@ from qmlir.ir.interfaces import shape_of
 from qmlir.ir.signature import defined_functions
 from qmlir.transforms.npu.cascade.bands import Step, runs, split
 from qmlir.transforms.npu.tile.aliases import home_of, root_of
-from qmlir.transforms.npu.tile.engines import Engines, regions, staged_from
 
 LONGEST = 8
 """The most consecutive layers that are split into bands together."""

@@ -2,7 +2,8 @@
 
 Enters and leaves: functions of `npu.layer` and `npu.host`. A merged operation runs tile by tile on sums that just left
 the array: the residual sum of a block, for example, does not travel to the external memory and back. A layer is merged
-only if it is the only reader of the result, and if it keeps every element at its position.
+only if it is the only reader of the result, if it keeps every element at its position, and if the smallest tile of the
+merged layer fits the memories.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
 
 from qmlir.devices import Device
+from qmlir.devices.fitting import beyond_memories
 from qmlir.devices.module import device_of
 from qmlir.dialects import qint
 from qmlir.dialects.npu.layers import LayerOp, YieldOp
@@ -44,6 +46,10 @@ class NPUFusePass(ModulePass):
             _fuse(block, device)
 
 
+MOST_OPERATIONS = 16
+"""The most operations of a merged layer: each has a tile between them, so that long chains would have tiny tiles."""
+
+
 def _fuse(block: Block, device: Device) -> None:
     """Merges layers where possible, each with the latest of its candidates: all other inputs are computed by then."""
     place = {op: n for n, op in enumerate(block.ops)}
@@ -57,6 +63,7 @@ def _fuse(block: Block, device: Device) -> None:
 def _joins(layer: LayerOp, before: LayerOp, device: Device) -> bool:
     """Whether a layer can run tile by tile behind the layer whose result it reads."""
     read, chain = before.outputs[0], operations_of(layer)
+    together = [*operations_of(before), *chain]
     inside = layer.block.args[list(layer.inputs).index(read)]
     return (
         read.has_one_use()
@@ -65,6 +72,8 @@ def _joins(layer: LayerOp, before: LayerOp, device: Device) -> bool:
         and all(isinstance(op, ELEMENTWISE) and _keeps_place(op) for op in chain)
         and all(_follows(op, before, device) for op in chain)
         and inside in chain[0].operands
+        and len(together) <= MOST_OPERATIONS
+        and beyond_memories(together, device) is None
     )
 
 

@@ -4,7 +4,7 @@ Enters: `npu.buffer` and `npu.issue` in a function, in a valid serial order. Lea
 with the attribute `address`, and on the module an attribute that says how full each memory is.
 
 A buffer is live from the first command that touches it to the last; an input from the start, an output to the end. The
-kind of buffer decides its place. Tiles lie in the region of their role (engines.py), used as a circular buffer
+kind of buffer decides its place. Tiles lie in the region of their role (devices/engines.py), used as a circular buffer
 (ir/arena.py); while tensors stay inside the device, the regions lie in the rest of the memory (residency.py). All other
 buffers of a memory share an arena from address 0, with the constants behind it, one after the other. A
 buffer that already has an address keeps it.
@@ -21,6 +21,7 @@ from xdsl.passes import ModulePass
 
 from qmlir.devices import Device
 from qmlir.devices.description import Memory
+from qmlir.devices.engines import Region, Rest, regions, staged_from
 from qmlir.devices.module import FILLED, Filled, Life, device_of, function_of, lives_of, steps_of
 from qmlir.devices.schema import Role
 from qmlir.dialects.npu import IssueOp
@@ -28,7 +29,6 @@ from qmlir.errors import PipelineError
 from qmlir.ir.arena import Full, Item, around, live_at_most, place
 from qmlir.isa.commands import Mark
 from qmlir.transforms.npu.cascade.residency import rests_of
-from qmlir.transforms.npu.tile.engines import Region, Rest, regions, staged_from
 
 
 class NPUPlacePass(ModulePass):

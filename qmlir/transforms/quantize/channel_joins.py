@@ -8,7 +8,7 @@ channel keeps its factor on its way through concatenations along the channels, p
 Works on a float network with observers that hold ranges.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,7 +74,8 @@ class ChannelJoin:
 
 def channel_joins(block: Block) -> list[ChannelJoin]:
     """The joins of a network, in order. What `channel_pairs` finds is not among them."""
-    found = (_join(block, values) for values in connected_results(block, _passes_on))
+    order = {op: place for place, op in enumerate(block.ops)}
+    found = (_join(order, values) for values in connected_results(block, _passes_on))
     return [join for join in found if join is not None]
 
 
@@ -85,14 +86,19 @@ def _passes_on(op: Operation) -> bool:
     return keeps_channels(op)
 
 
-def _join(block: Block, values: Collection[SSAValue]) -> ChannelJoin | None:
-    """The join that connected values form; None if it is a pair, if others make or read them, or by a policy."""
-    makers = [o for o in block.ops if any(r in values for r in o.results)]
+def _join(order: Mapping[Operation, int], values: Collection[SSAValue]) -> ChannelJoin | None:
+    """The join that connected values form; None if it is a pair, if others make or read them, or by a policy.
+
+    Args:
+        order: The operations of the network, with their places in it.
+        values: The values.
+    """
+    makers = sorted({v.owner for v in values if isinstance(v.owner, Operation)}, key=order.__getitem__)
     writers = [o for o in makers if isinstance(o, WeightedOp)]
     if len(makers) < len(values) or not all(isinstance(o, WeightedOp) or _passes_on(o) for o in makers):
         return None
     reading = [r for v in values for r in readers_of(v) if not _passes_on(r)]
-    readers = [o for o in block.ops if isinstance(o, WeightedOp) and o in reading]
+    readers = sorted({o for o in reading if isinstance(o, WeightedOp)}, key=order.__getitem__)
     if len(readers) < len(reading) or not readers or len(writers) == len(readers) == 1:
         return None
     if not all(is_scalable(o) and o.bounds() in ((None, None), (0.0, None)) for o in writers):

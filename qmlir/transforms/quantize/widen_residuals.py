@@ -26,7 +26,7 @@ a small mean square.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from xdsl.context import Context
@@ -227,11 +227,13 @@ def residual_streams(block: Block) -> list[Stream]:
     """The residual streams of a float network, in the order of their first sums."""
     places = {op: place for place, op in enumerate(block.ops)}
     found: list[Stream] = []
+    carried = set[Operation]()
     for op in block.ops:
         if not isinstance(op, AddOp) or not _is_residual(op, places):
             continue
         stream = Stream()
-        _trace(op, stream)
+        _trace(op, stream, carried)
+        carried.update(stream.carriers)
         for other in [s for s in found if not s.carriers.keys().isdisjoint(stream.carriers)]:
             stream.take_in(other)
             found.remove(other)
@@ -304,8 +306,11 @@ def _is_computed_from(value: SSAValue, sources: set[SSAValue], places: Mapping[O
     return False
 
 
-def _trace(op: Operation, stream: Stream) -> None:
-    """Adds the operations that a tensor of the stream is carried by, up to the layers whose results enter it."""
+def _trace(op: Operation, stream: Stream, known: Container[Operation]) -> None:
+    """Adds the operations that a tensor of the stream is carried by, up to the layers whose results enter it.
+
+    It ends at carriers of other streams (`known`), which the stream then takes in.
+    """
     waiting = [op]
     while waiting:
         op = waiting.pop()
@@ -313,6 +318,8 @@ def _trace(op: Operation, stream: Stream) -> None:
             continue
         if not isinstance(op, MovementOp):
             stream.carriers[op] = None
+        if op in known:
+            continue
         for value in data_operands(op):
             made = value.owner
             if isinstance(made, Block):

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from qmlir.backends.npu.execute import Simulator
-from qmlir.backends.npu.stream import Kept, Port, Program, Routine, assemble, disassemble
+from qmlir.backends.npu.stream import Kept, Named, Port, Program, Routine, assemble, disassemble
 from qmlir.errors import FileError
+from qmlir.isa.blocks import Fault
 from qmlir.isa.commands import BY_OP, COMMANDS, Convolve, End, Sync, decode, encode
 from qmlir.isa.encoding import Command, Place, Signed, StreamError, Wait, field_kinds
 from tests.backends.npu.damage import outcomes
@@ -103,6 +104,7 @@ def test_a_file_both_ways(tmp_path: Path) -> None:
     port = Port("y", Place(3, 0x3000), (6, 5, 8), "i8")
     program = replace(Layer.random().program(), routines=(Routine("argmax", (port,), (replace(port, type="f32"),)),))
     program = replace(program, inputs=(*program.inputs, port), states=(Kept(1, 0), Kept(1, 0, bytes(range(240)))))
+    program = replace(program, tensors=[Named(port, 7)])
     program.save(tmp_path / "net.npu")
     assert Program.load(tmp_path / "net.npu") == Program(
         dict(program.device),
@@ -113,10 +115,26 @@ def test_a_file_both_ways(tmp_path: Path) -> None:
         list(program.layers),
         list(program.routines),
         list(program.states),
+        tensors=list(program.tensors),
     )
     for wrong in (Kept(0, 0), Kept(1, 0, b"short"), Kept(2, 0)):
         with pytest.raises(StreamError, match="its text must describe the program"):
             Program.from_bytes(replace(program, states=(wrong,)).to_bytes())
+    for named in (Named(port, -1), Named(replace(port, type="i4"), 7), Named(replace(port, shape=(1 << 40,)), 7)):
+        with pytest.raises(StreamError, match="its text must describe the program"):
+            Program.from_bytes(replace(program, tensors=(named,)).to_bytes())
+
+
+def test_tensors_with_names_lie_in_the_memories() -> None:
+    """What a file says about tensors is checked like what it says about inputs."""
+    program = Layer.random().program()
+    beyond = Named(Port("y", Place(3, (1 << 28) - 1), (1 << 20,), "i8"), 1)
+    with pytest.raises(Fault, match="must stay within a memory"):
+        Simulator(replace(program, tensors=(beyond,)), DEVICE)
+    seen: list[dict[str, Any]] = []
+    late = Named(program.outputs[0], 1 << 20)
+    Simulator(replace(program, tensors=(late,)), DEVICE).run_all([[image()]], seen)
+    assert seen == [{}]
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:

@@ -205,9 +205,17 @@ TENSOR = "tensor<1x4x4xf32>"
         ('"tosa.rfft2d"(%x) <{local_bound = false}>', TENSOR),
         ('"tosa.variable_read"() <{name = "state"}>', ""),
         ('"tosa.while_loop"(%x)', TENSOR),
+        ('"tosa.dim"(%x) <{axis = 0 : i32}>', TENSOR),
+        ("tosa.rfft2d %x", TENSOR),
     ],
 )
 def test_operations_that_are_not_read(operation: str, types: str) -> None:
     text = f"func.func @main(%x: {TENSOR}) -> {TENSOR} {{\n  %y = {operation} : ({types}) -> {TENSOR}\n"
-    with pytest.raises(QmlirError, match=r"net\.mlir:2:.* is not registered"):
+    with pytest.raises(QmlirError, match=r"net\.mlir:2:.*tosa\.\w+ is an operation of TOSA that is not read") as error:
         read(text + f"  func.return %y : {TENSOR}\n}}")
+    assert "did you mean" not in str(error.value)
+
+
+def test_a_misspelt_operation_has_a_near_miss() -> None:
+    with pytest.raises(QmlirError, match=r"tosa\.maximun is not registered; did you mean tosa\.maximum"):
+        read(f'func.func @main(%x: {TENSOR}) {{ %y = "tosa.maximun"(%x, %x) : ({TENSOR}, {TENSOR}) -> {TENSOR} }}')

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from qmlir.devices import shipped_devices
-from qmlir.errors import UnsupportedError
+from qmlir.errors import PipelineError
 from tests.conftest import ROOT
 from tests.transforms.npu.contractions import Convolution, mismatches
 
@@ -96,7 +96,5 @@ def test_groups(tmp_path: Path) -> None:
 
 def test_no_room_at_all(tmp_path: Path) -> None:
     device = small(tmp_path, 65536, 1024, 65536)
-    with pytest.raises(
-        UnsupportedError, match=r"must have tiles that fit the memories of nmp.*bytes of weights in 1024"
-    ):
+    with pytest.raises(PipelineError, match=r"smallest tile must fit the memories, got \d+ bytes of weights in 1024"):
         mismatches(Convolution((1, 16, 16, 8), (4, 11, 11, 8)), device)

@@ -10,7 +10,9 @@ import qmlir
 from qmlir.analysis.scores import sqnr
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import AddOp, RequantizeOp
-from qmlir.dialects.nn.quantizable import uniform
+from qmlir.dialects.nn.quantizable import data_operands, uniform
+from qmlir.ir.signature import main_function
+from qmlir.transforms.quantize import widen_residuals
 from tests.transforms.quantize.calibrated import calibrated, parsed, quantized
 
 SIZE, BLOCKS = 8, 3
@@ -100,3 +102,26 @@ func.func @main(%x: {data}) -> {data} {{
         assert uniform(read.x).storage_width == 16
         spans[calibration] = 255 * uniform(read.y).scale / (seen[1] - seen[0])
     assert spans["auto"] >= 0.99 > 0.93 > spans["mse"]
+
+
+def test_a_chain_of_sums_is_traced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each sum of a chain belongs to the same stream; none is asked for its operands again for each later sum."""
+    data, length = "tensor<4xf32>", 200
+    lines = [f"%s0 = nn.relu %x : {data} -> {data}"]
+    for n in range(length):
+        lines += [
+            f"%r{n} = nn.relu %s{n} : {data} -> {data}",
+            f"%s{n + 1} = nn.add %s{n}, %r{n} : {data}, {data} -> {data}",
+        ]
+    body = "\n".join([*lines, f"func.return %s{length} : {data}"])
+    module = parsed(f"func.func @main(%x: {data}) -> {data} {{\n{body}\n}}")
+    asked: list[object] = []
+
+    def counted(op: object) -> Any:
+        asked.append(op)
+        return data_operands(op)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(widen_residuals, "data_operands", counted)
+    (stream,) = widen_residuals.residual_streams(main_function(module).body.block)
+    assert len(stream.sums) == length
+    assert len(asked) < 10 * length

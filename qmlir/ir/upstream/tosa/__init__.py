@@ -2,8 +2,8 @@
 
 xDSL 0.74 has twenty of TOSA's operations, some of them with the types of another version. This package defines TOSA's
 operations with upstream's names, properties and rules; only `tosa.cond_if` and `tosa.yield` are xDSL's. Loops,
-variables, Fourier transforms and `custom` are missing. The package exports `TOSA`, which is registered in
-place of xDSL's dialect of the same name. When xDSL has an operation of version 1.0, delete it here.
+variables, Fourier transforms, `custom` and computed shapes are missing. The package exports `TOSA`, which is registered
+in place of xDSL's dialect of the same name. When xDSL has an operation of version 1.0, delete it here.
 """
 
 from xdsl.dialects.tosa import IfOp, NanModeAttr, RoundingModeAttr, YieldOp

@@ -17,8 +17,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
 
+from qmlir.devices.engines import Engines
 from qmlir.devices.module import device_of
 from qmlir.devices.stored import stored_dtype
+from qmlir.devices.work import Contraction
 from qmlir.dialects import qint
 from qmlir.dialects.npu import HostOp, LayerOp
 from qmlir.ir.interfaces import shape_of
@@ -28,8 +30,6 @@ from qmlir.transforms.npu.cascade.bands import Bands, rows_of, runs, split
 from qmlir.transforms.npu.cascade.residency import LayerCosts, Stays, Tensor, put
 from qmlir.transforms.npu.tile.aliases import ELEMENTWISE, first_of, home_of, joins
 from qmlir.transforms.npu.tile.costs import Price, in_a_row
-from qmlir.transforms.npu.tile.engines import Engines
-from qmlir.transforms.npu.tile.work import Contraction
 
 # ---------------------------------------------------------------------------------------------------------------
 # Decides which consecutive layers are split into bands of rows (stripes), to save memory traffic.

@@ -12,8 +12,11 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.devices import Device
 from qmlir.devices.description import Memory
+from qmlir.devices.engines import Engines, Region, Rest, part_of, regions
+from qmlir.devices.fitting import PoolOp, Regions, pool_room, windows_of
 from qmlir.devices.schema import Role
-from qmlir.devices.stored import stored_bytes, stored_weights
+from qmlir.devices.stored import stored_bytes, stored_dtype, stored_weights
+from qmlir.devices.work import Contraction, Inside, groups_of, is_pointwise, other_operands, work_of
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.npu import LayerOp
@@ -32,9 +35,7 @@ from qmlir.transforms.npu.tile.aliases import (
     root_of,
 )
 from qmlir.transforms.npu.tile.costs import Price, nothing_used
-from qmlir.transforms.npu.tile.engines import Engines, Region, Rest, part_of, regions
 from qmlir.transforms.npu.tile.search import tiling
-from qmlir.transforms.npu.tile.work import Contraction, Inside, groups_of, is_pointwise, other_operands, work_of
 
 # ---------------------------------------------------------------------------------------------------------------
 # The attributes that say which tensors stay inside the device (SRAM-resident tensors).
@@ -43,8 +44,9 @@ from qmlir.transforms.npu.tile.work import Contraction, Inside, groups_of, is_po
 #
 #     %1 = npu.layer "expand" (…) -> (…) attributes {stays = 65536 : i64, rest = {…}} { … }
 #
-# The result of a layer with `stays` lies at that address of the memory in which tensors can stay (engines.py), instead
-# of in the external memory. `rest` is the part of this memory that tensors leave to the layer's tiles while it runs.
+# The result of a layer with `stays` lies at that address of the memory in which tensors can stay
+# (devices/engines.py), instead of in the external memory. `rest` is the part of this memory that tensors leave to the
+# layer's tiles while it runs.
 
 
 STAYS = "stays"
@@ -145,7 +147,7 @@ class LayerCosts:
         data, result = root_of(outer.get(first.x, first.x)) in stays, home_of(layer.outputs[0])[0] in stays
         inside = Inside(rest, data, result, operands)
         widths = self.engines.weight_bits(stored_weights(first, self.device)[0])
-        found = tiling(work_of(first, chain, layer, widths, inside, self.device), self.device)
+        found = tiling(work_of(first, chain, layer.label.data, widths, inside, self.device), self.device)
         times = (1 if is_pointwise(first) else shape_of(first.x)[0]) * groups_of(first)
         return None if found is None else Price(found.price.cycles * times, found.price.usage * times)
 
@@ -179,6 +181,8 @@ class LayerCosts:
         known, usual = regions(self.device, rest), regions(self.device)
         if any(known[self.memory.id, role].size * LEAST < usual[self.memory.id, role].size for role in roles):
             return None
+        if isinstance(first, PoolOp) and not self._fits(first, layer, stays, known):
+            return None
         moved = sum(stored_bytes(value) for value in layer.inputs if root_of(value) not in stays)
         moved += sum(stored_bytes(value) for value in layer.outputs if home_of(value)[0] not in stays)
         usage, way = self._nothing.usage.copy(), self.engines.reading(self.engines.pool)
@@ -186,6 +190,14 @@ class LayerCosts:
         if way is not None:
             usage[self.engines.index(way[1])] = moved / (way[1].bytes_per_cycle or 1.0)
         return Price(float(usage.max()), usage)
+
+    def _fits(self, op: PoolOp, layer: LayerOp, stays: AbstractSet[SSAValue], known: Regions) -> bool:
+        """Whether a window of a pool fits the regions of tiles."""
+        inside, external = self.memory, self.engines.external
+        source = inside if root_of(layer.inputs[0]) in stays else external
+        target = inside if home_of(layer.outputs[0])[0] in stays else external
+        room = pool_room(self.engines, known, source, target)
+        return room.fits(windows_of(op), 8 * stored_dtype(op.x).itemsize, (1, 1, 1))
 
     def _elements(self, layer: LayerOp, first: Operation) -> float:
         count = prod(shape_of(layer.outputs[0])) * max(len(chain_of(layer)), 1)

@@ -8,20 +8,21 @@ from typing import Generic, TypeVar
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from qmlir.devices.engines import WeightBits
 from qmlir.devices.least import contraction_fields
+from qmlir.devices.room import Kept, too_large
 from qmlir.devices.stored import stored_bias, stored_weights
+from qmlir.devices.work import Contraction, Inside, Work, groups_of, is_pointwise, other_operands, work_of
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.npu import LayerOp
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.isa.commands import Convolve, ConvolveDepthwise, Init
-from qmlir.transforms.npu.tile.costs import Kept, packed
+from qmlir.transforms.npu.tile.costs import packed
 from qmlir.transforms.npu.tile.emission import Emitter, Spot, View
-from qmlir.transforms.npu.tile.engines import WeightBits
-from qmlir.transforms.npu.tile.search import Tiling, smallest, tiling
+from qmlir.transforms.npu.tile.search import Tiling, tiling
 from qmlir.transforms.npu.tile.vector import finish, tiles
-from qmlir.transforms.npu.tile.work import Contraction, Inside, Work, groups_of, is_pointwise, other_operands, work_of
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -51,7 +52,7 @@ def tile_contraction(emitter: Emitter, layer: LayerOp, op: Contraction, chain: S
         )  # fmt: skip
     parts = list(_parts(emitter, layer, op, chain))
     widths = emitter.engines.weight_bits(weights)
-    work = work_of(op, chain, layer, widths, _inside(emitter, parts[0]), emitter.device)
+    work = work_of(op, chain, layer.label.data, widths, _inside(emitter, parts[0]), emitter.device)
     bits, shift = stored_bias(op, emitter.device)
     brought = _bias(emitter, None if bias is None else bias >> shift, bits)
     loop = _Loop(emitter, op, chain, work, _tiling(emitter, work, layer), weights, brought)
@@ -67,7 +68,7 @@ def _tiling(emitter: Emitter, work: Work, layer: LayerOp) -> Tiling:
     """
     device = emitter.device
     if (found := tiling(work, device)) is None:
-        needed = smallest(work, device).items()
+        needed = too_large(work, device).items()
         raise UnsupportedError.at(
             "npu.layer", layer.label.data, f"must have tiles that fit the memories of {device.name}",
             got=", ".join(f"{size} bytes of {role} in {room}" for role, (size, room) in needed),

@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from functools import cache
 from itertools import product
 from math import prod
 from typing import Any
@@ -14,9 +12,12 @@ import numpy.typing as npt
 from qmlir.devices import Device
 from qmlir.devices.costs import demand
 from qmlir.devices.description import Memory, Queue
+from qmlir.devices.engines import Engines
 from qmlir.devices.footprints import footprint
 from qmlir.devices.packing import BYTE, packed_bytes
+from qmlir.devices.room import Kept, Shape, Stay, cut, packed_size
 from qmlir.devices.schema import Role
+from qmlir.devices.work import Work
 from qmlir.isa.blocks import Footprint
 from qmlir.isa.commands import (
     Arithmetic,
@@ -33,44 +34,9 @@ from qmlir.isa.commands import (
 )
 from qmlir.isa.encoding import Command, Place
 from qmlir.isa.limits import MOST_BYTES, broken
-from qmlir.transforms.npu.tile.engines import Engines
-from qmlir.transforms.npu.tile.work import Work
 
 # ---------------------------------------------------------------------------------------------------------------
 # Tilings, and the order in which the array reads weights
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The size of a tile: rows, columns and output channels of the result, and input channels of a slice."""
-
-    rows: int
-    columns: int
-    outputs: int
-    terms: int
-
-
-@cache
-def cut(total: int, tile: int) -> tuple[tuple[int, int], ...]:
-    """(size, count) of the tiles that cover a total: full tiles, and a smaller last tile if there is a remainder."""
-    full, rest = divmod(total, tile)
-    return tuple((size, count) for size, count in ((tile, full), (rest, 1)) if size and count)
-
-
-class Kept(Enum):
-    """How long loaded data or weights stay in the memory from which the array reads them."""
-
-    STEP = "for one command"
-    OUTER = "while the outer loop is at one tile"
-    LAYER = "for the whole layer"
-
-
-@dataclass(frozen=True)
-class Stay:
-    """How long an operand is kept, and whether its successor may be loaded meanwhile (double buffering)."""
-
-    kept: Kept
-    doubled: bool = True
 
 
 Array = npt.NDArray[Any]
@@ -84,12 +50,6 @@ def packed(weights: Array, device: Device) -> Array:
     padded = np.pad(matrix, ((0, -outputs % n), (0, -matrix.shape[1] % k)))
     tiles = padded.reshape(padded.shape[0] // n, n, padded.shape[1] // k, k)
     return np.ascontiguousarray(tiles.transpose(0, 2, 1, 3))
-
-
-def packed_size(outputs: int, terms: int, bits: int, device: Device) -> int:
-    """The size of weights in tiles, in bytes."""
-    n, k = device.layout.tile
-    return packed_bytes(-(-outputs // n) * n * -(-terms // k) * k, bits)
 
 
 # ---------------------------------------------------------------------------------------------------------------

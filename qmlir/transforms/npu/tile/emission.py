@@ -11,24 +11,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from xdsl.builder import Builder
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, StringAttr, i64
+from xdsl.ir import Operation, OpResult, SSAValue
 
 from qmlir.devices import Device
 from qmlir.devices.description import Memory, Queue
+from qmlir.devices.engines import Engines, Region, Rest, WeightBits, regions
 from qmlir.devices.least import context_fields
 from qmlir.devices.packing import BYTE, pack
 from qmlir.devices.schema import Role
 from qmlir.devices.stored import as_images, merged, stored_bytes, stored_dtype
+from qmlir.devices.tables import entries, role_of
 from qmlir.dialects import qint
-from qmlir.dialects.npu import BufferOp, IssueOp
+from qmlir.dialects.npu import BufferOp, IssueOp, PortAttr
+from qmlir.dialects.npu.layers import PartOp
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, shape_of
+from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.weights import WeightsAttr
 from qmlir.isa.commands import Mark, Move, SetContext, Unpack
 from qmlir.isa.encoding import CONTEXT_BITS, Command, Place, field_kinds, mnemonic
 from qmlir.isa.limits import MOST_BYTES, broken
 from qmlir.transforms.npu.tile.aliases import home_of
-from qmlir.transforms.npu.tile.engines import Engines, Region, Rest, WeightBits, regions
 
 
 class Spot(NamedTuple):
@@ -117,6 +121,22 @@ class Emitter:
         """Creates a buffer."""
         return self.builder.insert(BufferOp(memory.id, size, role, tensor=tensor, address=address)).buffer
 
+    def result_buffer(self, memory: Memory, value: SSAValue, label: str, address: int | None = None) -> SSAValue:
+        """Creates a buffer for a result of a layer or of the host; the buffer knows the tensor's name, if it has one.
+
+        Args:
+            memory: The memory of the buffer.
+            value: The result.
+            label: The name of the layer, for reports.
+            address: The address in the memory, if it is known already.
+        """
+        op = BufferOp(memory.id, stored_bytes(value), "ofm", tensor=label, address=address)
+        part = value.owner
+        if isinstance(value, OpResult) and isinstance(part, PartOp):
+            name = tensor_name(part.yielded[value.index])
+            op.named = port_of("between", 0, name, value) if name else None
+        return self.builder.insert(op).buffer
+
     def memory_of(self, spot: Spot) -> Memory:
         """The memory of a spot's buffer."""
         owner = spot.buffer.owner
@@ -182,7 +202,7 @@ class Emitter:
             stays = self.engines.staying if value in self.stays else None
             memory, address = stays or self.engines.external, self.stays.get(value)
             address = None if address is None else address - offset
-            self.tensors[home] = Spot(self.buffer(memory, stored_bytes(home), "ofm", name, address))
+            self.tensors[home] = Spot(self.result_buffer(memory, home, name, address))
         self.tensors[value] = Spot(self.tensors[home].buffer, offset)
         return self.views(value)
 
@@ -298,20 +318,22 @@ class Emitter:
     def _table(self, op: qint.RequantizeOp | qint.LookupOp | qint.AddOp) -> Spot:
         """The table of an operation at the place where commands read it; a layer loads each table once."""
         if op not in self._tables:
-            known = {role for memory in self.device.memory for role in memory.holds}
-            role: Role = "lut" if isinstance(op, qint.LookupOp) and "lut" in known else self.engines.tables()
-            self._tables[op] = self.staged(_entries(op), role)
+            self._tables[op] = self.staged(entries(op), role_of(op, self.engines))
         return self._tables[op]
+
+
+ELEMENTS = {"bool": "i1", "float32": "f32", "float64": "f64", "float16": "f16"} | {
+    f"{sign}int{bits}": f"{sign}i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
+"""numpy type of a port's elements → its name in a program."""
+
+
+def port_of(direction: str, index: int, name: str, value: SSAValue) -> PortAttr:
+    """The mark of a buffer that holds a tensor of the network."""
+    shape = ArrayAttr(IntegerAttr(n, i64) for n in shape_of(value))
+    element = StringAttr(ELEMENTS[stored_dtype(value).name])
+    return PortAttr(StringAttr(direction), IntegerAttr(index, i64), StringAttr(name), shape, element)
 
 
 CONTEXTS = 1 << CONTEXT_BITS
 """The number of contexts."""
-
-
-def _entries(op: qint.RequantizeOp | qint.LookupOp | qint.AddOp) -> Array:
-    """The entries of the table of an operation's context; a sum carries its factors in the command instead."""
-    if isinstance(op, qint.LookupOp):
-        return op.table.array
-    if isinstance(op, qint.AddOp):
-        return np.array([1 << 30, 1], "<i4")
-    return np.stack([op.multiplier.get_values(), op.shift.get_values()], axis=1).astype("<i4")

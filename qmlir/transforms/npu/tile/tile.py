@@ -10,7 +10,7 @@ from typing import cast
 from xdsl.builder import Builder
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
@@ -18,25 +18,19 @@ from xdsl.rewriter import InsertPoint
 from qmlir.devices import Device
 from qmlir.devices.module import LAYERS, STATES, device_of
 from qmlir.devices.properties import work_of
-from qmlir.devices.stored import constant_bytes, stored_bytes, stored_dtype
+from qmlir.devices.stored import constant_bytes, stored_bytes
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp, MovementOp
-from qmlir.dialects.npu import BufferOp, CallOp, HostOp, LayerOp, PortAttr
+from qmlir.dialects.npu import BufferOp, CallOp, HostOp, LayerOp
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.errors import UnsupportedError
-from qmlir.ir.interfaces import shape_of
 from qmlir.ir.signature import State, defined_functions, signature_of
 from qmlir.ir.states import StateAttr
 from qmlir.isa.commands import End
 from qmlir.transforms.npu.cascade.residency import address_of, put_rests, rest_of
 from qmlir.transforms.npu.tile.aliases import begins_at, joins, operations_of
-from qmlir.transforms.npu.tile.emission import Emitter, Spot
+from qmlir.transforms.npu.tile.emission import Emitter, Spot, port_of
 from qmlir.transforms.npu.tile.vector import copy_tensor, tile_elementwise, tile_movement, tile_pool, tile_reduction
-
-ELEMENTS = {"bool": "i1", "float32": "f32", "float64": "f64", "float16": "f16"} | {
-    f"{sign}int{bits}": f"{sign}i{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)
-}
-"""numpy type of a port's elements → its name in a program."""
 
 
 class NPUTilePass(ModulePass):
@@ -129,10 +123,8 @@ class _Tiling:
         """Moves the host's operations to a function, and emits the call."""
         name = f"host_{len([o for o in self.block.ops if isinstance(o, CallOp)])}"
         for value in op.outputs:
-            size = stored_bytes(value)
-            self.emitter.tensors[value] = Spot(
-                self.emitter.buffer(self.emitter.engines.external, size, "ofm", tensor=op.label.data)
-            )
+            buffer = self.emitter.result_buffer(self.emitter.engines.external, value, op.label.data)
+            self.emitter.tensors[value] = Spot(buffer)
         spots = [[self.emitter.tensors[v] for v in values] for values in (op.inputs, op.outputs)]
         if any(spot.offset for spot in spots[0]):
             raise UnsupportedError.at(op.name, op.label.data, "must be given whole tensors")
@@ -184,8 +176,4 @@ def _make_port(buffer: SSAValue, direction: str, index: int, name: str, value: S
     """Marks a buffer as an input or output of the network."""
     owner = buffer.owner
     assert isinstance(owner, BufferOp)
-    shape = ArrayAttr(IntegerAttr(n, i64) for n in shape_of(value))
-    owner.port = PortAttr(
-        StringAttr(direction), IntegerAttr(index, i64), StringAttr(name), shape,
-        StringAttr(ELEMENTS[stored_dtype(value).name]),
-    )  # fmt: skip
+    owner.port = port_of(direction, index, name, value)

@@ -9,9 +9,11 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices.description import Queue
+from qmlir.devices.fitting import MOST, pool_room, windows_of
 from qmlir.devices.least import POOL_OF_ONE, Fields, arithmetic_fields, pool_fields, reduction_fields
 from qmlir.devices.properties import Whole
 from qmlir.devices.stored import Copy, copies
+from qmlir.devices.work import Work
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp, PadOp, ReshapeOp
 from qmlir.dialects.npu import LayerOp
@@ -20,9 +22,8 @@ from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import shape_of
 from qmlir.isa.commands import Arithmetic, Fill, Init, Pool, Post, Reduce
-from qmlir.isa.limits import MOST_BYTES, MOST_ELEMENTS, MOST_MEETINGS
+from qmlir.isa.limits import MOST_BYTES
 from qmlir.transforms.npu.tile.emission import Emitter, Spot, View
-from qmlir.transforms.npu.tile.work import Work
 
 
 def finish(
@@ -159,10 +160,6 @@ def pieces(
     yield from split(target.shape, max(min(limits), 1))
 
 
-MOST = MOST_ELEMENTS // 4
-"""The most elements that a command without a window works on."""
-
-
 def split(shape: tuple[int, int, int], most: int) -> Iterator[tuple[range, range, range]]:
     """Yields boxes of at most `most` elements that cover a shape: whole rows, else columns of a row, else channels."""
     rows, columns, channels = shape
@@ -181,7 +178,7 @@ def tile_pool(emitter: Emitter, layer: LayerOp, op: qint.MaxPool2DOp | qint.Aver
     queue = emitter.engines.pool
     sources, targets = emitter.views(op.x), emitter.result(layer.outputs[0], layer.label.data)
     for source, target in zip(sources, targets, strict=True):
-        work = _windows(op, source, target)
+        work = windows_of(op)
         tile = _pool_tile(emitter, op, work, source, target)
         for at, part in ((b, target.box(*b)) for b in boxes(target.shape, tile)):
             (seen_rows, top), (seen_columns, left) = work.seen(0, at[0]), work.seen(1, at[1])
@@ -202,15 +199,6 @@ def tiles(total: int, size: int) -> list[range]:
     return [range(start, min(start + size, total)) for start in range(0, total, size)]
 
 
-def _windows(op: qint.MaxPool2DOp | qint.AveragePool2DOp, source: View, target: View) -> Work:
-    """The geometry of a pool's windows."""
-    top, _, left, _ = op.padding_values()
-    return Work(
-        *source.shape, *target.shape, kernel=op.window_values(), stride=op.stride_values(),
-        dilation=op.dilation_values(), before=(top, left),
-    )  # fmt: skip
-
-
 def _pool_tile(
     emitter: Emitter, op: qint.MaxPool2DOp | qint.AveragePool2DOp, work: Work, source: View, target: View
 ) -> tuple[int, int, int]:
@@ -219,24 +207,19 @@ def _pool_tile(
     Raises:
         UnsupportedError: Not even a single window fits.
     """
-    queue, known = emitter.engines.pool, emitter.regions
-    reading, writing = emitter.engines.reading(queue), emitter.engines.writing(queue)
-    inside = MOST if reading is None or reading[0] == source.memory else known[reading[0].id, "ifm"].size // 2
-    outside = MOST if writing is None or writing[0] == target.memory else known[writing[0].id, "ofm"].size // 2
     tile = list(target.shape)
+    room = pool_room(emitter.engines, emitter.regions, source.memory, target.memory)
 
     def fits() -> bool:
-        seen = work.most_seen(0, tile[0]) * work.most_seen(1, tile[1])
-        size = target.bits // 8 * tile[2]
-        meets = prod(tile) * max(work.taps, MOST_MEETINGS // MOST)
-        return seen * size <= inside and tile[0] * tile[1] * size <= outside and meets <= MOST_MEETINGS
+        rows, columns, channels = tile
+        return room.fits(work, target.bits, (rows, columns, channels))
 
     for axis in (0, 2, 1):
         while not fits() and tile[axis] > 1:
             tile[axis] = -(-tile[axis] // 2)
     if not fits():
         raise UnsupportedError.at(
-            op.name, emitter.layers[-1], f"must have a window that fits {inside} bytes of {queue.id}"
+            op.name, emitter.layers[-1], f"must have a window that fits {room.data} bytes of {emitter.engines.pool.id}"
         )
     return tile[0], tile[1], tile[2]
 

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.devices import Device
+from qmlir.devices.description import Device
+from qmlir.devices.engines import Engines, Rest, WeightBits
 from qmlir.devices.stored import as_images, stored_bias, stored_dtype
+from qmlir.devices.tables import sizes
 from qmlir.dialects import qint
-from qmlir.dialects.npu import LayerOp
 from qmlir.dialects.qint.requantize import width_of
 from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import shape_of
-from qmlir.transforms.npu.tile.engines import Rest, WeightBits
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Work:
     posts                                requantizations and lookups after the sums
     operands                             sums and products with another tensor after the sums
     per_channel                          whether a requantization has a factor for each channel
+    tables                               bytes of the tables that the steps after the sums read
     inside                               which of its tensors stay inside the device
     """
 
@@ -69,6 +70,7 @@ class Work:
     posts: int = 1
     operands: int = 0
     per_channel: bool = False
+    tables: int = 8
     inside: Inside = Inside()
 
     @property
@@ -122,28 +124,37 @@ Contraction = qint.Conv2DOp | qint.DepthwiseConv2DOp | qint.FullyConnectedOp
 
 
 def work_of(
-    op: Contraction, chain: Sequence[Operation], layer: LayerOp, weights: WeightBits, inside: Inside, device: Device
+    op: Contraction, chain: Sequence[Operation], label: str, weights: WeightBits, inside: Inside, device: Device
 ) -> Work:
     """What the contraction computes for one image and one group of the channels.
+
+    Args:
+        op: The contraction.
+        chain: The elementwise operations after it, at least one.
+        label: The name of the layer, for errors.
+        weights: The widths of a weight.
+        inside: Which tensors stay inside the device.
+        device: The device.
 
     Raises:
         UnsupportedError: An operation after the contraction reads a tensor of another shape.
     """
+    engines, result = Engines.of(device), _image(chain[-1].results[0], op)
     for value in other_operands(op, chain):
-        if _image(value, op) != _image(layer.outputs[0], op):
+        if _image(value, op) != result:
             raise UnsupportedError.at(
-                "npu.layer", layer.label.data, f"needs operands of the shape {list(_image(layer.outputs[0], op))}",
+                "npu.layer", label, f"needs operands of the shape {list(result)}",
                 got=str(list(_image(value, op))),
             )  # fmt: skip
     steps = [step for step in chain if not isinstance(step, qint.MulOp)]
     two = [step for step in chain if isinstance(step, qint.AddOp | qint.MulOp)]
     work = Work(
-        *_image(op.x, op), *_image(layer.outputs[0], op), data_bits=8 * stored_dtype(op.x).itemsize,
+        *_image(op.x, op), *result, data_bits=8 * stored_dtype(op.x).itemsize,
         weight_bits=weights.read, stored_weight_bits=weights.stored, sum_bits=width_of(op.acc),
         bias_bits=stored_bias(op, device)[0],
         result_bits=max(width_of(step.results[0]) for step in steps), posts=len(steps) - len(two), operands=len(two),
         per_channel=any(isinstance(step, qint.RequantizeOp) and len(step.multiplier) > 1 for step in steps),
-        inside=inside,
+        tables=sum(sizes(chain, engines.tables(), engines)), inside=inside,
     )  # fmt: skip
     if isinstance(op, qint.FullyConnectedOp):
         return work

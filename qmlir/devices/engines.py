@@ -6,8 +6,7 @@ from fractions import Fraction
 from functools import cache
 from typing import NamedTuple
 
-from qmlir.devices import Device
-from qmlir.devices.description import Memory, Queue
+from qmlir.devices.description import Device, Memory, Queue
 from qmlir.devices.packing import BYTE, fit
 from qmlir.devices.schema import Role
 from qmlir.numerics import Array
