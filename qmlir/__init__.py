@@ -12,7 +12,6 @@
 Names are imported when first used, so that `import qmlir` is fast.
 """
 
-import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -126,7 +125,7 @@ _HOMES = {
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Makes IPython show modules as tables: `%load_ext qmlir`; `import qmlir` in a running IPython does it, too."""
+    """Makes IPython show modules as tables: `%load_ext qmlir`."""
 
     def html(module: Any) -> Any:
         return import_module("qmlir.notebooks").module_html(module)
@@ -150,11 +149,7 @@ def __getattr__(name: str) -> Any:
         return version("qmlir")
     if name not in __all__:
         raise AttributeError(f"module 'qmlir' has no attribute {name!r}")
-    with collected_rarely():  # imports make classes by the hundred, which stay
+    with collected_rarely:  # imports make classes by the hundred, which stay
         value = getattr(import_module(_HOMES.get(name, "qmlir.compiler")), name)
     globals()[name] = value
     return value
-
-
-if (_ipython := sys.modules.get("IPython")) is not None and (_shell := _ipython.get_ipython()) is not None:
-    load_ipython_extension(_shell)

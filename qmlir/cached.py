@@ -120,7 +120,7 @@ def compile(
     """
 
     def make() -> "Executable | Simulated":
-        with collected_rarely():
+        with collected_rarely:
             from qmlir import compiler
 
         options: dict[str, Any] = {} if target is None else {"target": target}

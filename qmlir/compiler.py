@@ -66,7 +66,7 @@ VERIFY_LOOPS = False
 """Whether `compile` verifies the module between the passes below qint."""
 
 
-@collected_rarely()
+@collected_rarely
 def load(
     path: "str | Path | TorchModule", bind: Mapping[str, int] | None = None,
     constants: Mapping[str, Array] | None = None, *, example: Any = None,
@@ -181,7 +181,7 @@ learn = profile
 """`profile` under a name that no argument hides."""
 
 
-@collected_rarely()
+@collected_rarely
 def quantize(
     module: "Network | TorchModule",
     profile: "Profile | str | Path | None" = None,
@@ -299,7 +299,7 @@ def decisions(module: Network) -> "Decisions":
     return found(loaded(module, simplified=False))
 
 
-@collected_rarely()
+@collected_rarely
 def to_integers(module: Network, target: "Accelerator | None" = None) -> ModuleOp:
     """Returns the network in qint, which is its exact meaning; casts of an imported model are folded first.
 
@@ -342,7 +342,7 @@ def context_of(module: ModuleOp, target: "Accelerator | None" = None) -> QmlirCo
     return context
 
 
-@collected_rarely()
+@collected_rarely
 def reference(module: Network, target: "Accelerator | None" = None) -> "Reference":
     """Returns a callable that evaluates the network's exact meaning operation by operation in numpy.
 
@@ -380,7 +380,7 @@ def compile(
 def compile(module: Network, threads: int = 1, *, target: "Accelerator") -> "Simulated": ...
 
 
-@collected_rarely()
+@collected_rarely
 def compile(
     module: Network, threads: int = 1, *, target: "Accelerator | None" = None, cpu: str | None = None,
     features: str | None = None, triple: str | None = None, batch: int | None = None, memory: str = "fast",
@@ -435,7 +435,7 @@ def load_program(path: str | Path, target: "Accelerator") -> "Simulated":
     return load_simulated(path_of(path), load_device(target), lambda routine: to_machine_code(routine).run_in_order)
 
 
-@collected_rarely()
+@collected_rarely
 def to_machine_code(
     module: ModuleOp, threads: int = 1, machine: "Machine | None" = None, *, counter: str | None = None,
     memory: str = "fast", debug_info: bool = False,

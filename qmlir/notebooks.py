@@ -1,8 +1,8 @@
 """Shows modules as tables in IPython and Jupyter.
 
 A module is xDSL's `ModuleOp`. It is not derived from here, since every pass and every other tool of xDSL makes plain
-ones; IPython is told instead how to show the class. `import qmlir` does so where IPython runs, as does
-`%load_ext qmlir`; elsewhere, `qmlir.summary(module)` makes the same table.
+ones; `%load_ext qmlir` tells IPython instead how to show the class. Elsewhere, `qmlir.summary(module)` makes the same
+table.
 """
 
 from collections import Counter

@@ -15,11 +15,8 @@ from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
 from xdsl.ir import Dialect
 
-from qmlir.ir.upstream import definitions
 from qmlir.plugins import DIALECTS as GROUP
 from qmlir.plugins import plugin, plugins_in
-
-definitions.install()
 
 DIALECTS = {
     "quant": "qmlir.dialects.quant:QUANT",

@@ -16,6 +16,7 @@ from qmlir.ir.names import names_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.source import SourceError, location_of
 from qmlir.ir.states import misplaced_states
+from qmlir.ir.upstream.definitions import prepared_checks
 from qmlir.ir.upstream.source_parser import one_line
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -71,6 +72,7 @@ def verify(module: ModuleOp) -> None:
         raise errors[0]
 
 
+@prepared_checks
 def verification_errors(module: ModuleOp) -> list[SourceError]:
     """Returns the errors of a module: the first of each operation directly in it, and the module's own."""
     errors: list[SourceError] = []

@@ -18,9 +18,9 @@ def thresholds() -> Generator[None]:
 
 
 def test_blocks_nest_and_an_error_restores_the_setting() -> None:
-    @collected_rarely()
+    @collected_rarely
     def outer() -> None:
-        with collected_rarely():
+        with collected_rarely:
             assert gc.get_threshold() == (OBJECTS, 10, 10)
         assert gc.get_threshold() == (OBJECTS, 10, 10)
         raise ValueError("stop")
@@ -34,14 +34,14 @@ def test_blocks_of_two_threads_that_overlap_restore_the_setting() -> None:
     inside, seen = Barrier(2), []
 
     def first() -> None:
-        with collected_rarely():
+        with collected_rarely:
             inside.wait()  # the other thread has entered
             inside.wait()
         seen.append(gc.get_threshold())  # the other thread is still inside
         inside.wait()
 
     def second() -> None:
-        with collected_rarely():
+        with collected_rarely:
             inside.wait()
             inside.wait()
             inside.wait()
@@ -58,6 +58,6 @@ def test_blocks_of_two_threads_that_overlap_restore_the_setting() -> None:
 @pytest.mark.parametrize("chosen", [0, 10 * OBJECTS])
 def test_a_process_that_collects_more_rarely_keeps_its_setting(chosen: int) -> None:
     gc.set_threshold(chosen, 10, 10)
-    with collected_rarely():
+    with collected_rarely:
         assert gc.get_threshold()[0] == chosen
     assert gc.get_threshold()[0] == chosen

@@ -2,14 +2,15 @@
 
 A module is verified after each pass. Most of that time went into `OpDef.verify`: for each operation anew, it derives
 from the definition how many operands, results, regions and successors there have to be, and asks accessors for them.
-`install` replaces it by a check that is prepared once for each definition. The prepared check only accepts: what it
+`prepared_checks` replaces it by a check that is prepared once for each definition, for as long as qmlir verifies: a
+program that imports qmlir keeps xDSL as it was. The prepared check only accepts: what it
 does not accept, or is not prepared for (several lists of operands or results, lists of regions or successors), is left
 to xDSL's own, so that what is an error, and its text, are xDSL's.
 
 The file is unnecessary once xDSL's verifier prepares its checks itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -27,6 +28,8 @@ from xdsl.irdl import (
     VerificationContext,
 )
 from xdsl.utils.exceptions import VerifyException
+
+from qmlir.ir.shared_state import WhileNeeded
 
 interpreted = OpDef.verify
 """xDSL's own verification of a definition."""
@@ -54,9 +57,13 @@ _KEY = "qmlir.prepared"
 """Where a definition keeps its prepared check; no field of it, so it has no part in comparisons of definitions."""
 
 
-def install() -> None:
-    """Has xDSL verify all definitions so, those of its own dialects, too."""
+def _use_prepared_checks() -> Callable[[], None]:
     setattr(OpDef, "verify", verify)
+    return lambda: setattr(OpDef, "verify", interpreted)
+
+
+prepared_checks = WhileNeeded(_use_prepared_checks)
+"""Has xDSL verify all definitions by prepared checks, those of its own dialects, too."""
 
 
 _Named: TypeAlias = tuple[tuple[str, AttrConstraint, bool], ...]

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
-from threadpoolctl import threadpool_limits  # pyright: ignore[reportMissingTypeStubs]
 from xdsl.context import Context
 from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp
@@ -48,6 +47,9 @@ def on_one_thread(function: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(function)
     def alone(*args: P.args, **kwargs: P.kwargs) -> T:
+        # Importing it sets a variable of the environment: not before someone quantizes.
+        from threadpoolctl import threadpool_limits  # pyright: ignore[reportMissingTypeStubs]
+
         with threadpool_limits(limits=1, user_api="blas"):
             return function(*args, **kwargs)
 

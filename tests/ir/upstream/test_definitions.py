@@ -25,6 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.test_value import create_ssa_value
 
 from qmlir.ir.upstream import definitions
+from qmlir.ir.verify import verification_errors
 from tests.lowering.both import to_loops
 from tests.ops.samples import SAMPLES
 from tests.ops.test_threads import network_of
@@ -130,7 +131,8 @@ def test_what_is_right(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     op = RIGHT[name]()
     definitions.interpreted(definition_of(op), op)
     monkeypatch.setattr(definitions, "interpreted", None)  # what is right is not left to xDSL
-    definition_of(op).verify(op)
+    with definitions.prepared_checks:
+        definition_of(op).verify(op)
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -148,11 +150,18 @@ def test_traits_are_verified() -> None:
     op = jump(1)
     assert op.parent is not None
     op.parent.add_op(of(MaybeOp, "i32"))
-    with pytest.raises(VerifyException, match="must be the last operation"):
+    with pytest.raises(VerifyException, match="must be the last operation"), definitions.prepared_checks:
         definition_of(op).verify(op)
 
 
-def test_xdsl_verifies_so() -> None:
+def test_xdsl_stays_as_it_was() -> None:
+    assert OpDef.verify is definitions.interpreted
+    with definitions.prepared_checks:
+        assert OpDef.verify is definitions.verify
+    assert OpDef.verify is definitions.interpreted
+
+
+def test_modules_are_verified_so() -> None:
     """Hardly an operation of a lowered network is left to xDSL's own verification."""
     left: list[str] = []
     ops = 0
@@ -161,5 +170,5 @@ def test_xdsl_verifies_so() -> None:
         for sample in SAMPLES[::60]:
             lowered = to_loops(network_of(sample), verify=False)
             ops += sum(1 for _ in lowered.walk())
-            lowered.verify()
+            assert not verification_errors(lowered)
     assert len(left) < ops / 10
