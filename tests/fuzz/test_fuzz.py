@@ -2,6 +2,7 @@
 
 import warnings
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -237,6 +238,32 @@ def test_a_tie_of_an_average_is_no_finding() -> None:
     options = Options(precision="int16", calibration="moving_average", data=True, format="onnx-qdq")
     outcome = check(Case(averages(), options))
     assert (outcome.findings, outcome.refusals) == ([], {})
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_average_behind_a_clip_is_no_finding() -> None:
+    """It is a convolution in the network that is read of the file, which rounds a tie as onnxruntime does."""
+    attributes = {"kernel_shape": [2, 3], "strides": [2, 1], "pads": [0, 1, 1, 1], "count_include_pad": 1}
+    nodes = (Node("Relu", ("x",), ("p",)), Node("AveragePool", ("p",), ("y",), attributes))
+    x = np.array([[-7, 43, -11], [32, -21, 4], [9, 5, 126]], np.float32).reshape(1, 1, 3, 3) / 256
+    options = Options(schema="symmetric_with_power2_scale", calibration="minmax", glow_exact=True)
+    case = Case(Graph(nodes, {}, {"x": (x,)}, ("y",), 21), replace(options, format="onnx-qoperator"))
+    assert check(case).findings == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_results_of_which_some_elements_count_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as the network says beside them; onnxruntime's results end behind these."""
+    samples = tuple(np.array(x, np.float32) for x in ([[1, 0], [3, 4]], [[0, 2], [3, 4]]))
+    nodes = (Node("NonZero", ("x",), ("p",)), Node("Cast", ("p",), ("y",), {"to": 1}))
+    case = Case(Graph(nodes, {}, {"x": samples}, ("y",), 21), Options())
+    assert check(case).findings == []
+    of_positive = replace(
+        case.graph, nodes=(Node("Clip", ("x", "two"), ("c",)), Node("NonZero", ("c",), ("p",)), nodes[1])
+    )
+    module = load_onnx(replace(of_positive, constants={"two": np.array(2, np.float32)}).model())
+    monkeypatch.setattr("tests.fuzz.checks.load_onnx", lambda model: module.clone())
+    assert {f.check for f in check(case).findings} == {"float", "simplify"}
 
 
 @pytest.mark.filterwarnings("ignore")
