@@ -9,7 +9,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType
 from xdsl.ir import SSAValue
 
-from qmlir.dialects.nn import CastOp, CeilOp, ConstantOp, FloorOp, PowOp, RoundOp, SignOp
+from qmlir.dialects.nn import CastOp, CeilOp, ConstantOp, FloorOp, PowOp, RoundOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.dialects.quant.types import UniformType
@@ -17,7 +17,7 @@ from qmlir.ir.interfaces import element_of
 from qmlir.ir.traversal import reached
 from qmlir.numerics.schemas import power_of_two_above
 
-WHOLE = (FloorOp, CeilOp, RoundOp, SignOp)
+WHOLE = (FloorOp, CeilOp, RoundOp)
 """Operations whose results are whole numbers."""
 
 

@@ -136,3 +136,22 @@ def test_biases_of_kept_scores(kind: str, way: str) -> None:
         found = run(x)
         assert (found[..., ~KEEP] == 0).all()
         assert np.abs(found - y).max() < (0.008 if kind == "slopes" and way != "constant" else 0.002)
+
+
+@pytest.mark.parametrize("kind", ["above 0", "far below 0"])
+def test_biases_of_a_search(kind: str) -> None:
+    """The greatest of masked scores with biases is found; what is masked is not."""
+    two, three, largest = "tensor<8x8xf32>", "tensor<1x8x8xf32>", "tensor<1x8x1xf32>"
+    masks = np.where(KEEP, BIASES[kind], -1e9).ravel().tolist()
+    module = parsed(f"""
+func.func @main(%x: {three}) -> {largest} {{
+  %y = nn.abs %x : {three} -> {three}
+  %m = nn.constant <{two}, [{", ".join(map(repr, masks))}]> : {two}
+  %s = nn.add %y, %m : {three}, {two} -> {three}
+  %p = nn.reduce_max %s {{axes = array<i64: 2>}} : {three} -> {largest}
+  func.return %p : {largest}
+}}""")
+    run = qmlir.reference(qmlir.quantize(module, data=list(X)))
+    for x in X:
+        expected = np.where(KEEP, np.abs(x) + BIASES[kind], -np.inf).max(axis=-1, keepdims=True)
+        assert np.abs(run(x) - expected).max() < 0.4  # two steps of a mask of 60
