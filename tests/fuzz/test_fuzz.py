@@ -21,7 +21,7 @@ from tests.fuzz.graphs import Graph, Node
 from tests.fuzz.operators import TABLE
 from tests.fuzz.options import Options, Shares
 from tests.fuzz.oracle import Oracle
-from tests.fuzz.shrink import shrunk
+from tests.fuzz.shrink import shrunk, smaller
 from tests.fuzz.tflite import File, TfliteCase
 
 SEED = 0
@@ -146,6 +146,13 @@ def test_a_finding_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [n.operator for n in smallest.graph.nodes] == ["Sigmoid"]
     assert smallest.options == Options()
     assert [a.shape for a in smallest.graph.samples["a"]] == [(1, 1)]
+
+
+def test_axes_without_elements_are_not_shrunk() -> None:
+    x = np.zeros((0, 4, 1), np.float32)
+    graph = Graph((Node("Relu", ("x",), ("y",)),), {}, {"x": (x,)}, ("y",), 21)
+    shapes = {case.graph.samples["x"][0].shape for case in smaller(Case(graph, Options())) if case.graph.samples}
+    assert shapes == {(0, 2, 1), (0, 1, 1)}
 
 
 def test_casts_to_integers_are_of_numbers_that_these_hold() -> None:
