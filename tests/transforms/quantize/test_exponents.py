@@ -86,6 +86,7 @@ def test_other_exponents_are_rounded_as_data() -> None:
     policy = {"rules": [{"glob": "*", "keep-float": True}]}
     kept = qmlir.quantize(module, data=[feed], schema="symmetric", calibration="minmax", policy=policy)
     np.testing.assert_allclose(qmlir.reference(kept).run(feed)[0], BASES ** np.array([1, 2, 3]), rtol=1e-6)
+    assert [{e.outcome for e in qmlir.decisions(each)} for each in (quantized, kept)] == [{"quantized"}, {"float"}]
 
 
 STORED = """
