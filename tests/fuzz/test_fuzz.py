@@ -248,6 +248,23 @@ def test_a_tie_of_an_average_is_no_finding() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_the_sign_of_a_sum_that_is_nothing_but_noise_is_no_finding() -> None:
+    """The imaginary part of a sum of real numbers is 0, of which onnxruntime has 3e-7 of either sign."""
+    constants = {
+        "step": np.array(4),
+        "length": np.array(3),
+        "scale": np.array([2, 1.5], np.float32).reshape(1, 1, 1, 2),
+    }
+    nodes = (
+        Node("STFT", ("x", "step", "", "length"), ("s",), {"onesided": 1}),
+        Node("BipolarQuant", ("s", "scale"), ("y",), {}, "onnx.brevitas"),
+    )
+    x = np.array([[-2.4026043, 0.42779502, -0.60539907], [-1.0758984, -0.71080136, -0.60539907],
+                    [1.2219676, 0.26408753, -0.60539907], [-1.3603506, 1.2103646, -0.60539907]], np.float32)  # fmt: skip
+    assert check(Case(Graph(nodes, constants, {"x": (x[..., None],)}, ("y",), 21), Options())).findings == []
+
+
+@pytest.mark.filterwarnings("ignore")
 def test_an_average_behind_a_clip_is_no_finding() -> None:
     """It is a convolution in the network that is read of the file, which rounds a tie as onnxruntime does."""
     attributes = {"kernel_shape": [2, 3], "strides": [2, 1], "pads": [0, 1, 1, 1], "count_include_pad": 1}
