@@ -15,8 +15,11 @@ from qmlir.backends.npu.stream import Program, Segment
 from qmlir.checker import CheckError, check_certificate
 from qmlir.errors import NodeError
 from qmlir.isa.commands import Unpack, Window
-from tests.checker.networks import RNG
 from tests.checker.test_programs import Certified, text
+
+NETWORK = text()
+SAMPLES = [np.random.default_rng(5).normal(size=(1, 8, 8, 2)).astype(np.float32) for _ in range(8)]
+"""All certificates are of one network, whichever test asks for them first."""
 
 VARIANTS = {
     "nmp, array": ("nmp", {"queue.exec.unpacks": [3, 4]}),
@@ -28,10 +31,9 @@ VARIANTS = {
 def certified(folder: Path, name: str, changes: Mapping[str, object]) -> Certified:
     """A network with weights of 4 bits, compiled for a variant of a device and certified."""
     device = qmlir.load_device(name).with_({"fallback.macs_per_cycle": 0.001, **changes})
-    (folder / "float.mlir").write_text(text())
-    samples = [RNG.normal(size=(1, 8, 8, 2)).astype(np.float32) for _ in range(8)]
+    (folder / "float.mlir").write_text(NETWORK)
     policy = {"default": {"weight_precision": "int4"}}
-    quantized = qmlir.quantize(folder / "float.mlir", data=samples, target=device, policy=policy)
+    quantized = qmlir.quantize(folder / "float.mlir", data=SAMPLES, target=device, policy=policy)
     qmlir.compile(quantized, target=device).save(folder / "net.npu")
     certificate = certificate_of_program(folder / "net.npu")
     host = (folder / "net.host.mlir").read_text()
