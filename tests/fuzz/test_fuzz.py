@@ -260,7 +260,7 @@ def test_the_sign_of_a_sum_that_is_nothing_but_noise_is_no_finding() -> None:
         Node("BipolarQuant", ("s", "scale"), ("y",), {}, "onnx.brevitas"),
     )
     x = np.array([[-2.4026043, 0.42779502, -0.60539907], [-1.0758984, -0.71080136, -0.60539907],
-                    [1.2219676, 0.26408753, -0.60539907], [-1.3603506, 1.2103646, -0.60539907]], np.float32)  # fmt: skip
+                  [1.2219676, 0.26408753, -0.60539907], [-1.3603506, 1.2103646, -0.60539907]], np.float32)  # fmt: skip
     assert check(Case(Graph(nodes, constants, {"x": (x[..., None],)}, ("y",), 21), Options())).findings == []
 
 
