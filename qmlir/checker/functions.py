@@ -178,15 +178,15 @@ def _atanh(x: Real) -> Real:
 
 def _jumping(rule: Callable[[Real, Parameters], Real]) -> Callable[[Real, Parameters], Real]:
     """A function with jumps: its argument counts as it is in float32, into which the compiler rounds it."""
+    return lambda x, p: rule(_in_float32(float(x)), p)
 
-    def of(x: Real, p: Parameters) -> Real:
-        try:
-            (narrow,) = struct.unpack("<f", struct.pack("<f", float(x)))
-        except OverflowError:
-            narrow = math.copysign(math.inf, x)
-        return rule(Decimal(narrow), p)
 
-    return of
+def _in_float32(x: float) -> Real:
+    try:
+        (narrow,) = struct.unpack("<f", struct.pack("<f", x))
+    except OverflowError:
+        narrow = math.copysign(math.inf, x)
+    return Decimal(narrow)
 
 
 def _whole(rounding: str) -> Callable[[Real, Parameters], Real]:
@@ -262,7 +262,7 @@ JUMPING = (
     *("nn.sign", "nn.floor", "nn.ceil", "nn.round", "nn.thresholded_relu", "nn.shrink", "nn.binarize"),
     *("nn.mod", "nn.pow"),
 )
-"""The functions with jumps, or with values at whole numbers only, for which the rounding of their arguments counts."""
+"""The functions with jumps, or with values at whole numbers only: their arguments count as they are in float32."""
 
 TRUTHS = ("tanh", "truncated")
 """The parameters that are true or false."""
@@ -282,7 +282,7 @@ def _over(x: Real, y: Real) -> Real | None:
 
 
 def _remainder(x: Real, y: Real, p: Parameters) -> Real | None:
-    """The remainder of x / y, of arguments in float64, with the sign of y or, if it is truncated, of x."""
+    """The remainder of x / y, of arguments in float32, with the sign of y or, if it is truncated, of x."""
     dividend, divisor = float(x), float(y)
     if not divisor:
         return None
@@ -292,7 +292,7 @@ def _remainder(x: Real, y: Real, p: Parameters) -> Real | None:
 
 
 def _power(x: Real, y: Real) -> Real | None:
-    """x^y; None for a negative x and a y that is no whole number in float64."""
+    """x^y; None for a negative x and a y that is no whole number."""
     if not y or x == 1:
         return ONE
     if not x:
@@ -360,10 +360,10 @@ def _values(function: Mapping[str, Any], count: int) -> Iterator[Real | None]:
 
 
 def _reals(stored: Mapping[str, Any], count: int, name: str) -> list[Real]:
-    """The real number of each stored integer, from the least on; in float64 for functions with jumps."""
+    """The real number of each stored integer, from the least on; in float32 for functions with jumps."""
     least = -(count // 2) - stored["zero_point"]
     if name in JUMPING:
-        return [Decimal((least + place) * float(stored["scale"])) for place in range(count)]
+        return [_in_float32((least + place) * float(stored["scale"])) for place in range(count)]
     with localcontext(CONTEXT):
         scale = Decimal(stored["scale"])
         return [(least + place) * scale for place in range(count)]

@@ -68,6 +68,10 @@ WEIGHTS = {"Conv": (1,), "ConvTranspose": (1,), "DeformConv": (1,), "CausalConvW
 MOVING = {"Scatter", "ScatterElements", "ScatterND", "TensorScatter"}
 """Operators whose results have the type of their operands: values that are overwritten count for its range as well."""
 
+TIED = {"Concat", "Flatten", "Identity", "MaxPool", "Pad", "Reshape", "Slice", "Split", "Squeeze", "Transpose",
+        "Unsqueeze"}  # fmt: skip
+"""Operators whose operands and results have one type with Glow's parameters, however much narrower an operand is."""
+
 PRODUCTS = {"MatMul", "Attention", "LinearAttention", "com.microsoft.MultiHeadAttention",
             "com.microsoft.FusedMatMul", "com.microsoft.GroupQueryAttention",
             "ai.onnx.preview.FlexAttention"}  # fmt: skip
@@ -200,6 +204,8 @@ def rounded(
         if node.operator in MOVING:
             own = [steps[n] for n in (*node.inputs, *node.outputs) if n in steps and exact[0][n].dtype.kind == "f"]
             steps |= dict.fromkeys(node.outputs, max(own, default=0.0))
+    if True in options.every("glow_exact"):
+        _tie(graph, steps)
     graph = _with_biased_keys(_with_spelled_grids(graph, exact[0]))
     random = np.random.default_rng(0)
     draws = list[list[dict[str, Array]]]()
@@ -211,6 +217,14 @@ def rounded(
         change, oracle = _rounding(steps, moving), Oracle(changed)
         draws.append([oracle.run(feed, change) for feed in graph.feeds()])
     return Rounded([dict(e) for e in exact], draws)
+
+
+def _tie(graph: Graph, steps: dict[str, float]) -> None:
+    """Gives operands and results of operators that tie them the widest of their steps."""
+    tied = [[n for n in (*node.inputs, *node.outputs) if n in steps] for node in graph.nodes if node.operator in TIED]
+    while any(min(steps[n] for n in names) < max(steps[n] for n in names) for names in tied if names):
+        for names in tied:
+            steps |= dict.fromkeys(names, max((steps[n] for n in names), default=0.0))
 
 
 def _step(values: Sequence[Array], options: Options, least: float = 0.0) -> float:

@@ -114,7 +114,7 @@ def _bypassed(graph: Graph, node: Node, source: str) -> Graph:
 def _narrower(graph: Graph) -> Iterator[Graph]:
     for name, arrays in graph.samples.items():
         for axis, size in enumerate(arrays[0].shape):
-            for less in {1, size // 2} - {0, size}:
+            for less in {n for n in (1, size // 2) if 0 < n < size}:
                 part = tuple(np.take(a, range(less), axis) for a in arrays)
                 yield replace(graph, samples={**graph.samples, name: part})
 

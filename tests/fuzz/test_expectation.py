@@ -222,6 +222,23 @@ def test_many_draws_know_what_a_single_value_may_lose(value: float) -> None:
     assert found.sqnr("y", (slice(None), 1)) < LEAST
 
 
+@pytest.mark.parametrize("glow", [False, True])
+def test_glow_ties_what_a_concatenation_joins(glow: bool) -> None:
+    """A quiet result beside a loud one has few steps left, also before it is moved."""
+    nodes = (
+        Node("Tanh", ("x",), ("quiet",)),
+        Node("Transpose", ("quiet",), ("turned",), {"perm": [1, 0]}),
+        Node("Concat", ("turned", "loud"), ("y",), {"axis": 0}),
+    )
+    rng = np.random.default_rng(0)
+    samples = {"x": (rng.uniform(-0.1, 0.1, (8, 8)),), "loud": (rng.uniform(-50, 50, (8, 8)),)}
+    feeds = {name: tuple(a.astype(np.float32) for a in arrays) for name, arrays in samples.items()}
+    graph = Graph(nodes, {}, feeds, ("y", "quiet"), 21)
+    oracle = Oracle(graph)
+    found = rounded(graph, oracle, Options(glow_exact=glow), [oracle.run(feed) for feed in graph.feeds()])
+    assert (found.sqnr("quiet") < LEAST) is glow
+
+
 @pytest.mark.parametrize(("before", "least", "most"), [(1.0, 30.0, 90.0), (300.0, -60.0, 10.0)])
 def test_what_is_put_into_a_tensor_has_the_steps_of_all_that_it_held(before: float, least: float, most: float) -> None:
     """Also of values that are overwritten: operands and result have one type."""

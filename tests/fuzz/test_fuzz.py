@@ -2,6 +2,7 @@
 
 import warnings
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from tests.fuzz.graphs import Graph, Node
 from tests.fuzz.operators import TABLE
 from tests.fuzz.options import Options, Shares
 from tests.fuzz.oracle import Oracle
-from tests.fuzz.shrink import shrunk
+from tests.fuzz.shrink import shrunk, smaller
 from tests.fuzz.tflite import File, TfliteCase
 
 SEED = 0
@@ -147,6 +148,13 @@ def test_a_finding_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [a.shape for a in smallest.graph.samples["a"]] == [(1, 1)]
 
 
+def test_axes_without_elements_are_not_shrunk() -> None:
+    x = np.zeros((0, 4, 1), np.float32)
+    graph = Graph((Node("Relu", ("x",), ("y",)),), {}, {"x": (x,)}, ("y",), 21)
+    shapes = {case.graph.samples["x"][0].shape for case in smaller(Case(graph, Options())) if case.graph.samples}
+    assert shapes == {(0, 2, 1), (0, 1, 1)}
+
+
 def test_casts_to_integers_are_of_numbers_that_these_hold() -> None:
     """What others become ONNX leaves open."""
     for seed in range(60):
@@ -237,6 +245,49 @@ def test_a_tie_of_an_average_is_no_finding() -> None:
     options = Options(precision="int16", calibration="moving_average", data=True, format="onnx-qdq")
     outcome = check(Case(averages(), options))
     assert (outcome.findings, outcome.refusals) == ([], {})
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_the_sign_of_a_sum_that_is_nothing_but_noise_is_no_finding() -> None:
+    """The imaginary part of a sum of real numbers is 0, of which onnxruntime has 3e-7 of either sign."""
+    constants = {
+        "step": np.array(4),
+        "length": np.array(3),
+        "scale": np.array([2, 1.5], np.float32).reshape(1, 1, 1, 2),
+    }
+    nodes = (
+        Node("STFT", ("x", "step", "", "length"), ("s",), {"onesided": 1}),
+        Node("BipolarQuant", ("s", "scale"), ("y",), {}, "onnx.brevitas"),
+    )
+    x = np.array([[-2.4026043, 0.42779502, -0.60539907], [-1.0758984, -0.71080136, -0.60539907],
+                  [1.2219676, 0.26408753, -0.60539907], [-1.3603506, 1.2103646, -0.60539907]], np.float32)  # fmt: skip
+    assert check(Case(Graph(nodes, constants, {"x": (x[..., None],)}, ("y",), 21), Options())).findings == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_average_behind_a_clip_is_no_finding() -> None:
+    """It is a convolution in the network that is read of the file, which rounds a tie as onnxruntime does."""
+    attributes = {"kernel_shape": [2, 3], "strides": [2, 1], "pads": [0, 1, 1, 1], "count_include_pad": 1}
+    nodes = (Node("Relu", ("x",), ("p",)), Node("AveragePool", ("p",), ("y",), attributes))
+    x = np.array([[-7, 43, -11], [32, -21, 4], [9, 5, 126]], np.float32).reshape(1, 1, 3, 3) / 256
+    options = Options(schema="symmetric_with_power2_scale", calibration="minmax", glow_exact=True)
+    case = Case(Graph(nodes, {}, {"x": (x,)}, ("y",), 21), replace(options, format="onnx-qoperator"))
+    assert check(case).findings == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_results_of_which_some_elements_count_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as the network says beside them; onnxruntime's results end behind these."""
+    samples = tuple(np.array(x, np.float32) for x in ([[1, 0], [3, 4]], [[0, 2], [3, 4]]))
+    nodes = (Node("NonZero", ("x",), ("p",)), Node("Cast", ("p",), ("y",), {"to": 1}))
+    case = Case(Graph(nodes, {}, {"x": samples}, ("y",), 21), Options())
+    assert check(case).findings == []
+    of_positive = replace(
+        case.graph, nodes=(Node("Clip", ("x", "two"), ("c",)), Node("NonZero", ("c",), ("p",)), nodes[1])
+    )
+    module = load_onnx(replace(of_positive, constants={"two": np.array(2, np.float32)}).model())
+    monkeypatch.setattr("tests.fuzz.checks.load_onnx", lambda model: module.clone())
+    assert {f.check for f in check(case).findings} == {"float", "simplify"}
 
 
 @pytest.mark.filterwarnings("ignore")

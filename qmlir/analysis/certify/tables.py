@@ -20,6 +20,7 @@ from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array
 from qmlir.lowering.nn_to_qint.convert import signed
+from qmlir.lowering.nn_to_qint.functions import reals_of_pair
 from qmlir.lowering.nn_to_qint.scales import limits
 from qmlir.numerics import tables
 from qmlir.numerics.elementary.lanes import Lanes
@@ -106,7 +107,7 @@ class PairFunction:
 
     def largest_error(self, entries: Array) -> float:
         """The largest error of a table's results, [256, 256], which start with those of the least integers."""
-        lhs, rhs = ((np.arange(-128, 128) - type.zero_point) * type.scale for type in self.operands)
+        lhs, rhs = (reals_of_pair(self.op, type) for type in self.operands)
         bounds = self.result.storage_min, self.result.storage_max
         with np.errstate(all="ignore"):
             return _largest_error(entries, self.op.formula(Lanes(lhs[:, None]), Lanes(rhs)).array, self.result, bounds)

@@ -134,7 +134,12 @@ class StepOp(FunctionOp, abc.ABC):
 
 
 class OperandPairOp(BinaryTensorOp, PointwiseOp, abc.ABC):
-    """An operation of two operands."""
+    """An operation of two operands.
+
+    JUMPS  whether the result jumps where an operand is a whole number, or a multiple of the other operand
+    """
+
+    JUMPS: ClassVar[bool] = False
 
     def has_words(self) -> bool:
         """Whether a value has more than 8 bits, so that a table of pairs of bytes cannot compute the operation."""
@@ -256,6 +261,8 @@ class ModOp(OperandPairOp):
 
     name = "nn.mod"
 
+    JUMPS: ClassVar[bool] = True
+
     truncated = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
 
     ELEMENTS: ClassVar[Elements] = Elements.F32 | Elements.INTEGERS | Elements.QUANTIZED
@@ -287,6 +294,8 @@ class PowOp(OperandPairOp):
     """
 
     name = "nn.pow"
+
+    JUMPS: ClassVar[bool] = True
 
     ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
 

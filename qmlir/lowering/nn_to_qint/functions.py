@@ -159,13 +159,25 @@ def _exact(op: FunctionOp, rounding: Rounding) -> Array:
 def pair_table(op: OperandPairOp, rounding: Rounding) -> Array:
     """The stored results of a binary operation for each pair of stored elements, [256, 256]; in integers or exact."""
     lhs, rhs, result = (uniform(v) for v in (op.lhs, op.rhs, op.y))
-    rows, columns = (_elements(type) - type.zero_point for type in (lhs, rhs))
     if rounding.function == "fixed_point" and type(op) in FIXED_POINT_PAIRS:
+        rows, columns = (_elements(type) - type.zero_point for type in (lhs, rhs))
         values = FIXED_POINT_PAIRS[type(op)](op, rows[:, None], columns, rounding.contract)
         return _saturated(values + result.zero_point, result)
+    rows, columns = (reals_of_pair(op, type) for type in (lhs, rhs))
     with np.errstate(all="ignore"):
-        real = op.formula(Lanes((rows * lhs.scale)[:, None]), Lanes(columns * rhs.scale)).array
+        real = op.formula(Lanes(rows[:, None]), Lanes(columns)).array
     return fixed_point.quantize(real, result.scale, result.zero_point, *_bounds(result), result.numpy_dtype)
+
+
+def reals_of_pair(op: OperandPairOp, data: UniformType) -> Array:
+    """The real number of each integer of an operand's signed storage, in ascending order; float64.
+
+    Operands of a function that jumps are float32 numbers, as dequantization gives them: with the scale 3/255 in
+    float32, 255 stands for 3 there, but in float64 for a fraction beside 3, to which no negative number can be raised.
+    """
+    if op.JUMPS:
+        return dequantized(data).astype(np.float64)
+    return (_elements(data) - data.zero_point) * data.scale
 
 
 def _float32(op: FunctionOp, rounding: Rounding) -> Array:

@@ -409,8 +409,8 @@ class FoldTransposeIntoFullyConnected(RewritePattern):
             return
         p, shape = permutation_of(above), shape_of(above.y)
         (rows, columns), outputs = shape_of(op.x), op.output_channels()
-        if rows != 1 and (p[0] != 0 or shape[0] != rows):
-            return  # the rows are not the elements of the batch
+        if rows != 1 and (p[0] != 0 or shape[0] != rows or prod(shape[1:]) != columns):
+            return  # the rows are not the elements of the batch; no elements have any shape
         # The transpose may move a batch dimension of size 1 like any other dimension.
         spread = weights.value.array.reshape(outputs, *([] if rows == 1 else [1]), *(shape if rows == 1 else shape[1:]))
         back = spread.transpose(0, *(i + 1 for i in inverse(p))).reshape(outputs, columns)

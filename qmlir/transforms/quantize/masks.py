@@ -7,25 +7,32 @@ with a number far below all scores: −∞, the least float32, −10⁹ or −10
     softmax(where(keep, scores, −∞))
     arg_max(where(keep, scores, −∞))   likewise reduce_max and top_k
 
-A range that holds such a number would leave no integers for the scores. So neither the mask nor the masked scores are
-observed; their ranges follow from the range [lo, hi] of the scores:
+A mask may add other numbers to the scores that it keeps, such as biases of positions. Let b be the greatest of them,
+and a the least of the greatest numbers of the rows: each row keeps a score of lo + a or more.
 
-    masked scores   [lo − D, hi]
-    mask            [lo − hi − D, 0]
+A range that holds a number far below would leave no integers for the scores. So neither the mask nor the masked scores
+are observed; their ranges follow from the range [lo, hi] of the scores:
 
-Quantizing saturates a number below: a masked score becomes the least integer, D or more below every other score. D is
-such that L masked scores together weigh less than half a step of the softmax against the least score of a row of
-length L: L · e^−D = step / 2. A search only needs numbers below all scores: D is a small share of the scores' range.
+    masked scores   [lo + a − D, hi + b]
+    mask            [lo + a − hi − D, b]
+
+Where it is known only at run time which scores a mask keeps, a is the least number that it may add. A mask to which
+numbers are added reaches lower by as much as these raise it.
+
+Quantizing saturates a number below: a masked score becomes the least integer, D or more below the greatest score that
+its row keeps. D is such that L masked scores together weigh less than half a step of the softmax against that score in
+a row of length L: L · e^−D = step / 2. A search only needs numbers below all scores: D is a small share of the scores'
+range.
 
 A mask that is computed at run time multiplies a number far below by 0 where scores are kept, (1 − keep) · −3.4e38. The
 number's own range ends where one step of the other factor already saturates the product:
 
-    number          [−(hi − lo + D) / step of the other factor, 0]
+    number          [−(hi − lo − a + D) / step of the other factor, 0]
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeGuard
 
 import numpy as np
@@ -46,10 +53,11 @@ from qmlir.dialects.nn import (
 from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import data_operands
-from qmlir.ir.interfaces import shape_of
+from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.traversal import needed_first
 from qmlir.numerics.schemas import STORAGE_RANGES
 from qmlir.policies.quant_config import Recipe
+from qmlir.transforms.quantize.scale_group import hull_of
 from qmlir.transforms.quantize.scale_groups import expected
 
 FAR_BELOW = -1e4
@@ -71,14 +79,27 @@ class Masked:
 
     y       the masked scores
     scores  the scores, before the mask
-    mask    the values that hold numbers far below the scores, the mask that is added first
+    mask    the values that hold numbers far below the scores, the mask that is added behind its parts
     length  the elements of a row of the softmax; 0 for a search
+    axis    the axis of y along which a row lies, counted from the last: −1, −2, …; None if it is not known
     """
 
     y: SSAValue
     scores: SSAValue
     length: int
     mask: list[SSAValue] = field(default_factory=list[SSAValue])
+    axis: int | None = None
+
+    @property
+    def kept(self) -> Bounds:
+        """What the mask adds to the scores that it keeps: a and b of this module."""
+        if isinstance(self.y.owner, WhereOp):
+            return 0.0, 0.0
+        mask = self.mask[-1]
+        least, most = kept_numbers(self.mask)[mask] or (0.0, 0.0)
+        if isinstance(mask.owner, ConstantOp) and self.axis is not None:
+            return _least_of_rows(mask.owner.value.array, self.axis), most
+        return least, most
 
     @property
     def factors(self) -> Iterator[tuple[SSAValue, SSAValue]]:
@@ -125,17 +146,76 @@ def ranges_of_masked(
             continue
         recipe = recipe_of(masked.y)
         lo, hi = expected(masked.scores, seen, recipe).bounds
-        below = masked.distance((lo, hi), recipe)
-        found[masked.y] = Observation((lo - below, hi), derived=True)
-        for value in masked.mask:
-            least = found[value].bounds[0] if value in found else 0.0  # several layers may read one mask
-            found[value] = Observation((min(least, lo - hi - below), 0.0), derived=True)
+        least, most = masked.kept
+        below = lo + least - masked.distance((lo + least, hi + most), recipe)
+        found[masked.y] = Observation((below, hi + most), derived=True)
+        for value, bounds in _ranges_of_masks(masked, below - hi):
+            before = found[value].bounds if value in found else bounds  # several layers may read one mask
+            found[value] = Observation((min(bounds[0], before[0]), max(bounds[1], before[1])), derived=True)
         for number, other in masked.factors:
             if (step := _step(other, observed, recipe_of(other))) is not None:
-                least = found[number].bounds[0] if number in found else 0.0
-                bounds = min(least, max(_least(number), (lo - hi - below) / step)), 0.0
-                found[number] = Observation(bounds, derived=True)
+                reach = found[number].bounds[0] if number in found else 0.0
+                found[number] = Observation((min(reach, max(_least(number), (below - hi) / step)), 0.0), derived=True)
     return found
+
+
+def _ranges_of_masks(masked: Masked, least: float) -> Iterator[tuple[SSAValue, Bounds]]:
+    """The ranges of a mask, which starts at `least`, and of the masks that it is computed from."""
+    kept = kept_numbers(masked.mask)
+    for value in masked.mask:
+        raised = 0.0 if value is masked.mask[-1] else max(0.0, masked.kept[1])
+        yield value, (least - raised, max(0.0, (kept[value] or (0.0, 0.0))[1]))
+
+
+def kept_numbers(masks: Sequence[SSAValue]) -> dict[SSAValue, Bounds | None]:
+    """The least and the greatest number that each of some masks adds to scores that it keeps; None if it keeps none.
+
+    Args:
+        masks: Each behind the masks that it is computed from.
+    """
+    found: dict[SSAValue, Bounds | None] = {}
+    for mask in masks:
+        found[mask] = _kept_by(mask, [found[v] if v in found else _near(v) for v in _data_of(mask)])
+    return found
+
+
+def _data_of(mask: SSAValue) -> Sequence[SSAValue]:
+    return data_operands(mask.owner) if isinstance(mask.owner, Operation) else ()
+
+
+def _kept_by(mask: SSAValue, parts: Sequence[Bounds | None]) -> Bounds | None:
+    """The least and the greatest number that a mask adds to scores that it keeps, given those of its parts."""
+    known = [part for part in parts if part is not None]
+    match mask.owner:
+        case ConstantOp():
+            return _near(mask)
+        case MulOp():
+            return 0.0, 0.0
+        case AddOp() | MinimumOp() if len(known) < len(parts):
+            return None
+        case AddOp():
+            return sum(least for least, _ in known), sum(most for _, most in known)
+        case MinimumOp():
+            return min(least for least, _ in known), min(most for _, most in known)
+        case _:
+            return hull_of(known) if known else None
+
+
+def _near(value: SSAValue) -> Bounds | None:
+    """The least and the greatest of a constant's numbers that are not far below all scores; None without such."""
+    if not isinstance(value.owner, ConstantOp):
+        return None
+    array = value.owner.value.array
+    near = array[array > FAR_BELOW]
+    return (float(near.min()), float(near.max())) if near.size else None
+
+
+def _least_of_rows(mask: Array, axis: int) -> float:
+    """The least of the greatest numbers of a mask's rows that keep scores; 0 if there are no such rows."""
+    numbers = np.where(mask > FAR_BELOW, mask, -np.inf)
+    greatest = numbers.max(axis=axis) if -axis <= mask.ndim else numbers
+    kept = greatest[greatest > FAR_BELOW]
+    return float(kept.min()) if kept.size else 0.0
 
 
 def _step(value: SSAValue, observed: Mapping[SSAValue, Observation], recipe: Recipe) -> float | None:
@@ -168,13 +248,13 @@ def _masked(op: SoftmaxOp | ArgMaxOp | ReduceMaxOp | TopKOp) -> Iterator[Masked]
     if not is_float(op.x) or not (length or all(_searches(u.operation) for u in op.x.uses)):
         return
     outer: list[Masked] = []
-    value = op.x
+    value, axis = op.x, op.axis.value.data - len(shape_of(op.x)) if isinstance(op, SoftmaxOp) else None
     while True:
         while isinstance(value.owner, MovementOp) and len(data_operands(value.owner)) == 1 and value.has_one_use():
-            value = data_operands(value.owner)[0]
+            value, axis = data_operands(value.owner)[0], None
         if (masked := _by_sum(value, length) or _by_choice(value, length)) is None:
             break
-        outer.append(masked)
+        outer.append(replace(masked, axis=axis))
         value = masked.scores
     yield from reversed(outer)
 

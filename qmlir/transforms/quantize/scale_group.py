@@ -28,6 +28,7 @@ class Group:
     demanded types whose parameters the policy gives, with the names of the tensors it gives them for
     ranges   ranges that the policy gives, with the names of the tensors it gives them for
     free     whether a value enters whose type is not given but ours to choose
+    whole    whether it holds whole exponents of a power, which must stay whole (exponents.py)
     padding  constants that pads put between its values
     name     its name in errors
     method   the plugin that narrowed its range, or None
@@ -43,6 +44,7 @@ class Group:
     demanded: dict[UniformType, str] = field(default_factory=dict[UniformType, str])
     ranges: dict[Bounds, str] = field(default_factory=dict[Bounds, str])
     free: bool = False
+    whole: bool = False
     padding: list[float] = field(default_factory=list[float])
     name: str = ""
     method: Plugin | None = None

@@ -34,6 +34,7 @@ from qmlir.numerics.schemas import (
 )
 from qmlir.plugins import Plugin
 from qmlir.policies.quant_config import Format, Recipe
+from qmlir.transforms.quantize.exponents import is_whole_exponent, with_whole_numbers
 from qmlir.transforms.quantize.recipes import argument_of, called
 from qmlir.transforms.quantize.scale_group import (
     Group,
@@ -173,6 +174,8 @@ def _stretched(seen: Observation, held: Histogram, factor: float) -> Observation
 # A concatenation leaves an operand out of its group if other operations read the operand too, moved or not, and the
 # group's type would cost it more than a bit. They read the operand through its own type, the concatenation through the
 # type of its result. All tensors are tied if the policy or a cast decides about one, or if parameters are Glow's.
+#
+# A group that holds whole exponents of a power gets a scale that keeps them whole (exponents.py).
 #
 # If only 0 was observed of a group, the group has any scale that suits its readers: a contraction adds its bias in
 # steps of s_x · s_w, so it asks for a scale under which these steps are much finer than its result's.
@@ -385,6 +388,7 @@ class ScaleGroups:
         recipe, name = self._recipe(value), f"{called(value)} of {_maker(value)}"
         group = self._groups.setdefault(self.root(value), Group(recipe))
         group.name = group.name or f"tensor {called(value)}"
+        group.whole |= is_whole_exponent(value)
         if recipe.range is not None:
             group.ranges.setdefault(recipe.range, name)
         elif value in self._observed:
@@ -468,7 +472,8 @@ class ScaleGroups:
             lo, hi = real_range(only)
             if only.storage == storage_type(recipe.integers) and all(lo <= p <= hi for p in group.padding):
                 return only
-        return self._type_of_range(group, recipe, fixed)
+        type = self._type_of_range(group, recipe, fixed)
+        return with_whole_numbers(type) if group.whole and not group.ranges and not recipe.glow_exact else type
 
     def _type_of_range(self, group: Group, recipe: Recipe, fixed: Iterable[UniformType]) -> UniformType:
         """The type for the range of a group: calibration narrows observed ranges, and keeps given ranges whole."""

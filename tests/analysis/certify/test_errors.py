@@ -316,6 +316,9 @@ def test_stated_errors_hold(name: str, tmp_path: Path) -> None:
     check_certificate(certified(case.module(), tmp_path).path)
 
 
+THREE_255THS = float(np.float32(3 / 255))
+"""A scale of which 255 steps are 3 in float32, and a little less in float64."""
+
 PAIRS: Mapping[str, Case] = {
     "div": Case("nn.div %x, %y", ("4x" + q8(0.1, 3), "4x" + q8(0.2, -5)), "4x" + q8(0.01, 7), qint.PairLookupOp, 0),
     "prelu": Case("nn.prelu %x, %y", ("4x" + q8(0.1, 3), "4x" + q8(0.2, -5)), "4x" + q8(0.5, 7), qint.PairLookupOp, 0),
@@ -327,6 +330,20 @@ PAIRS: Mapping[str, Case] = {
     ),
     "minimum": Case(
         "nn.minimum %x, %y", ("4x" + q8(0.1, 3, "u8"), "4x" + q8(0.2)), "4x" + q8(0.21, 7, "u8"), qint.PairLookupOp, 0
+    ),
+    "pow": Case(
+        "nn.pow %x, %y",
+        ("4x" + q8(0.0078125, -5), "4x" + q8(THREE_255THS, -128)),
+        "4x" + q8(0.0081),
+        qint.PairLookupOp,
+        0,
+    ),
+    "mod": Case(
+        "nn.mod %x, %y",
+        ("4x" + q8(THREE_255THS, 7), "4x" + q8(THREE_255THS, -128)),
+        "4x" + q8(0.031, 3),
+        qint.PairLookupOp,
+        0,
     ),
     "div as litert": Case(
         "nn.div %x, %y",
