@@ -17,7 +17,7 @@ export PYTHONHASHSEED := 0
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo certify everywhere test check lint docs models models-sample accuracy tune explore npu conformance fuzz files \
+.PHONY: help demo certify everywhere test slow check lint docs models models-sample accuracy tune explore npu conformance fuzz files \
         tables bench clean
 
 help: ## this list
@@ -31,12 +31,16 @@ certify: $(READY) ## networks (NETWORKS="kws vit"; all) on integers only: a line
 
 # pytest runs filecheck_tests/ too, in one process; lit then runs the driver's own as real processes. Each worker has
 # half of the files, as long as there are some: what a file's tests share is made once.
-test: $(READY) ## every test but those of trained networks
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --ignore=tests/benchmarks -m "not models"
+test: $(READY) ## every test but the slow ones and those of trained networks
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --ignore=tests/benchmarks \
+	  -m "not slow and not models"
 	$(BIN)/lit -v -j$(JOBS) filecheck_tests/cli
 
-check: lint ## what has to hold before each commit: format, style, types, layers, the fast tests
-	$(BIN)/python -m pytest -q -m "not slow and not models"
+slow: $(READY) ## tests that take a second or more each: pages of the documentation, searches, emulators, several processes
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --ignore=tests/benchmarks \
+	  -m "slow and not models"
+
+check: lint test ## what has to hold before each commit: format, style, types, layers, tests
 
 lint: $(TOOLS) ## format, style, types, layers, generated pages
 	$(BIN)/ruff format --check .
