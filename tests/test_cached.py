@@ -78,6 +78,7 @@ def test_the_second_time_is_the_same_network(small: Small, folder: Path, made: l
     assert second.llvm_ir == first.llvm_ir
 
 
+@pytest.mark.slow
 def test_whatever_the_code_depends_on_makes_another_entry(
     small: Small, folder: Path, made: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -141,6 +142,7 @@ def test_files_that_a_model_refers_to(small: Small, folder: Path, made: list[obj
         qmlir.compile(path)
 
 
+@pytest.mark.slow
 def test_damaged_entries_are_replaced(small: Small, folder: Path, made: list[object]) -> None:
     expected = qmlir.compile(small.onnx)(X)
     (entry,) = entries(folder)
@@ -267,6 +269,7 @@ json.dump([executable(x).tolist(), loaded], sys.stdout)
 """
 
 
+@pytest.mark.slow
 def test_processes_side_by_side_and_what_they_import(small: Small, folder: Path) -> None:
     np.save(small / "x.npy", X)
     command = [sys.executable, "-c", SCRIPT, str(small.onnx), str(small / "x.npy")]
@@ -279,6 +282,7 @@ def test_processes_side_by_side_and_what_they_import(small: Small, folder: Path)
     assert all(found == outputs for found, _ in results)
 
 
+@pytest.mark.slow
 def test_commands(small: Small, folder: Path, made: list[object]) -> None:
     assert run("run", small.onnx, "--data", small.data, "--no-cache", "-o", small / "a.npz") == 0
     assert not folder.exists()
@@ -333,6 +337,7 @@ func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {
 """
 
 
+@pytest.mark.slow
 def test_the_code_of_a_plugins_dialect_counts(site: Path, folder: Path, made: list[object]) -> None:
     """What its operations mean decides about the machine code; the module's text does not say it."""
     install(site, "mine", {DIALECTS: {"mine": "mine_dialect:MINE"}}, {"mine_dialect": DIALECT})

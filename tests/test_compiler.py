@@ -24,6 +24,7 @@ def digits() -> Path:
     return Path(__file__).resolve().parent.parent / "examples" / "digits"
 
 
+@pytest.mark.slow
 def test_what_makes_no_code_imports_no_dialect_of_code(digits: Path, tmp_path: Path) -> None:
     """The llvm dialect alone takes a third of the time to import the compiler."""
     qmlir.save(qmlir.load(digits / "digits.onnx"), tmp_path / "digits.mlir")
@@ -34,6 +35,7 @@ def test_what_makes_no_code_imports_no_dialect_of_code(digits: Path, tmp_path: P
     assert not {"xdsl.dialects.llvm", "xdsl.dialects.memref", "llvmlite", "onnx"} & set(loaded)
 
 
+@pytest.mark.slow
 def test_passes_compose_to_what_quantize_does(digits: Path, tmp_path: Path) -> None:
     module, data = qmlir.load(digits / "digits.onnx", bind={"batch": 1}), np.load(digits / "digits.npz")
     profile = qmlir.profile(module, [image[None] for image in data["calibration_images"][:20]])

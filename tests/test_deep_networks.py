@@ -149,6 +149,7 @@ def go_everywhere(model: Path, *, thorough: bool) -> None:
 SHARE = ("functions of other shapes", "joined and cut", "sums with a mask")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CHAINS if THOROUGH else SHARE)
 def test_chains_longer_than_the_stack(kind: str, tmp_path: Path) -> None:
     go_everywhere(chain(tmp_path / "net.onnx", kind, 4), thorough=THOROUGH)  # imports what there is to import
@@ -168,6 +169,7 @@ def on_a_device(model: Path) -> Simulated:
     return executable
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ON_DEVICES if THOROUGH else ("products",))
 def test_chains_on_a_device(kind: str, tmp_path: Path) -> None:
     """Chains have as many commands for each operation as short ones, and are compiled in as many calls."""

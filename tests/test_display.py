@@ -42,6 +42,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.slow
 def test_texts(shown: dict[str, Shown]) -> None:
     assert shown.keys() == TEXTS.keys()
     for kind, text in TEXTS.items():
@@ -104,6 +105,7 @@ print(shell.display_formatter.format(ModuleOp([]))[0])
 """
 
 
+@pytest.mark.slow
 def test_ipython_shows_modules(root: Path, tmp_path: Path) -> None:
     """As Jupyter does, whose kernel is IPython's shell."""
     pytest.importorskip("IPython")

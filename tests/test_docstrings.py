@@ -16,6 +16,7 @@ from tests.packages import site as site
 PUBLIC: dict[str, Any] = {name: getattr(qmlir, name) for name in qmlir.__all__}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*PUBLIC, "known_plugins"])
 def test_examples_run(
     name: str, root: Path, site: Path, kept: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

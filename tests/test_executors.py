@@ -131,6 +131,7 @@ def test_one_job_is_this_process(small: Small, capsys: pytest.CaptureFixture[str
     assert run("analyze", small.onnx, small / "q.mlir", "--data", small.data, "--jobs", "1", "-q") == 0
 
 
+@pytest.mark.slow
 def test_a_cluster_needs_its_package_and_a_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executors, "CONNECTING", 0.2)
     with warnings.catch_warnings():
@@ -206,12 +207,14 @@ def test_what_does_not_pickle_is_an_error(processes: ProcessWorkers) -> None:
         processes.map(add, lambda: 1, [1])  # pyright: ignore[reportArgumentType]
 
 
+@pytest.mark.slow
 def test_killed_processes_lose_nothing(tmp_path: Path) -> None:
     with ProcessWorkers(2) as workers:
         assert workers.map(end_once, str(tmp_path), range(12)) == [n * n for n in range(12)]
     assert len(list(tmp_path.iterdir())) == 3
 
 
+@pytest.mark.slow
 def test_processes_that_end_again_and_again_are_an_error() -> None:
     with ProcessWorkers(2, 1 << 31) as workers:
         got = r"got 2 processes, each with at most 2\.15 GB of memory"
@@ -219,6 +222,7 @@ def test_processes_that_end_again_and_again_are_an_error() -> None:
             workers.map(end_always, 3, range(6))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not limit the data of a process")
 def test_the_memory_of_a_process_is_capped() -> None:
     with ProcessWorkers(2, 1 << 29) as workers:
@@ -248,6 +252,7 @@ def kill_one(cluster: Any) -> None:
     os.kill(next(iter(cluster.workers.values())).process.pid, signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_of_a_cluster_loses_nothing(cluster: Any, on_dask: DaskWorkers) -> None:
     killed: list[int] = []
 
@@ -280,6 +285,7 @@ def samples_of(small: Small, count: int) -> list[Any]:
     return [rng.standard_normal((1, *small.samples[0].shape)).astype(np.float32) for _ in range(count)]
 
 
+@pytest.mark.slow
 def test_profiles_of_workers_have_the_bytes_of_a_serial_one(
     small: Small, tmp_path: Path, processes: ProcessWorkers, on_dask: DaskWorkers
 ) -> None:
@@ -300,6 +306,7 @@ def test_workers_read_samples_themselves(small: Small, tmp_path: Path, processes
     assert saved(small, tmp_path, used, workers=processes) == saved(small, tmp_path, used)
 
 
+@pytest.mark.slow
 def test_a_profile_survives_a_killed_worker(small: Small, tmp_path: Path, cluster: Any, on_dask: DaskWorkers) -> None:
     samples = samples_of(small, 200)
     expected = saved(small, tmp_path, samples)
@@ -314,6 +321,7 @@ def test_a_profile_survives_a_killed_worker(small: Small, tmp_path: Path, cluste
     assert killed.is_set()
 
 
+@pytest.mark.slow
 def test_errors_of_shards_name_the_sample(small: Small, processes: ProcessWorkers) -> None:
     samples = samples_of(small, 20)
     samples[11][0, 0] = np.nan

@@ -13,6 +13,7 @@ from tests.packages import site as site
 BLOCK = re.compile(r'^```(\w+)(?: title="(.*?)")?\n(.*?)^```', re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_page_runs(root: Path, site: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = root / "docs" / "extending.md"
     for name in ("digits.onnx", "digits.npz"):

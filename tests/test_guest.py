@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 STATE = """
 import gc, locale, logging, os, signal, sys, threading, warnings
 import numpy as np
@@ -40,6 +42,7 @@ for key in before:
 """
 
 
+@pytest.mark.slow
 def test_imports_change_nothing_of_the_process(root: Path, tmp_path: Path) -> None:
     program = [sys.executable, "-c", STATE]
     environment = {"PYTHONPATH": str(root), "HOME": str(tmp_path)}

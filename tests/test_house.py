@@ -186,6 +186,7 @@ def imported(path: Path, modules: Mapping[str, Path]) -> set[str]:
     return found & modules.keys()
 
 
+@pytest.mark.slow
 def test_files_do_not_import_each_other() -> None:
     """Import-linter keeps folders apart; among files, too, there is an order in which each needs earlier ones only."""
     modules = {relative(p).removesuffix(".py").removesuffix("/__init__").replace("/", "."): p for p in SOURCES}
@@ -212,6 +213,7 @@ def private_names(nodes: Iterable[ast.AST]) -> set[str]:
     return {name for name in names if re.match("_[a-z]", name)}
 
 
+@pytest.mark.slow
 def test_only_upstream_touches_private_names_of_xdsl() -> None:
     """A private name of an attribute belongs to qmlir, or it is xDSL's and stands in ir/upstream."""
     modules = {p: list(ast.walk(ast.parse(p.read_text("utf-8")))) for p in SOURCES if "upstream" not in p.parts}

@@ -228,6 +228,7 @@ class TestRoundings:
     def samples(self, root: Path) -> list[np.ndarray]:
         return list(np.load(root / "examples/digits/digits.npz")["calibration_images"][:8, None])
 
+    @pytest.mark.slow
     def test_a_method_gives_the_integers(self, site: Path, root: Path, samples: list[np.ndarray]) -> None:
         seen: dict[str, WeightsToRound] = {}
 

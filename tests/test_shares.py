@@ -64,6 +64,7 @@ def test_one_list(rows, columns): ...
 """
 
 
+@pytest.mark.slow
 def test_what_one_list_gives_together_is_one_parameter(tmp_path: Path) -> None:
     """Each row of it runs, and each value of the other lists; the parameters of a single list are crossed."""
     (tmp_path / "test_rows.py").write_text(ROWS, encoding="utf-8")

@@ -32,6 +32,7 @@ def layer(kind: str) -> ModuleOp:
     return load_onnx(model(node("Conv", "x w b", **groups), {"x": (1, 3, 8, 8)}, arrays))
 
 
+@pytest.mark.slow
 @pytest.mark.crossed
 @pytest.mark.parametrize("kind", ["full", "depthwise"])
 @pytest.mark.parametrize(("precision", "weights"), [("int8", "same"), ("int16", "same"), ("int16", "int8")])
@@ -62,6 +63,7 @@ def test_a_channel_without_its_bias_is_named() -> None:
     assert not any(row.is_out_of_line for row in others)
 
 
+@pytest.mark.slow
 def test_the_command_names_a_channel_that_saturates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = write_small(tmp_path)
     network, data = str(small.onnx), str(small.data)

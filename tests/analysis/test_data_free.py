@@ -121,6 +121,7 @@ def test_a_network_is_quantized_without_a_sample(path: Path, tmp_path: Path) -> 
     assert sqnr(truth, got) > 25
 
 
+@pytest.mark.slow
 def test_the_ledger_and_the_report_say_so(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -150,6 +151,7 @@ def test_a_profile_of_ranges_is_read_as_it_was_written(path: Path, tmp_path: Pat
     }
 
 
+@pytest.mark.slow
 def test_a_trained_network_is_quantized_without_a_sample() -> None:
     profile = data_free_profile(DIGITS / "digits.onnx", (0, 1))
     quantized = qmlir.compile(qmlir.quantize(DIGITS / "digits.onnx", profile, fail_on_float=True))

@@ -69,6 +69,7 @@ def test_a_part_alone_is_what_a_network_with_this_part_alone_is(small: Small) ->
     assert rows["scores"].sqnr == pytest.approx(decibels(by_hand), abs=0.05)
 
 
+@pytest.mark.slow
 def test_the_sum_predicts_the_error_of_the_network(small: Small) -> None:
     quantized = qmlir.quantize(small.onnx, data=samples_of(small), rounding="nearest", calibration="minmax")
     report = effects(small.onnx, quantized, samples_of(small))
@@ -86,6 +87,7 @@ def larger(outputs: Any, labels: Any) -> float:
     return float(outputs.sum() + labels.sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["processes", "threads"])
 def test_the_report_is_the_same_wherever_it_is_measured(small: Small, kind: str) -> None:
     quantized, samples = qmlir.quantize(small.onnx, data=samples_of(small)), samples_of(small) * 9
@@ -103,6 +105,7 @@ def test_the_report_is_the_same_wherever_it_is_measured(small: Small, kind: str)
     assert json.dumps(there.as_dict()) == json.dumps(here.as_dict())
 
 
+@pytest.mark.slow
 def test_more_bits_move_the_output_less(small: Small) -> None:
     quantized = qmlir.quantize(small.onnx, data=samples_of(small), weight_precision="int4")
     measure = OutputMeasure(small.onnx, samples_of(small))
@@ -138,6 +141,7 @@ def test_rank_correlations(one: list[float], other: list[float], expected: float
     assert rank_correlation(one, other) == pytest.approx(expected, nan_ok=True)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_measured_is_refused(small: Small) -> None:
     with pytest.raises(QmlirError, match="at least one sample"):
         OutputMeasure(small.onnx, [])

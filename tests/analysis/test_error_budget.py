@@ -38,6 +38,7 @@ def budget(data: float = 5.0, result: float = 6.0, **options: Any) -> tuple[Erro
     return row, own
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cause", "options"),
     [
@@ -63,12 +64,14 @@ def test_causes_that_do_nothing_are_infinite() -> None:
     assert row.as_dict()["data_clipping"] is None
 
 
+@pytest.mark.slow
 def test_a_bias_of_integers_counts_with_the_weights() -> None:
     """Results without their bias are far off; those with it are not."""
     row, _ = budget(bias="int32")
     assert row.weights > 35
 
 
+@pytest.mark.slow
 def test_operations_that_only_move_data_have_no_other_cause(tmp_path: Any) -> None:
     small = write_small(tmp_path)
     samples = [s[None] for s in small.samples]

@@ -152,6 +152,7 @@ def found(small: Small) -> Explored:
     return swept(small, results=small / "results")
 
 
+@pytest.mark.slow
 def test_rows_are_what_the_device_says_of_each_network(found: Explored, small: Small) -> None:
     assert len(found) == 3 * 2 * 3
     samples = samples_of(small)
@@ -211,6 +212,7 @@ def test_the_rows_as_csv_and_as_a_table(found: Explored) -> None:
     assert "18 combinations on ethos-u55-like" in repr(found)
 
 
+@pytest.mark.slow
 def test_any_number_of_workers_finds_the_same_rows(found: Explored, small: Small, tmp_path: Path) -> None:
     counted: list[int] = []
     again = swept(small, results=tmp_path, workers=2, done=counted.append)
@@ -288,6 +290,7 @@ def test_networks_that_store_their_weights_in_8_bits(tmp_path: Path) -> None:
     assert row.figures.cycles > 0
 
 
+@pytest.mark.slow
 def test_variants_that_quantize_alike_share_a_network(small: Small, monkeypatch: pytest.MonkeyPatch) -> None:
     """A network is quantized once for each policy and granularity, and each row is what the variant alone gives."""
     made: list[Any] = []

@@ -40,6 +40,7 @@ def facts(small: Small, network: ModuleOp, quantized: ModuleOp) -> Facts:
     return gather({"q": quantized, "f": network}, Given(samples, labels, seconds=0.0))
 
 
+@pytest.mark.slow
 def test_the_float_network_comes_first(facts: Facts) -> None:
     assert [(n.name, n.quantized) for n in facts.networks] == [("f", False), ("q", True)]
     assert (facts.compared, facts.profiled) == (6, 6)
@@ -82,6 +83,7 @@ def test_distributions_and_thresholds(facts: Facts, small: Small) -> None:
     assert kernel.high == pytest.approx(max(kernel.scales or ()) * 127)
 
 
+@pytest.mark.slow
 def test_values_beyond_the_thresholds_are_counted(small: Small, network: ModuleOp) -> None:
     policy = {"rules": [{"name": "active", "range": [0.0, 0.5]}]}
     samples = list(small.samples[:, None])
@@ -129,6 +131,7 @@ def test_accuracy(facts: Facts) -> None:
     assert quantized.agreement == quantized.top1
 
 
+@pytest.mark.slow
 def test_accuracy_is_that_of_score() -> None:
     """Logits before a softmax count: in few bits, the softmax itself makes different logits equal."""
     network = softmax_of_logits()

@@ -31,6 +31,7 @@ def attention(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return module
 
 
+@pytest.mark.slow
 def test_each_tensor_is_near_what_saturates(attention: ModuleOp) -> None:
     quantized = qmlir.quantize(attention, data=list(X))
     rows = qmlir.analyze(attention, quantized, list(X))

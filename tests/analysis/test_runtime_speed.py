@@ -90,6 +90,7 @@ def test_sentences(floats: float, integers: float, said: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_the_package_does_not_import_the_runtime(layer: Path) -> None:
     program = "import sys; from qmlir.cli.main import main; status = main(sys.argv[1:]); "
     program += "sys.exit(status or 'onnxruntime' in sys.modules)"

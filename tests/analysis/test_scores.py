@@ -71,6 +71,7 @@ def test_logits_before_a_softmax(pair: tuple[Path, Path]) -> None:
     assert found.as_dict()["original"]["top5"] == 40
 
 
+@pytest.mark.slow
 def test_what_cannot_be_scored(pair: tuple[Path, Path]) -> None:
     labels = [0] * len(SAMPLES)
     with pytest.raises(OptionError, match="labels: must be a class of the network, from 0 to 2, got 3; count classes"):

@@ -135,6 +135,7 @@ def test_rankings() -> None:
     assert RANKINGS == OPTIONS
 
 
+@pytest.mark.slow
 def test_an_imported_network(tmp_path: Path) -> None:
     """Its transposes and reshapes have no names; the operations around them are taken apart all the same."""
     small = write_small(tmp_path)

@@ -270,6 +270,7 @@ def test_layers_are_what_computes(small: Small) -> None:
     assert [each.widens for each in layers] == [False, True, True]
 
 
+@pytest.mark.slow
 def test_the_choice_is_the_cheapest_that_meets_the_floor(found: Tuned) -> None:
     least = found.reference.trial.sqnr - 12
     assert found.chosen.trial.sqnr >= least
@@ -298,6 +299,7 @@ def test_the_policy_gives_the_network_of_the_trial(found: Tuned, small: Small, t
     assert 10 * math.log10((signal**2).sum() / (error**2).sum()) == pytest.approx(found.chosen.trial.sqnr, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_a_search_goes_on_where_it_stopped(found: Tuned, small: Small) -> None:
     files = {path: path.read_bytes() for path in (small / "results").iterdir()}
     damaged = sorted(files)[0]
@@ -311,6 +313,7 @@ def test_a_search_goes_on_where_it_stopped(found: Tuned, small: Small) -> None:
     assert tune(small.onnx, samples_of(small), **arguments).made == 0
 
 
+@pytest.mark.slow
 def test_any_number_of_workers_finds_the_same(found: Tuned, small: Small, tmp_path: Path) -> None:
     arguments: dict[str, Any] = {"floor": "sqnr=int8-12", "levels": (4, 6), "most": 14}
     again = tune(small.onnx, samples_of(small), results=tmp_path, workers=2, **arguments)
@@ -321,6 +324,7 @@ def test_any_number_of_workers_finds_the_same(found: Tuned, small: Small, tmp_pa
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == files
 
 
+@pytest.mark.slow
 def test_other_samples_are_other_results(found: Tuned, small: Small) -> None:
     before = len(list((small / "results").iterdir()))
     arguments: dict[str, Any] = {"floor": "sqnr=int8-12", "results": small / "results", "levels": (4, 6), "most": 1}
@@ -335,6 +339,7 @@ def test_settings_of_few_bits_are_tried_alone_and_groups_by_layer(found: Tuned) 
     assert any("group-32" in json.dumps(point.trial.policy) for point in found.points)
 
 
+@pytest.mark.slow
 def test_codebooks_are_tried_where_tables_take_little(
     small: Small, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -379,6 +384,7 @@ def test_the_choice_under_a_floor_of_agreement_is_the_cheapest_that_meets_it(sma
     assert found.chosen.trial.bytes < found.reference.trial.bytes
 
 
+@pytest.mark.slow
 def test_a_budget_is_kept(small: Small) -> None:
     arguments: dict[str, Any] = {"results": small / "results", "levels": (4, 6), "most": 14}
     found = tune(small.onnx, samples_of(small), budget="bytes=75%", **arguments)
@@ -389,6 +395,7 @@ def test_a_budget_is_kept(small: Small) -> None:
     assert all("precision" not in rule for p in narrow.points for rule in p.trial.policy["rules"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", ["arena=110%", "stored=90%", "cycles:ethos-u55-like=100%", "macs-bits=60%"])
 def test_budgets_that_a_compiler_knows(small: Small, budget: str) -> None:
     found = tune(small.onnx, samples_of(small), budget=budget, levels=(4,), most=3)
@@ -396,6 +403,7 @@ def test_budgets_that_a_compiler_knows(small: Small, budget: str) -> None:
     assert found.chosen.trial.cost(limit.cost) <= limit.within(found.reference.trial)
 
 
+@pytest.mark.slow
 def test_a_limit_that_nothing_meets(small: Small) -> None:
     with pytest.raises(QmlirError, match=r"no network of 1 that were tried meets sqnr=200, got \S+ at most"):
         tune(small.onnx, samples_of(small), floor="sqnr=200", most=1)

@@ -12,6 +12,7 @@ from qmlir.errors import QmlirError
 from tests.cli.small import write_small
 
 
+@pytest.mark.slow
 def test_they_are_rows_of_analyze(tmp_path: Path) -> None:
     small = write_small(tmp_path)
     samples = list(small.samples[:, None])

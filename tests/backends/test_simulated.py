@@ -145,6 +145,7 @@ def test_a_device_of_ones_own_needs_a_file_alone(
     _check(network, sixth, "int8")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounding", ["half-even", "tfl-double"])
 def test_a_device_follows_the_contract_that_it_names(
     network: tuple[ModuleOp, qmlir.Profile, np.ndarray], rounding: str, tmp_path: Path

@@ -321,6 +321,7 @@ def commands(words: list[int]) -> list[tuple[int, int]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("value", [0, 1 << 20, 1 << 24, (1 << 31) - 1, (1 << 32) - 1] if THOROUGH else [1 << 30])
 def test_words_of_commands(value: int, program: Path, tmp_path: Path) -> None:
     """Each word of each kind of command becomes extreme, in memories that are as large as they can be."""

@@ -39,6 +39,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Certified:
     return small(tmp_path_factory.mktemp("certified"))
 
 
+@pytest.mark.slow
 def test_the_original_holds(original: Certified) -> None:
     assert check_certificate(original.path)["operations"] == 18
 

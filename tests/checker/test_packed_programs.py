@@ -54,11 +54,13 @@ def packed(program: Program) -> list[int]:
     ]
 
 
+@pytest.mark.slow
 def test_programs_hold(original: Certified) -> None:
     assert len(packed(original.program)) >= 3
     assert check_certificate(original.folder / "net.json")["sums"] >= 3
 
 
+@pytest.mark.slow
 def test_sums_are_those_of_bytes(original: Certified, tmp_path: Path) -> None:
     """Packed or not, the same weights give the same intervals of the same commands."""
     plain = certified(tmp_path, str(original.program.device["name"]), {})

@@ -331,6 +331,7 @@ def test_floats_between_commands(mutation: Mutation, original: Certified, tmp_pa
     assert "command" in str(error.value)
 
 
+@pytest.mark.slow
 def test_float32_scales(tmp_path: Path) -> None:
     folder = ROOT / "examples" / "digits"
     images = np.load(folder / "digits.npz")["calibration_images"][:10, None]

@@ -212,6 +212,7 @@ def _alternating(x: Array) -> Array:
     return flat.reshape(x.shape)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_adversarial_data_stay_in_the_intervals(chunk: int, tmp_path: Path, record_property: Any) -> None:
     tally = Tally()

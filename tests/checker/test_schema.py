@@ -24,6 +24,7 @@ def certificate(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     return read(CERTIFICATES[request.param](tmp_path_factory.mktemp("certificate")))
 
 
+@pytest.mark.slow
 def test_certificates_follow_it(certificate: dict[str, Any]) -> None:
     VALIDATOR.validate(certificate)
     assert first_breach(certificate, certificate["about"]) is None

@@ -157,6 +157,7 @@ def chosen(certificate: Any) -> Iterator[Tampering]:
         yield changes[int(rng.integers(len(changes)))]
 
 
+@pytest.mark.slow
 def test_every_field(original: Path, tmp_path: Path, record_property: Any) -> None:
     """A change holds only within a field that is printed as on trust, or if it takes such a statement back."""
     folder = tmp_path / "tampered"

@@ -38,6 +38,7 @@ int main(int argc, char **argv) {{
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("threads", ["1", "2"])
 def test_a_c_program_computes_batches(threads: str, tmp_path: Path) -> None:
     compiler = shutil.which("cc")
@@ -58,6 +59,7 @@ def test_a_c_program_computes_batches(threads: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(np.frombuffer(done.stdout, np.float32).reshape(SAMPLES, 10), expected)
 
 
+@pytest.mark.slow
 def test_run_computes_the_same_bits(tmp_path: Path) -> None:
     for name, options in {"alone": [], "three": ["--batch", "3"], "more": ["--batch", "99", "--threads", "2"]}.items():
         assert run(["run", DIGITS, *DATA, *options, "-o", str(tmp_path / f"{name}.npz")]) == 0

@@ -53,6 +53,7 @@ def test_samples_are_inputs(small: Small) -> None:
     assert run("bench", small.onnx, *QUICK, "--data", small.data, "--samples", 2) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["qmlir-1", "qmlir-bench-1"])
 def test_against_an_earlier_run(
     small: Small, figures: dict[str, Any], format: str, capsys: pytest.CaptureFixture[str]

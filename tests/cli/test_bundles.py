@@ -196,6 +196,7 @@ def pointer_to_weights(folder: Path, name: str) -> str:
     return "data.c"
 
 
+@pytest.mark.slow
 @pytest.mark.crossed
 @pytest.mark.parametrize("language", LANGUAGES)
 @pytest.mark.parametrize(
@@ -216,12 +217,14 @@ def test_selftest_and_example_build_and_run(
     assert status(build(folder, LANGUAGES[language], "main.c", *files)) == 0
 
 
+@pytest.mark.slow
 def test_a_selftest_counts_the_samples_that_differ(small: Small, tmp_path: Path) -> None:
     folder = bundle(small, tmp_path / "out")
     spoil(folder)
     assert status(build(folder, LANGUAGES["C99"], "selftest.c", "net.o")) == 1
 
 
+@pytest.mark.slow
 def test_a_library_is_linked_like_its_object(small: Small, tmp_path: Path) -> None:
     folder = bundle(small, tmp_path / "out", "--archive", "--prefix", "a_name_of_more_than_15_letters")
     library = "liba_name_of_more_than_15_letters.a"
@@ -231,6 +234,7 @@ def test_a_library_is_linked_like_its_object(small: Small, tmp_path: Path) -> No
     assert "a_name_of_more_than_15_letters_run in" in listed
 
 
+@pytest.mark.slow
 def test_cmake_builds_and_tests_a_bundle(small: Small, tmp_path: Path) -> None:
     cmake = tool("cmake")
     folder = bundle(small, tmp_path / "out", "--weights-in", "array")
@@ -240,6 +244,7 @@ def test_cmake_builds_and_tests_a_bundle(small: Small, tmp_path: Path) -> None:
     assert status(tmp_path / "build" / "net_example") == 0
 
 
+@pytest.mark.slow
 def test_two_networks_in_one_program_and_from_two_threads(small: Small, tmp_path: Path) -> None:
     gcc = tool("gcc")
     objects: list[str] = []
@@ -271,6 +276,7 @@ def test_no_object_asks_for_an_executable_stack(small: Small, tmp_path: Path, cp
     assert "X" not in line.split(".note.GNU-stack")[1]
 
 
+@pytest.mark.slow
 def test_the_stack_is_no_deeper_than_stated(small: Small, tmp_path: Path) -> None:
     """A painted stack shows how deep a call went; a call of nothing, what the switch to it took."""
     folder = bundle(small, tmp_path / "out", "--prefix", "net", "--cpu", "x86-64-v3")
@@ -293,6 +299,7 @@ def test_an_object_with_integers_at_both_ends_has_no_floats(small: Small, tmp_pa
     assert run("certify", "--check", tmp_path / "certificate.json", folder / "net.o") == 0
 
 
+@pytest.mark.slow
 def test_the_manifest_says_what_is_in_the_folder(small: Small, tmp_path: Path) -> None:
     folder = bundle(small, tmp_path / "out", "--io", "uint8", "--cpu", "cortex-m4")
     manifest = json.loads((folder / "manifest.json").read_text())
@@ -321,6 +328,7 @@ def test_the_manifest_says_what_is_in_the_folder(small: Small, tmp_path: Path) -
     assert f"#define NET_INPUT0_ZERO_POINT ({image['zero_point']})" in header
 
 
+@pytest.mark.slow
 def test_the_manifest_says_how_the_network_was_quantized(small: Small, tmp_path: Path) -> None:
     rules = [{"name": "dense1", "precision": "int16"}, {"name": "image", "range": [-1.0, 1.0]}]
     quantized = qmlir.quantize(
@@ -338,6 +346,7 @@ def test_the_manifest_says_how_the_network_was_quantized(small: Small, tmp_path:
         assert found["rules"] == rules
 
 
+@pytest.mark.slow
 def test_the_manifest_of_a_network_that_others_quantized(small: Small, tmp_path: Path) -> None:
     quantized = qmlir.quantize(small.onnx, data=[{"image": small.samples[:1]}], schema="symmetric")
     (file,) = qmlir.export(quantized, tmp_path / "net.onnx", activations="kept")
@@ -347,6 +356,7 @@ def test_the_manifest_of_a_network_that_others_quantized(small: Small, tmp_path:
         Draft202012Validator(schema()).validate(manifest)
 
 
+@pytest.mark.slow
 def test_python_writes_the_same_bundle(small: Small, tmp_path: Path) -> None:
     options = ("--cpu", "x86-64-v3", "--io", "int8", "--api", "dynamic", "--weights-in", "array", "--archive")
     folder = bundle(small, tmp_path / "command", "--prefix", "seen", *options)
@@ -360,6 +370,7 @@ def test_python_writes_the_same_bundle(small: Small, tmp_path: Path) -> None:
         assert path.read_bytes() == (folder / path.name).read_bytes(), path.name
 
 
+@pytest.mark.slow
 def test_python_writes_a_bundle_of_a_network_that_it_holds(small: Small, tmp_path: Path) -> None:
     module = qmlir.load(small / "net.mlir")
     before = str(module)
@@ -395,12 +406,14 @@ def test_batches_are_refused(small: Small, tmp_path: Path) -> None:
         qmlir.bundle(module, tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_equal_bundles_have_equal_bytes(small: Small, tmp_path: Path) -> None:
     one, other = (bundle(small, tmp_path / name) for name in ("one", "other"))
     for path in one.iterdir():
         assert path.read_bytes() == (other / path.name).read_bytes(), path.name
 
 
+@pytest.mark.slow
 def test_a_program_for_aarch64_runs_under_an_emulator(small: Small, tmp_path: Path) -> None:
     gcc, emulator = tool("aarch64-linux-gnu-gcc"), tool("qemu-aarch64")
     folder = bundle(small, tmp_path / "out", "--triple", "aarch64-linux-gnu", "--io", "int8")
@@ -412,6 +425,7 @@ def test_a_program_for_aarch64_runs_under_an_emulator(small: Small, tmp_path: Pa
 ASKING = '#include "net.h"\nint main(void) { return net_runs_here(); }\n'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cpu", "features", "processor", "runs"),
     [
@@ -434,6 +448,7 @@ def test_linux_is_asked_what_the_processor_has(
     assert done.returncode == runs
 
 
+@pytest.mark.slow
 def test_the_vectors_of_riscv_are_asked_for(small: Small, tmp_path: Path) -> None:
     for cpu, asked in (("rv64gcv", f"AT_HWCAP) & 0x{1 << 21:x}UL"), ("rv64gc", None), ("cortex-m55", None)):
         header = (bundle(small, tmp_path / cpu, "--prefix", "net", "--io", "int8", "--cpu", cpu) / "net.h").read_text()
@@ -491,6 +506,7 @@ def test_a_file_in_the_place_of_the_folder(small: Small, tmp_path: Path, capsys:
     assert "--output: must be a folder with --bundle" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_floats_that_need_a_library_are_refused(
     small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -532,6 +548,7 @@ def test_integers_of_the_interface_have_the_bits_of_floats(small: Small) -> None
         np.testing.assert_array_equal(given, floats(sample[None]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kws_dscnn_i8", "resnet8_cifar_i8", "ad_fcae_i8"])
 def test_the_networks_of_mlperf_tiny_as_bundles(name: str, shared: Callable[[str], Path], tmp_path: Path) -> None:
     gcc = tool("gcc")

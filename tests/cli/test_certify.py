@@ -31,6 +31,7 @@ def error_of(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     return error
 
 
+@pytest.mark.slow
 def test_a_certificate_is_written_and_holds(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("certify", small / "q.mlir", "-o", small / "c.json") == 0
     said = capsys.readouterr().out

@@ -22,6 +22,7 @@ def test_executors_agree(small: Small, quantized: Path, capsys: pytest.CaptureFi
     assert run("compare", quantized, "--data", small.data, "--run", "reference", "--run", "reference") == 0
 
 
+@pytest.mark.slow
 def test_two_networks_part(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = small / "other.mlir"
     assert run("-q", "quantize", small.onnx, "--data", small.data, "--rounding", "nearest", "-o", other) == 0
@@ -72,6 +73,7 @@ def test_a_drawing(small: Small, quantized: Path, capsys: pytest.CaptureFixture[
     assert "must be a file name that ends in .dot or .gv" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_budgets(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = small / "rows.json"
     assert run("analyze", small.onnx, quantized, "--data", small.data, "--budget", "--json", rows) == 0
@@ -81,6 +83,7 @@ def test_budgets(small: Small, quantized: Path, capsys: pytest.CaptureFixture[st
     assert "--budget: is another report than --channels; drop one of them" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_effects_by_several_processes(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command, rows = ("analyze", small.onnx, quantized, "--data", small.data), small / "effects.json"
     assert run(*command, "--jobs", "2") == 1

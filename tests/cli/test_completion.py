@@ -56,6 +56,7 @@ LINES: dict[str, tuple[set[str], set[str]]] = {
 """The line at TAB → words that are proposed, and words that are not."""
 
 
+@pytest.mark.slow
 def test_in_bash(folder: Path) -> None:
     if shutil.which("bash") is None:
         pytest.skip("there is no bash")

@@ -67,6 +67,7 @@ FORMS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", [*CASES, *FORMS])
 def test_options_file_and_python_are_one(
     small: Small, case: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

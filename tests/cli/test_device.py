@@ -100,6 +100,7 @@ def test_devices_that_are_none(device: str, message: str, capsys: pytest.Capture
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_tensors_of_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program's tensors are those of the network that was compiled, bit for bit, whatever overlaps."""
     monkeypatch.chdir(tmp_path)

@@ -15,6 +15,7 @@ from tests.backends.tflite.runtime import LiteRT
 from tests.cli.small import Small, run
 
 
+@pytest.mark.slow
 def test_a_quantized_network(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("profile", small.onnx, "--data", small.data, "-o", small / "p.yaml") == 0
     assert run("quantize", small.onnx, "--profile", small / "p.yaml", "-o", small / "q.mlir") == 0

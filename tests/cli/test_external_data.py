@@ -46,6 +46,7 @@ def pair(small: Small) -> tuple[Path, Path]:
     return inside, outside
 
 
+@pytest.mark.slow
 def test_every_command_takes_weights_beside_the_model(small: Small, pair: tuple[Path, Path]) -> None:
     written: list[dict[str, bytes]] = []
     for model in pair:

@@ -27,6 +27,7 @@ CASES: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
 """Case → options of `quantize`, the second command with the options of its own, and the file."""
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", CASES)
 def test_one_command_writes_what_two_write(small: Small, case: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,6 +47,7 @@ def test_a_network_in_float16_needs_no_data(tmp_path: Path, capsys: pytest.Captu
     assert next(e for e in entries if e["node"] == "dense2")["remedy"] == "choose a precision of integers for it"
 
 
+@pytest.mark.slow
 def test_one_layer_in_bfloat16(small: Small, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rule = ("--rule", "layer=first precision=bfloat16")
     assert run("quantize", small.onnx, "--data", small.data, *rule, "--print-config") == 0

@@ -51,6 +51,7 @@ def test_errors_at_the_end(
     assert f"{OUTPUT}{found['outputs'][0]['cumulative_sqnr']:.1f} dB\n" in out
 
 
+@pytest.mark.slow
 def test_they_are_what_analyze_says(small: Small) -> None:
     assert run("quantize", small.onnx, "--data", small.data, "-o", small / "q.mlir", "--json", small / "q.json") == 0
     analyze = ("analyze", small.onnx, small / "q.mlir", "--data", small.data, "--json", small / "a.json")

@@ -103,6 +103,7 @@ def test_an_object_does_not_replace_libcs_functions(tmp_path: Path) -> None:
     assert symbols.stdout.split()[2::3] == ["memset_net"]
 
 
+@pytest.mark.slow
 def test_a_terminal_and_files_show_only_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     small = write_small(tmp_path, scores="".join(HOSTILE.values()))
     assert run("profile", small.onnx, "--data", small.data, "-o", small / "p.yaml") == 0

@@ -141,6 +141,7 @@ def test_a_folder_is_no_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == f"error: {tmp_path}: is a directory\n"
 
 
+@pytest.mark.slow
 def test_help_is_there_within_a_second() -> None:
     command = [sys.executable, "-c", "import sys; from qmlir.cli.opt import main; sys.exit(main())", "--help"]
     seconds: list[float] = []

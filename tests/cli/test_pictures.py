@@ -47,6 +47,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_preprocessing_is_said_once(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("profile", "net.onnx", "--data", "pictures", "--preprocess", SCALE, "-o", "p.yaml") == 0
     assert Profile.load("p.yaml").notes.preprocess == SCALE
@@ -82,6 +83,7 @@ def test_preprocessing_is_said_once(folder: Path, capsys: pytest.CaptureFixture[
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", [".onnx", ".tflite", ".npu"])
 def test_files_of_other_formats_keep_how_pictures_are_read(
     folder: Path, suffix: str, capsys: pytest.CaptureFixture[str]
@@ -98,6 +100,7 @@ def test_files_of_other_formats_keep_how_pictures_are_read(
         assert f"--preprocess '{SCALE}', as in q{suffix}\n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_one_step_with_scores(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """For onnxruntime, with a batch that stays symbolic."""
     said = ("--data", "pictures", "--preprocess", SCALE, "--labels", "names", "--metric", "own_metric:total")

@@ -47,6 +47,7 @@ def written(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["profile", "compile", "compile for a device", "bundle"])
 def test_the_printed_file_makes_the_same_files(name: str, quantized: None, folder: Path) -> None:
     check_round(name, folder)

@@ -77,6 +77,7 @@ def test_options_of_profile(small: Small) -> None:
     assert (found.samples, found.bins) == (2, 64)
 
 
+@pytest.mark.slow
 def test_shards_merge_to_the_profile_of_all(small: Small) -> None:
     shards: list[Path] = []
     for i in range(3):
@@ -224,6 +225,7 @@ def test_ledgers_are_shown_and_compared(small: Small, quantized: Path, capsys: p
     assert capsys.readouterr().out == "no operation changed\n"
 
 
+@pytest.mark.slow
 def test_analysis(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     command = ("analyze", small.onnx, quantized, "--data", small.data)
@@ -399,6 +401,7 @@ def test_the_header_says_what_the_tensors_are(small: Small, quantized: Path) -> 
     assert f"#define NET_WEIGHTS_SIZE {size} " in header
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="processors of x86")
 def test_the_header_says_what_the_code_needs_of_a_processor(
     small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]
@@ -426,6 +429,7 @@ def test_the_header_says_what_the_code_needs_of_a_processor(
     assert "got haswel; did you mean haswell" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="processors of x86")
 def test_code_runs_here_only_if_this_processor_has_its_features(
     small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]
@@ -442,6 +446,7 @@ def test_code_runs_here_only_if_this_processor_has_its_features(
         assert f"--cpu: must not be given with {other[0]}" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="an architecture that is not x86")
 def test_code_for_another_architecture(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is written and says what it needs; it is not run here, and other triples are refused."""

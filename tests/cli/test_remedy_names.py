@@ -130,6 +130,7 @@ def _leaves(hint: Any) -> Iterator[Any]:
             yield argument
 
 
+@pytest.mark.slow
 def test_what_remedies_name_exists() -> None:
     assert len(remedies()) > 120
     wrong = [f"{place}: {text!r}: {why}" for text, place in remedies().items() for why in _complaints(text)]

@@ -14,6 +14,7 @@ def quantized(small: Small) -> Path:
     return small / "q.mlir"
 
 
+@pytest.mark.slow
 def test_a_report_is_written(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.savez(small / "labels.npz", labels=np.arange(6) % 3)
     labels = f"{small / 'labels.npz'}:labels"
@@ -28,6 +29,7 @@ def test_a_report_is_written(small: Small, quantized: Path, capsys: pytest.Captu
     assert '"agreement"' in text
 
 
+@pytest.mark.slow
 def test_labels_as_lines_of_text(small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The same file as for `qmlir quantize --labels`: a line for each sample, of which --samples takes the first."""
     (small / "labels.txt").write_text("# counted from 1\n1\n2\n3\n1\n2\n3\n")
@@ -39,6 +41,7 @@ def test_labels_as_lines_of_text(small: Small, quantized: Path, capsys: pytest.C
     assert '"samples":4,' in (small / "r.html").read_text(encoding="utf-8").replace(" ", "")
 
 
+@pytest.mark.slow
 def test_how_samples_are_read_is_said_once(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
     """The profile says it, else the quantized network; the command line overrides both."""
     rng = np.random.default_rng(4)

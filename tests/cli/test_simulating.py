@@ -28,6 +28,7 @@ def outputs(small: Small, *arguments: object) -> np.ndarray:
         return arrays["scores"]
 
 
+@pytest.mark.slow
 def test_a_program_gives_what_the_network_gives(
     small: Small, quantized: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -140,6 +141,7 @@ def test_traces_that_are_none(
     assert not Path(arguments[1]).exists()
 
 
+@pytest.mark.slow
 def test_keys_of_the_device_are_changed(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
     target = ("--target", "nmp", "--set", "array.lanes.k=16", "--set", "memory.act.bytes=65536")
     module, program = small / "small.mlir", small / "small.npu"

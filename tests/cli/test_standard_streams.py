@@ -25,6 +25,7 @@ def shell(words: list[str], redirected: str) -> tuple[int, str]:
     return ended.returncode, ended.stderr
 
 
+@pytest.mark.slow
 @needs_full
 @pytest.mark.parametrize("words", [LISTING, PASSES, [*LISTING[:3], "--help"]], ids=["qmlir", "qmlir-opt", "help"])
 def test_full_output_is_an_error_in_a_sentence(words: list[str]) -> None:
@@ -32,6 +33,7 @@ def test_full_output_is_an_error_in_a_sentence(words: list[str]) -> None:
     assert (status, error) == (1, "error: standard output: must be writable, got no space left on device\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [LISTING, PASSES], ids=["qmlir", "qmlir-opt"])
 def test_closed_output_is_an_error_in_a_sentence(words: list[str]) -> None:
     assert shell(words, ">&-") == (1, "error: standard output: must be writable, got bad file descriptor\n")
@@ -41,6 +43,7 @@ def test_nothing_is_said_to_a_reader_who_left() -> None:
     assert shell(PASSES, "| true; exit ${PIPESTATUS[0]}") == (1, "")
 
 
+@pytest.mark.slow
 @needs_full
 @pytest.mark.parametrize("where", ["2>/dev/full", "2>&-"])
 def test_errors_that_nobody_reads_keep_the_status(where: str) -> None:
@@ -48,6 +51,7 @@ def test_errors_that_nobody_reads_keep_the_status(where: str) -> None:
     assert shell(UNKNOWN, f">/dev/null {where}") == (1, "")
 
 
+@pytest.mark.slow
 def test_no_file_takes_the_place_of_a_closed_stream(small: Small) -> None:
     graph = [*LISTING[:3], "graph", str(small.onnx), "-o", str(small / "g.dot"), "--json"]
     assert shell(graph, "<&- >&- 2>&-") == (1, "")

@@ -50,6 +50,7 @@ def test_samples_follow_one_another(delay: Path, how: list[str]) -> None:
         np.testing.assert_allclose(outputs(out)["y"][:, 0, 0], wanted, atol=0.1 if "--target=nmp" in how else 0)
 
 
+@pytest.mark.slow
 def test_profile_and_quantize_in_sequences(model: Path) -> None:
     data, folder = model.with_name("tokens.npz"), model.parent
     words = [model, *BOUND, "--data", data, "--sequence", PLACES]
@@ -63,6 +64,7 @@ def test_profile_and_quantize_in_sequences(model: Path) -> None:
     np.testing.assert_array_equal(outputs(folder / "y.npz")["logits"], wanted)
 
 
+@pytest.mark.slow
 def test_a_policy_may_bind_states(model: Path) -> None:
     policy = {"options": {"state": STATES, "data": str(model.with_name("tokens.npz")), "sequence": PLACES}}
     quantized = qmlir.quantize(model, policy=policy)
@@ -94,6 +96,7 @@ def test_sequences_are_of_networks_with_states(model: Path, capsys: pytest.Captu
     assert run("run", *words, *BOUND, "--sequence", 2) == 0
 
 
+@pytest.mark.slow
 def test_labels_of_a_network_with_states(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(model.with_name("labels.npy"), np.zeros(2 * PLACES, np.int64))
     words = [model, *BOUND, "--data", model.with_name("tokens.npz"), "--labels", model.with_name("labels.npy")]

@@ -247,6 +247,7 @@ def test_short_calls_are_told_in_microseconds(folder: Small, capsys: pytest.Capt
     assert " µs at least, " in printed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [120, 160])
 def test_causes_have_columns_only_where_they_fit(
     folder: Small, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -259,6 +260,7 @@ def test_causes_have_columns_only_where_they_fit(
     assert sum("nn." in row for row in rows) == len(rows) - 1, "each operation has one line"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals on Windows")
 def test_on_a_terminal(folder: Small) -> None:
     """In a real terminal of 80 columns: a table, and no line beyond them."""

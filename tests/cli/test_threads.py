@@ -49,6 +49,7 @@ def network(tmp_path: Path) -> Path:
     return tmp_path / "net.mlir"
 
 
+@pytest.mark.slow
 def test_two_networks_of_a_c_program_share_a_pool(network: Path) -> None:
     """Each object holds the pool; a linker keeps one."""
     compiler = shutil.which("cc")

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 from hypothesis import given
 
 from qmlir.codegen.occupancy import Occupancy, Statement
@@ -29,6 +30,7 @@ def holding(uses: Sequence[Mapping[int, tuple[int, int]]], count: int) -> list[s
     return [set().union(*touched[: t + 1]) & set().union(*touched[t:]) for t in range(len(uses))]
 
 
+@pytest.mark.slow
 @given(programs())
 def test_values_of_a_plan_never_share_a_byte(program: tuple[int, Sequence[Mapping[int, tuple[int, int]]]]) -> None:
     count, uses = program

@@ -35,6 +35,7 @@ def test_what_a_task_does_stays_its_own() -> None:
     assert results[5] == "refused"
 
 
+@pytest.mark.slow
 def test_a_task_that_computes_for_too_long() -> None:
     """However busy the machine is."""
     results = dict(isolated(work, ["spin", "a"], seconds=1, jobs=1, patience=60))

@@ -104,6 +104,7 @@ def test_a_text_that_is_no_device(text: str, message: str) -> None:
         load_device(text)
 
 
+@pytest.mark.slow
 def test_a_target_is_a_device_too(tmp_path: Path) -> None:
     """The module keeps the variant, in a file too; its program names its keys."""
     variant = qmlir.load_device("nmp").with_({"array.lanes.k": 16, "queue.post.elements_per_cycle": 3.0})

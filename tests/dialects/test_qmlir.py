@@ -20,6 +20,7 @@ AWKWARD = ["", "conv1/Relu:0", 'a "quoted" name', "back\\slash", "line\nbreak\tt
 strings = st.lists(st.sampled_from(AWKWARD) | st.text(st.characters(codec="utf-8"), max_size=8), max_size=4)
 
 
+@pytest.mark.slow
 @given(nodes=strings, tensors=strings, absorbed=strings)
 def test_names_read_back(nodes: list[str], tensors: list[str], absorbed: list[str]) -> None:
     name = NameAttr.of(nodes, tensors, absorbed)
@@ -58,6 +59,7 @@ def test_names_of_an_operation() -> None:
     assert names_of(op) == NameAttr.of(["n"])
 
 
+@pytest.mark.slow
 @given(outcome=st.sampled_from(DecisionAttr.OUTCOMES), code=st.sampled_from(AWKWARD), reason=st.sampled_from(AWKWARD))
 def test_decisions_read_back(outcome: str, code: str, reason: str) -> None:
     decision = DecisionAttr.of(outcome, code, reason)

@@ -109,6 +109,7 @@ def test_as_a_constraint_of_operands(x: Attribute, b: Attribute, message: str | 
 # Promises
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(graphs(), st.booleans())
 def test_what_the_schema_promises_holds(graph: Graph, per_channel: bool) -> None:

@@ -72,6 +72,7 @@ def test_the_import_knows_that_samples_stay_apart() -> None:
     np.testing.assert_array_equal(each(shorter), each(simplified))
 
 
+@pytest.mark.slow
 def test_a_batch_of_code_has_the_bits_of_single_calls() -> None:
     quantized = qmlir.quantize(load_onnx(attention()), data=SAMPLES)
     assert {entry.outcome for entry in qmlir.decisions(quantized)} == {"quantized"}
@@ -93,6 +94,7 @@ def test_exported_files_have_the_batch_again(tmp_path: Path) -> None:
     assert np.abs(run(made, [BATCH])[0] - expected).max() <= 2 * step
 
 
+@pytest.mark.slow
 def test_a_profile_does_not_depend_on_the_batch() -> None:
     one, eight = load_onnx(attention()), load_onnx(attention(), bind={"batch": 8})
     assert (batch_size(one), batch_size(eight)) == (1, 8)
@@ -124,6 +126,7 @@ def test_a_token_that_all_samples_share_is_repeated() -> None:
     np.testing.assert_array_equal(qmlir.compile(quantized, batch=8)(BATCH), each(quantized))
 
 
+@pytest.mark.slow
 def test_a_device_takes_one_sample() -> None:
     """What moves the samples only is a reshape there."""
     quantized = qmlir.quantize(load_onnx(attention()), data=SAMPLES, target="nmp")

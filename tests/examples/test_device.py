@@ -10,6 +10,7 @@ import pytest
 from tests.reader import Reader
 
 
+@pytest.mark.slow
 def test_the_page(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

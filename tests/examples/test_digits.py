@@ -55,6 +55,7 @@ def test_batch_norm_and_layout_fold_away(folder: Path) -> None:
     assert kinds == ["nn.reshape", *layers, *["nn.fully_connected"] * 2]
 
 
+@pytest.mark.slow
 def test_training_is_deterministic_and_learns(training: ModuleType) -> None:
     rng = np.random.default_rng(1)
     labels = rng.integers(0, 10, 500)

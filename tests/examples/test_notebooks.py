@@ -24,6 +24,7 @@ def test_runs_as_a_script(notebook: Path, kept: Path, monkeypatch: pytest.Monkey
     assert len(done.stdout.splitlines()) >= 3
 
 
+@pytest.mark.slow
 def test_marimo_finds_nothing_wrong() -> None:
     assert len(NOTEBOOKS) == 3
     done = run("-W", "ignore", "-m", "marimo", "check", "--strict", *NOTEBOOKS)

@@ -273,6 +273,7 @@ SETS: dict[str, tuple[list[str], list[str]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", SETS)
 def test_files_that_commands_write_together_appear_all_or_none(
     kind: str, small: Small, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

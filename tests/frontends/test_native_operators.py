@@ -134,6 +134,7 @@ def test_several_tensors_of_other_shapes_and_types(library: Path) -> None:
         assert found["sum"] == 15
 
 
+@pytest.mark.slow
 def test_it_stays_on_floats_between_integers(library: Path, tmp_path: Path) -> None:
     define(library)
     q = qmlir.quantize(qmlir.Pipeline("simplify")(load_onnx(network(strength=2.0))), data=samples())

@@ -36,6 +36,7 @@ def test_each_qint_operation_is_tried() -> None:
     assert {s.op for s in LOWERED} >= {op for op in qint.QINT.operations}
 
 
+@pytest.mark.slow
 def test_mlir_opt_accepts_each_operation(cases: list[Case]) -> None:
     printed = mlir_opt(linalg_text(together(cases)))
     assert printed.count("func.func") == len(cases)

@@ -104,10 +104,12 @@ def example() -> ModuleOp:
     return Pipeline("quantize")(qmlir.load(ROOT / "examples/digits/model.mlir"))
 
 
+@pytest.mark.slow
 def test_example() -> None:
     check(example(), strokes())
 
 
+@pytest.mark.slow
 def test_loops_that_threads_share() -> None:
     """The pool is an external function; here it is one that computes two shares in turn."""
     declaration = f"declare void @{RUN_SHARES}(ptr, ptr, i64, i64)"
@@ -133,6 +135,7 @@ def test_younger_tools_read_the_generic_form() -> None:
     assert iree_opt(text).count("llvm.func") == text.count('"llvm.func"')
 
 
+@pytest.mark.slow
 @pytest.mark.crossed
 @pytest.mark.parametrize("features", ["", "host"])
 @pytest.mark.parametrize("schema", ["asymmetric", "symmetric_with_power2_scale", ""])

@@ -130,6 +130,7 @@ def check_levels(network: ModuleOp, quantized: ModuleOp) -> None:
             assert back.is_structurally_equivalent(ours), level
 
 
+@pytest.mark.slow
 def test_levels_of_the_example() -> None:
     module = qmlir.load(ROOT / "examples/digits/model.mlir")
     check_levels(module, Pipeline("quantize")(module))

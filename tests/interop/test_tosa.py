@@ -31,6 +31,7 @@ def cases() -> list[Case]:
     return tosa_cases()
 
 
+@pytest.mark.slow
 def test_only_tosa_is_left(cases: list[Case]) -> None:
     printed = iree_opt(tosa_text(together(cases)))
     assert printed.count("func.func") == len(cases)
@@ -100,6 +101,7 @@ def read(text: str) -> ModuleOp:
 FORMS = pytest.mark.parametrize("flags", [(), ("--mlir-print-op-generic",)], ids=["custom", "generic"])
 
 
+@pytest.mark.slow
 @FORMS
 def test_what_mlir_opt_prints_of_our_export_becomes_nn(cases: list[Case], flags: tuple[str, ...]) -> None:
     printed = read(mlir_opt(tosa_text(together(cases), version_of_mlir_opt()), *flags))

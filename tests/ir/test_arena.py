@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import combinations, permutations
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 
 from qmlir.ir.arena import Full, Item, Leads, around, live_at_most, place
@@ -41,6 +42,7 @@ def test_what_lives_at_once_lies_apart(given: list[Item]) -> None:
     assert arena.bound <= arena.size
 
 
+@pytest.mark.slow
 @given(items(), st.data())
 def test_items_of_a_pair_overlap_behind_the_lead(given: list[Item], data: st.DataObject) -> None:
     pairs = [

@@ -32,6 +32,7 @@ def test_a_walk_ends_where_its_reader_does() -> None:
     assert asked == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("walk", [reached, needed_first])
 def test_depth_and_meeting_paths_do_not_matter(walk: Callable[..., Iterator[int]]) -> None:
     """A chain of 5,000 items, each of which is followed by the next one twice: 2^5000 paths."""

@@ -19,6 +19,7 @@ def xdsl_opt(*arguments: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "passes",
     [
@@ -34,6 +35,7 @@ def test_xdsl_opt_runs_our_passes(passes: str, root: Path, capsys: pytest.Captur
     assert xdsl_opt("-p", passes, model) == ours
 
 
+@pytest.mark.slow
 def test_xdsl_opt_reads_what_we_write(root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = tmp_path / "qint.mlir"
     assert opt.main(["--quantize", "--nn-to-qint", str(root / "examples/digits/model.mlir"), "-o", str(text)]) == 0

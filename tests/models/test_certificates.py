@@ -62,6 +62,7 @@ def test_other_bits_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert f"0 of {INPUTS} outputs" in line
 
 
+@pytest.mark.slow
 def test_an_error_ends_one_network_only(capsys: pytest.CaptureFixture[str]) -> None:
     """The process that computes it knows no such name."""
     holds, line = certificates.alone("nothing", INPUTS)

@@ -256,6 +256,7 @@ def multipliers(rng: np.random.Generator, step: int) -> npt.NDArray[np.int64]:
     return np.array([1 << 30, (1 << 31) - step, (1 << 30) + step, 3 << 29, 0, *spread.tolist()])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contract", sorted(ORACLES))
 def test_contract(contract: str) -> None:
     """Each contract at all shifts, extreme accumulators and multipliers: no overflow, no bit astray."""

@@ -104,6 +104,7 @@ def test_any_number_of_threads(sample: Sample) -> None:
             assert bits(several.run_in_order(inputs)) == expected, threads
 
 
+@pytest.mark.slow
 def test_samples_share_loops() -> None:
     """The tests above test something: many samples have a loop of several items."""
     chosen = [shared(sample, 4)[0] for sample in RUN[:: 12 if THOROUGH else 24]]

@@ -46,6 +46,7 @@ def test_order_does_not_matter(samples: list[list[float]], random: Any, bins: in
     assert state(profiled(samples, bins).tensors["x"]) == state(profiled(shuffled, bins).tensors["x"])
 
 
+@pytest.mark.slow
 @given(batches, batches, st.integers(2, 40))
 def test_sharding_does_not_matter(first: list[list[float]], second: list[list[float]], bins: int) -> None:
     whole, part = profiled(first + second, bins), profiled(first, bins)
@@ -139,6 +140,7 @@ def test_profiles_of_two_networks_do_not_merge() -> None:
 # Files
 
 
+@pytest.mark.slow
 @given(batches)
 def test_saved_and_loaded(tmp_path_factory: pytest.TempPathFactory, samples: list[list[float]]) -> None:
     path = tmp_path_factory.mktemp("profile") / "p.yaml"

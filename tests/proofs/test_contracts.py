@@ -152,6 +152,7 @@ def test_every_contract_on_integers_has_a_definition() -> None:
     assert set(DEFINITIONS) == {name for name, contract in CONTRACTS.items() if not contract.in_floats}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DEFINITIONS)
 def test_contracts_are_their_definitions(name: str) -> None:
     contract = CONTRACTS[name]

@@ -116,6 +116,7 @@ def counterexample(ops: Sequence[Operation], shift: int) -> z3.ModelRef | None:
     return proof.counterexample(z3.And(*claims))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("promise", "most"), [("", -1), ("drops_33", -2)])
 def test_the_code_of_a_requantization_is_single(promise: str, most: int) -> None:
     for shift in range(-31, most + 1) if THOROUGH else (-31, -17, -3, most):

@@ -52,6 +52,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", CASES)
 def test_what_searches_tell_works(text: str, folder: Path) -> None:
     check(text, CASES[text], folder)

@@ -49,6 +49,7 @@ def page(made: Report, browser: Browser, tmp_path: Path) -> Iterator[Browser]:
     assert browser.complaints() == []
 
 
+@pytest.mark.slow
 def test_it_opens_and_shows_its_parts(page: Browser) -> None:
     shown = page.run("return [...document.querySelectorAll('main > section:not([hidden])')].map(s => s.id)")
     assert shown == ["summary", "worst", "network", "errors", "times", "device", "layers"]

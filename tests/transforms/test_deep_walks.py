@@ -63,6 +63,7 @@ def network(lines: Iterable[str], given: str = "tensor<2x4xf32>", made: str = "t
     return parsed(f"func.func @main(%x: {given}) -> {made} {{\n{body}\nfunc.return %y : {made}\n}}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("walk", WALKS)
 def test_floats_at_both_ends(walk: str) -> None:
     """Floats are moved, quantized, dequantized, moved and returned."""
@@ -78,6 +79,7 @@ def test_floats_at_both_ends(walk: str) -> None:
     assert places == [ENTRY] * (moves + 1) + [EXIT] * (moves + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("walk", WALKS)
 def test_floats_that_something_computes_on(walk: str) -> None:
     floats = WALKS[walk]("f32")
@@ -87,6 +89,7 @@ def test_floats_that_something_computes_on(walk: str) -> None:
     assert places == [ENTRY] * moves + [BETWEEN] * (moves + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("walk", WALKS)
 def test_the_layers_behind_a_layer(walk: str) -> None:
     """The tuner looks for the readers of a layer behind all that moves its result."""
@@ -116,6 +119,7 @@ def test_activations_behind_movement(walk: str) -> None:
     assert relus == (0 if walk == "deep" else 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masked", [False, True])
 def test_sums_before_a_softmax(*, masked: bool) -> None:
     """A mask is looked for among all that is added to scores."""

@@ -21,6 +21,7 @@ def digits() -> dict[str, Any]:
     return certificate_of(qmlir.quantize(DIGITS / "digits.onnx", data=samples))[1]
 
 
+@pytest.mark.slow
 def test_floats_are_at_the_entry_and_the_exit_only(digits: dict[str, Any]) -> None:
     assert digits["verdict"] == "integer-only"
     assert [each["operation"] for each in digits["entry"]] == ["quant.qcast"]

@@ -74,6 +74,7 @@ def test_assembly() -> None:
     assert in_assembly(listed) == {"main": Counter(["pushq", "addl", "stosb"])}
 
 
+@pytest.mark.slow
 def test_code_of_a_network(small_network: Executable) -> None:
     """No kernel between the casts uses floats: not those of tables, sums, requantizations or a softmax."""
     listed = small_network.assembly()

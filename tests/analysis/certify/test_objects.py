@@ -71,6 +71,7 @@ def _forged(path: Path) -> Path:
     return _written({**stated, "code": [code]}, path.parent)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("threads", [1, 4])
 def test_objects(architecture: str, threads: int, integers: ModuleOp, tmp_path: Path) -> None:
@@ -92,6 +93,7 @@ def test_objects(architecture: str, threads: int, integers: ModuleOp, tmp_path: 
         check_certificate(_written(certificate, tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("kernel", ["qint_lookup_0", "qint_add_0", "qint_softmax_0"])
 def test_a_float_operation_in_a_kernel_of_integers_is_caught(
@@ -131,6 +133,7 @@ def with_island(integers: ModuleOp) -> ModuleOp:
     return module
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("threads", [1, 4])
 def test_casts_between_layers_are_no_casts_of_inputs(
@@ -144,6 +147,7 @@ def test_casts_between_layers_are_no_casts_of_inputs(
         check_certificate(_forged(path))
 
 
+@pytest.mark.slow
 def test_casts_in_loops_and_in_two_functions_are_refused(integers: ModuleOp, tmp_path: Path) -> None:
     """A call that is executed again comes behind all others."""
     executable = to_machine_code(integers.clone(), 1, machine_of("x86_64"))
@@ -184,6 +188,7 @@ def test_what_is_no_object(tmp_path: Path) -> None:
         certificate_of_object(tmp_path / "x.o")
 
 
+@pytest.mark.slow
 def test_an_object_for_another_architecture(integers: ModuleOp, tmp_path: Path) -> None:
     (tmp_path / "x.o").write_bytes(qmlir.compile(integers, cpu="cortex-m4").object)
     with pytest.raises(FileError, match="must be an object file for x86-64 or AArch64"):

@@ -19,6 +19,7 @@ from tests.conftest import ROOT
 DIGITS = ROOT / "examples" / "digits"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["ethos-u55-like", "nmp", "vta"])
 def test_all_values_lie_in_their_intervals(device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     images = np.load(DIGITS / "digits.npz")["calibration_images"][:, None]

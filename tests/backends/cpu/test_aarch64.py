@@ -231,6 +231,7 @@ def program(cases: Sequence[Case], machine: Machine) -> Executable:
     return build(lowered(text, features_of(machine), machine.system.bits), signature, machine=machine)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cpu", PROCESSORS)
 def test_operations_of_simd(cpu: str) -> None:
     emulated.require()
@@ -245,6 +246,7 @@ def test_operations_of_simd(cpu: str) -> None:
     assert not [name for name in found if re.fullmatch(lacks, name)]
 
 
+@pytest.mark.slow
 def test_the_instruction_is_what_runs() -> None:
     """A processor without sdot stops at it; the same cases without its features run there."""
     cases = dots(4)

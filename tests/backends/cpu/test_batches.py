@@ -37,6 +37,7 @@ def samples(shape: tuple[int, ...]) -> Any:
     return np.random.default_rng(0).normal(size=(MOST, *shape)).astype(np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "precision"), [("digits", "float"), ("images", "int8"), ("sequence", "int8")])
 def test_a_batch_has_the_bits_of_single_calls_and_of_the_reference(name: str, precision: str, tmp_path: Path) -> None:
     make, shape = NETWORKS[name]
@@ -98,6 +99,7 @@ def test_options_are_checked() -> None:
         qmlir.compile(DIGITS, target="nmp", batch=2)  # pyright: ignore[reportCallIssue]
 
 
+@pytest.mark.slow
 def test_a_fixed_batch_stays_and_takes_no_other() -> None:
     x = samples((1, 8, 8))
     profile = qmlir.profile(DIGITS, [sample[None] for sample in x])
@@ -108,6 +110,7 @@ def test_a_fixed_batch_stays_and_takes_no_other() -> None:
         qmlir.compile(fixed, batch=2)
 
 
+@pytest.mark.slow
 def test_code_of_a_batch_is_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QMLIR_CACHE", str(tmp_path / "cache"))
     made = qmlir.compile(DIGITS, batch=4)

@@ -28,6 +28,7 @@ def code_of(data: bytes) -> list[tuple[str, bytes]]:
     return [(s.name().decode(), s.data()) for s in file.sections() if s.is_text()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cpu", CPUS)
 def test_the_code_is_the_same(cpu: str) -> None:
     plain, debug = (qmlir.compile(DIGITS, cpu=cpu, debug_info=debug, cache=False) for debug in (False, True))
@@ -36,6 +37,7 @@ def test_the_code_is_the_same(cpu: str) -> None:
     assert "!dbg" not in plain.llvm_ir
 
 
+@pytest.mark.slow
 def test_aarch64_may_order_instructions_otherwise() -> None:
     """LLVM orders the instructions around a prologue otherwise there, where it describes the prologue for debuggers."""
     texts = [
@@ -45,6 +47,7 @@ def test_aarch64_may_order_instructions_otherwise() -> None:
     assert plain == debug
 
 
+@pytest.mark.slow
 def test_threads_and_batches_have_the_same_code() -> None:
     for options in ({"threads": 3}, {"batch": 4}):
         plain, debug = (qmlir.compile(DIGITS, debug_info=d, cache=False, **options) for d in (False, True))  # type: ignore[arg-type]
@@ -75,6 +78,7 @@ def test_functions_have_the_names_of_layers(tmp_path: Path) -> None:
         assert re.search(rf"!DILocation\(line: {line}, scope: !{numbers[name]}, inlinedAt: ", text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ['a"b', "größe", "a\\b", "", "x" * 3000, "a\nb"])
 def test_any_name_is_read(name: str) -> None:
     module = qmlir.load(DIGITS)
@@ -97,6 +101,7 @@ def test_lines_of_text(tmp_path: Path) -> None:
     assert "net.mlir" in found
 
 
+@pytest.mark.slow
 def test_networks_in_text_name_their_layers(tmp_path: Path) -> None:
     """A quantized network that was saved has the lines of its text, and still the names of its layers."""
     samples = list(np.load(DIGITS.with_suffix(".npz"))["calibration_images"][:4, None])
@@ -112,6 +117,7 @@ def run(*command: Any, cwd: Path) -> str:
     return subprocess.run([*map(str, command)], cwd=cwd, check=True, capture_output=True, text=True).stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not (shutil.which("gdb") and shutil.which("cc")), reason="needs gdb and a C compiler")
 def test_gdb_names_the_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a bundle's self-test, a breakpoint on a layer's name stops in its code, below the network's function."""
@@ -128,6 +134,7 @@ def test_gdb_names_the_layers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert re.search(r" in net \(\) at digits\.onnx:3$", frames[1]), told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("suffix", ["o", "ll", "s"])
 def test_the_command(suffix: str, tmp_path: Path) -> None:
     emit = {"o": "obj", "ll": "llvm-ir", "s": "asm"}[suffix]

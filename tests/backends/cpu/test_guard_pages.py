@@ -69,6 +69,7 @@ def test_trained_networks(file: str, shared: Callable[[str], Path]) -> None:
     run("file", shared(file))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["behind", "before"])
 @pytest.mark.parametrize("access", ["read", "write"])
 def test_a_byte_beside_a_region_is_a_fault(side: str, access: str) -> None:

@@ -202,6 +202,7 @@ def process(program: str, network: Path, *, kept: bool = True) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 def test_an_exit_behind_a_call(network: Path) -> None:
     """The workers still look for work when the interpreter frees its objects."""
     process("check(exe)", network)
@@ -224,6 +225,7 @@ linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks i
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 
 
+@pytest.mark.slow
 @linux
 def test_executables_share_one_pool(network: Path) -> None:
     program = """
@@ -239,6 +241,7 @@ assert workers() == before + 1, (workers(), before)
     process(program, network)
 
 
+@pytest.mark.slow
 @linux
 def test_one_thread_has_no_pool(network: Path) -> None:
     program = """
@@ -277,6 +280,7 @@ check(exe)
     process(program, network)
 
 
+@pytest.mark.slow
 @forks
 def test_a_fork_beside_calls(network: Path) -> None:
     """The child's copy of the pool is one that another thread had."""
@@ -350,6 +354,7 @@ assert signal.pthread_sigmask(signal.SIG_BLOCK, []) == set()
     process(program, network)
 
 
+@pytest.mark.slow
 @linux
 def test_a_system_that_gives_no_threads(network: Path) -> None:
     """Loops then go on with the threads that there are, here the caller's."""

@@ -93,6 +93,7 @@ def test_a_board_with_a_small_processor_computes_the_same(
     check(quantized, cpu)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cpu", [*ADDED, *ALIKE])
 def test_bundles_call_no_library(cpu: str, quantized: Path, tmp_path: Path) -> None:
     files = qmlir.bundle(quantized, tmp_path / "out", prefix="net", cpu=cpu, io="int8")

@@ -44,6 +44,7 @@ def test_random_networks_have_the_same_bits(schema: str) -> None:
     assert quantized(schema, EACH, _runs) >= EACH * 3 // 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MOST if THOROUGH else ("kws_dscnn_i8", "ad_fcae_i8"))
 def test_networks_have_the_same_bits(name: str, shared: Callable[[str], Path]) -> None:
     module = qmlir.Pipeline("simplify")(qmlir.load(shared(f"models/tflite/{name}.tflite")))
@@ -55,6 +56,7 @@ def test_networks_have_the_same_bits(name: str, shared: Callable[[str], Path]) -
     assert small.sizes.arena <= MOST[name]
 
 
+@pytest.mark.slow
 @pytest.mark.crossed
 @pytest.mark.parametrize(("cpu", "triple"), [("x86-64-v3", None), (None, "aarch64-linux-gnu")])
 @pytest.mark.parametrize("name", MOST)
@@ -80,6 +82,7 @@ def test_the_stack_of_a_microcontroller_is_small(name: str, cpu: str, shared: Ca
     assert executable.sizes.arena <= MOST[name]
 
 
+@pytest.mark.slow
 def test_a_result_lies_over_its_operand(shared: Callable[[str], Path]) -> None:
     """The arena of kws is less than two of its tensors of 8,000 bytes, of which each layer reads one and writes one."""
     module = qmlir.to_integers(qmlir.Pipeline("simplify")(qmlir.load(shared("models/tflite/kws_dscnn_i8.tflite"))))

@@ -60,6 +60,7 @@ def test_functions_of_others_are_found() -> None:
     assert called_outside(text) == {"memset", "g"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cpu", ["cortex-m4", "rv32imc", "x86-64-v3", "cortex-a53"])
 def test_code_for_little_memory_takes_little_stack(cpu: str) -> None:
     module = qmlir.load(ROOT / "examples" / "digits" / "digits.onnx")

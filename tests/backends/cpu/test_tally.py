@@ -18,6 +18,7 @@ def same(values: np.ndarray, bins: int) -> None:
     np.testing.assert_array_equal(fast, slow)
 
 
+@pytest.mark.slow
 @given(st.lists(finite, min_size=1, max_size=50), st.integers(2, 100))
 def test_any_values(listed: list[float], bins: int) -> None:
     same(np.array(listed, np.float32), bins)

@@ -27,6 +27,7 @@ def assert_has(found: set[str], cpu: str) -> None:
         assert not [name for name in found if name.startswith("vpdp")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cpu", PROCESSORS)
 def test_operations_of_simd(cpu: str) -> None:
     bochs.require(cpu)
@@ -41,6 +42,7 @@ def test_operations_of_simd(cpu: str) -> None:
         assert found >= {"vpdpbusd xmm", "vpdpbusd zmm"}
 
 
+@pytest.mark.slow
 def test_the_instruction_is_what_runs() -> None:
     """A processor without VNNI stops at vpdpbusd."""
     bochs.require("icelake-server")

@@ -59,6 +59,7 @@ def encoder() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["ethos-u55-like", "vta"])
 def test_an_encoder_block_is_integer_on_a_device(device: str, tmp_path: Path) -> None:
     onnx.save(encoder(), tmp_path / "encoder.onnx")

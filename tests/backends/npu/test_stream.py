@@ -152,6 +152,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
             Program.load(tmp_path / name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_damaged_streams(seed: int) -> None:
     """Words changed at random and the checksum made right again: a typed error, a fault, or some defined result.

@@ -77,6 +77,7 @@ def test_the_compiler_and_the_simulator_agree(device: str) -> None:
     assert theirs == ours
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", shipped_devices())
 def test_a_block_left_out_is_found(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each block of each kind of command in turn: where a wait is missing then, the simulator refuses the program."""

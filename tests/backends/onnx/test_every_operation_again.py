@@ -143,6 +143,7 @@ QUICK = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("precision", "form", "numerics"), QUICK)
 def test_the_bits_are_the_same(precision: str, form: str, numerics: str, tmp_path: Path) -> None:
     check("one each", precision, form, numerics, tmp_path / "again.onnx")

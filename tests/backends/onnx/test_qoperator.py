@@ -134,6 +134,7 @@ def test_sums_of_64_bits_are_not_cut(bias: str, tmp_path: Path) -> None:
         exported(module, tmp_path / "m.onnx", format=FORMAT)
 
 
+@pytest.mark.slow
 def test_products_whose_sums_exceed_32_bits(tmp_path: Path) -> None:
     """Stay on floats: 140,000 products of 127 by 127."""
     data, out = "!quant.uniform<i8:f32, 0.5>", "!quant.uniform<i8:f32, 33554432.0>"

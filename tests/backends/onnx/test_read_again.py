@@ -141,6 +141,7 @@ def resizes(rng: np.random.Generator, count: int) -> onnx.ModelProto:
     return model(nodes, {"x": (1, 2, 5, 4)}, sizes, outputs=[f"y{k}" for k in range(count)])
 
 
+@pytest.mark.slow
 @pytest.mark.crossed
 @pytest.mark.parametrize("form", ["onnx-qdq", "onnx-qoperator"])
 @pytest.mark.parametrize(

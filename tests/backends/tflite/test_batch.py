@@ -40,6 +40,7 @@ def signatures(path: Path) -> list[list[int]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.crossed
 @pytest.mark.parametrize("quantized", [False, True], ids=["float", "int8"])
 @pytest.mark.parametrize(("make", "shape"), [(images, (3, 8, 8)), (sequence, (5, 6))])

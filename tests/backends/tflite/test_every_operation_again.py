@@ -95,6 +95,7 @@ def check(choice: str, precision: str, path: Path) -> None:
     assert floats == ON_FLOATS.keys() & set(map(str, CHOICES[choice]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["int8", "int16"])
 def test_the_bits_are_the_same(precision: str, tmp_path: Path) -> None:
     check("one each", precision, tmp_path / "again.tflite")

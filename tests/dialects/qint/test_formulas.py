@@ -3,12 +3,14 @@
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
 from qmlir.dialects.qint.elementwise import FloatAdd
 from qmlir.dialects.qint.requantize import Narrow
 from qmlir.numerics.elementary.lanes import I64, Lanes
 
 
+@pytest.mark.slow
 def test_float_addition_rounds_each_bracket_once() -> None:
     ratios, constant = (float(np.float32(0.37)), float(np.float32(1.61))), float(np.float32(-3.3))
     lhs, rhs = np.meshgrid(np.arange(-128, 128), np.arange(-128, 128))

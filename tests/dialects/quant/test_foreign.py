@@ -117,6 +117,7 @@ def calibrateds(draw: st.DrawFn) -> Attribute:
     return CalibratedType(draw(FLOATS), *(FloatData(end) for end in sorted(ends)))
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(st.one_of(sub_channels(), float_storages(), anys(), calibrateds()))
 def test_round_trip(type: Attribute) -> None:

@@ -122,6 +122,7 @@ def uniform_types(draw: st.DrawFn) -> UniformType:
     return UniformType.per_axis(storage, draw(st.integers(0, 5)), values, zeros, *limits, expressed)
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None, derandomize=True)
 @given(uniform_types())
 def test_round_trip(type: UniformType) -> None:

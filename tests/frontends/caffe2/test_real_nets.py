@@ -69,6 +69,7 @@ def test_the_operators_of_mask_rcnn_without_a_converter_are_those_on_boxes(share
     assert all(f"{kind} (" in str(caught.value) for kind in DETECTION - {"If"})
 
 
+@pytest.mark.slow
 def test_mask_rcnn_runs_up_to_the_operators_on_boxes(shared: Callable[[str], Path]) -> None:
     """With random weights, on a picture of 64 by 64: the integers of backbone and proposals are those of the CPU."""
     path = shared(MASK_RCNN)

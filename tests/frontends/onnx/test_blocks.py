@@ -267,6 +267,7 @@ def convolution(**attributes: Any) -> tuple[onnx.ModelProto, dict[str, Array]]:
     return model(nodes, x, ["y"], given), x
 
 
+@pytest.mark.slow
 def test_a_convolution_of_single_elements_is_a_layer_of_rows() -> None:
     proto, x = convolution()
     module = load(proto)

@@ -24,6 +24,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+@pytest.mark.slow
 def test_a_decoder_equals_onnxruntime_with_explicit_caches(path: Path) -> None:
     module = qmlir.Pipeline("simplify")(qmlir.load(path, state=STATES))
     reference, executable = qmlir.reference(module), qmlir.compile(module)
@@ -40,6 +41,7 @@ def test_a_decoder_equals_onnxruntime_with_explicit_caches(path: Path) -> None:
         np.testing.assert_allclose(state, caches[name], rtol=0, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["int8", "uint8", "int16"])
 def test_a_quantized_decoder_keeps_integers(path: Path, precision: str) -> None:
     module = qmlir.Pipeline("simplify")(qmlir.load(path, state=STATES))
@@ -57,6 +59,7 @@ def test_a_quantized_decoder_keeps_integers(path: Path, precision: str) -> None:
     assert agreeing >= 0.9 * CALLS
 
 
+@pytest.mark.slow
 def test_a_quantized_decoder_on_a_device(path: Path, tmp_path: Path) -> None:
     module = qmlir.load(path, state=STATES)
     quantized = qmlir.quantize(module, data=[samples(PLACES)], target="ethos-u55-like")
@@ -70,6 +73,7 @@ def test_a_quantized_decoder_on_a_device(path: Path, tmp_path: Path) -> None:
         np.testing.assert_array_equal(together, want)
 
 
+@pytest.mark.slow
 def test_saved_and_loaded_it_keeps_its_states(path: Path, tmp_path: Path) -> None:
     quantized = qmlir.quantize(qmlir.load(path, state=STATES), data=[samples(PLACES)])
     qmlir.save(quantized, tmp_path / "net.mlir")
@@ -78,6 +82,7 @@ def test_saved_and_loaded_it_keeps_its_states(path: Path, tmp_path: Path) -> Non
         np.testing.assert_array_equal(first(sample), second(sample))
 
 
+@pytest.mark.slow
 def test_analyses_run_samples_in_order(path: Path) -> None:
     module = qmlir.Pipeline("simplify")(qmlir.load(path, state=STATES))
     quantized = qmlir.quantize(module, data=[samples(PLACES)])
@@ -87,6 +92,7 @@ def test_analyses_run_samples_in_order(path: Path) -> None:
     assert qmlir.score(module, quantized, samples(4), [0] * 4).agreeing is not None
 
 
+@pytest.mark.slow
 def test_an_exported_decoder_has_its_caches_as_inputs_and_outputs(path: Path, tmp_path: Path) -> None:
     quantized = qmlir.quantize(qmlir.load(path, state=STATES), data=[samples(PLACES)])
     qmlir.export(quantized, tmp_path / "net.onnx", format="onnx-integer")

@@ -116,6 +116,7 @@ def images(count: int) -> list[Array]:
     return list(np.random.default_rng(3).normal(size=(count, 1, 3, 16, 16)).astype(np.float32))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [ssd, yolo])
 def test_the_whole_network(make: Any) -> None:
     proto = make()
@@ -142,6 +143,7 @@ def test_the_whole_network(make: Any) -> None:
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_on_a_device(tmp_path: Path) -> None:
     module = qmlir.Pipeline("simplify")(load_onnx(yolo()))
     q = qmlir.quantize(module, data=images(20), target="nvdla-small")
@@ -154,6 +156,7 @@ def test_on_a_device(tmp_path: Path) -> None:
                 np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file of several samples has as many rows as the sample with the most, and how many count of each."""
     monkeypatch.setenv("QMLIR_CACHE", str(tmp_path / "cache"))
@@ -175,6 +178,7 @@ def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert call()["rows.count"] == len(executable(images(1)[0])["rows"])
 
 
+@pytest.mark.slow
 def test_a_module_keeps_what_counts(tmp_path: Path) -> None:
     module = load_onnx(yolo())
     qmlir.save(module, tmp_path / "net.mlir")

@@ -264,6 +264,7 @@ def test_shape_arithmetic_that_fails() -> None:
     refused(model(nodes, {"x": [3]}, {"c": np.array([3]), "i": np.array([5])}), "Gather", NodeError)
 
 
+@pytest.mark.slow
 def test_mutated_models_end_in_a_typed_error_or_an_import() -> None:
     nodes = [
         node("Conv", "x w b", "c", pads=[1, 1, 1, 1]), node("AveragePool", "c", "p", kernel_shape=[2, 2], ceil_mode=1),

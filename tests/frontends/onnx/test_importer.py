@@ -330,6 +330,7 @@ def test_names_survive_where_a_node_becomes_nothing() -> None:
     assert list(names.absorbed) == ["a", "b"]
 
 
+@pytest.mark.slow
 def test_converters_know_every_version_of_their_operators() -> None:
     """No converter claims a version that ONNX does not have, unless it is version 1."""
     from qmlir.frontends.onnx.walk import CONVERTERS, FOLDS

@@ -237,6 +237,7 @@ def test_a_classifier_runs_as_exported(classifier: Any, texts: bool, tmp_path: A
     assert sum(indices in remark for remark in remarks) == texts
 
 
+@pytest.mark.slow
 def test_regressions_run_as_exported() -> None:
     make = helper.make_node
     mlp = [SCALER, make("Cast", ["s"], ["c"], to=TensorProto.FLOAT), *layer("c", 0, "h"), make("Relu", ["h"], ["r"]),

@@ -60,6 +60,7 @@ def calls(work: Callable[[], object]) -> int:
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("graph", GRAPHS)
 def test_work_grows_with_the_nodes(graph: str) -> None:
     def work(count: int) -> int:

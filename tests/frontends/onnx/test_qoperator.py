@@ -213,6 +213,7 @@ def saturated(x: Array, w: Array) -> Array:
     return np.clip(pairs, -32768, 32767).sum(axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.crossed
 @pytest.mark.parametrize(("kernel", "stride", "pad"), [(1, 1, 0), (3, 2, 1), (2, 1, 0)])
 @pytest.mark.parametrize("channels", [6, 3])

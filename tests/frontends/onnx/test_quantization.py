@@ -284,6 +284,7 @@ def test_weights_alone_may_be_integers(*, spelled: bool) -> None:
         qmlir.quantize(load_onnx(proto))
 
 
+@pytest.mark.slow
 def test_what_is_still_float_is_quantized_by_a_profile_around_what_is_fixed() -> None:
     """The imported types are constraints; the float half of the network gets types of its own."""
     weights = {"v": RNG.standard_normal((5, 6, 3, 3)).astype(np.float32) * np.float32(0.2)}

@@ -31,6 +31,7 @@ def shifted(op: Op, by: int, first: int) -> Op:
               [i + by for i in op.inner])  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", [Form(), Form(time_major=True, peepholes=True), Form(coupled=True, cell_clip=0.6)])
 def test_both_directions_have_litert_s_bits(form: Form, monkeypatch: pytest.MonkeyPatch) -> None:
     (ahead, first), (back, second) = (parts(form, 0, monkeypatch) for _ in range(2))

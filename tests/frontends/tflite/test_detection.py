@@ -208,6 +208,7 @@ def detector() -> bytes:
     return model(tensors, ops, [0], [16, 17, 18, 19])
 
 
+@pytest.mark.slow
 def test_a_detector_is_quantized_and_compiled(tmp_path: Path) -> None:
     data = detector()
     images = np.random.default_rng(2).normal(size=(8, 1, 12, 12, 3)).astype(np.float32)

@@ -47,6 +47,7 @@ def data_of(shape: tuple[int, ...]) -> list[np.ndarray]:
     return [random.integers(-128, 128, shape).astype(np.int8) for _ in range(CALLS)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_every_call_gives_the_bits_of_litert(form: str) -> None:
     data = lstm(FORMS[form])
@@ -83,6 +84,7 @@ WORDS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", WORDS)
 def test_words_are_those_of_litert_for_microcontrollers(form: str) -> None:
     micro = pytest.importorskip("tflite_micro").runtime

@@ -110,6 +110,7 @@ def x(time_major: bool) -> list[np.ndarray]:
     return [np.random.default_rng(0).standard_normal((*sequence(time_major), WIDTH)).astype(np.float32)]
 
 
+@pytest.mark.slow
 @pytest.mark.crossed
 @pytest.mark.parametrize("time_major", [False, True])
 @pytest.mark.parametrize("peepholes", [False, True])
@@ -179,6 +180,7 @@ def hybrid(kind: str, *, asymmetric: bool) -> bytes:
     return bidirectional("LSTM", options=options, **both)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asymmetric", [False, True])
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "BIDIRECTIONAL"])
 def test_weights_of_bytes_beside_floats(kind: str, *, asymmetric: bool) -> None:

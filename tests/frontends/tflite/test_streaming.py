@@ -23,6 +23,7 @@ CALLS = 100
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("numerics", RESOLVERS)
 def test_a_keyword_model_equals_litert_call_for_call(numerics: str, tmp_path: Path) -> None:
     data = keywords()

@@ -76,6 +76,7 @@ def test_a_loop_runs_as_often_as_its_condition_holds() -> None:
     assert_agrees(loop(5), [X], 0)
 
 
+@pytest.mark.slow
 def test_a_loop_without_end_is_opaque() -> None:
     (kind,) = opaque_report(load_tflite(loop(0)))
     assert kind.reason == "what it stands for has more than 5000 operators"

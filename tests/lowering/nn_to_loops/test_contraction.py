@@ -139,6 +139,7 @@ def test_groups(case: str, computed: bool) -> None:
         check(lambda x: Conv2DOp.make([x, ConstantOp(w).y, ConstantOp(b).y], properties).y, floats(3, *shape))
 
 
+@pytest.mark.slow
 def test_computed_weights() -> None:
     check(lambda x, w, b: FullyConnectedOp.make([x, w, b]).y, floats(1, 3, 9), floats(2, 21, 9), floats(3, 21))
     check(lambda x, w: Conv2DOp.make([x, w, []]).y, floats(1, 2, 5, 6, 3), floats(2, 17, 3, 2, 3))

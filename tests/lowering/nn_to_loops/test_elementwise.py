@@ -90,6 +90,7 @@ def test_softmax(shape: tuple[int, ...], axis: int) -> None:
     check(lambda x: SoftmaxOp.make([x], {"axis": IntegerAttr(axis, i64)}).y, x)
 
 
+@pytest.mark.slow
 def test_softmax_sees_every_place_of_a_row() -> None:
     greatest = np.where(np.eye(19), 50, np.arange(19)).astype(np.float32)
     for rows in (greatest, np.where(np.eye(19), np.nan, greatest).astype(np.float32)):

@@ -156,6 +156,7 @@ def test_the_hardest_rounding_of_epsilon() -> None:
         case.module((1, n + 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_machine_code_computes_the_same(kind: type[NormalizationOp]) -> None:
     """Rows of lengths that leave some elements beside all vectors; rows whose sums of bytes leave 32 bits."""

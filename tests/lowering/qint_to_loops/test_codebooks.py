@@ -151,6 +151,7 @@ def test_blocks(features: str) -> None:
     check(graph, x, features=FEATURES[features])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bits", [3, 5])
 def test_data_of_16_bits(bits: int) -> None:
     table = table_of(bits)
@@ -257,6 +258,7 @@ def test_a_zero_of_the_layout() -> None:
     assert pack(every, 6, CodebookAttr.of(6, wide), 8, frozenset())[0] == Packing(BYTE)
 
 
+@pytest.mark.slow
 def test_layers_of_different_tables_share_code() -> None:
     """Two layers call one function: what differs is data."""
     tables = table_of(4), -table_of(4)[::-1]
@@ -322,6 +324,7 @@ def with_codebooks(module: ModuleOp, bits: int) -> int:
     return saved
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cpu", ["x86-64-v3", "cortex-m4"])
 def test_a_network(cpu: str) -> None:
     """The attribute reaches machine code from the quantized network, whose constants are smaller as it promises."""

@@ -213,6 +213,7 @@ def test_an_input_too_large_for_the_stack_is_prepared_in_the_arena(rows: int, ze
     )
 
 
+@pytest.mark.slow
 def test_padding_of_an_input_too_large_for_the_stack() -> None:
     w = integers(1, 3, 3, 3, 2801)
     properties = {"padding": ints([1, 0, 2, 1]), "zero_point": int32(-100)}

@@ -130,6 +130,7 @@ def test_data_of_16_bits(bits: int) -> None:
     check(graph, x)
 
 
+@pytest.mark.slow
 @pytest.mark.crossed
 @pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize("channels", [5, 16, 72])
@@ -224,6 +225,7 @@ def test_code_for_other_processors(cpu: str) -> None:
         assert_same(expected, programs.run(executable, [signature.arrays(named)])[0])
 
 
+@pytest.mark.slow
 def test_the_quantizer_says_how_many_bits() -> None:
     digits = np.load("examples/digits/digits.npz")
     images = list(digits["calibration_images"][:, None])

@@ -47,6 +47,7 @@ def uses_winograd(x: Array, w: Array, zero_point: int, padding: tuple[int, ...] 
     return "winograd" in str(to_loops(module, features=WITHOUT_QUADS))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(LAYERS))
 def test_random_layers(seed: int) -> None:
     """Images of 3 to 23 pixels a side; zero points at the ends; data and weights everywhere, or at their ends."""
@@ -65,6 +66,7 @@ def test_random_layers(seed: int) -> None:
     check(lambda v: convolution(v, w, b, zero_point, padding), x, features=WITHOUT_QUADS)
 
 
+@pytest.mark.slow
 def test_largest_sums() -> None:
     """Each product at its end: the sums of 896 channels are below the bound, those of 1024 are not."""
     for channels, fits in ((896, True), (1024, False)):
@@ -75,6 +77,7 @@ def test_largest_sums() -> None:
         check(lambda v, w=w: convolution(v, w, None, -128, (1, 1, 1, 1)), x, features=WITHOUT_QUADS)
 
 
+@pytest.mark.slow
 def test_what_is_summed_over_the_window() -> None:
     x = np.zeros((1, 20, 20, 32), np.int8)
     assert uses_winograd(x, np.ones((16, 3, 3, 32), np.int8), 0)

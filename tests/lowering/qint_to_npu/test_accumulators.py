@@ -45,6 +45,7 @@ def layers(draw: st.DrawFn, device: Device) -> tuple[Layer, bool]:
     return Layer(draft.module(y), None if fits else "array.modes.acc", [data.astype("i1")]), fits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overflow", ["trap", "saturate"])
 def test_sums_of_24_bits(overflow: str, tmp_path: Path) -> None:
     text = (TARGETS / "ethos-u55-like.toml").read_text("utf-8")

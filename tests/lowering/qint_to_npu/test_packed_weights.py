@@ -54,6 +54,7 @@ def computes(layer: Layer, device: Device, seen: Counter[str]) -> None:
     seen.update("bytes" for command in program.commands if isinstance(command, Window) and command.weight_bits == 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "queue", "widths"), VARIANTS)
 def test_random_layers(name: str, queue: str, widths: list[int]) -> None:
     device = load_device(name).with_({f"queue.{queue}.unpacks": widths})

@@ -13,6 +13,7 @@ from tests.fuzz.devices import outcome
 NETWORKS = int(os.environ.get("QMLIR_NETWORKS", "12"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", shipped_devices())
 def test_simulator_equals_reference(device: str) -> None:
     found = [outcome(seed, device) for seed in range(NETWORKS)]

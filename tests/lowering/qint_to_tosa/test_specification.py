@@ -61,6 +61,7 @@ def test_the_rest_is_refused(sample: Sample) -> None:
         Pipeline("qint-to-tosa")(sample_case(sample).module)
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["single", "double"]),
     st.lists(st.tuples(st.integers(HALF, MOST) | st.just(0), st.integers(-31, 29)), min_size=1, max_size=3),
@@ -84,6 +85,7 @@ def test_accumulators_of_every_size(contract: str, scales: list[tuple[int, int]]
     check(replace(case, inputs=[x.astype(np.int32)]))
 
 
+@pytest.mark.slow
 @given(
     st.integers(-MOST, MOST),
     st.integers(-MOST, MOST),

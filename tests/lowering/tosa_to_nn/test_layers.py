@@ -259,6 +259,7 @@ def test_rounding_once_and_twice_in_one_module() -> None:
     assert [op.contract.data for op in others] == ["double"]
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["conv2d", "dense", "matmul", "depthwise_conv2d"]),
     st.sampled_from(["SINGLE_ROUND", "DOUBLE_ROUND"]),

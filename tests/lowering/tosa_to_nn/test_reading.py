@@ -50,6 +50,7 @@ def samples(count: int = 8) -> list[np.ndarray]:
     return [rng.uniform(-1, 1, (1, 8, 8, 3)).astype(np.float32) for _ in range(count)]
 
 
+@pytest.mark.slow
 def test_a_float_network_is_profiled_quantized_and_compiled(tmp_path: Path) -> None:
     (tmp_path / "net.mlir").write_text(NET, encoding="utf-8")
     module = qmlir.load(tmp_path / "net.mlir")

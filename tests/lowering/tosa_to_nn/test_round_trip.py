@@ -62,6 +62,7 @@ def test_each_operation(case: Case, version: str) -> None:
     check(case.module, version, case.inputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("schema", ["asymmetric", "symmetric", "symmetric_with_uint8"])
 def test_digits(schema: str) -> None:
     """All layers come back as quantized layers, and the machine code computes the bits of the original."""

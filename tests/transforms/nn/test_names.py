@@ -16,6 +16,7 @@ from tests.transforms.nn.graphs import RandomGraph, function_of, names_in
 MODELS = ("mnist-8", "cifar_imageclassifier", "ultraface_RFB-320_simplified", "super_resolution")
 
 
+@pytest.mark.slow
 def test_random_graphs() -> None:
     for seed in range(200 if THOROUGH else 60):
         module = RandomGraph(seed).module

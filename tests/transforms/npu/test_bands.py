@@ -63,6 +63,7 @@ def joined(module: ModuleOp) -> int:
     return sum(isinstance(op, LayerOp) and joins(op) for op in module.walk())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SLOW)
 def test_layers_in_bands(name: str, tmp_path: Path) -> None:
     """On random layers in a row; without bands the same bits, more bytes and more cycles."""
@@ -90,6 +91,7 @@ def test_layers_in_bands(name: str, tmp_path: Path) -> None:
     assert sum(fewer for _, fewer in saved) > 0
 
 
+@pytest.mark.slow
 def test_bands_fit_where_layers_do_not(tmp_path: Path) -> None:
     """Into three quarters of the bytes that live at once where layers are whole."""
     device, fitting = load_device("ethos-u55-like"), list[int]()

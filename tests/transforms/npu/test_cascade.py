@@ -132,11 +132,13 @@ def stays_exact(name: str, examples: int) -> int:
     return sum(stayed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["nmp", "gemmini"])
 def test_layers_in_a_row(name: str) -> None:
     assert stays_exact(name, EXAMPLES) > EXAMPLES
 
 
+@pytest.mark.slow
 def test_one_memory_for_data_results_and_sums(tmp_path: Path) -> None:
     """32 KiB in eight banks: what stays takes the room of all others."""
     acc = '[[memory]]\nid = "acc"\nbytes = 131072\nalign = 64\nholds = ["acc", "bias"]\n'
@@ -151,6 +153,7 @@ def test_one_memory_for_data_results_and_sums(tmp_path: Path) -> None:
     assert stays_exact(str(device), EXAMPLES // 2) > EXAMPLES // 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["nmp", "gemmini"])
 def test_what_stays_is_no_traffic(name: str) -> None:
     """Without it the same bits, more bytes, and no fewer cycles."""

@@ -37,6 +37,7 @@ def test_depthwise(device: str) -> None:
     assert mismatches(layer, device) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ["nvdla-small", "ethos-u55-like"])
 def test_a_scale_for_each_channel(device: str) -> None:
     assert mismatches(Convolution((1, 9, 9, 16), (150, 3, 3, 16), padding=SAME, per_channel=True), device) == 0
@@ -75,6 +76,7 @@ def small(folder: Path, data: int, weights: int, sums: int) -> Path:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("data", "weights", "sums"), [(4096, 65536, 65536), (65536, 4096, 65536), (65536, 65536, 4096), (4096, 6144, 4096)]
 )

@@ -49,6 +49,7 @@ def test_a_rule_for_each_operation_is_linear(selector: str) -> None:
     assert calls(240, selector) < 5 * calls(60, selector)
 
 
+@pytest.mark.slow
 def test_many_rules_are_read_in_linear_time(tmp_path: Path) -> None:
     def calls(count: int) -> int:
         lines = (f"- {{name: conv{number}, precision: int16}}\n" for number in range(count))

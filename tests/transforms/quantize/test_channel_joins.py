@@ -89,6 +89,7 @@ def test_a_fire_module_keeps_its_function_and_its_channels_meet(samples: list[Ar
         assert new[name].histogram != old[name].histogram
 
 
+@pytest.mark.slow
 def test_a_fire_module_is_worth_more(samples: list[Array]) -> None:
     module = parsed(fire())
     profile = qmlir.profile(module, samples)

@@ -133,6 +133,7 @@ def test_rounding_in_turn_takes_entries() -> None:
     assert cost(found, t, h).sum() < 0.7 * cost(levels.nearest(t), t, h).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounding", ["auto", "nearest", "gptq"])
 @pytest.mark.parametrize("per_channel", [True, False])
 def test_stored_integers_are_entries(rounding: str, per_channel: bool) -> None:
@@ -143,6 +144,7 @@ def test_stored_integers_are_entries(rounding: str, per_channel: bool) -> None:
         assert held.places(op.value.array) is not None
 
 
+@pytest.mark.slow
 def test_a_codebook_loses_less_than_even_levels(digits: ModuleOp) -> None:
     data = images()
     float_network = qmlir.reference(qmlir.load(DIGITS / "digits.onnx"))
@@ -154,6 +156,7 @@ def test_a_codebook_loses_less_than_even_levels(digits: ModuleOp) -> None:
     assert error(digits) < 0.85 * error(quantized(weight_levels="even"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["int8", "int16"])
 @pytest.mark.parametrize("bits", codebooks.BITS)
 def test_machine_code_has_the_bits_of_the_reference(bits: int, precision: str) -> None:
@@ -164,6 +167,7 @@ def test_machine_code_has_the_bits_of_the_reference(bits: int, precision: str) -
         np.testing.assert_array_equal(network(image), reference(image))
 
 
+@pytest.mark.slow
 def test_text_keeps_codebooks(digits: ModuleOp, tmp_path: Path) -> None:
     qmlir.save(digits, tmp_path / "net.mlir")
     read = qmlir.load(tmp_path / "net.mlir")
@@ -185,12 +189,14 @@ def test_the_ledger_and_the_bytes(digits: ModuleOp) -> None:
     assert [t["bytes"] for t in counted] == [int(np.prod(t["shape"])) // 2 + 16 for t in counted]
 
 
+@pytest.mark.slow
 def test_powers_of_two() -> None:
     module = quantized(schema="symmetric_with_power2_scale")
     assert len(with_codebooks(module)) == 5
     np.testing.assert_array_equal(qmlir.compile(module)(images()[0]), qmlir.reference(module)(images()[0]))
 
 
+@pytest.mark.slow
 def test_a_rule_for_a_layer() -> None:
     rules = [qmlir.Rule({"weight_levels": "codebook", "weight_precision": "int5"}, name="conv2")]
     module = qmlir.quantize(DIGITS / "digits.onnx", data=images(), policy=qmlir.Policy(rules=rules))
@@ -219,6 +225,7 @@ def test_options_that_do_not_go_together(options: dict[str, Any], said: str) -> 
         quantized(**options)
 
 
+@pytest.mark.slow
 def test_layers_in_floats_need_no_codebook() -> None:
     module = quantized(policy=qmlir.Policy(rules=[qmlir.Rule({"keep_float": True}, name="conv2")]))
     assert len(with_codebooks(module)) == 4

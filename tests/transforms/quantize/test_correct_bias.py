@@ -47,6 +47,7 @@ def shift(module: ModuleOp, quantized_module: ModuleOp, samples: list[Array]) ->
     return float(np.abs((truth - got).mean(axis=(0, 1, 2))).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("weights", ["int4", "int8"])
 def test_means_come_back(samples: list[Array], weights: str) -> None:
     module = parsed(DEEP)

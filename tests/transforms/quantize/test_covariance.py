@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pytest
 
 from qmlir.transforms.quantize.covariances import Moments, mean_of
 
@@ -42,6 +43,7 @@ def test_independent_values_end_with_hardly_any_covariance() -> None:
     assert np.abs(found.covariance()[0][off]).mean() < 0.15 * np.abs(found.mean_xx[0][off]).mean()
 
 
+@pytest.mark.slow
 def test_many_samples_stay_as_they_are() -> None:
     draw = np.random.default_rng(6)
     found = moments(draw.standard_normal((20000, 1, 3)) @ draw.standard_normal((3, 3)))

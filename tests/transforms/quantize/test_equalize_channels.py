@@ -89,6 +89,7 @@ def test_the_function_stays_and_channels_grow(samples: list[Array]) -> None:
     assert new["c0"].bounds == pytest.approx((again.tensors["c0"].lo, again.tensors["c0"].hi))
 
 
+@pytest.mark.slow
 def test_small_channels_are_worth_more(samples: list[Array]) -> None:
     module = parsed(network())
     profile = learnt(module, samples)
@@ -119,6 +120,7 @@ def test_what_stays_as_it_is(samples: list[Array], policy: str, clamp: str, pair
     assert equalized(module, samples[:3]) == pairs
 
 
+@pytest.mark.slow
 def test_a_rule_that_says_what_holds_already_changes_nothing(samples: list[Array]) -> None:
     """Rules about the integers of weights and data leave their layers among those whose channels are equalized."""
     module = parsed(network())

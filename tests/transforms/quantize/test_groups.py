@@ -63,6 +63,7 @@ def test_no_multiplier_has_a_smaller_error(limits: tuple[int, int]) -> None:
             assert error <= ((other - own) ** 2).sum() * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rounding", ["auto", "nearest", "gptq", "adaround"])
 def test_stored_integers_are_multiples_of_those_of_their_groups(rounding: str) -> None:
     found = grouped(quantized(granularity="group-32", rounding=rounding))
@@ -76,6 +77,7 @@ def test_stored_integers_are_multiples_of_those_of_their_groups(rounding: str) -
             assert np.abs(quotients).max(initial=0) <= 7
 
 
+@pytest.mark.slow
 def test_groups_lose_less_than_channels(digits: ModuleOp) -> None:
     data = images()
     float_network = qmlir.reference(qmlir.load(DIGITS / "digits.onnx"))
@@ -87,6 +89,7 @@ def test_groups_lose_less_than_channels(digits: ModuleOp) -> None:
     assert error(digits) < 0.85 * error(quantized())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("features", "precision", "size"),
     [
@@ -101,6 +104,7 @@ def test_machine_code_has_the_bits_of_the_reference(features: str | None, precis
         np.testing.assert_array_equal(network(image), reference(image))
 
 
+@pytest.mark.slow
 def test_little_memory(digits: ModuleOp) -> None:
     network, reference = qmlir.compile(digits, memory="small"), qmlir.reference(digits)
     for image in images()[:8]:
@@ -123,6 +127,7 @@ def test_bytes_are_counted_as_they_are_stored(digits: ModuleOp) -> None:
         assert held.multipliers.array.size in sizes
 
 
+@pytest.mark.slow
 def test_text_keeps_groups(digits: ModuleOp, tmp_path: Path) -> None:
     qmlir.save(digits, tmp_path / "net.mlir")
     read = qmlir.load(tmp_path / "net.mlir")
@@ -143,12 +148,14 @@ def test_the_ledger_says_so(digits: ModuleOp) -> None:
     assert sum("i4 weights in groups of 32" in reason for reason in reasons) == 4
 
 
+@pytest.mark.slow
 def test_powers_of_two() -> None:
     module = quantized(granularity="group-32", schema="symmetric_with_power2_scale")
     assert len(grouped(module)) == 4
     np.testing.assert_array_equal(qmlir.compile(module)(images()[0]), qmlir.reference(module)(images()[0]))
 
 
+@pytest.mark.slow
 def test_a_rule_for_a_layer() -> None:
     rules = [qmlir.Rule({"granularity": "group-32", "weight_precision": "int4"}, name="conv2")]
     module = qmlir.quantize(DIGITS / "digits.onnx", data=images(), policy=qmlir.Policy(rules=rules))

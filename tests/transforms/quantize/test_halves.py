@@ -96,6 +96,7 @@ def test_it_is_onnxruntimes(folder: Path) -> None:
         np.testing.assert_allclose(got.astype(np.float32), want.astype(np.float32), atol=2**-7 * np.abs(want).max())
 
 
+@pytest.mark.slow
 @pytest.mark.crossed
 @pytest.mark.parametrize("options", [{}, {"precision": "int16"}, {"schema": "symmetric_with_power2_scale"}])
 @pytest.mark.parametrize("half", [np.float16, BFLOAT16])

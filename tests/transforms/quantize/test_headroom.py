@@ -60,6 +60,7 @@ def test_data_of_8_bits_get_none_where_samples_are_alike_or_nobody_knows(average
     assert expected(total(), seen, INT8) is seen
 
 
+@pytest.mark.slow
 def test_gumbel_tails_reach_as_far_as_is_expected() -> None:
     """The mean of what 100 samples make expect, over 300 draws, is the mean of the greatest of 100^1.3 = 398."""
     random = np.random.default_rng(18)

@@ -117,6 +117,7 @@ WIDE: dict[str, Any] = {"schema": "symmetric", "precision": "int16", "weight_pre
 """16 bits for activations, so that the error is that of the weights."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [WIDE, {**WIDE, "per_channel": False}, {"weight_precision": "int4"}], ids=str)
 def test_networks_err_less_on_other_samples(options: dict[str, Any]) -> None:
     """The network has a convolution, a depthwise convolution and a fully connected layer."""
@@ -140,6 +141,7 @@ def test_grouped_convolutions() -> None:
     assert after > before + 1.5
 
 
+@pytest.mark.slow
 def test_sums_of_very_many_terms_are_learned_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of terms are there for covariances; here they are joined."""
     monkeypatch.setattr("qmlir.transforms.quantize.matrix_terms.MOST", 20)

@@ -143,6 +143,7 @@ def run(module: ModuleOp, inputs: Mapping[str, Array]) -> list[Array]:
     return code
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_moved_inputs_are_integers(name: str, tmp_path: Path) -> None:
     """Nothing stays float, and with integers at its ends the network computes what it computes of the same floats."""
@@ -194,6 +195,7 @@ def read_as_floats(x: str) -> Network:
                    ("y", "f"))  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("x", ["x", "d"])
 def test_float_operations_read_the_digits_of_an_input(x: str, tmp_path: Path) -> None:
     """What moves an input to a float operation stays float, as the input holds more digits than its integers."""
@@ -212,6 +214,7 @@ def test_float_operations_read_the_digits_of_an_input(x: str, tmp_path: Path) ->
         qmlir.quantize(path, data=samples, policy=FLOATS, fail_on_float=True)
 
 
+@pytest.mark.slow
 def test_float_operations_read_the_integers_of_an_interface(tmp_path: Path) -> None:
     """With integers as input, what stays float reads them dequantized, and gives integers again."""
     network = read_as_floats("x")

@@ -65,6 +65,7 @@ def assert_same_bits(module: ModuleOp, samples: list[Array]) -> None:
         np.testing.assert_array_equal(got(x), want(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", [*HALVES])
 def test_a_network_needs_no_ranges(precision: HalfPrecision, tmp_path: Path) -> None:
     module = digits(precision=precision)
@@ -120,6 +121,7 @@ def mixed() -> ModuleOp:
     return digits(*MIXED, profile=learned())
 
 
+@pytest.mark.slow
 def test_single_layers_among_integers(mixed: ModuleOp) -> None:
     found = {node: (entry(mixed, node).outcome, entry(mixed, node).code) for node in ("conv1", "conv2", "dense2")}
     assert found == {"conv1": ("float", "half"), "conv2": ("quantized", "integer"), "dense2": ("float", "half")}
@@ -135,6 +137,7 @@ def test_the_boundary_to_integers_is_explicit(mixed: ModuleOp) -> None:
     assert kinds[-4:] == ["quant.dcast", "nn.cast", "nn.fully_connected", "nn.cast"]
 
 
+@pytest.mark.slow
 def test_a_layer_of_integers_in_a_network_of_halves() -> None:
     module = digits("name=conv1 precision=int8", precision="float16", profile=learned())
     assert is_quantized(next(o for o in module.walk() if o.name == "nn.conv2d").results[0])
@@ -142,6 +145,7 @@ def test_a_layer_of_integers_in_a_network_of_halves() -> None:
     assert_same_bits(module, TESTS)
 
 
+@pytest.mark.slow
 def test_data_movement_follows_the_layers_beside_it() -> None:
     module = digits("between=[relu3_out,scores] precision=float16", profile=learned())
     (reshape,) = [o for o in module.walk() if o.name == "nn.reshape" and is_half(o.results[0])]
@@ -152,6 +156,7 @@ def test_data_movement_follows_the_layers_beside_it() -> None:
     assert_same_bits(module, TESTS)
 
 
+@pytest.mark.slow
 def test_two_formats_meet_in_f32() -> None:
     module = digits("name=dense1 precision=float16", "name=dense2 precision=bfloat16", profile=learned())
     assert casts(module) == ["f32 to f16", "f16 to f32", "f32 to bf16", "bf16 to f32"]
@@ -256,6 +261,7 @@ def test_onnx_files_hold_tensors_of_16_bits(mixed: ModuleOp, tmp_path: Path) -> 
     assert known[conv.input[0]] == known[conv.output[0]] == TensorProto.FLOAT16
 
 
+@pytest.mark.slow
 def test_onnxruntime_runs_files_in_float16(tmp_path: Path) -> None:
     module = digits(precision="float16")
     qmlir.export(module, tmp_path / "half.onnx")
@@ -287,6 +293,7 @@ def test_other_compilers_are_refused(mixed: ModuleOp, pass_name: str) -> None:
         Pipeline("nn-to-qint", pass_name).apply(mixed.clone(), make_context())
 
 
+@pytest.mark.slow
 def test_the_host_of_a_device_computes_them(tmp_path: Path) -> None:
     module = digits(
         "name=conv2 precision=float16", "name=dense2 precision=bfloat16", profile=learned(), target="nvdla-small"

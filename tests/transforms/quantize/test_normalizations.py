@@ -23,6 +23,7 @@ OPERATORS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.crossed
 @pytest.mark.parametrize("precision", ["int8", "int16"])
 @pytest.mark.parametrize("name", OPERATORS)

@@ -80,6 +80,7 @@ def ratio(exact: Sequence[Array], found: Sequence[Array]) -> float:
     return float(10 * np.log10((np.concatenate(exact) ** 2).sum() / (noise**2).sum()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_samples_are_profiled(name: str, folder: Path) -> None:
     """By path, as a module, with a profile and from MLIR text the result is the same, and nothing is left float."""
@@ -100,6 +101,7 @@ def test_samples_are_profiled(name: str, folder: Path) -> None:
     assert ratio([onnxruntime_run(proto, {"x": x})[0] for x in SAMPLES], found) > 22
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["first layer", "last layer", "all but one", "weights only"])
 def test_what_import_has_written_learns_ranges(name: str, folder: Path) -> None:
     """`qmlir import` folds the casts and notes what has no range, which is no reason to leave it so."""
@@ -112,6 +114,7 @@ def test_what_import_has_written_learns_ranges(name: str, folder: Path) -> None:
     assert ratio([wanted(x) for x in SAMPLES], [found(x) for x in SAMPLES]) > 22
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["middle layer", "weights only"])
 def test_the_command_learns_ranges(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     onnx.save(file_of(FILES[name]), "net.onnx")
@@ -138,6 +141,7 @@ def test_a_file_that_is_quantized_whole_is_not_profiled(folder: Path, capsys: py
     assert "learned" not in "".join(capsys.readouterr())
 
 
+@pytest.mark.slow
 def test_a_float_network_with_integers_as_weights(shared: Callable[[str], Path], folder: Path) -> None:
     """The keyword spotter that TFLite's dynamic range quantization wrote, directly and as imported."""
     path = shared("models/tflite/kws_dscnn_f32.tflite")

@@ -73,6 +73,7 @@ def test_a_sum_of_squares_has_16_bits_and_its_reader_8() -> None:
     assert uniform(tanh.operands[0]).storage_width == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["int8", "uint8", "int16"])
 def test_the_machine_agrees(precision: str) -> None:
     result = quantized_with(load(NORMS["pool"]), precision)

@@ -356,6 +356,7 @@ func.func @main(%x: tensor<1x8xf32>) -> tensor<1x8xf32> {
     np.testing.assert_allclose(run(result, X), before, atol=0.0625)
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(graphs(), st.sampled_from(SCHEMAS), st.booleans())
 def test_random_networks(graph: Graph, schema: str, per_channel: bool) -> None:

@@ -59,6 +59,7 @@ def biases(module: ModuleOp) -> list[tuple[WeightedOp, UniformType, Array]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.crossed
 @pytest.mark.parametrize("bias", ["int8", "int16"])
 @pytest.mark.parametrize("schema", ["asymmetric", "symmetric_with_power2_scale"])

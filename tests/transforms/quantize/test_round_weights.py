@@ -54,6 +54,7 @@ def noise(
     return found[0], found[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{"weight_precision": "int4"}, {"weight_precision": "int4", "per_channel": False}, {"weight_precision": "int6"}],
@@ -122,6 +123,7 @@ def test_scales_stay_near_and_weights_keep_within_their_range(precision: str) ->
     assert any((nearest != together).any() for (nearest, _), (together, _) in zip(*made, strict=True))
 
 
+@pytest.mark.slow
 def test_scales_searched_on_data_err_less_on_other_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     options = {"schema": "symmetric", "precision": "int16", "weight_precision": "int3"}
     module, learning, scoring = parsed(DEEP), pictures(40, 1), pictures(20, 2)
@@ -225,6 +227,7 @@ def rounded_text() -> str:
     return text_of(qmlir.quantize(module, learnt(module, samples), data=samples, weight_precision="int4"))
 
 
+@pytest.mark.slow
 def test_the_number_of_threads_changes_no_bit() -> None:
     texts = [
         subprocess.run(

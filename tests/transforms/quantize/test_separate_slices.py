@@ -57,6 +57,7 @@ def quality(module: ModuleOp, quantized: ModuleOp) -> float:
     return sqnr(*(np.array([run(x) for x in samples()]) for run in (exact, ours)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["int8", "uint8"])
 def test_a_gate_near_zero_keeps_its_values(precision: str) -> None:
     module, profile = network("LSTM", SMALL)

@@ -50,6 +50,7 @@ def score(network: ModuleOp, wide: ModuleOp) -> float:
     return sqnr(truth, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("residuals", ["int16", "auto"])
 def test_streams_gain(network: ModuleOp, residuals: str) -> None:
     narrow, wide = (qmlir.quantize(network, data=list(SAMPLES), residuals=r) for r in ("same", residuals))
@@ -79,6 +80,7 @@ def test_rules(network: ModuleOp) -> None:
     assert norms == ["i8 activations"] * BLOCKS
 
 
+@pytest.mark.slow
 def test_layers_read_outliers_of_a_stream() -> None:
     """The range through which a layer reads a wide stream in 8 bits keeps the extremes that a least error cuts off."""
     random, data = np.random.default_rng(3), "tensor<64x8xf32>"
