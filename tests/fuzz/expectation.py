@@ -44,6 +44,9 @@ MORE_DRAWS = 15
 CLIPPING = {"kl", "kl_tvm", "aciq", "moving_average"}
 """Calibrations that may cut off what they like."""
 
+LINES = {"Exp", "Log", "Gelu"}
+"""Functions between whose values at 513 places LiteRT draws lines for data of 16 bits."""
+
 JUMPING = {"Mod", "Floor", "Ceil", "Round", "Sign", "Cast", "CastLike", "Hardmax", "Shrink", "ThresholdedRelu", "Where",
            "Binarizer", "TfIdfVectorizer", "TreeEnsemble",
            "TopK", "MaxUnpool", "QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul", "QGemm",
@@ -145,8 +148,8 @@ def is_expectable(graph: Graph, options: Options, exact: Sequence[Mapping[str, A
     """Whether the simulation is one of this network under these options.
 
     It is not where a function jumps, a matrix is not among the constants, a calibration clips, a norm is folded into
-    weights with one scale, tensors inside of a subgraph are rounded, or a normalization magnifies what rounding leaves
-    of elements that are all alike.
+    weights with one scale, tensors inside of a subgraph are rounded, a normalization magnifies what rounding leaves of
+    elements that are all alike, or LiteRT is followed, which draws lines between few values of a function of 16 bits.
 
     Args:
         graph: The network.
@@ -161,6 +164,8 @@ def is_expectable(graph: Graph, options: Options, exact: Sequence[Mapping[str, A
     if any(node.bodies for node in graph.nodes):
         return False
     operators = {n.operator for n in graph.nodes}
+    if options.numerics.startswith("litert") and "int16" in options.every("precision") and operators & LINES:
+        return False
     folds = FACTORS & operators and False in options.every("per_channel")
     return not (options.every("calibration") & CLIPPING or folds or operators & (JUMPING | TRANSFORMS))
 

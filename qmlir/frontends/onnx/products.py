@@ -5,7 +5,6 @@ are imported in the same way.
 """
 
 import numpy as np
-import onnx
 from xdsl.dialects.builtin import f32, i32
 
 from qmlir.dialects.nn.elementwise import AddOp, MulOp
@@ -15,6 +14,7 @@ from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Value
 from qmlir.frontends.onnx.attention import self_attention
 from qmlir.frontends.onnx.converters import Table
+from qmlir.frontends.onnx.dynamic_quantization import quantized_by_its_range
 from qmlir.frontends.onnx.qoperator import matmul_integer
 from qmlir.frontends.onnx.quantization import MICROSOFT, dequantized, parameters, plain
 from qmlir.ir.interfaces import element_of
@@ -45,19 +45,8 @@ def dynamic_quantize_matmul(
     node: Node, a: Value, b: Value, b_scale: Value, b_zero_point: Value | None = None, bias: Value | None = None
 ) -> Value:
     """The product of a, quantized as DynamicQuantizeLinear does at run time, and of integers b."""
-    stored, scale, zero_point = _quantized_by_its_range(node, a)
+    stored, scale, zero_point = quantized_by_its_range(node, a, "quantized.")
     return matmul_integer_to_float(node, stored, b, scale, b_scale, zero_point, b_zero_point, bias)
-
-
-def _quantized_by_its_range(node: Node, x: Value) -> list[Value]:
-    """Returns the outputs of ONNX's DynamicQuantizeLinear: the stored integers, the scale and the zero point."""
-    outputs = ["stored", "scale", "zero_point"]
-    step = onnx.helper.make_node("DynamicQuantizeLinear", ["x"], outputs)
-    graph = onnx.helper.make_graph(
-        [step], "dynamic", [onnx.ValueInfoProto(name="x")], [onnx.ValueInfoProto(name=name) for name in outputs]
-    )
-    assert node.bodies is not None
-    return node.bodies.run(graph, [x], "quantized.")
 
 
 @converts("QAttention", domain=MICROSOFT)

@@ -21,6 +21,7 @@ from qmlir.frontends.onnx import (
     control,
     detection,
     draws,
+    dynamic_quantization,
     einsum,
     elementwise,
     folding,
@@ -68,9 +69,9 @@ from qmlir.ir.own_operators import own_operator
 
 
 FAMILIES = (
-    attention, contraction, control, detection, draws, einsum, elementwise, folding, fused, grouped, labels,
-    linear_models, movement, nbits, normalization, products, qonnx, qoperator, quantization, recurrent, reduction,
-    resize, sequences, spectra, training, trees, unique, vectorizer,
+    attention, contraction, control, detection, draws, dynamic_quantization, einsum, elementwise, folding,
+    fused, grouped, labels, linear_models, movement, nbits, normalization, products, qonnx, qoperator,
+    quantization, recurrent, reduction, resize, sequences, spectra, training, trees, unique, vectorizer,
 )  # fmt: skip
 """The files of converters, each with a table of its own."""
 

@@ -260,6 +260,7 @@ def _calls(operations: Sequence[Operation], against: Mapping[Operation, list[str
     """Yields the host calls: connected operations of the host with the same number of crossings before them."""
     crossings: dict[Operation, int] = {}
     group: dict[Operation, list[Operation]] = {}
+    place = {op: n for n, op in enumerate(operations)}
     for op in operations:
         owners = [o.owner for o in op.operands if isinstance(o.owner, Operation) and o.owner in crossings]
         on_host = op in against
@@ -273,7 +274,7 @@ def _calls(operations: Sequence[Operation], against: Mapping[Operation, list[str
                 group |= dict.fromkeys(members, members)
         group[op] = members
     for members in {id(m): m for m in group.values()}.values():
-        ordered = [op for op in operations if group.get(op) is members]
+        ordered = sorted(members, key=lambda op: place[op])
         yield Part(ordered, on_host=True, reasons={op: against[op] for op in ordered})
 
 

@@ -175,6 +175,13 @@ def test_lp_pool(shape: list[int], p: int) -> None:
     agree(model(node("GlobalLpPool", "x", p=p), {"x": shape}))
 
 
+@pytest.mark.parametrize("p", [1, 2, 3])
+def test_a_norm_of_one_element_is_its_magnitude(p: int) -> None:
+    proto = model(node("GlobalLpPool", "x", p=p), {"x": [2, 3, 1, 1]})
+    agree(proto)
+    assert not [op for op in load_onnx(proto).walk() if op.name in ("nn.mul", "nn.pow", "nn.sqrt")]
+
+
 @pytest.mark.parametrize("opset", [7, 22])
 @pytest.mark.parametrize("operator", ["GlobalAveragePool", "GlobalMaxPool"])
 def test_global_pools(opset: int, operator: str) -> None:

@@ -199,6 +199,16 @@ def test_zero_points_computed_at_run_time() -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.parametrize("value", [0.0, 1e-40, -1e-44, 2.0, -3.0])
+def test_parameters_of_equal_data(value: float) -> None:
+    """Data that are all 0 have a scale of 1, so that no quotient is NaN."""
+    x = np.full((1, 4), value, np.float32)
+    proto = model([node("DynamicQuantizeLinear", "x", "y scale zero")], {"x": x}, ["y", "scale", "zero"], {}, opset=13)
+    ours, theirs = results(imported(proto), {"x": x}), onnxruntimes(proto, {"x": x})
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
 # ---------------------------------------------------------------------------------------------------------------
 # Sums that saturate
 

@@ -213,3 +213,32 @@ func.func @main(%x: {image}) -> {image} {{
 }}
 """), "nmp", (1, 4, 4, 2))  # fmt: skip
     assert not any(isinstance(command, Convolve) for command in executable.program.commands)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Slices that run backwards
+
+
+@pytest.mark.parametrize("device", shipped_devices())
+@pytest.mark.parametrize("axis", range(4))
+def test_a_slice_runs_backwards(device: str, axis: int) -> None:
+    """Between pools, so that the device moves the elements, which some read where they lie."""
+    shape = (3, 4, 4, 8)
+    steps = [-1 if a == axis else 1 for a in range(4)]
+    offsets = [n - 1 if a == axis else 0 for a, n in enumerate(shape)]
+    y, window = tensor(shape), "{window = array<i64: 1, 1>}"
+    module = parsed(
+        f"""
+func.func @main(%x: {y}) -> {y} {{
+  calib.observe %x {{name = "x", range = [-2.5, 2.5]}} : {y}
+  %0 = nn.average_pool2d %x {window} : {y} -> {y}
+  calib.observe %0 {{name = "p", range = [-2.5, 2.5]}} : {y}
+  %1 = nn.slice %0 {{offsets = array<i64: {offsets}>, sizes = array<i64: {list(shape)}>,
+    strides = array<i64: {steps}>}} : {y} -> {y}
+  %2 = nn.average_pool2d %1 {window} : {y} -> {y}
+  calib.observe %2 {{name = "y", range = [-2.5, 2.5]}} : {y}
+  func.return %2 : {y}
+}}
+""".replace("i64: [", "i64: ").replace("]>", ">")
+    )
+    agree(module, device, shape)

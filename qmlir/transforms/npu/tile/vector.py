@@ -313,7 +313,9 @@ def tile_movement(emitter: Emitter, layer: LayerOp, op: Operation) -> None:
 def _boxes(copy: Copy, source: Spot, target: Spot, bits: int, emitter: Emitter) -> list[tuple[View, View]]:
     """A copy as pairs of source and target boxes [rows, columns, channels]."""
     size, loops = bits // 8, copy.loops()
-    outer, inner = loops[:-3], [*[(1, 0, 0)] * (3 - len(loops)), *loops[-3:]]
+    backwards = [loop for loop in loops if loop[1] < 0]  # the pitches of commands have no sign
+    loops = [loop for loop in loops if loop[1] >= 0]
+    outer, inner = [*backwards, *loops[:-3]], [*[(1, 0, 0)] * (3 - len(loops)), *loops[-3:]]
     (rows, there_row, here_row), (columns, there_column, here_column), (channels, _, _) = inner
     shape, there_memory, here_memory = (rows, columns, channels), emitter.memory_of(source), emitter.memory_of(target)
     found: list[tuple[View, View]] = []
