@@ -150,6 +150,10 @@ class Memory(Table):
         """The bytes that commands can address: those of a larger memory beyond the reach of an address stay unused."""
         return min(self.bytes, 1 << ADDRESS_BITS)
 
+    def aligned(self, size: int) -> int:
+        """The bytes that a buffer of some size takes: rounded up, so that the next one is aligned."""
+        return -(-size // self.align) * self.align
+
 
 class Queue(Table):
     """An engine that executes its commands in order, in parallel with the other queues."""

@@ -84,13 +84,9 @@ def _elements_beyond(operations: Sequence[Operation], engines: Engines) -> Itera
         region = None if memory is None else known.get((memory.id, kind))
         if memory is None or region is None:
             continue
-        size = sum(_aligned(stored_dtype(value).itemsize, memory) for value in values)
+        size = sum(memory.aligned(stored_dtype(value).itemsize) for value in values)
         if size > region.size:
             yield kind, size, region.size
-
-
-def _aligned(size: int, memory: Memory) -> int:
-    return -(-size // memory.align) * memory.align
 
 
 def _tables_beyond(operations: Sequence[Operation], engines: Engines) -> Iterator[Beyond]:
@@ -102,7 +98,7 @@ def _tables_beyond(operations: Sequence[Operation], engines: Engines) -> Iterato
         region = None if way is None else known.get((way[0].id, role))
         if way is None or region is None:
             continue
-        size = sum(_aligned(size, way[0]) for size in tables.sizes(operations, role, engines))
+        size = sum(way[0].aligned(size) for size in tables.sizes(operations, role, engines))
         if size > region.size:
             yield role, size, region.size
 

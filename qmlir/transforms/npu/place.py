@@ -241,5 +241,5 @@ def _place_constants(buffers: Iterator[_Life], at: int, memory: Memory) -> int:
     """Places constants one after the other from an address on; returns the address behind them."""
     for buffer in buffers:
         buffer.lies_at(at)
-        at += -(-buffer.op.size // memory.align) * memory.align
+        at += memory.aligned(buffer.op.size)
     return at
