@@ -129,8 +129,10 @@ class Dequantize:
 
     def __call__(self, q: N, scale: N, zero_point: N) -> N:
         if self.by == "float32_apart":
-            single, whole = scale.to(F32), q.to(self.wide, unsigned=not self.signed) + self.moved
-            return (whole.to(F32) * single - (zero_point + self.moved).to(F32) * single).to(self.element)
+            # The products are exact in float64 and rounded by a conversion: compilers that contract a float32 product
+            # and a difference into one operation, as IREE does, would skip that rounding.
+            product = ((q.to(self.wide, unsigned=not self.signed) + self.moved).to(F64) * scale).to(F32)
+            return (product - ((zero_point + self.moved).to(F64) * scale).to(F32)).to(self.element)
         difference = q.to(self.wide, unsigned=not self.signed) - zero_point
         return (difference.to(F64) * scale).to(self.element)
 
