@@ -86,6 +86,9 @@ COMPUTED_ON_FLOATS: Reason = (
     "the model computes it on floats between casts, as LiteRT does; its integer form rounds otherwise",
 )
 
+WIDEST = 16
+"""The bits of the widest integers that data have."""
+
 HIGH_POWERS: Reason = ("target", "its powers have more digits than integers of 16 bits hold")
 
 KEPT_FLOAT: Reason = ("policy", "the policy keeps it in floats")
@@ -213,12 +216,14 @@ class Recipes:
 
     def why_float(self, op: Operation) -> Reason | None:
         """Why an operation stays float even if all ranges are known; None if it may become integer."""
+        if _digits(op, recipe_of(op, self.default)) > WIDEST and not names_format(op):
+            return HIGH_POWERS
         return _why_float(op, self.of(op), self._target)
 
     def _own(self, op: Operation) -> Recipe:
         """The recipe of an operation apart from its neighbours: 16 bits for squares if the target computes on these."""
         own = recipe_of(op, self.default)
-        if own.half is not None or _power(op, own) != 2 or names_format(op) or weight_bits(own.integers) > 8:
+        if not 0 < _digits(op, own) <= WIDEST or names_format(op):
             return own
         # Under a symmetric schema, files of every format can store 16 bits.
         schema = own.schema if is_symmetric(own.schema) else "symmetric"
@@ -333,13 +338,17 @@ def _power(op: Operation, recipe: Recipe) -> int:
     return exponent.value.data if isinstance(exponent, IntegerAttr) and not recipe.glow_exact else 1
 
 
+def _digits(op: Operation, recipe: Recipe) -> int:
+    """The bits of the powers that an operation reads or makes of integers of a recipe; 0 of any other operation."""
+    exponent = _power(op, recipe)
+    return exponent * weight_bits(recipe.integers) if exponent > 1 and recipe.half is None else 0
+
+
 def _why_float(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
     if recipe.half is not None and not isinstance(op, MovementOp):
         return HALVED[recipe.half] if computes_in_halves(op) else KEPT_FLOAT
     if (reason := why_lacking(op, recipe, target)) is not None:
         return reason
-    if _power(op, recipe) > 2 and not names_format(op):
-        return HIGH_POWERS
     if isinstance(op, WeightedOp) and not isinstance(source_of(op.w).owner, ConstantOp):
         return COMPUTED_WEIGHTS
     if isinstance(op, DivOp) and not isinstance(source_of(op.rhs).owner, ConstantOp):

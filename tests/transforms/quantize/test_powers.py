@@ -95,6 +95,21 @@ def test_the_policy_says_otherwise_and_glow_too() -> None:
     assert widths(glow) == {8}
 
 
+@pytest.mark.parametrize("schema", ["asymmetric", "symmetric"])
+@pytest.mark.parametrize("kind", NORMS)
+def test_squares_of_16_bits_stay_float(kind: str, schema: str) -> None:
+    """They have 32; in integers of 16 a channel 200 times quieter than the loudest would be 0."""
+    module = load(NORMS[kind])
+    result = quantized_with(module, "int16", schema=schema)
+    named = quantized_with(module, "int16", "glob=* precision=int16", schema=schema)
+    assert not any(is_quantized(op.results[0]) for op in result.walk() if op.name in WIDE)
+    assert "16 bits" in entry(result, "y").reason
+    assert is_quantized(next(op for op in named.walk() if op.name == "nn.sqrt").results[0])
+    exact, got, coarse = (np.stack([run(m, x) for x in samples()]) for m in (module, result, named))
+    assert sqnr(exact[:, :, 0], got[:, :, 0]) > 40
+    assert sqnr(exact[:, :, 0], coarse[:, :, 0]) < 15
+
+
 @pytest.mark.parametrize("precision", ["int8", "int16"])
 def test_higher_powers_stay_float(precision: str) -> None:
     """Cubes have three times the digits, and their power has no integer form anyway."""
