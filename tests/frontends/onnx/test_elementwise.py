@@ -5,9 +5,21 @@ import pytest
 from onnx import TensorProto
 
 from qmlir.backends.reference import evaluate
+from qmlir.compiler import to_integers
 from qmlir.frontends.onnx import load_onnx
 from qmlir.ir.names import names_of
-from tests.frontends.onnx.agreement import agree, floats, kinds, main_of, model, node, ops_of, reason
+from tests.frontends.onnx.agreement import (
+    agree,
+    floats,
+    kinds,
+    load,
+    main_of,
+    model,
+    node,
+    onnxruntime_run,
+    ops_of,
+    reason,
+)
 
 
 @pytest.mark.crossed(2)
@@ -44,6 +56,24 @@ def test_powers_that_have_a_name() -> None:
     assert kinds(agree(root)) == ["nn.abs", "nn.sqrt"]
     of_whole = model(node("Pow", "a b"), {"a": [4]}, {"b": np.array([2, 3, 4, 0], np.int64)})
     assert kinds(agree(of_whole)) == ["nn.cast", "nn.cast", "nn.pow", "nn.cast"]
+
+
+def test_a_quantized_exponent_is_looked_up_with_its_base() -> None:
+    """1² / 2 is halfway between two codes: a table rounds it to the even one, as onnxruntime does, a product up."""
+    nodes = [
+        node("QuantizeLinear", "x sx zero", "q"),
+        node("DequantizeLinear", "q sx zero", "base"),
+        node("DequantizeLinear", "b sb", "exponent"),
+        node("Pow", "base exponent", "power"),
+        node("QuantizeLinear", "power sy zero", "r"),
+        node("DequantizeLinear", "r sy zero"),
+    ]
+    scales = {name: np.array(value, np.float32) for name, value in (("sx", 0.125), ("sb", 1 / 32), ("sy", 2))}
+    proto = model(nodes, {"x": [256]}, scales | {"b": np.int8([64]), "zero": np.int8(0)})
+    integers = to_integers(load(proto))
+    assert "qint.pair_lookup" in kinds(integers)
+    x = np.arange(-128, 128, dtype=np.float32) / 8
+    np.testing.assert_array_equal(*evaluate(main_of(integers), [x]), *onnxruntime_run(proto, {"x": x}))
 
 
 @pytest.mark.parametrize("operator", ["Max", "Min", "Sum", "Mean"])
