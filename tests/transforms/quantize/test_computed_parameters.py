@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import onnx
 from onnx import TensorProto, helper
 
 import qmlir
@@ -13,7 +14,7 @@ from tests.frontends.onnx.agreement import floats, load, model, node
 @pytest.mark.parametrize(
     "divisor", [[node("Exp", "x", "e")], [node("ReduceMax", "x axes", "m"), node("Exp", "m", "e")]]
 )
-def test_a_computed_divisor(divisor: list[helper.onnx.NodeProto], reader: helper.onnx.NodeProto) -> None:
+def test_a_computed_divisor(divisor: list[onnx.NodeProto], reader: onnx.NodeProto) -> None:
     """Operands and result have scales, since integer operations make and read them: the division does not."""
     nodes = [node("Abs", "x", "a"), *divisor, node("Div", "a e", "z"), reader]
     module = load(model(nodes, {"x": [4]}, {"axes": np.array([0])}))
