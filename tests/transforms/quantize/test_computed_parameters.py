@@ -1,8 +1,8 @@
 """What divides by a computed number, or computes a scale, stays float between integers, too."""
 
 import numpy as np
-import pytest
 import onnx
+import pytest
 from onnx import TensorProto, helper
 
 import qmlir
