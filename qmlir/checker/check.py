@@ -8,9 +8,8 @@ from typing import Any, cast
 
 from qmlir.checker.document import FORMAT, derive_document
 from qmlir.checker.reading import MOST_CERTIFICATE, parse_json, read_plain
-from qmlir.checker.rounding import OverflowsError
 from qmlir.checker.schema import Trusted, assumptions, at, first_breach, trusted_fields
-from qmlir.checker.unproven import UnprovenError
+from qmlir.checker.unproven import RefusedError, UnprovenError
 from qmlir.errors import FileError, QmlirError, printable
 
 NEED, REMEDY = "must hold for its artefact", "certify the network again"
@@ -58,8 +57,10 @@ def check(path: Path, artefact: Path | None = None) -> Checked:
     certificate = read_certificate(path)
     try:
         derived = derive_document(certificate, path.parent, artefact)
-    except (UnprovenError, OverflowsError) as error:
-        raise CheckError(path, NEED, got=str(error), remedy=REMEDY) from None
+    except UnprovenError as error:
+        raise CheckError(path, NEED, got=error.got, remedy=REMEDY) from None
+    except RefusedError as error:
+        raise CheckError(path, NEED, got=error.without_remedy, remedy=REMEDY) from None
     except MemoryError:
         raise CheckError(path, NEED, got="an artefact that needs more memory than there is") from None
     except _UNREADABLE as error:

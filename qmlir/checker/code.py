@@ -1,7 +1,8 @@
-"""What an object file computes on floats, from a disassembly.
+"""What code computes on floats: LLVM IR, assembly text, and object files, which are disassembled.
 
 Registers hold integers and floats alike, so an instruction counts by what it computes: arithmetic, comparisons,
-roundings and conversions of floats. The list of these verbs is a list of its own, apart from the compiler's.
+roundings and conversions of floats. Instructions that are named after floats but copy, shuffle or combine bits, which
+may as well be integers, are listed apart, as moves.
 
 The casts at a network's entry and exit are told from casts between its integers by their order: behind the first
 kernel that dequantizes, none may quantize. So the floats that are quantized are inputs, and the floats that integers
@@ -14,126 +15,159 @@ import subprocess
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from qmlir.checker.unproven import UnprovenError
+from qmlir.checker.unproven import RefusedError
 from qmlir.errors import FileError
 
 ENTERING, LEAVING = "quant_qcast_", "quant_dcast_"
 """What the names of the only functions begin with that may compute on floats."""
 
-_X86 = re.compile(
-    r"v?(add|sub|mul|div|sqrt|min|max|cmp\w*|u?comi|round|rndscale|rcp\w*|rsqrt\w*|dp|hadd|hsub|addsub|getexp|getmant|"
-    r"range|reduce|scalef|fixupimm|fpclass|fc?n?m(add|sub|ul|addsub|subadd)\w*)([sp][sdh])"
-    r"|\w*cvt\w*|\w*bf16\w*|tdpfp16ps|f(?!xsave|xrstor|emms)\w+"
-)
-_AARCH64 = re.compile(r"f(?!mov)\w+|[su]cvtf|bf(cvt|dot|m)\w*")
-
-_MOVES = re.compile(r"(vperm\w*|(?!v?p|tdpb[su])\w+)[sp][sdh]")
+_NAMED = re.compile(r"(?!p|vp(?!erm)|tdpb[su])v?(\w+?)[sp][sdh]")
 """Instructions of x86 that are named after floats; those on packed integers begin with p, and AMX's with tdpb."""
 
-_FMOV = re.compile(r"fmov\w*")
+_MOVES = frozenset(
+    """
+    mov movmsk mova movu movl movh movlh movhl movnt maskmov xor and andn or test blend blendv blendm shuf
+    unpckl unpckh perm permil permi2 permt2 broadcast insert extract gather scatter gatherd gatherq scatterd
+    scatterq expand compress
+    """.split()
+)
+"""Stems of those that copy, shuffle or combine bits, which may as well be integers."""
+
+_X87 = re.compile(r"f\w*|\w*(cvt|bf16)\w*")
+"""Instructions of x87, conversions, and products of bfloat16."""
+
+_AARCH64 = re.compile(r"f(?!mov)\w+|[su]cvtf|bf(cvt|dot|m)\w*")
+
+_LLVM = re.compile(r"f(add|sub|mul|div|rem|neg|cmp|pto[su]i|ptrunc|pext)|[su]itofp|call .*")
+"""Instructions of LLVM's; a call that takes or yields floats is `call` with the name of what is called."""
+
+
+def _on_x86(name: str) -> bool:
+    named = _NAMED.fullmatch(name)
+    return _X87.fullmatch(name) is not None or (named is not None and named[1] not in _MOVES)
+
+
+COMPUTES: Mapping[str, Callable[[str], Any]] = {
+    "LLVM IR": _LLVM.fullmatch,
+    "x86_64": _on_x86,
+    "aarch64": _AARCH64.fullmatch,
+}
+"""Form of code → whether an instruction computes on floats; on x86, all do that are named after floats and no moves."""
+
+NAMED: Mapping[str, Callable[[str], Any]] = {
+    "LLVM IR": lambda name: None,
+    "x86_64": _NAMED.fullmatch,
+    "aarch64": re.compile(r"fmov\w*").fullmatch,
+}
+"""Form of code → whether an instruction is named after floats; it is a move if it does not compute on them."""
 
 _LABEL = re.compile(r"^([0-9a-f]+) <(.+)>:")
 _CODE = re.compile(r"^\s+([0-9a-f]+):\s+(?:(?:lock|rep\w*|data16|notrack)\s+)*([a-z][a-z0-9.]*)(.*)")
 _RELOCATION = re.compile(r":\s+R_\w+\s+(\S+)")
 _SYMBOL = re.compile(r"<([^>+]+)(\+0x[0-9a-f]+)?>")
-_BRANCHES = ("j", "b", "cb", "tb")
-_CALLS = (
-    "bl",
-    "blr",
-    "bic",
-    "bfi",
-    "bfm",
-    "bfxil",
-    "bsf",
-    "bsr",
-    "bt",
-    "btc",
-    "btr",
-    "bts",
-    "bswap",
-    "bsl",
-    "bit",
-    "bif",
-)
+_JUMP = re.compile(r"j\w+|loop\w*|bc?(\.\w+)?|[ct]bn?z")
 
 
-def is_cast(function: str) -> bool:
-    """Whether a function is a kernel of a cast, of a network's own function or of one that is called main."""
-    return _place(function) is not None
+def place_of(function: str) -> str | None:
+    """Whether a kernel of a cast stands at the `entry` or at the `exit`; None for any other function.
 
-
-def _place(function: str) -> str | None:
-    """Whether a kernel of a cast stands at the `entry` or at the `exit`; None for any other function."""
+    A kernel's name begins with that of the network's function, if that is main.
+    """
     kernel = function.removeprefix("main_")
     return "entry" if kernel.startswith(ENTERING) else "exit" if kernel.startswith(LEAVING) else None
 
 
 @dataclass
 class Code:
-    """What an object file computes on floats.
+    """What some code computes on floats.
 
-    form        the architecture
+    form        `LLVM IR`, or the architecture
     functions   function → how often it uses each instruction
-    floats      the instructions that compute on floats
-    moves       the instructions that are named after floats and move bits only
-    casts       function that is no cast → the casts that it refers to, by address
+    casts       of an object file: function that is no cast → the casts that it refers to, by address
     backwards   the functions that branch to an address before
     """
 
     form: str
-    functions: dict[str, Counter[str]] = field(default_factory=dict[str, Counter[str]])
-    floats: set[str] = field(default_factory=set[str])
-    moves: set[str] = field(default_factory=set[str])
-    casts: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+    functions: Mapping[str, Counter[str]]
+    casts: dict[str, list[str]] | None = None
     backwards: set[str] = field(default_factory=set[str])
 
-    def wrong(self) -> Iterator[str]:
-        """Yields what an object of a network that computes on integers only does not have."""
-        for function, used in self.functions.items():
-            if not is_cast(function) and not self.floats.isdisjoint(used):
-                yield f"function {function} computes on floats"
-        if len(self.casts) > 1:
-            yield f"casts called from the functions {', '.join(sorted(self.casts))}"
-        for function, kernels in self.casts.items():
-            if function in self.backwards:
-                yield f"casts in a loop of function {function}"
-            entering = [_place(kernel) == "entry" for kernel in kernels]
-            if sorted(entering, reverse=True) != entering:
-                yield f"function {function} quantizes floats behind a cast of integers to floats"
+    def require_integers(self) -> None:
+        """Requires that no functions but kernels of casts compute on floats.
+
+        Raises:
+            RefusedError: Another function does.
+        """
+        for name, used in self._floats().items():
+            if place_of(name) is None:
+                got = ", ".join(f"{instruction} ({times}×)" for instruction, times in used.items())
+                need = "must compute on integers by integer instructions"
+                raise RefusedError(self.form, name, need, got=got)
+
+    def require_ordered_casts(self) -> None:
+        """Requires that one function refers to the casts, those of inputs before those of outputs, and in no loop.
+
+        Raises:
+            RefusedError: The code is another.
+        """
+        remedy = "certify the network, which tells where floats come from"
+        for number, (function, kernels) in enumerate((self.casts or {}).items()):
+            if number or function in self.backwards:
+                need = "must call the casts of inputs and outputs once, from one function"
+                got = (
+                    f"{kernels[0]} in a loop" if function in self.backwards else f"{kernels[0]} from a second function"
+                )
+                raise RefusedError(self.form, function, need, got=got, remedy=remedy)
+            places = list(map(place_of, kernels))
+            if "exit" in places and "entry" in places[places.index("exit") :]:
+                first = places.index("exit")
+                got = f"{kernels[places.index('entry', first)]} behind {kernels[first]}"
+                need = "must quantize all inputs before it dequantizes an output"
+                raise RefusedError(self.form, function, need, got=got, remedy=remedy)
+
+    def _floats(self) -> Mapping[str, Mapping[str, int]]:
+        """The functions with instructions on floats, and how often they use each."""
+        found = {name: _chosen(used, COMPUTES[self.form]) for name, used in self.functions.items()}
+        return {name: floats for name, floats in found.items() if floats}
 
     def fields(self) -> dict[str, Any]:
         """The fields of a certificate."""
-        used = {name: {i: n for i, n in counts.items() if i in self.floats} for name, counts in self.functions.items()}
-        every = sum(self.functions.values(), Counter[str]())
+        every, computes, named = sum(self.functions.values(), Counter[str]()), COMPUTES[self.form], NAMED[self.form]
+        moves = _chosen(every, lambda name: named(name) and not computes(name))
+        casts = None if self.casts is None else [{"function": f, "kernels": k} for f, k in self.casts.items()]
         return {
             "form": self.form,
             "functions": len(self.functions),
             "instructions": every.total(),
             "floats": [
-                {"function": name, "place": _place(name), "instructions": counts}
-                for name, counts in used.items()
-                if counts
+                {"function": name, "place": place_of(name), "instructions": used}
+                for name, used in self._floats().items()
             ],
-            "moves": {name: every[name] for name in sorted(self.moves)},
-            "casts": [{"function": name, "kernels": kernels} for name, kernels in self.casts.items()],
+            "moves": dict(sorted(moves.items())),
+            **({} if casts is None else {"casts": casts}),
         }
+
+
+def _chosen(used: Counter[str], rule: Callable[[str], Any]) -> Mapping[str, int]:
+    return {name: times for name, times in used.items() if rule(name)}
 
 
 def require_casts(code: Sequence[Mapping[str, Any]]) -> None:
     """Requires that code, as a certificate states it, computes on floats in kernels of casts only.
 
     Raises:
-        UnprovenError: Another function does, or a kernel stands at another place than its name says.
+        RefusedError: Another function does, or a kernel stands at another place than its name says.
     """
     for each in code:
         for function in each["floats"]:
-            if _place(function["function"]) != function["place"]:
-                raise UnprovenError(f"floats in the function {function['function']} of the code ({each['form']})")
+            if place_of(function["function"]) != function["place"]:
+                need = "must stand where its name says, and be a cast"
+                raise RefusedError(each["form"], function["function"], need, got=f"{function['place']}")
 
 
 def code_fields(data: bytes, path: Path) -> dict[str, Any]:
@@ -145,13 +179,17 @@ def code_fields(data: bytes, path: Path) -> dict[str, Any]:
 
     Raises:
         FileError: There is no disassembler, or it cannot read the file.
-        UnprovenError: The code computes on floats elsewhere than in the casts at its entry and exit.
+        RefusedError: The code computes on floats elsewhere than in the casts at its entry and exit.
     """
-    form, lines = _disassembled(data, path)
-    found = _code(form, lines)
-    if wrong := next(found.wrong(), None):
-        raise UnprovenError(wrong)
-    return found.fields()
+    code = disassembled(data, path)
+    code.require_integers()
+    code.require_ordered_casts()
+    return code.fields()
+
+
+def disassembled(data: bytes, path: Path) -> Code:
+    """The code of an object file; see `code_fields`."""
+    return _read(*_listing(data, path))
 
 
 TOOLS = ("llvm-objdump", "objdump", "aarch64-linux-gnu-objdump", "x86_64-linux-gnu-objdump")
@@ -160,11 +198,11 @@ SECONDS, MOST_LISTED = 120, 512 << 20
 """The time that a disassembler may take, and the most bytes that it may write."""
 
 
-def _disassembled(data: bytes, path: Path) -> tuple[str, Sequence[str]]:
+def _listing(data: bytes, path: Path) -> tuple[str, Sequence[str]]:
     """The architecture of an object file, and the lines of its disassembly."""
     tools = [tool for name in TOOLS if (tool := shutil.which(name)) is not None]
     if not tools:
-        need, remedy = "needs a disassembler to be checked", "install binutils or LLVM"
+        need, remedy = "needs a disassembler to be certified", "install binutils or LLVM"
         raise FileError(path, need, got="neither objdump nor llvm-objdump", remedy=remedy)
     said = "another file"
     with tempfile.TemporaryDirectory(prefix="qmlir-") as folder:
@@ -212,31 +250,26 @@ def _run(command: Sequence[str], listing: Path) -> str | None:
     return error
 
 
-def _code(form: str, lines: Sequence[str]) -> Code:
+def _read(form: str, lines: Sequence[str]) -> Code:
     labels = [(int(label[1], 16), label[2]) for line in lines if (label := _LABEL.match(line))]
-    found, function, first = Code(form, {name: Counter() for _, name in labels}), "", 0
-    computes, moves = (_X86, _MOVES) if form == "x86_64" else (_AARCH64, _FMOV)
+    used, casts = {name: Counter[str]() for _, name in labels}, dict[str, list[str]]()
+    found, function, first = Code(form, used, casts), "", 0
     for line in lines:
         named: list[str] = []
         if label := _LABEL.match(line):
             first, function = int(label[1], 16), label[2]
         elif code := _CODE.match(line):
-            found.functions.setdefault(function, Counter())[code[2]] += 1
-            if computes.fullmatch(code[2]):
-                found.floats.add(code[2])
-            elif moves.fullmatch(code[2]):
-                found.moves.add(code[2])
+            used.setdefault(function, Counter())[code[2]] += 1
             for symbol in _SYMBOL.finditer(code[3]):
                 named.append(symbol[1])
                 target = first + int((symbol[2] or "+0x0")[1:], 16)
-                branches = code[2].startswith(_BRANCHES) and code[2] not in _CALLS
-                if symbol[1] == function and branches and target <= int(code[1], 16):
+                if symbol[1] == function and _JUMP.fullmatch(code[2]) and target <= int(code[1], 16):
                     found.backwards.add(function)
         elif relocation := _RELOCATION.search(line):
             named.append(_relocated(relocation[1], labels))
-        if not is_cast(function):
-            for cast in filter(is_cast, named):
-                found.casts.setdefault(function, []).append(cast)
+        if place_of(function) is None:
+            for cast in filter(place_of, named):
+                casts.setdefault(function, []).append(cast)
     return found
 
 

@@ -10,13 +10,13 @@ from hashlib import sha256
 from struct import iter_unpack
 from typing import Any
 
-from qmlir.checker.deriver import Sums
-from qmlir.checker.intervals import limit_slack, spread
-from qmlir.checker.memory import ENTERING, LEAVING, Area, Memories, Range
+from qmlir.checker.intervals import sum_of_products, taps_inside
+from qmlir.checker.memory import ENTERING, LEAVING, Area, Memories
 from qmlir.checker.program import Program
-from qmlir.checker.rounding import CONTRACTS, OverflowsError
+from qmlir.checker.ranges import Channels, Range, Sums, clamped, join, less, repeated, signed, times
+from qmlir.checker.rounding import contract_of, requantized
 from qmlir.checker.unproven import UnprovenError
-from qmlir.checker.weights import unpacked
+from qmlir.checker.weights import signed_sums, unpacked
 from qmlir.isa.commands import (
     Arithmetic,
     Convolve,
@@ -77,7 +77,7 @@ def follow(program: Program, called: Called) -> dict[int, Followed]:
     """Derives the intervals of all commands that compute; number of the command → what follows.
 
     Raises:
-        UnprovenError: A command computes on floats, or its integers may not fit; the text names the command.
+        RefusedError: A command computes on floats, or its integers may not fit.
     """
     walk = _Walk(program)
     found: dict[int, Followed] = {}
@@ -87,8 +87,9 @@ def follow(program: Program, called: Called) -> dict[int, Followed]:
                 walk.call(command, called)
             elif (result := walk.step(command)) is not None:
                 found[index] = result
-        except OverflowsError as error:
-            raise UnprovenError(f"command {index}, {mnemonic(type(command))}: {error}") from None
+        except UnprovenError as error:
+            name = program.routines[command.routine].name if isinstance(command, Host) else walk.layer
+            raise error.at(f"command {index}, {mnemonic(type(command))}", name) from None
     return found
 
 
@@ -111,7 +112,10 @@ class _Walk:
         for port in routine.inputs:
             floats = self.memories.contents(port.area) & {ENTERING, LEAVING}
             if floats != ({ENTERING} if port.float else set[int]()):
-                raise OverflowsError(f'routine {routine.name} reads "{port.name}", floats that a routine computed')
+                need = "must read floats of the network's inputs only"
+                got = f'{port.type} in "{port.name}", floats that a routine of the host returned'
+                remedy = "quantize what computes between the two calls, so that integers pass from one to the other"
+                raise UnprovenError(got, need, remedy=remedy)
         for port, result in zip(routine.outputs, called[routine.name], strict=True):
             if isinstance(result, tuple):
                 self.memories.elements(port.area, [result], port.width)
@@ -144,74 +148,91 @@ class _Walk:
 
     # What commands read and write
 
-    def read(self, area: Area, width: int) -> list[Range]:
+    def read(self, name: str, area: Area, width: int) -> list[Range]:
         """The interval of each element along the rows of an operand."""
-        self._integers(area)
+        self._integers(name, area)
         return self.memories.each(area, width)
 
-    def whole(self, area: Area, width: int) -> Range:
-        """The interval of an operand."""
-        self._integers(area)
-        return self.memories.whole(area, width)
+    def whole(self, name: str, area: Area, width: int, point: int = 0) -> Range:
+        """The interval of an operand, less a zero point."""
+        self._integers(name, area)
+        return less(self.memories.whole(area, width), point)
 
-    def _integers(self, area: Area) -> None:
+    def _integers(self, name: str, area: Area) -> None:
         if self.memories.contents(area) & {ENTERING, LEAVING}:
-            raise OverflowsError("it reads floats")
+            need, remedy = "must compute on integers", "quantize the network's inputs on the host"
+            raise UnprovenError(f"floats in {name}", need, remedy=remedy)
 
-    def dense(self, place: Place, bits: int, count: int) -> list[Range]:
+    def dense(self, name: str, place: Place, bits: int, count: int) -> list[Range]:
         """The interval of each element of a dense operand."""
         if count > MOST_EXTENT:
-            raise OverflowsError(f"{count} elements")
-        return self.read(Area(*place, count * bits // 8), bits // 8)
+            raise UnprovenError(f"{count} elements", "must be a command that a device executes")
+        return self.read(name, Area(*place, count * bits // 8), bits // 8)
+
+    def sums(self, whole: Channels, partial: Channels, bits: int) -> Sums:
+        """Sums of a width, that of the device's accumulators at most."""
+        return Sums.of(whole, partial, bits, str(self.program.device["name"]))
 
     def unpack(self, command: Unpack) -> None:
         """Follows the unpacking of weights to bytes."""
-        held, area = (
-            self.packed(command, command.source, command.bits, command.count),
-            Area(*command.target, command.count),
-        )
+        held = self.packed(command, "source", command.bits, command.count)
+        area = Area(*command.target, command.count)
         if held is None:
-            self.memories.elements(area, [_ends(command.bits)], 1)
+            self.memories.elements(area, [signed(command.bits)], 1)
         else:
             self.memories.constant(area, held)
 
-    def packed(self, command: Command, place: Place, bits: int, count: int) -> bytes | None:
-        """Packed weights as a byte each; None if they are not constant.
+    def packed(self, command: Command, name: str, bits: int, count: int) -> bytes | None:
+        """Packed weights of an operand as a byte each; None if they are not constant.
 
         Raises:
-            OverflowsError: The command's queue does not unpack such weights, or they are floats.
+            UnprovenError: The command's queue does not unpack such weights, or they are floats.
         """
         if bits not in self.program.unpacks(command.queue):
-            raise OverflowsError(f"queue {command.queue} unpacks no weights of {bits} bits")
+            got = f"queue {command.queue}, which unpacks no weights of {bits} bits"
+            raise UnprovenError(got, "must be a command that the device executes")
+        place: Place = getattr(command, name)
         area = Area(*place, -(-count * bits // 8))
-        self._integers(area)
+        self._integers(name, area)
         held = self.memories.constants(area)
         return None if held is None else unpacked(held, bits, count)
 
     def context(self, command: Command) -> SetContext:
         """The context of a command."""
         if command.ctx not in self.contexts:
-            raise OverflowsError(f"context {command.ctx} was never written")
+            raise UnprovenError(f"{command.ctx}", "must use a context that was written")
         return self.contexts[command.ctx]
 
     def bounded(self, command: Command) -> None:
         """Refuses a command that is larger than any device executes.
 
         Raises:
-            OverflowsError: It is; the text says which field.
+            UnprovenError: It is; the error says which field.
         """
         for name in field_kinds(type(command)):
-            value = getattr(command, name)
-            if name.endswith(BITS) and not 0 <= value <= MOST_BITS:
-                raise OverflowsError(f"{name} is {value}")
-            if name in EXTENTS and value > (MOST_CHANNELS if name.endswith("channels") else MOST_EXTENT):
-                raise OverflowsError(f"{name} is {value}")
-            if name in STEPS and not 0 < value <= MOST_EXTENT:
-                raise OverflowsError(f"{name} is {value}")
+            value, least, most = getattr(command, name), 0, MOST_EXTENT
+            if name.endswith(BITS):
+                most = MOST_BITS
+            elif name in STEPS:
+                least = 1
+            elif name not in EXTENTS:
+                continue
+            elif name.endswith("channels"):
+                most = MOST_CHANNELS
+            if not least <= value <= most:
+                raise UnprovenError(f"{name} of {value}", "must be a command that a device executes")
         if isinstance(command, Window | Pool):
             taps = command.out_rows * command.kernel_rows + command.out_columns * command.kernel_columns
             if taps > MOST_EXTENT:
-                raise OverflowsError(f"{taps} places of windows")
+                raise UnprovenError(f"{taps} places of windows", "must be a command that a device executes")
+
+    def stored(self, command: Post | Arithmetic, result: Range, **more: Any) -> Followed:
+        """The fields of a command whose result has the type of its context, and is stored."""
+        width = self.context(command).bits // 8
+        shape = command.rows, command.columns, command.channels * width
+        area = _image(command.target, *shape, command.target_row, command.target_pixel)
+        self.memories.elements(area, [result], width)
+        return self.followed(command, result, **more)
 
     def followed(self, command: Command, result: Range, **more: Any) -> Followed:
         """The fields of a command."""
@@ -221,75 +242,30 @@ class _Walk:
         """A command's context applied to elements: the interval of the results, and the fields of its rounding."""
         context = self.context(command)
         if context.step is Step.LOOKUP:
-            low, high = _join(data)
+            low, high = join(*data)
             if not -128 <= low <= high <= 127:
-                raise OverflowsError(f"a table is looked up with {low} to {high}")
-            return _join(self.dense(context.table, context.bits, 256)[low + 128 : high + 129]), {}
-        name = _contract(context)
-        pairs = self.dense(context.table, 32, 2 * (len(data) if context.per_channel else 1))
+                raise UnprovenError(f"{low} to {high}", "must look up numbers of 8 bits")
+            return join(*self.dense("table", context.table, context.bits, 256)[low + 128 : high + 129]), {}
+        name = NUMBERS.get(context.contract, f"number {context.contract}")
+        contract_of(name)
+        pairs = self.dense("table", context.table, 32, 2 * (len(data) if context.per_channel else 1))
         if any(low != high for low, high in pairs):
-            raise OverflowsError("its multipliers are no constants")
+            raise UnprovenError("a table that is computed", "must have constant multipliers and shifts")
         ms, ss = ([low for low, _ in pairs[place::2]] for place in (0, 1))
-        count = max(len(data), len(ms))
-        lows, highs = (
-            [n - context.input_zero_point for n in spread([each[end] for each in data], count)] for end in (0, 1)
-        )
-        rule, found = CONTRACTS[name], list[int]()
-        for a, b, m, s in zip(lows, highs, spread(ms, count), spread(ss, count), strict=True):
+        for m, s in zip(ms, ss, strict=True):
             if not (m == 0 or 1 << 29 <= m < 1 << 31) or not -31 <= s <= LARGEST_SHIFT.get(name, 30):
-                raise OverflowsError(f"contract {name} with multiplier {m} and shift {s}")
-            found += [rule(a, m, s), rule(b, m, s)]
-        slack = limit_slack(name, (lows, highs))
-        return _clamped(context, min(found), max(found)), {"contract": name, "slack": slack}
+                raise UnprovenError(f"{m} and {s}", f"must have multipliers and shifts that contract {name} takes")
+        found, slack = requantized(name, [less(each, context.input_zero_point) for each in data], ms, ss)
+        return _clamped(context, found), {"contract": name, "slack": slack}
 
 
-def _contract(context: SetContext) -> str:
-    name = NUMBERS.get(context.contract, f"number {context.contract}")
-    if name not in CONTRACTS:
-        raise OverflowsError(f"contract {name} is none on integers")
-    return name
-
-
-def _clamped(context: SetContext, low: int, high: int) -> Range:
-    ends = [min(max(n + context.zero_point, context.lower), context.upper) for n in (low, high)]
-    return ends[0], ends[1]
-
-
-def _join(ranges: Sequence[Range]) -> Range:
-    return min(low for low, _ in ranges), max(high for _, high in ranges)
-
-
-def _ends(bits: int) -> Range:
-    """The least and the greatest signed integer of so many bits."""
-    return -(1 << bits - 1), (1 << bits - 1) - 1
-
-
-def _less(data: Range, point: int) -> Range:
-    return data[0] - point, data[1] - point
-
-
-def _times(a: Range, b: Range) -> Range:
-    ends = [x * y for x in a for y in b]
-    return min(ends), max(ends)
-
-
-def _sums(whole: Sequence[Range], partial: Sequence[Range], bits: int) -> Sums:
-    for channel, (low, high) in enumerate(partial):
-        if low < -(1 << bits - 1) or high >= 1 << bits - 1:
-            raise OverflowsError(f"sums of channel {channel} reach [{low}, {high}], beyond {bits} bits")
-    return Sums(([low for low, _ in whole], [high for _, high in whole]), _join(partial), bits)
+def _clamped(context: SetContext, interval: Range) -> Range:
+    return clamped(interval, context.zero_point, context.lower, context.upper)
 
 
 def _image(place: Place, rows: int, columns: int, size: int, row: int, pixel: int) -> Area:
     """A tensor: each pixel is a run of bytes, each row a plane."""
     return Area(*place, size, columns, rows, pixel, row)
-
-
-def _target(walk: _Walk, command: Post | Arithmetic, result: Range) -> None:
-    width = walk.context(command).bits // 8
-    size = command.channels * width
-    area = _image(command.target, command.rows, command.columns, size, command.target_row, command.target_pixel)
-    walk.memories.elements(area, [result], width)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -299,23 +275,21 @@ def _target(walk: _Walk, command: Post | Arithmetic, result: Range) -> None:
 def _window(walk: _Walk, command: Window) -> Followed:
     modes, types = walk.program.modes(), (f"i{command.data_bits}", f"i{max(command.weight_bits, 8)}")
     if types not in modes:
-        raise OverflowsError(f"the array multiplies no {types[0]} by {types[1]}")
+        need = f"must have operands that the array of {walk.program.device['name']} multiplies"
+        raise UnprovenError(f"{types[0]} by {types[1]}", need)
     bits, width = min(modes[types], command.sum_bits), command.data_bits // 8
     size = command.channels * width
-    data = walk.whole(
-        _image(command.data, command.rows, command.columns, size, command.row_pitch, command.pixel_pitch), width
-    )
-    low, high = _less(data, command.zero_point)
-    products = _products(walk, command, (low, high))
+    area = _image(command.data, command.rows, command.columns, size, command.row_pitch, command.pixel_pitch)
+    products = _products(walk, command, walk.whole("data", area, width, command.zero_point))
     outputs = command.out_channels if isinstance(command, Convolve) else command.channels
     positions, start = command.out_rows * command.out_columns, [(0, 0)] * outputs
     area = Area(*command.sums, positions * outputs * command.sum_bits // 8)
     if command.init is Init.BIAS:
-        biases = walk.dense(command.bias, command.bias_bits, outputs)
-        start = [(a << command.bias_shift, b << command.bias_shift) for a, b in biases]
+        biases = walk.dense("bias", command.bias, command.bias_bits, outputs)
+        start = [repeated(each, 1 << command.bias_shift) for each in biases]
     elif command.init is Init.ACCUMULATE:
         pixel = outputs * command.sum_bits // 8
-        start = walk.read(Area(area.memory, area.start, pixel, positions, 1, pixel), command.sum_bits // 8)
+        start = walk.read("sums", Area(*command.sums, pixel, positions, 1, pixel), command.sum_bits // 8)
     return _accumulated(walk, command, area, (products, products, start), bits)
 
 
@@ -323,58 +297,41 @@ def _accumulated(
     walk: _Walk, command: Window | Reduce, area: Area, parts: tuple[list[Range], list[Range], list[Range]], bits: int
 ) -> Followed:
     """Sums that start with a value: complete ones, and partial ones with and without it."""
-    whole = [(a + c, b + d) for (a, b), (c, d) in zip(parts[0], parts[2], strict=True)]
-    partial = [
-        (min(w[0], p[0], p[0] + s[0]), max(w[1], p[1], p[1] + s[1]))
-        for w, p, s in zip(whole, parts[1], parts[2], strict=True)
-    ]
-    sums = _sums(whole, partial, bits)
+    whole, some = ([(a + c, b + d) for (a, b), (c, d) in zip(each, parts[2], strict=True)] for each in parts[:2])
+    partial = [join(*each) for each in zip(whole, some, parts[1], strict=True)]
+    sums = walk.sums(whole, partial, bits)
     stored = command.sum_bits if isinstance(command, Window) else 32
     walk.memories.elements(area, whole, stored // 8)
-    return walk.followed(command, _join(whole), sums=sums)
+    return walk.followed(command, join(*whole), sums=sums)
 
 
 def _products(walk: _Walk, command: Window, data: Range) -> list[Range]:
     """The interval of Σ w·d of each output channel, each product or 0."""
-    terms = command.kernel_rows * command.kernel_columns * command.channels
     few = command.weight_bits < 8
     width, shape = 1 if few else command.weight_bits // 8, (1, 1)
     if command.weight_bits > 16:
-        raise OverflowsError(f"weights of {command.weight_bits} bits")
-    count = terms
+        raise UnprovenError(f"weights of {command.weight_bits} bits", "must be a command that a device executes")
+    terms = command.kernel_rows * command.kernel_columns
+    count, outputs, dense = terms * command.channels, command.channels, isinstance(command, Convolve)
     if isinstance(command, Convolve):
         shape = walk.program.device.get("layout.weights.n", 1), walk.program.device.get("layout.weights.k", 1)
-        count = -(-command.out_channels // shape[0]) * shape[0] * -(-terms // shape[1]) * shape[1]
-        outputs = command.out_channels
-    else:
-        outputs = command.channels
-        terms = command.kernel_rows * command.kernel_columns
+        terms, outputs = count, command.out_channels
+        count = -(-outputs // shape[0]) * shape[0] * -(-terms // shape[1]) * shape[1]
     area = Area(*command.weights, count * width)
-    if few:
-        held = walk.packed(command, command.weights, command.weight_bits, count)
-    else:
-        held = walk.memories.constants(area)
-    places = _places(isinstance(command, Convolve), outputs, terms, shape)
+    held = walk.packed(command, "weights", command.weight_bits, count) if few else walk.memories.constants(area)
+    places = _places(dense, outputs, terms, shape)
     if held is None:
-        read = [_ends(command.weight_bits)] * count if few else walk.read(area, width)
-        weights = [_less(each, command.weight_zero_point) for each in read]
-        found: list[Range] = []
-        for channel in places:
-            ends = [_times(w, data) for run in channel for w in weights[run]]
-            found.append((sum(min(a, 0) for a, _ in ends), sum(max(b, 0) for _, b in ends)))
-        return found
-    key = sha256(held).digest(), command.weight_zero_point, width, outputs, terms, isinstance(command, Convolve)
+        read = [signed(command.weight_bits)] * count if few else walk.read("weights", area, width)
+        weights = [times(less(each, command.weight_zero_point), data) for each in read]
+        each = ([join(weight, (0, 0)) for run in channel for weight in weights[run]] for channel in places)
+        return [(sum(low for low, _ in ends), sum(high for _, high in ends)) for ends in each]
+    key = sha256(held).digest(), command.weight_zero_point, width, outputs, terms, dense
     if key not in walk.weights:
         numbers = memoryview(held).cast("b") if width == 1 else [n for (n,) in iter_unpack("<h", held)]
-        walk.weights[key] = [_sums_of(numbers, channel, command.weight_zero_point) for channel in places]
-    low, high = min(data[0], 0), max(data[1], 0)
-    return [(above * low + below * high, above * high + below * low) for below, above in walk.weights[key]]
-
-
-def _sums_of(numbers: Sequence[int], runs: Sequence[slice], point: int) -> Range:
-    """The sum of the negative weights of a channel, and that of the positive ones."""
-    row = [w - point for run in runs for w in numbers[run]]
-    return sum(w for w in row if w < 0), sum(w for w in row if w > 0)
+        rows = ([w - command.weight_zero_point for run in channel for w in numbers[run]] for channel in places)
+        walk.weights[key] = list(map(signed_sums, rows))
+    low, high = join(data, (0, 0))
+    return [(above * low + below * high, above * high + below * low) for above, below in walk.weights[key]]
 
 
 def _places(dense: bool, outputs: int, terms: int, shape: tuple[int, int]) -> list[list[slice]]:
@@ -397,90 +354,77 @@ def _post(walk: _Walk, command: Post) -> Followed:
     width = command.source_bits // 8
     size = command.channels * width
     source = _image(command.source, command.rows, command.columns, size, command.source_row, command.source_pixel)
-    result, fields = walk.changed(command, walk.read(source, width))
-    _target(walk, command, result)
-    return walk.followed(command, result, **fields)
+    result, fields = walk.changed(command, walk.read("source", source, width))
+    return walk.stored(command, result, **fields)
 
 
 def _arithmetic(walk: _Walk, command: Arithmetic) -> Followed:
     width, context = command.bits // 8, walk.context(command)
-    size = command.channels * width
-    shape = command.rows, command.columns, size
-    lhs = _less(
-        walk.whole(_image(command.lhs, *shape, command.lhs_row, command.lhs_pixel), width), command.lhs_zero_point
-    )
-    rhs = _less(
-        walk.whole(_image(command.rhs, *shape, command.rhs_row, command.rhs_pixel), width), command.rhs_zero_point
-    )
+    shape = command.rows, command.columns, command.channels * width
+    area = _image(command.lhs, *shape, command.lhs_row, command.lhs_pixel)
+    lhs = walk.whole("lhs", area, width, command.lhs_zero_point)
+    area = _image(command.rhs, *shape, command.rhs_row, command.rhs_pixel)
+    rhs = walk.whole("rhs", area, width, command.rhs_zero_point)
     if command.operation is Operation.MUL:
-        product = [_times(lhs, rhs)]
-        sums = _sums(product, product, 32)
+        product = [times(lhs, rhs)]
+        sums = walk.sums(product, product, 32)
         result, fields = walk.changed(command, product * command.channels)
-        _target(walk, command, result)
-        return walk.followed(command, result, sums=sums, **fields)
+        return walk.stored(command, result, sums=sums, **fields)
     if not 1 <= command.shift <= 62:
-        raise OverflowsError(f"a shift by {command.shift} bits")
-    parts = [_times(data, (m, m)) for data, m in ((lhs, command.lhs_multiplier), (rhs, command.rhs_multiplier))]
-    low, high, half = parts[0][0] + parts[1][0], parts[0][1] + parts[1][1], 1 << command.shift - 1
-    total = [(min(low, 0), max(high, 0) + half)]
-    sums = _sums(total, total, 64)
-    result = _clamped(context, low + half >> command.shift, high + half >> command.shift)
-    _target(walk, command, result)
-    return walk.followed(command, result, sums=sums)
+        raise UnprovenError(f"a shift by {command.shift} bits", "must be a command that a device executes")
+    factors = [(m, m) for m in (command.lhs_multiplier, command.rhs_multiplier)]
+    total, result = sum_of_products(times(lhs, factors[0]), times(rhs, factors[1]), command.shift)
+    sums = walk.sums([total], [total], 64)
+    return walk.stored(command, _clamped(context, result), sums=sums)
 
 
 def _pool(walk: _Walk, command: Pool) -> Followed:
     width = command.bits // 8
     size = command.channels * width
     source = _image(command.source, command.rows, command.columns, size, command.row_pitch, command.pixel_pitch)
-    target = _image(
-        command.target, command.out_rows, command.out_columns, size, command.target_row, command.target_pixel
-    )
-    data, least = walk.whole(source, width), -(1 << command.bits - 1)
+    shape = command.out_rows, command.out_columns, size
+    target = _image(command.target, *shape, command.target_row, command.target_pixel)
+    result, (least, most), sums = walk.whole("source", source, width), signed(command.bits), None
     if command.pooling is Pooling.MAX:
-        result = _join([data, (least, least)]) if _empty(command) else data
-        walk.memories.elements(target, [result], width)
-        return walk.followed(command, result)
-    if command.count_padding:
-        data = _join([data, (command.zero_point, command.zero_point)])
-    elif _empty(command):
-        data = _join([data, (0, 0)])
-    count = command.kernel_rows * command.kernel_columns
-    total = [(min(data[0], 0) * count - count // 2, max(data[1], 0) * count + count // 2)]
-    sums = _sums(total, total, 32)
-    result = max(data[0], least), min(data[1], -least - 1)
+        result = join(result, (least, least)) if _empty(command) else result
+    else:
+        if command.count_padding:
+            result = join(result, (command.zero_point, command.zero_point))
+        elif _empty(command):
+            result = join(result, (0, 0))
+        count = command.kernel_rows * command.kernel_columns
+        low, high = join(result, (0, 0))
+        total = [(low * count - count // 2, high * count + count // 2)]
+        sums = walk.sums(total, total, 32)
+        result = max(result[0], least), min(result[1], most)
     walk.memories.elements(target, [result], width)
     return walk.followed(command, result, sums=sums)
 
 
 def _empty(command: Pool) -> bool:
     """Whether a window lies outside of the data."""
-    for size, outputs, extent, stride, step, before in (
-        (command.rows, command.out_rows, command.kernel_rows, command.stride_rows, command.dilation_rows, command.top),
-        (
-            command.columns, command.out_columns, command.kernel_columns, command.stride_columns,
-            command.dilation_columns, command.left,
-        ),
-    ):  # fmt: skip
-        for output in range(outputs):
-            first = output * stride - before
-            if not any(0 <= first + tap * step < size for tap in range(extent)):
-                return True
-    return False
+    c = command
+    return not all(
+        taps_inside(output * stride - before, extent, step, size)
+        for size, outputs, extent, stride, step, before in (
+            (c.rows, c.out_rows, c.kernel_rows, c.stride_rows, c.dilation_rows, c.top),
+            (c.columns, c.out_columns, c.kernel_columns, c.stride_columns, c.dilation_columns, c.left),
+        )
+        for output in range(outputs)
+    )
 
 
 def _reduce(walk: _Walk, command: Reduce) -> Followed:
     width, count = command.bits // 8, command.rows * command.columns
     size = command.channels * width
     source = _image(command.source, command.rows, command.columns, size, command.row_pitch, command.pixel_pitch)
-    data = [_less(each, command.zero_point) for each in walk.read(source, width)]
-    whole = [(low * count, high * count) for low, high in data]
-    partial = [(min(low, 0) * count, max(high, 0) * count) for low, high in data]
+    data = [less(each, command.zero_point) for each in walk.read("source", source, width)]
+    whole = [repeated(each, count) for each in data]
+    partial = [repeated(join(each, (0, 0)), count) for each in data]
     start = [(0, 0)] * command.channels
     if command.init is Init.ACCUMULATE:
-        start = walk.dense(command.sums, 32, command.channels)
-    area = Area(*command.sums, 4 * command.channels)
-    return _accumulated(walk, command, area, (whole, partial, start), 32)
+        start = walk.dense("sums", command.sums, 32, command.channels)
+    return _accumulated(walk, command, Area(*command.sums, 4 * command.channels), (whole, partial, start), 32)
 
 
 RULES: Mapping[type[Command], Callable[[_Walk, Any], Followed]] = {

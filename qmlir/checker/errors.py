@@ -11,12 +11,15 @@ from typing import Any, cast
 
 from qmlir.checker.deriver import Derived
 from qmlir.checker.functions import CONTEXT, Budget, exponential
-from qmlir.checker.intervals import interpolated, tap_counts
+from qmlir.checker.intervals import interpolated, rows_of, tap_counts
 from qmlir.checker.network import Network, Node
 from qmlir.checker.rounding import rounded_off
 from qmlir.checker.unproven import UnprovenError
 
 Stated = Mapping[str, Any]
+
+# The largest errors of gemmlowp's functions on 31 bits. tests/numerics/elementary/test_errors.py compares them with the
+# functions' real values for every argument that there is (`make conformance`).
 
 RECIPROCAL = Fraction(7)
 """The largest error of 1 / (1 + x) by three steps of Newton's method, in steps of 2^−31."""
@@ -156,7 +159,7 @@ def _norm(r: _Rounding) -> Fraction | None:
 def _entries_off(r: _Rounding, table: Sequence[int], scale: float, bits: int) -> Fraction:
     """The largest error of e^(−d · scale) for all differences d that are reached, in steps of 2^−bits."""
     if not scale > 0:
-        raise UnprovenError(f"operation {r.node.index}, {r.node.kind}, has the scale {scale} in the certificate")
+        raise UnprovenError(f"{scale}", "must have a scale above 0 in the certificate")
     last = _reached(r)
     r.budget.spend(last + 1)
     with localcontext(CONTEXT):
@@ -216,8 +219,7 @@ def _weights_off(r: _Rounding, bits: Sequence[int]) -> Fraction:
     stored, real = r.node.properties["weights"], r.stated["weights"]
     rows: list[list[tuple[list[Fraction], list[Fraction]]]] = []
     for constant, b, given in zip(stored, bits, real, strict=True):
-        taps = constant.shape[1]
-        own = [[w * _power(-b) for w in constant.values[i : i + taps]] for i in range(0, len(constant.values), taps)]
+        own = [[w * _power(-b) for w in row] for row in rows_of(constant, constant.shape[1])]
         rows.append([(mine, [Fraction(w) for w in theirs]) for mine, theirs in zip(own, given, strict=True)])
     for place, axis in enumerate(rows):
         cost = max((sum(abs(w - v) for w, v in zip(*pair, strict=True)) for pair in axis), default=Fraction(0))
@@ -279,11 +281,10 @@ def meaning_of(node: Node, stated: Stated) -> Stated:
     Raises:
         UnprovenError: It states other numbers of factors or weights than the operation has.
     """
-    where = f"operation {node.index}, {node.kind}"
     if (count := FACTORS.get(node.kind)) is not None:
         factors = stated.get("factors")
         if factors is not None and len(factors) != count:
-            raise UnprovenError(f"{where}, has {len(factors)} factors in the certificate instead of {count}")
+            raise UnprovenError(f"{len(factors)}", f"must have {count} factors in the certificate")
         return {"factors": factors}
     if (other := WEIGHTS.get(node.kind)) is None:
         return {}
@@ -291,7 +292,7 @@ def meaning_of(node: Node, stated: Stated) -> Stated:
     axes = len(node.properties["weights"])
     counts = {len(cast("list[Any]", each)) for each in (weights, known) if isinstance(each, list)}
     if (weights is None) != (known is None) or not counts <= {axes}:
-        raise UnprovenError(f"{where}, has weights in the certificate for other axes than {axes}")
+        raise UnprovenError("others", f"must have weights for {axes} axes in the certificate")
     return {"weights": weights, other: known}
 
 

@@ -25,7 +25,7 @@ def float_fields(network: Network) -> dict[str, Any]:
         UnprovenError: An operation computes on floats, or the function is none of a network.
     """
     if network.strange:
-        raise UnprovenError(network.strange[0])
+        raise UnprovenError(network.strange[0], "must be one function without loops and branches")
     entering = {n for n in network.arguments if network.values[n].float}
     found: dict[str, list[Mapping[str, Any]]] = {"entry": [], "exit": []}
     leaving = _leaving(network)
@@ -40,8 +40,16 @@ def float_fields(network: Network) -> dict[str, Any]:
         elif node.index in leaving:
             found["exit"].append(_float_fields(network, node))
         else:
-            raise UnprovenError(f"operation {node.index}, {node.called}, computes on floats")
+            raise _refused(network, node)
     return found
+
+
+def _refused(network: Network, node: Node) -> UnprovenError:
+    """The error about an operation on floats, with the way of its floats."""
+    fields = _float_fields(network, node)
+    way, why = " → ".join(fields["path"]), node.why or "it computes on floats"
+    got = f"{node.called} on {' and '.join(fields['types'])} ({why}), by way of {way}"
+    return UnprovenError(got, "must compute on integers by integer instructions")
 
 
 def _leaving(network: Network) -> set[int]:

@@ -24,10 +24,10 @@ MOST_ENTRIES = 1 << 23
 
 
 class Budget:
-    """The entries of tables that may still be compared; one for each certificate."""
+    """The entries of tables that may still be compared; one for each certificate that is checked."""
 
-    def __init__(self) -> None:
-        self._left = MOST_ENTRIES
+    def __init__(self, entries: float = MOST_ENTRIES) -> None:
+        self._left = entries
 
     def spend(self, entries: int) -> None:
         """Takes entries off.
@@ -332,13 +332,13 @@ def largest_error(function: Mapping[str, Any], results: Sequence[int], budget: B
     budget.spend(len(results))
     name, parameters, (least, most) = function["name"], function["parameters"], function["clamp"]
     if ("inputs" in function) != pairs or least > most:
-        raise UnprovenError(f"the function {name} for a table of {'two operands' if pairs else 'one operand'}")
+        got = f"the function {name} for a table of {'two operands' if pairs else 'one operand'}"
+        raise UnprovenError(got, "must have a function that its table can hold")
     if set(parameters) != set(PARAMETERS.get(name, ())) or any(
         isinstance(value, bool) != (key in TRUTHS) for key, value in parameters.items()
     ):
-        raise UnprovenError(
-            f"the function {name} with parameters that it does not read, or without those that it reads"
-        )
+        need = "must have a function with the parameters that it reads, and with no others"
+        raise UnprovenError(f"the function {name}", need)
     low, high, worst = Decimal(least), Decimal(most), ZERO
     with localcontext(CONTEXT):
         step, zero = Decimal(function["output"]["scale"]), function["output"]["zero_point"]
@@ -369,8 +369,8 @@ def _reals(stored: Mapping[str, Any], count: int, name: str) -> list[Real]:
         return [(least + place) * scale for place in range(count)]
 
 
-STORAGE = "qmlir.change_storage"
-"""The name of the function that turns unsigned bytes into signed ones with the same value less 128, or back."""
+CHANGES_STORAGE = {"name": "qmlir.change_storage"}
+"""The function that turns unsigned bytes into signed ones with the same value less 128, or back, as it is stated."""
 
 
 def changes_storage(results: Sequence[int]) -> bool:

@@ -5,27 +5,25 @@ docs/certificates.md, which says for each operation what its interval is; nothin
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 from math import prod
 
-from qmlir.checker.deriver import (
+from qmlir.checker.deriver import Derived, Deriver, Rule, all_of, entries, limits
+from qmlir.checker.network import Constant, Network, Node
+from qmlir.checker.normalizations import NORMALIZATIONS
+from qmlir.checker.ranges import (
     Channels,
-    Derived,
-    Deriver,
     Range,
-    Rule,
-    all_of,
-    entries,
+    Sums,
+    clamped,
     join,
     less,
-    limits,
-    one,
+    repeated,
     require_fit,
-    sums_of,
+    signed,
+    spread,
+    times,
 )
-from qmlir.checker.network import Network, Node
-from qmlir.checker.normalizations import NORMALIZATIONS
-from qmlir.checker.rounding import CONTRACTS, LIMITS, OverflowsError
+from qmlir.checker.rounding import contract_of, requantized
 from qmlir.checker.unproven import UnprovenError
 from qmlir.checker.weights import ends, signed_sums
 
@@ -34,7 +32,7 @@ def derive(network: Network) -> dict[int, Derived]:
     """Derives the intervals of all operations with results of integers; index of the operation → what follows.
 
     Raises:
-        UnprovenError: An operation has no rule, or its integers may not fit; the text names the operation and channel.
+        RefusedError: An operation has no rule, or its integers may not fit.
     """
     deriver = Deriver(network, RULES)
     found: dict[int, Derived] = {}
@@ -51,18 +49,18 @@ def derive(network: Network) -> dict[int, Derived]:
 def _constant(d: Deriver, node: Node) -> Derived:
     held = node.properties["value"]
     d.constants[node.results[0]] = held
-    return Derived(one(ends(held.values)))
+    return Derived([ends(held.values)])
 
 
 def _quantized(d: Deriver, node: Node) -> Derived:
     value = d.value(node.results[0])
-    return Derived(one(value.stored if value.stored is not None and value.signed else all_of(value)))
+    return Derived([value.stored if value.stored is not None and value.signed else all_of(value)])
 
 
 def _stored(d: Deriver, node: Node) -> Derived:
     values = [d.value(n) for n in (*node.operands, *node.results)]
     unsigned = any(v.stored is not None and not v.signed for v in values)
-    return Derived(one(all_of(values[1])) if unsigned else d.known[node.operands[0]])
+    return Derived([all_of(values[1])] if unsigned else d.known[node.operands[0]])
 
 
 def _moved(data: slice) -> Rule:
@@ -71,7 +69,7 @@ def _moved(data: slice) -> Rule:
         if node.kind in ("nn.pad", "nn.dilate"):
             fill = node.properties["value"]
             ranges.append((fill, fill) if isinstance(fill, int) else all_of(d.value(node.results[0])))
-        return Derived(one(join(*ranges)))
+        return Derived([join(*ranges)])
 
     return rule
 
@@ -81,33 +79,33 @@ def _converted(d: Deriver, node: Node) -> Derived:
     given, result = d.value(node.operands[0]), d.value(node.results[0])
     whole = all_of(result)
     if node.operands[0] not in d.known or given.element.startswith("u") or result.element.startswith("u"):
-        return Derived(one(whole))
-    low, high = d.operand(node, 0)
-    return Derived(one((low, high) if whole[0] <= low and high <= whole[1] else whole))
+        return Derived([whole])
+    low, high = d.operand(node)
+    return Derived([(low, high) if whole[0] <= low and high <= whole[1] else whole])
 
 
 def _boolean(d: Deriver, node: Node) -> Derived:
-    return Derived(one(all_of(d.value(node.results[0]))))
+    return Derived([all_of(d.value(node.results[0]))])
 
 
 def _argument(d: Deriver, node: Node) -> Derived:
-    return Derived(one((0, max(0, d.value(node.operands[0]).shape[node.number("axis")] - 1))))
+    return Derived([(0, max(0, d.shape(node)[node.number("axis")] - 1))])
 
 
 def _place(d: Deriver, node: Node) -> Derived:
     """Of a place in an image; −1 where a window lies beside it."""
-    return Derived(one((-1, max(0, prod(d.value(node.operands[0]).shape[1:3]) - 1))))
+    return Derived([(-1, max(0, prod(d.shape(node)[1:3]) - 1))])
 
 
 def _listed(d: Deriver, node: Node) -> Derived:
     """Of places in a tensor; −1 behind the last of them."""
-    return Derived(one((-1, max(0, *d.value(node.operands[0]).shape) - 1)))
+    return Derived([(-1, max(0, *d.shape(node)) - 1)])
 
 
 def _extremum(of: Callable[[int, int], int]) -> Rule:
     def rule(d: Deriver, node: Node) -> Derived:
         (a, b), (p, q) = d.operand(node, 0), d.operand(node, 1)
-        return Derived(one((of(a, p), of(b, q))))
+        return Derived([(of(a, p), of(b, q))])
 
     return rule
 
@@ -118,7 +116,7 @@ def _extremum(of: Callable[[int, int], int]) -> Rule:
 
 def _terms(weights: Sequence[int], data: Range) -> Range:
     """The interval of Σ w·d, where each product may be left out."""
-    low, high = min(data[0], 0), max(data[1], 0)
+    low, high = join(data, (0, 0))
     positive, negative = signed_sums(weights)
     return positive * low + negative * high, positive * high + negative * low
 
@@ -128,157 +126,121 @@ def _rows(d: Deriver, node: Node) -> list[Sequence[int]]:
     if node.kind == "qint.depthwise_conv2d":
         channels = weights.shape[-1]
         return [weights.values[c::channels] for c in range(channels)]
-    size = prod(weights.shape[1:])
-    return [weights.values[c * size : (c + 1) * size] for c in range(weights.shape[0])]
+    return rows_of(weights, prod(weights.shape[1:]))
 
 
-def _with_bias(d: Deriver, node: Node, place: int, sums: Sequence[Range]) -> Derived:
+def rows_of(constant: Constant, size: int) -> list[Sequence[int]]:
+    """The elements of a constant in rows."""
+    return [constant.values[start : start + size] for start in range(0, len(constant.values), size)]
+
+
+def _with_bias(d: Deriver, node: Node, place: int, sums: Channels) -> Derived:
     bias = d.constant(node, place).values if len(node.operands) > place else [0] * len(sums)
-    whole = (
-        [low + b for (low, _), b in zip(sums, bias, strict=True)],
-        [h + b for (_, h), b in zip(sums, bias, strict=True)],
-    )
-    partial = [
-        [min(low, without) for low, (without, _) in zip(whole[0], sums, strict=True)],
-        [max(high, without) for high, (_, without) in zip(whole[1], sums, strict=True)],
-    ]
-    return sums_of(whole, (partial[0], partial[1]), d.bits(node))
+    whole = [(low + b, high + b) for (low, high), b in zip(sums, bias, strict=True)]
+    return d.summed(node, whole, [join(*both) for both in zip(whole, sums, strict=True)])
 
 
 def _weighted(d: Deriver, node: Node) -> Derived:
-    data = less(d.operand(node, 0), node.number("zero_point"))
+    data = d.operand(node, 0, "zero_point")
     return _with_bias(d, node, 2, [_terms(row, data) for row in _rows(d, node)])
 
 
 def _saturating(d: Deriver, node: Node) -> Derived:
-    data = less(d.operand(node, 0), node.number("zero_point"))
-    sums: list[Range] = []
+    data, (least, most), sums = d.operand(node, 0, "zero_point"), signed(16), list[Range]()
     for row in _rows(d, node):
         pairs = [_terms(row[i : i + 2], data) for i in range(0, len(row), 2)]
-        sums.append((sum(max(p[0], -(1 << 15)) for p in pairs), sum(min(p[1], (1 << 15) - 1) for p in pairs)))
+        sums.append((sum(max(low, least) for low, _ in pairs), sum(min(high, most) for _, high in pairs)))
     return _with_bias(d, node, 2, sums)
 
 
 def _blocked(d: Deriver, node: Node) -> Derived:
-    factors, data = d.constant(node, 2), less(d.operand(node, 0), node.number("zero_point"))
+    factors, data = d.constant(node, 2), d.operand(node, 0, "zero_point")
     blocks, sums = factors.shape[1], list[Range]()
     for channel, row in enumerate(_rows(d, node)):
         size, low, high = len(row) // blocks, 0, 0
         for block in range(blocks):
             inner = _terms(row[block * size : (block + 1) * size], data)
-            require_fit(32, one(inner))
-            ends = [end * factors.values[channel * blocks + block] for end in inner]
-            low, high = low + min(ends), high + max(ends)
+            require_fit([inner], 32)
+            product = times(inner, repeated((1, 1), factors.values[channel * blocks + block]))
+            low, high = low + product[0], high + product[1]
         sums.append((low, high))
     return _with_bias(d, node, 3, sums)
 
 
-def _times(a: Range, b: Range) -> Range:
-    ends = [x * y for x in a for y in b]
-    return min(ends), max(ends)
-
-
 def _pair(d: Deriver, node: Node) -> tuple[Range, Range]:
-    lhs, rhs = d.operand(node, 0), d.operand(node, 1)
-    return less(lhs, node.number("lhs_zero_point")), less(rhs, node.number("rhs_zero_point"))
+    return d.operand(node, 0, "lhs_zero_point"), d.operand(node, 1, "rhs_zero_point")
 
 
 def _matmul(d: Deriver, node: Node) -> Derived:
-    term, count = join(_times(*_pair(d, node)), (0, 0)), d.value(node.operands[0]).shape[-1]
-    total = one((term[0] * count, term[1] * count))
-    return sums_of(total, total, d.bits(node))
+    term = join(times(*_pair(d, node)), (0, 0))
+    return d.summed(node, [repeated(term, d.shape(node)[-1])])
 
 
 def _mul(d: Deriver, node: Node) -> Derived:
-    product = one(_times(*_pair(d, node)))
-    return sums_of(product, product, d.bits(node))
+    return d.summed(node, [times(*_pair(d, node))])
 
 
 def _global_sum(d: Deriver, node: Node) -> Derived:
-    count = prod(d.value(node.operands[0]).shape[1:3])
-    low, high = less(d.operand(node, 0), node.number("zero_point"))
-    whole, partial = one((low * count, high * count)), one((min(low, 0) * count, max(high, 0) * count))
-    return sums_of(whole, partial, d.bits(node))
+    count, data = prod(d.shape(node)[1:3]), d.operand(node, 0, "zero_point")
+    return d.summed(node, [repeated(data, count)], [repeated(join(data, (0, 0)), count)])
 
 
 def _running_sum(d: Deriver, node: Node) -> Derived:
-    count = d.value(node.operands[0]).shape[node.number("axis")]
-    low, high = join(d.operand(node, 0), (0, 0))
-    total = one((low * count, high * count))
-    return sums_of(total, total, d.bits(node))
+    return d.summed(node, [repeated(join(d.operand(node), (0, 0)), d.shape(node)[node.number("axis")])])
 
 
 def _resize(d: Deriver, node: Node) -> Derived:
-    data = join(less(d.operand(node, 0), node.number("zero_point")), (0, 0))
-    widest = data
+    data = widest = join(d.operand(node, 0, "zero_point"), (0, 0))
     for weights in node.properties["weights"]:
-        taps = weights.shape[1]
-        rows = [_terms(weights.values[i : i + taps], data) for i in range(0, len(weights.values), taps)]
-        data = join((0, 0), *rows)
+        data = join((0, 0), *(_terms(row, data) for row in rows_of(weights, weights.shape[1])))
         widest = join(widest, data)
-    return sums_of(one(data), one(widest), d.bits(node))
+    return d.summed(node, [data], [widest])
 
 
 # ---------------------------------------------------------------------------------------------------------------
 # Results that are narrowed
 
 
-def _clamp(node: Node, low: int, high: int) -> Channels:
-    point, least, most = node.number("zero_point"), node.properties["min"], node.properties["max"]
-    return one((min(max(low + point, least), most), min(max(high + point, least), most)))
-
-
-def spread(values: Sequence[int], count: int) -> Sequence[int]:
-    """One value for each channel, where one may stand for all."""
-    return values if len(values) == count else [values[0]] * count
+def _clamped(node: Node, interval: Range) -> Channels:
+    return [clamped(interval, node.number("zero_point"), *limits(node))]
 
 
 def _requantized(d: Deriver, node: Node) -> Derived:
-    name, ms, ss = (node.properties[key] for key in ("contract", "multiplier", "shift"))
-    if name not in CONTRACTS:
-        raise UnprovenError(f"operation {node.index}, {node.kind}, rounds in floats by contract {name}")
-    channels, point = d.known[node.operands[0]], node.number("input_zero_point")
-    count = max(len(channels[0]), len(ms))
-    lows, highs = ([n - point for n in spread(ends, count)] for ends in channels)
-    rule, low, high = CONTRACTS[name], list[int](), list[int]()
-    for channel, (a, b, m, s) in enumerate(zip(lows, highs, spread(ms, count), spread(ss, count), strict=True)):
-        try:
-            low.append(rule(a, m, s))
-            high.append(rule(b, m, s))
-        except OverflowsError as error:
-            raise OverflowsError(f"{error} in channel {channel}") from None
-    return Derived(_clamp(node, min(low), max(high)), accumulators=(lows, highs))
-
-
-def limit_slack(contract: str, accumulators: Channels) -> int:
-    """How many times accumulators could double before they leave a contract's limit."""
-    return LIMITS[contract].bit_length() - max(map(abs, chain(*accumulators))).bit_length()
+    ms, ss, point = node.properties["multiplier"], node.properties["shift"], node.number("input_zero_point")
+    channels = [less(each, point) for each in d.known[node.operands[0]]]
+    found, slack = requantized(node.properties["contract"], channels, ms, ss)
+    accumulators = spread(channels, max(len(channels), len(ms)))
+    return Derived(_clamped(node, found), accumulators=accumulators, slack=slack)
 
 
 def _add(d: Deriver, node: Node) -> Derived:
-    factors, shift = node.properties["multipliers"], node.number("shift")
-    parts = [_times(data, (m, m)) for data, m in zip(_pair(d, node), factors, strict=True)]
-    low, high, half = parts[0][0] + parts[1][0], parts[0][1] + parts[1][1], 1 << shift - 1
-    partial = one((min(low, 0), max(high, 0) + half))
-    summed = sums_of(partial, partial, 64)
-    return Derived(_clamp(node, low + half >> shift, high + half >> shift), summed.sums)
+    lhs, rhs = (times(data, (m, m)) for data, m in zip(_pair(d, node), node.properties["multipliers"], strict=True))
+    total, result = sum_of_products(lhs, rhs, node.number("shift"))
+    return Derived(_clamped(node, result), Sums.of([total], [total], 64))
+
+
+def sum_of_products(lhs: Range, rhs: Range, shift: int) -> tuple[Range, Range]:
+    """The partial sums of two products and one half, and the complete sum after it is shifted right."""
+    low, high, half = lhs[0] + rhs[0], lhs[1] + rhs[1], 1 << shift - 1
+    return (min(low, 0), max(high, 0) + half), (low + half >> shift, high + half >> shift)
 
 
 def _rescaled_add(d: Deriver, node: Node) -> Derived:
     ms, ss, left = node.properties["multipliers"], node.properties["shifts"], node.number("left")
-    inner, outer = CONTRACTS[node.properties["operand_contract"]], CONTRACTS[node.properties["contract"]]
+    inner, outer = (contract_of(node.properties[key]) for key in ("operand_contract", "contract"))
     parts = [[inner(end << left, ms[i], ss[i]) for end in data] for i, data in enumerate(_pair(d, node))]
     if node.number("subtract"):
         parts[1] = [-parts[1][1], -parts[1][0]]
-    total = one((parts[0][0] + parts[1][0], parts[0][1] + parts[1][1]))
-    summed = sums_of(total, total, 32)
-    return Derived(_clamp(node, *(outer(end[0], ms[2], ss[2]) for end in total)), summed.sums)
+    total = [(parts[0][0] + parts[1][0], parts[0][1] + parts[1][1])]
+    sums = Sums.of(total, total, 32)
+    low, high = (outer(end, ms[2], ss[2]) for end in total[0])
+    return Derived(_clamped(node, (low, high)), sums)
 
 
 def _division(d: Deriver, node: Node) -> Derived:
-    if max(map(abs, chain(*_pair(d, node)))) > 1 << 30:
-        raise OverflowsError("operands beyond 31 bits")
-    return limits(d, node)
+    if max(max(-low, high) for low, high in _pair(d, node)) > 1 << 30:
+        raise UnprovenError("operands beyond 31 bits")
+    return Derived([limits(node)])
 
 
 def tap_counts(network: Network, node: Node) -> tuple[list[int], list[int]]:
@@ -293,7 +255,7 @@ def tap_counts(network: Network, node: Node) -> tuple[list[int], list[int]]:
     ):
         outputs = (size + before + after - (extent - 1) * step - 1) // stride + 1
         if outputs > MOST_WINDOWS or min(stride, step, extent) < 1:
-            raise OverflowsError(f"{outputs} windows of {extent} along an axis")
+            raise UnprovenError(f"{outputs} windows of {extent} along an axis")
         found.append([taps_inside(o * stride - before, extent, step, size) for o in range(outputs)])
     return found[0], found[1]
 
@@ -315,37 +277,34 @@ def _windows(d: Deriver, node: Node) -> tuple[int, bool]:
 
 
 def _average(d: Deriver, node: Node) -> Derived:
-    data, offset, (count, empty) = d.operand(node, 0), node.number("offset"), _windows(d, node)
+    data, offset, (count, empty) = d.operand(node), node.number("offset"), _windows(d, node)
     if node.number("count_include_pad"):
-        data, count = (
-            join(data, (node.number("zero_point"), node.number("zero_point"))),
-            prod(node.properties["window"]),
-        )
+        point = node.number("zero_point")
+        data, count = join(data, (point, point)), prod(node.properties["window"])
     if empty:
         data = join(data, (0, 0))
-    low, high = join((data[0] + offset, data[1] + offset), (0, 0))
-    total = one((low * count - count // 2, high * count + count // 2))
-    return Derived(one(data), sums_of(total, total, 64).sums)
+    low, high = join(less(data, -offset), (0, 0))
+    total = [(low * count - count // 2, high * count + count // 2)]
+    return Derived([data], Sums.of(total, total, 64))
 
 
 def _maximum(d: Deriver, node: Node) -> Derived:
-    data, (_, empty) = d.operand(node, 0), _windows(d, node)
+    data, (_, empty) = d.operand(node), _windows(d, node)
     least = all_of(d.value(node.operands[0]))[0]
-    return Derived(one(join(data, (least, least)) if empty else data))
+    return Derived([join(data, (least, least)) if empty else data])
 
 
 def _interpolate(d: Deriver, node: Node) -> Derived:
     if node.properties["rounding"] not in ("half_up", "half_away"):
-        raise UnprovenError(f"operation {node.index}, {node.kind}, interpolates in floats")
-    for weights, bits in zip(node.properties["weights"], node.properties["bits"], strict=True):
-        taps = weights.shape[1]
-        rows = [weights.values[i : i + taps] for i in range(0, len(weights.values), taps)]
-        if any(min(row) < 0 or sum(row) != 1 << bits for row in rows):
-            raise UnprovenError(f"operation {node.index}, {node.kind}, has weights that are no parts of 1")
-    data, offset = d.operand(node, 0), node.number("offset")
-    low, high = (end + offset << sum(node.properties["bits"]) + 1 for end in data)
-    require_fit(64, one((low, high)))
-    return Derived(one(data))
+        raise UnprovenError("an interpolation in floats", "must compute on integers by integer instructions")
+    bits = node.properties["bits"]
+    for weights, b in zip(node.properties["weights"], bits, strict=True):
+        if any(min(row) < 0 or sum(row) != 1 << b for row in rows_of(weights, weights.shape[1])):
+            raise UnprovenError("others", "must have weights that are parts of 1")
+    data = d.operand(node)
+    low, high = (end + node.number("offset") << sum(bits) + 1 for end in data)
+    require_fit([(low, high)], 64)
+    return Derived([data])
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -353,10 +312,9 @@ def _interpolate(d: Deriver, node: Node) -> Derived:
 
 
 def _lookup(d: Deriver, node: Node) -> Derived:
-    table, (low, high) = node.properties["table"], d.operand(node, 0)
+    table, (low, high) = node.properties["table"], d.operand(node)
     half = len(table.values) // 2
-    reached = entries(table, low + half, high + half)
-    return Derived(one((min(reached), max(reached))))
+    return Derived([ends(entries(table, low + half, high + half))])
 
 
 def interpolated(table: Sequence[int], x: int) -> int:
@@ -366,15 +324,14 @@ def interpolated(table: Sequence[int], x: int) -> int:
 
 
 def _interpolated(d: Deriver, node: Node) -> Derived:
-    low, high = d.operand(node, 0)
-    reached = [interpolated(node.properties["table"].values, x) for x in range(low, high + 1)]
-    return Derived(one((min(reached), max(reached))))
+    low, high = d.operand(node)
+    return Derived([ends([interpolated(node.properties["table"].values, x) for x in range(low, high + 1)])])
 
 
 def _pairs(d: Deriver, node: Node) -> Derived:
     table, (a, b), (low, high) = node.properties["table"], d.operand(node, 0), d.operand(node, 1)
     rows = [entries(table, (x + 128) * 256 + low + 128, (x + 128) * 256 + high + 128) for x in range(a, b + 1)]
-    return Derived(one((min(map(min, rows)), max(map(max, rows)))))
+    return Derived([join(*map(ends, rows))])
 
 
 RULES: Mapping[str, Rule] = {

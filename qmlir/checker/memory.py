@@ -8,9 +8,8 @@ from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from qmlir.checker.rounding import OverflowsError
-
-Range = tuple[int, int]
+from qmlir.checker.ranges import Range, join, signed
+from qmlir.checker.unproven import UnprovenError
 
 UNKNOWN, CONSTANT, ENTERING, LEAVING = range(4)
 
@@ -114,7 +113,7 @@ class Memories:
             row = self._row(codes[at : at + area.size], held[at : at + area.size], width)
             if id(row) not in met:
                 met.add(id(row))
-                found = [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(found or row, row, strict=True)]
+                found = [join(*both) for both in zip(found or row, row, strict=True)]
         return found
 
     def whole(self, area: Area, width: int) -> Range:
@@ -124,7 +123,7 @@ class Memories:
         for at in joined.runs():
             row, data = codes[at : at + joined.size], held[at : at + joined.size]
             found |= {self._element(key[:width], bytes(key[width:]), width) for key in _distinct(row, data, width)}
-        return min(low for low, _ in found), max(high for _, high in found)
+        return join(*found)
 
     def constants(self, area: Area) -> bytes | None:
         """The bytes of a dense area; None if some are not constant."""
@@ -137,9 +136,10 @@ class Memories:
         runs = area.planes * area.rows
         self._left = [self._left[0] - runs * area.size, self._left[1] - runs]
         if min(area.planes, area.rows, area.size) < 0 or min(self._left) < 0:
-            raise OverflowsError("more bytes are touched than the checker follows")
+            raise UnprovenError("more bytes than the checker follows", "must touch as many bytes as fit its size")
         if area.memory >= len(self._sizes) or area.start < 0 or area.end > self._sizes[area.memory]:
-            raise OverflowsError(f"bytes up to {area.end:#x} of memory {area.memory}, beyond its end")
+            got = f"bytes up to {area.end:#x} of memory {area.memory}"
+            raise UnprovenError(got, "must touch bytes within a memory")
         codes, held = self._codes[area.memory], self._bytes[area.memory]
         if (more := area.end - len(held)) > 0:
             codes.frombytes(bytes(4 * more))
@@ -169,7 +169,7 @@ class Memories:
         low, high, known = self._contents[codes[0] // 8]
         if known == width and codes[0] % 8 == 0 and codes == tuple(range(codes[0], codes[0] + width)):
             return low, high
-        return -(1 << 8 * width - 1), (1 << 8 * width - 1) - 1
+        return signed(8 * width)
 
 
 def _distinct(codes: "array[int]", held: bytearray, width: int) -> set[tuple[int, ...]]:

@@ -1,8 +1,9 @@
 """An artefact as plain Python data: operations in order, with their properties as integers, texts and lists."""
 
 import hashlib
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from pathlib import Path
@@ -14,13 +15,14 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     IntegerAttr,
     IntegerType,
+    ModuleOp,
     StringAttr,
     TensorType,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from qmlir.checker.reading import MOST_WEIGHTS, read_beside, read_plain
+from qmlir.checker.reading import MOST_WEIGHTS, NEED, read_beside, read_plain
 from qmlir.checker.unproven import UnprovenError
 from qmlir.dialects.qmlir import DECISION, DecisionAttr
 from qmlir.dialects.quant.types import UniformType
@@ -109,6 +111,7 @@ class Network:
     strange  what a network's function does not have
     """
 
+    name: str
     values: Mapping[int, Value]
     arguments: Mapping[int, str]
     nodes: tuple[Node, ...]
@@ -134,26 +137,32 @@ class Files:
     """The files of an artefact, each read once: what is hashed is what is parsed.
 
     folder  where they lie
-    stated  name → hash of each file that the certificate lists
+    stated  name → hash of each file that the certificate lists; None to read files for a certificate of one's own,
+            whose sizes have no bounds then
     hashes  name → hash of each file that was read, in order
     """
 
     folder: Path
-    stated: Mapping[str, str]
+    stated: Mapping[str, str] | None
     hashes: dict[str, str] = field(default_factory=dict[str, str])
     _side: dict[str, SideFile] = field(default_factory=dict[str, SideFile])
     _constants: int = 0
 
     def given(self, path: Path, most: int) -> bytes:
         """Reads a file that the user names."""
-        return self._hashed(path.name, read_plain(path, most, NEED))
+        return self._hashed(path.name, read_plain(path, *self._bounds(most)))
 
     def beside(self, name: str, most: int) -> bytes:
         """Reads another file of the folder."""
-        return self._hashed(name, read_beside(self.folder, name, most, NEED))
+        return self._hashed(name, read_beside(self.folder, name, *self._bounds(most)))
+
+    def _bounds(self, most: int) -> tuple[int, str]:
+        return (sys.maxsize, NEED) if self.stated is None else (most, "must be the artefact of the certificate")
 
     def _hashed(self, name: str, data: bytes) -> bytes:
         self.hashes[name] = hashlib.sha256(data).hexdigest()
+        if self.stated is None:
+            return data
         if name not in self.stated:
             raise UnprovenError(f'a file "{name}", which the certificate does not list')
         if self.hashes[name] != self.stated[name]:
@@ -174,19 +183,13 @@ class Files:
         return array_in(self._side[name], self.folder / name, key, dtype, shape)
 
 
-NEED = "must be the artefact of the certificate"
-
-
-def read_functions(files: Files, name: str, text: bytes) -> tuple[Mapping[str, Network], tuple[str, ...]]:
-    """Reads the functions of a module.
+def read_module(files: Files, name: str, text: bytes) -> ModuleOp:
+    """Reads and verifies a module.
 
     Args:
         files: The files of the artefact, among which are the module's side files.
         name: The module's file.
         text: Its content.
-
-    Returns:
-        The functions by name, and the operations beside them in words.
 
     Raises:
         QmlirError: The text is no MLIR, or does not verify.
@@ -198,19 +201,27 @@ def read_functions(files: Files, name: str, text: bytes) -> tuple[Mapping[str, N
     except UnicodeDecodeError:
         raise FileError(files.folder / name, "must be MLIR text", got="bytes that are not UTF-8") from None
     verify(module)
+    return module
+
+
+def functions_of(module: ModuleOp) -> Mapping[str, Network]:
+    """The functions of a verified module by name."""
+    return {op.sym_name.data: _Reader().read(op) for op in _functions(module)[0]}
+
+
+def _functions(module: ModuleOp) -> tuple[list[FuncOp], tuple[str, ...]]:
     functions = [op for op in module.body.block.ops if isinstance(op, FuncOp) and op.body.blocks]
-    others = tuple(op.name for op in module.body.block.ops if op not in functions)
-    return {op.sym_name.data: _Reader().read(op) for op in functions}, others
+    return functions, tuple(op.name for op in module.body.block.ops if op not in functions)
 
 
-def read_network(files: Files, name: str, text: bytes) -> Network:
-    """Reads a module of one function; see `read_functions`."""
-    functions, others = read_functions(files, name, text)
+def network_of(module: ModuleOp) -> Network:
+    """The network that a verified module is, which has to be its only function."""
+    functions, others = _functions(module)
     if not functions:
-        return Network({}, {}, (), ("no function",))
-    network, *more = functions.values()
+        return Network("", {}, {}, (), ("no function",))
+    network, *more = (_Reader().read(op) for op in functions)
     beside = [f"{each} beside the network's function" for each in (*("func.func" for _ in more), *others)]
-    return Network(network.values, network.arguments, network.nodes, (*network.strange, *beside))
+    return replace(network, strange=(*network.strange, *beside))
 
 
 class _Reader:
@@ -221,19 +232,25 @@ class _Reader:
         self.values: dict[int, Value] = {}
 
     def read(self, function: FuncOp) -> Network:
+        try:
+            return self._read(function)
+        except UnprovenError as error:
+            raise error.at(function.name, function.sym_name.data) from None
+
+    def _read(self, function: FuncOp) -> Network:
         body = function.body
         strange = [] if len(body.blocks) == 1 else ["a function of several blocks"]
         block: Block = body.blocks[0]
         arguments = {self._number(each): _argument(function, each.index, each.name_hint) for each in block.args}
         nodes = tuple(self._node(index, op) for index, op in enumerate(block.ops))
         strange += [f"{op.name} with operations inside" for op in block.ops if op.regions]
-        return Network(self.values, arguments, nodes, tuple(strange))
+        return Network(function.sym_name.data, self.values, arguments, nodes, tuple(strange))
 
     def _node(self, index: int, op: Operation) -> Node:
         operands = tuple(map(self._number, op.operands))
         properties = {name: _plain(value) for name, value in op.properties.items()}
         for name in POWERS:
-            _require_small(properties.get(name), f"operation {index}, {op.name}: {name}")
+            _require_small(properties.get(name), f"{name} of {op.name}")
         names, decision = names_of(op), op.attributes.get(DECISION)
         tensor = next(iter(names.tensors), "") if op.results else ""
         why = decision.reason.data if isinstance(decision, DecisionAttr) and decision.outcome.data == "float" else ""
@@ -259,7 +276,7 @@ def _argument(function: FuncOp, index: int, hint: str | None) -> str:
 def _require_small(powers: Any, where: str) -> None:
     for each in powers if isinstance(powers, list) else [powers]:  # pyright: ignore[reportUnknownVariableType]
         if isinstance(each, int) and abs(each) > MOST_POWER:
-            raise UnprovenError(f"{where} is {each}, beyond {MOST_POWER}")
+            raise UnprovenError(f"{each}", f"must have powers of two up to {MOST_POWER} as {where}")
 
 
 def _value(type: Attribute) -> Value:
@@ -269,7 +286,8 @@ def _value(type: Attribute) -> Value:
         tensor = cast("TensorType[Attribute]", type)
         shape, element = tuple(tensor.get_shape()), tensor.element_type
     if any(size < 0 for size in shape) or prod(shape) > MOST_ELEMENTS:
-        raise UnprovenError(f"a tensor of shape {printable(str(list(shape)))}, of unknown size or too large")
+        got = f"a tensor of shape {printable(str(list(shape)))}"
+        raise UnprovenError(got, "must have tensors of known sizes that fit into memories")
     bits, stored, signed = 0, None, True
     if isinstance(element, IntegerType):
         bits = int(cast("IntegerType", element).width.data)

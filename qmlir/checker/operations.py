@@ -1,29 +1,31 @@
 """The fields of a certificate that follow from a function on integers: its constants and its operations.
 
-What integers stand for follows from the network before its lowering, which the checker does not have. The certificate
-states it, as factors, weights or functions; this part of a certificate is on trust, and errors are derived from it.
+What integers stand for follows from the network before its lowering, which is no part of the artefact. It is stated, as
+factors, weights or functions: by the compiler when a certificate is written, and by the certificate when it is checked.
+This part of a certificate is on trust, and errors are derived from it.
 """
 
 import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
-from qmlir.checker.deriver import Derived, Sums
+from qmlir.checker.deriver import Derived
 from qmlir.checker.errors import BOUNDS, largest_rounding_error, meaning_of
 from qmlir.checker.floats import float_fields
-from qmlir.checker.functions import STORAGE, Budget, changes_storage, largest_error
-from qmlir.checker.intervals import derive, interpolated, limit_slack, spread
+from qmlir.checker.functions import CHANGES_STORAGE, Budget, changes_storage, largest_error
+from qmlir.checker.intervals import derive, interpolated
 from qmlir.checker.network import Constant, Network, Node
+from qmlir.checker.ranges import spread
 from qmlir.checker.rounding import rounded_off
-from qmlir.checker.unproven import UnprovenError
+from qmlir.checker.unproven import MISSTATED, UnprovenError, misstated
 
 UNITS = 1 << 20
 """Errors are written as multiples of 2^−20 steps, rounded up."""
 
 TOLERANCE = Fraction(4, UNITS)
-"""How far an error that follows from a function may be from the one derived here, as a part of it if it is above 1: the
-compiler computes functions in float64."""
+"""How far an error that follows from a function may be from the one derived here, as a part of it if it is above 1:
+certificates of before state errors that were computed in float64."""
 
 Fields = Mapping[str, Any]
 
@@ -33,11 +35,12 @@ def network_fields(network: Network, stated: Fields, budget: Budget) -> dict[str
 
     Args:
         network: The function.
-        stated: The certificate, or the part about this function, whose statements on trust are used.
+        stated: What is stated of it on trust: operations with their `index` and some of a certificate's fields.
         budget: The entries of tables that may still be compared.
 
     Raises:
-        UnprovenError: An operation computes on floats, has no rule, or its integers may not fit.
+        UnprovenError: An operation computes on floats, or the function is none of a network.
+        RefusedError: An operation has no rule, or its integers may not fit.
     """
     floats, derived = float_fields(network), derive(network)
     nodes = [node for node in network.nodes if node.index in derived and node.kind != "nn.constant"]
@@ -64,16 +67,17 @@ def _operation(node: Node, found: Derived, network: Network, stated: Fields, bud
     fields["range"] = list(found.range)
     try:
         if found.sums is not None:
-            fields["accumulators"] = sums_fields(found.sums)
+            fields["accumulators"] = found.sums.fields()
         if found.accumulators is not None:
             fields["requantization"] = _requantization(node, found, stated.get("requantization", {}))
         if node.kind in BOUNDS:
             fields["rounding"] = _rounding(node, found, network, stated.get("rounding", {}), budget)
         if node.kind in TABLES:
             fields["table"] = _table(node, stated.get("table", {}), budget)
-    except (KeyError, IndexError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
-        lacks = f"lacks or misstates a property ({type(error).__name__}: {error})"
-        raise UnprovenError(f"operation {node.index}, {node.kind}, {lacks}") from None
+    except UnprovenError as error:
+        raise error.at(node.kind, node.name) from None
+    except MISSTATED as error:
+        raise misstated(error).at(node.kind, node.name) from None
     return fields
 
 
@@ -82,11 +86,6 @@ def _named(node: Node, network: Network) -> str:
     readers = network.readers[node.results[0]]
     behind = node.name == node.kind and len(readers) == 1 and readers[0].results
     return readers[0].name if behind else node.name
-
-
-def sums_fields(sums: Sums) -> Fields:
-    """The field `accumulators`."""
-    return {"lowest": sums.whole[0], "highest": sums.whole[1], "bits": sums.bits, "slack": sums.slack}
 
 
 def _in_steps(error: Fraction) -> float:
@@ -102,20 +101,20 @@ def _settled(own: Fraction, stated: Any) -> float:
 def _requantization(node: Node, found: Derived, stated: Fields) -> Fields:
     assert found.accumulators is not None
     contract, channels = node.properties["contract"], found.accumulators
-    ms, ss = (spread(node.properties[key], len(channels[0])) for key in ("multiplier", "shift"))
-    factors: Sequence[float] | None = stated.get("factors")
-    if factors is not None and len(factors) not in (1, len(channels[0])):
-        raise UnprovenError(f"operation {node.index}, {node.kind}, has {len(factors)} factors in the certificate")
+    count, factors = len(channels), cast("Sequence[float] | None", stated.get("factors"))
+    if factors is not None and len(factors) not in (1, count):
+        raise UnprovenError(str(len(factors)), f"must have 1 or {count} factors in the certificate")
     point, low, high = node.number("zero_point"), node.properties["min"], node.properties["max"]
     reach, worst = max(abs(low - point), abs(high - point)) + 1, Fraction(0)
-    for channel, (a, b, m, s) in enumerate(zip(*channels, ms, ss, strict=True)):
+    ms, ss = (spread(node.properties[key], count) for key in ("multiplier", "shift"))
+    reals = spread(factors or [None], count)
+    for (a, b), m, s, given in zip(channels, ms, ss, reals, strict=True):
         stored, magnitude = m * Fraction(2) ** (s - 31), max(-a, b)
-        real = stored if factors is None else Fraction(factors[channel if len(factors) > 1 else 0])
+        real = stored if given is None else Fraction(given)
         if min(stored, real) > 0:
             magnitude = min(magnitude, math.ceil(reach / min(stored, real)))
         worst = max(worst, rounded_off(contract, m, s, magnitude) + magnitude * abs(stored - real))
-    slack = limit_slack(contract, channels)
-    return {"contract": contract, "slack": slack, "factors": factors, "error": _in_steps(worst)}
+    return {"contract": contract, "slack": found.slack, "factors": factors, "error": _in_steps(worst)}
 
 
 def _rounding(node: Node, found: Derived, network: Network, stated: Fields, budget: Budget) -> Fields:
@@ -131,16 +130,17 @@ TABLES = ("qint.lookup", "qint.interpolated_lookup", "qint.pair_lookup")
 
 
 def _table(node: Node, stated: Fields, budget: Budget) -> Fields:
-    """The number of entries, the function that is stated, and the error that follows from it."""
+    """The number of entries, the function that is stated, and the error that follows from it.
+
+    A table that changes how integers are stored is told by its entries, where no function is stated.
+    """
     table, function = node.properties["table"].values, stated.get("function")
     wide = node.kind == "qint.interpolated_lookup"
     results = [interpolated(table, x) for x in range(-(1 << 15), 1 << 15)] if wide else table
-    fields = {"entries": len(table), "function": function}
-    if function is None:
-        return {**fields, "error": None}
-    if function["name"] == STORAGE:
-        if not changes_storage(results):
-            raise UnprovenError(f"operation {node.index}, {node.kind}, does not flip the highest bits of bytes")
-        return {**fields, "error": 0.0}
-    pairs = node.kind == "qint.pair_lookup"
-    return {**fields, "error": _settled(largest_error(function, results, budget, pairs=pairs), stated.get("error"))}
+    if function in (None, CHANGES_STORAGE):
+        flips = changes_storage(results)
+        if function is not None and not flips:
+            raise UnprovenError("another", "must have a table that flips the highest bits of bytes")
+        return {"entries": len(table), "function": CHANGES_STORAGE if flips else None, "error": 0.0 if flips else None}
+    error = largest_error(function, results, budget, pairs=node.kind == "qint.pair_lookup")
+    return {"entries": len(table), "function": function, "error": _settled(error, stated.get("error"))}

@@ -4,21 +4,21 @@ The definitions are those of docs/numerics.md. `narrow` raises an error where a 
 result is a proof for these numbers; every contract rises with a, so the ends of an interval prove all of it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from itertools import chain
+
+from qmlir.checker.ranges import Channels, Range, in_channel, spread
+from qmlir.checker.unproven import UnprovenError
 
 WIDE = (1 << 47) - 1
 """The largest accumulator of contracts for 64-bit sums."""
 
 
-class OverflowsError(Exception):
-    """Raised for a number that its width does not hold."""
-
-
 def narrow(value: int, bits: int = 64) -> int:
-    """Returns the value; raises OverflowsError if a signed integer of this width does not hold it."""
+    """Returns the value; raises UnprovenError if a signed integer of this width does not hold it."""
     if not -(1 << bits - 1) <= value < 1 << bits - 1:
-        raise OverflowsError(f"{value} does not fit {bits} bits")
+        raise UnprovenError(f"{value}, beyond {bits} bits")
     return value
 
 
@@ -50,42 +50,94 @@ def _double(a: int, m: int, s: int) -> int:
     return _half_away(_high(a, m, s), max(-s, 0))
 
 
-def _within(limit: int, rule: Callable[[int, int, int], int]) -> Callable[[int, int, int], int]:
+def _reduced(m: int) -> int:
+    return min((m + (1 << 15)) >> 16, (1 << 15) - 1)
+
+
+Contract = Callable[[int, int, int], int]
+
+
+def _within(name: str) -> Contract:
+    limit, rule = _FORMULAS[name]
+
     def limited(a: int, m: int, s: int) -> int:
         if abs(a) > limit:
-            raise OverflowsError(f"{a} is beyond the contract's limit of {limit}")
+            need = f"must have accumulators that contract {name} takes, within ±{limit}"
+            raise UnprovenError(str(a), need, remedy="choose a contract for 64-bit accumulators, or a lower precision")
         return rule(a, m, s)
 
     return limited
 
 
-def _reduced(m: int) -> int:
-    return min((m + (1 << 15)) >> 16, (1 << 15) - 1)
-
-
-CONTRACTS: Mapping[str, Callable[[int, int, int], int]] = {
-    "single": _within(3 << 30, lambda a, m, s: _half_up(narrow(a * m), 31 - s)),
-    "shift": _within(3 << 30, lambda a, m, s: _half_up(narrow(a * m), 31 - s)),
-    "away": _within(3 << 30, lambda a, m, s: _half_away(narrow(a * m), 31 - s)),
-    "away16": _within(3 << 30, lambda a, m, s: _half_away(narrow(a * m), 31 - s)),
-    "even": _within(3 << 30, lambda a, m, s: _half_even(narrow(a * m), 31 - s)),
-    "double": _within(1 << 31, _double),
-    "double64": _within(WIDE, lambda a, m, s: _double(_saturated(a), m, s)),
-    "upup": _within(1 << 31, lambda a, m, s: _half_up(_high(a, m, s), max(-s, 0))),
-    "updown": _within(1 << 31, lambda a, m, s: _high(a, m, s) >> max(-s, 0)),
+_FORMULAS: Mapping[str, tuple[int, Contract]] = {
+    "single": (3 << 30, lambda a, m, s: _half_up(narrow(a * m), 31 - s)),
+    "shift": (3 << 30, lambda a, m, s: _half_up(narrow(a * m), 31 - s)),
+    "away": (3 << 30, lambda a, m, s: _half_away(narrow(a * m), 31 - s)),
+    "away16": (3 << 30, lambda a, m, s: _half_away(narrow(a * m), 31 - s)),
+    "even": (3 << 30, lambda a, m, s: _half_even(narrow(a * m), 31 - s)),
+    "double": (1 << 31, _double),
+    "double64": (WIDE, lambda a, m, s: _double(_saturated(a), m, s)),
+    "upup": (1 << 31, lambda a, m, s: _half_up(_high(a, m, s), max(-s, 0))),
+    "updown": (1 << 31, lambda a, m, s: _high(a, m, s) >> max(-s, 0)),
     # These split the product: its high part has 31 bits less, and the low 16 bits of a are multiplied by themselves.
-    "single64": _within(WIDE, lambda a, m, s: narrow((a * m + (1 << 31 - s >> 1)) >> (31 - s))),
-    "away64": _within(WIDE, lambda a, m, s: narrow(_half_away(a * m, 31 - s))),
-    "reduced16": _within(WIDE, lambda a, m, s: _half_up(narrow(a * _reduced(m)), 15 - s)),
+    "single64": (WIDE, lambda a, m, s: narrow((a * m + (1 << 31 - s >> 1)) >> (31 - s))),
+    "away64": (WIDE, lambda a, m, s: narrow(_half_away(a * m, 31 - s))),
+    "reduced16": (WIDE, lambda a, m, s: _half_up(narrow(a * _reduced(m)), 15 - s)),
 }
-"""The contracts on integers; those that round in floats are not among them."""
+"""The contracts on integers, each with its largest accumulator; those that round in floats are not among them."""
 
-LIMITS = {
-    **dict.fromkeys(("single", "shift", "away", "away16", "even"), 3 << 30),
-    **dict.fromkeys(("double", "upup", "updown"), 1 << 31),
-    **dict.fromkeys(("double64", "single64", "away64", "reduced16"), WIDE),
-}
+CONTRACTS: Mapping[str, Contract] = {name: _within(name) for name in _FORMULAS}
+"""The formulas, which refuse accumulators beyond the contract's limit."""
+
+LIMITS: Mapping[str, int] = {name: limit for name, (limit, _) in _FORMULAS.items()}
 """The largest accumulator of each contract."""
+
+SCALES_REMEDY = (
+    "quantize for a device that shifts far enough: "
+    "--set quant.scale=mult-shift --set quant.round=half-up --set quant.shift.max=62"
+)
+"""The remedy where a device changes scales in floats."""
+
+
+def contract_of(name: str) -> Contract:
+    """The contract of this name.
+
+    Raises:
+        UnprovenError: It rounds in floats.
+    """
+    if name not in CONTRACTS:
+        got = f"contract {name}, which rounds in float32"
+        raise UnprovenError(got, "must change scales by integer instructions", remedy=SCALES_REMEDY)
+    return CONTRACTS[name]
+
+
+def requantized(
+    name: str, accumulators: Channels, multipliers: Sequence[int], shifts: Sequence[int]
+) -> tuple[Range, int]:
+    """Rounds the ends of intervals by a contract.
+
+    Args:
+        name: The contract.
+        accumulators: One interval, or one for each channel.
+        multipliers: One multiplier, or one for each channel.
+        shifts: Likewise.
+
+    Returns:
+        The interval of the rounded products, and how many times the accumulators could double before they leave the
+        contract's limit.
+
+    Raises:
+        UnprovenError: The contract rounds in floats, or its integers may not fit.
+    """
+    rule, count, ends = contract_of(name), max(len(accumulators), len(multipliers)), list[int]()
+    triples = zip(*(spread(each, count) for each in (accumulators, multipliers, shifts)), strict=True)
+    for channel, (interval, m, s) in enumerate(triples):
+        try:
+            ends += [rule(a, m, s) for a in interval]
+        except UnprovenError as error:
+            raise UnprovenError(error.got + in_channel(channel, count), error.need, remedy=error.remedy) from None
+    slack = LIMITS[name].bit_length() - max(map(abs, chain(*accumulators))).bit_length()
+    return (min(ends), max(ends)), slack
 
 
 def rounded_off(contract: str, m: int, s: int, magnitude: int) -> Fraction:

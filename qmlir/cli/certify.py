@@ -40,7 +40,7 @@ def add_certify_options(parser: ArgumentParser) -> None:
         "--check",
         type=file_of(".json"),
         metavar="FILE",
-        help="check this certificate: derive everything that it states anew, by code of its own",
+        help="check this certificate: derive everything that it states anew, from its artefact alone",
     )
     with parser.section("how to read the model"):
         add_loading_options(parser)

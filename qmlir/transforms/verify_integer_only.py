@@ -1,6 +1,6 @@
 """The pass `verify-integer-only`: refuses a module that computes on floats, and says where each float comes from.
 
-`float_operations` is the scan behind it. A certificate (analysis/certify) lists what the scan finds.
+`float_operations` is the scan behind it. `qmlir certify` runs it before a network is certified.
 
 A float operation is one of three:
 
@@ -82,16 +82,6 @@ class FloatOperation:
     def floats(self) -> str:
         """What it computes on, as text."""
         return " and ".join(self.types) or "float instructions"
-
-    def as_dict(self) -> dict[str, object]:
-        """The fields for JSON."""
-        return {
-            "operation": self.operation,
-            "node": self.node,
-            "types": list(self.types),
-            "reason": self.reason,
-            "path": list(self.path),
-        }
 
 
 def first_of(found: Sequence[FloatOperation]) -> tuple[FloatOperation, str]:

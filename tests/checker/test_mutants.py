@@ -7,6 +7,7 @@ its new files, so that the proof has to catch the change, not the hash.
 import json
 from collections.abc import Callable
 from copy import deepcopy
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,7 +17,6 @@ from xdsl.dialects.builtin import StringAttr, TensorType, f16, f32, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from qmlir.analysis.certify.certificate import sha256
 from qmlir.checker import CheckError, check_certificate
 from qmlir.dialects import nn, qint
 from qmlir.dialects.qint.requantize import int32s
@@ -119,7 +119,7 @@ def a_contract_in_floats(original: Certified, rng: Random) -> tuple[Certified, b
     op = _pick(rng, _ops(mutant, "qint.requantize"))
     op.properties["contract"] = StringAttr("float_even")
     op.properties["multiplier"] = int32s([m >> 7 << 7 for m in op.multiplier.get_values()])
-    return mutant, True, "rounds in floats"
+    return mutant, True, "rounds in float32"
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -131,7 +131,7 @@ def _set(mutant: Certified, op: nn.ConstantOp, array: np.ndarray[Any, Any], *, s
     index = list(main_function(mutant.integers).body.block.ops).index(op)
     for each in mutant.certificate["weights"] if signed else ():
         if each["index"] == index:
-            each["sha256"] = sha256(array)
+            each["sha256"] = sha256(array.tobytes()).hexdigest()
 
 
 def an_overflowing_channel(original: Certified, rng: Random) -> tuple[Certified, bool, str]:
@@ -143,7 +143,7 @@ def an_overflowing_channel(original: Certified, rng: Random) -> tuple[Certified,
     channel = int(rng.integers(array.size))
     array[channel] = np.iinfo(np.int32).max - 5 if rng.integers(2) else np.iinfo(np.int32).min + 5
     _set(mutant, bias, array, signed=True)
-    return mutant, True, f"sums of channel {channel} reach"
+    return mutant, True, f"in channel {channel}"
 
 
 def a_wrong_entry(original: Certified, rng: Random) -> tuple[Certified, bool, str]:

@@ -110,7 +110,7 @@ def test_mutants_are_caught(
 
 @pytest.mark.parametrize("original", ["nmp, load"], indirect=True)
 def test_unpacking_floats_is_refused(original: Certified, tmp_path: Path) -> None:
-    """Neither the prover nor the checker takes the network's floats for packed weights."""
+    """Neither who certifies nor who checks takes the network's floats for packed weights."""
     program = original.program
     number = packed(program)[0]
     command = program.commands[number]
@@ -119,7 +119,7 @@ def test_unpacking_floats_is_refused(original: Certified, tmp_path: Path) -> Non
     commands[number] = replace(command, source=program.inputs[0].place)
     mutant = replace(original, program=replace(program, commands=commands))
     mutant.write(tmp_path)
-    with pytest.raises(CheckError, match="reads floats"):
+    with pytest.raises(CheckError, match="must compute on integers, got floats in source"):
         check_certificate(tmp_path / "net.json")
     with pytest.raises(NodeError, match=f"command {number}, unpack.*must compute on integers, got floats in source"):
         certificate_of_program(tmp_path / "net.npu")

@@ -154,7 +154,7 @@ def host_reads_what_it_dequantized(original: Certified, rng: Random) -> tuple[Ce
         certificate=deepcopy(original.certificate),
     )
     mutant.certificate["routines"][0]["commands"].append(len(commands) - 2)
-    return mutant, True, "floats that a routine computed"
+    return mutant, True, "floats that a routine of the host returned"
 
 
 def float_contract(original: Certified, rng: Random) -> tuple[Certified, bool, str]:
@@ -163,7 +163,7 @@ def float_contract(original: Certified, rng: Random) -> tuple[Certified, bool, s
     used = [n for n, c in enumerate(commands) if isinstance(c, SetContext) and c.step is Step.REQUANTIZE]
     used = [n for n in used if any(isinstance(c, Post) for c in commands[n + 1 : n + 6])]
     changed = {n: replace(commands[n], contract=3) for n in used}
-    return _with_commands(original, changed), True, "contract float_even is none on integers"
+    return _with_commands(original, changed), True, "contract float_even, which rounds in float32"
 
 
 def command_on_floats(original: Certified, rng: Random) -> tuple[Certified, bool, str]:
@@ -173,7 +173,11 @@ def command_on_floats(original: Certified, rng: Random) -> tuple[Certified, bool
     routines = [replace(program.routines[0], inputs=(far,)), *program.routines[1:]]
     mutant = replace(original, program=replace(program, inputs=[far], routines=routines))
     n = _picked(rng, [n for n, c in enumerate(program.commands) if isinstance(c, Post)])
-    return _with_commands(mutant, {n: replace(program.commands[n], source=far.place)}), True, "reads floats"
+    return (
+        _with_commands(mutant, {n: replace(program.commands[n], source=far.place)}),
+        True,
+        "must compute on integers, got floats in",
+    )
 
 
 def stale_hash(original: Certified, rng: Random) -> tuple[Certified, bool, str]:
@@ -216,7 +220,7 @@ def signed_weight(original: Certified, rng: Random) -> tuple[Certified, bool, st
 
 def narrowed_accumulator(original: Certified, rng: Random) -> tuple[Certified, bool, str]:
     """The device's accumulators are narrower than the certificate says."""
-    bits, said = _picked(rng, [("i24", ".accumulators."), ("i12", "beyond 12 bits")])
+    bits, said = _picked(rng, [("i24", ".accumulators."), ("i12", "12-bit accumulator")])
     device = {
         k: bits if k.startswith("array.modes.") and k.endswith(".acc") else v
         for k, v in original.program.device.items()

@@ -15,14 +15,18 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 import qmlir
 from qmlir.analysis.certify.certificate import certificate_of
-from qmlir.analysis.certify.intervals import Interval, Proof, prove
 from qmlir.backends.reference import trace
 from qmlir.checker import check_certificate
+from qmlir.checker.deriver import Derived
+from qmlir.checker.intervals import derive
+from qmlir.checker.network import network_of
+from qmlir.checker.ranges import Channels
 from qmlir.dialects import nn, qint
 from qmlir.dialects.quant.ops import QuantizeCastOp, StorageCastOp
 from qmlir.dialects.windows import WindowOp
@@ -52,10 +56,26 @@ once = settings(
 LayerOp = qint.FullyConnectedOp | qint.Conv2DOp | qint.DepthwiseConv2DOp
 
 
-def _adversarial(value: SSAValue, interval: Interval) -> list[Array]:
+Proofs = dict[Operation, Derived]
+"""What follows for each operation."""
+
+
+def proofs_of(module: ModuleOp) -> Proofs:
+    """Derives the intervals of a network."""
+    ops = list(main_function(module).body.block.ops)
+    return {ops[index]: found for index, found in derive(network_of(module)).items()}
+
+
+def _ends(channels: Channels) -> tuple[Array, Array]:
+    """The lowest and the highest value of each channel."""
+    lowest, highest = np.array(channels, object).T
+    return lowest, highest
+
+
+def _adversarial(value: SSAValue, channels: Channels) -> list[Array]:
     """Arrays of a value at the ends of its interval: all least, all greatest, alternating."""
     shape, dtype = shape_of(value), dtype_of(element_of(value))
-    lowest, highest = (np.broadcast_to(e.astype(np.int64), shape) for e in (interval.lowest, interval.highest))
+    lowest, highest = (np.broadcast_to(e.astype(np.int64), shape) for e in _ends(channels))
     odd = np.indices(shape, sparse=True)
     turns = np.broadcast_to(sum(odd) % 2 == 1, shape) if shape else np.array(False)
     return [a.astype(dtype) for a in (lowest, highest, np.where(turns, lowest, highest))]
@@ -113,19 +133,19 @@ def _window(op: WindowOp, axis: int, extent: int) -> tuple[int, Array]:
     return place, every[place]
 
 
-def _within(values: Array, interval: Interval, where: str) -> None:
+def _within(values: Array, channels: Channels, where: str) -> None:
     if values.size:
-        wide = values.astype(object)
-        assert ((wide >= interval.lowest) & (wide <= interval.highest)).all(), where
+        wide, (lowest, highest) = values.astype(object), _ends(channels)
+        assert ((wide >= lowest) & (wide <= highest)).all(), where
 
 
-def _is_reached(op: LayerOp, matched: Matched, data: Interval, sums: Array, proof: Proof) -> bool:
+def _is_reached(op: LayerOp, matched: Matched, data: Derived, sums: Array, proof: Derived) -> bool:
     """Whether a bound is tight; if it is, the sum has to reach it: its slack is that of the bound."""
     point = op.zero_point.value.data
-    if not matched.reads or not data.low <= point <= data.high:
+    if not matched.reads or not data.range[0] <= point <= data.range[1]:
         return False
-    assert proof.accumulators is not None
-    ends = proof.accumulators.highest if matched.up else proof.accumulators.lowest
+    assert proof.sums is not None
+    ends = _ends(proof.sums.whole)[matched.up]
     assert sums[matched.place] == np.broadcast_to(ends, sums.shape)[matched.place], op.name
     return True
 
@@ -139,35 +159,34 @@ class Tally:
     operations: int = 0
     tight: int = 0
 
-    def add(self, op: Operation, proofs: dict[Operation, Proof]) -> None:
+    def add(self, op: Operation, proofs: Proofs) -> None:
         """Evaluates an operation on adversarial operands."""
         proof, operands = proofs[op], list[list[Array]]()
         known = isinstance(op, nn.WhereOp) or op.name.startswith("qint.")
-        if proof.result is None or not known:
+        if not known:
             return
         for operand in op.operands:
             if isinstance(operand.owner, nn.ConstantOp):
                 operands.append([operand.owner.value.array])
                 continue
-            interval = proofs[operand.owner].result if isinstance(operand.owner, Operation) else None
-            if interval is None:
+            if not isinstance(operand.owner, Operation):
                 return
-            operands.append(_adversarial(operand, interval))
+            operands.append(_adversarial(operand, proofs[operand.owner].channels))
         for arrays in product(*operands):
             (result,) = cast(Any, op).evaluate(*arrays)
-            _within(result, proof.result, op.name)
+            _within(result, proof.channels, op.name)
         if isinstance(op, LayerOp):
-            data = proofs[cast(Operation, op.x.owner)].result
-            assert data is not None
-            rest = min(max(op.zero_point.value.data, data.low), data.high)
+            data = proofs[cast(Operation, op.x.owner)]
+            low, high = data.range
+            rest = min(max(op.zero_point.value.data, low), high)
             for each in _matched(op):
-                x = each.data(data.low, data.high, rest, dtype_of(element_of(op.x)))
+                x = each.data(low, high, rest, dtype_of(element_of(op.x)))
                 (result,) = op.evaluate(x, *(arrays[0] for arrays in operands[1:]))
-                _within(result, proof.result, op.name)
+                _within(result, proof.channels, op.name)
                 self.tight += _is_reached(op, each, data, result, proof)
         self.operations += 1
 
-    def run(self, function: FuncOp, samples: Sequence[Array], proofs: dict[Operation, Proof]) -> None:
+    def run(self, function: FuncOp, samples: Sequence[Array], proofs: Proofs) -> None:
         """Evaluates a network on samples and on adversarial inputs."""
         (argument,) = function.body.block.args
         greatest = np.full(shape_of(argument), 1e9, np.float32)
@@ -175,8 +194,7 @@ class Tally:
             _run(function, sample, proofs)
         for op in proofs:
             if isinstance(op, LayerOp) and _reads_the_input(op.x):
-                data = proofs[cast(Operation, op.x.owner)].result
-                assert data is not None
+                data = proofs[cast(Operation, op.x.owner)]
                 for each in _matched(op):
                     sums = _run(function, each.signs.reshape(greatest.shape) * greatest, proofs)[op.results[0]]
                     self.tight += _is_reached(op, each, data, sums, proofs[op])
@@ -184,12 +202,11 @@ class Tally:
                 return
 
 
-def _run(function: FuncOp, sample: Array, proofs: dict[Operation, Proof]) -> dict[SSAValue, Array]:
+def _run(function: FuncOp, sample: Array, proofs: Proofs) -> dict[SSAValue, Array]:
     values = dict(trace(function, [sample])[1])
     for value, array in values.items():
         if (proof := proofs.get(cast(Operation, value.owner))) is not None and is_integer(element_of(value)):
-            assert proof.result is not None
-            _within(array, proof.result, str(value.owner))
+            _within(array, proof.channels, str(value.owner))
     return values
 
 
@@ -235,7 +252,7 @@ def test_adversarial_data_stay_in_the_intervals(chunk: int, tmp_path: Path, reco
                 raise
             return
         function = main_function(integers)
-        proofs = prove(function)
+        proofs = proofs_of(integers)
         for op in proofs:
             tally.add(op, proofs)
         tally.run(function, graph.samples, proofs)
@@ -264,9 +281,8 @@ def test_bounds_of_a_fully_connected_layer_are_reached(up: bool) -> None:
     op = qint.FullyConnectedOp.make([block.args[0], weights.y, [bias.y]], {})
     for each in (weights, bias, op):
         block.insert_op_before(each, cast(Operation, block.last_op))
-    found = prove(main_function(module))[op].result
-    assert found is not None
+    lowest, highest = _ends(proofs_of(module)[op].channels)
     for channel, row in enumerate(weights.value.array):
         data = np.where((row > 0) == up, 127, -128).astype(np.int8)[None]
         (sums,) = op.evaluate(data, weights.value.array, bias.value.array)
-        assert sums[0, channel] == (found.highest if up else found.lowest)[channel]
+        assert sums[0, channel] == (highest if up else lowest)[channel]

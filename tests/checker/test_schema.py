@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from qmlir.analysis.certify.tables import PAIRS as STATED_PAIRS
+from qmlir.analysis.certify.meaning import PAIRS as STATED_PAIRS
 from qmlir.checker.functions import FUNCTIONS, PAIRS
 from qmlir.checker.operations import TABLES
 from qmlir.checker.schema import definition, first_breach, schema, trusted_fields

@@ -9,7 +9,7 @@ import onnx
 import pytest
 
 import qmlir
-from qmlir.analysis.certify.commands import SCALES_REMEDY
+from qmlir.checker.rounding import SCALES_REMEDY
 from qmlir.dialects.nn import ConstantOp
 from tests.frontends.onnx.agreement import model, node
 from tests.remedies.case import Action, Case, CommandError, both, check, command, write

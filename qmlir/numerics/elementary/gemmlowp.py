@@ -4,8 +4,6 @@ A number in Q(n) has a sign, n integer bits and 31 − n fractional bits: 1 is s
 parameter `bits` also compute on numbers of 16 bits, which have `bits` = 15 instead of 31 bits beside the sign.
 """
 
-from fractions import Fraction
-
 from qmlir.numerics.elementary.lanes import N
 
 ONE = (1 << 31) - 1
@@ -20,21 +18,6 @@ ROOT_OF_HALF = 1518500250
 
 WORD, HALF_WORD = 31, 15
 """The bits beside the sign of numbers of 32 bits and of 16 bits."""
-
-# The largest errors of functions on 31 bits. tests/numerics/elementary/test_errors.py compares them with the functions'
-# real values for every argument that there is (`make conformance`).
-
-RECIPROCAL_ERROR = Fraction(7)
-"""Of `reciprocal_of_one_plus`, in steps of 2^−31."""
-
-ROOT_ERROR = Fraction(2710, 1 << 31)
-"""Of `inverse_root`, relative to the root."""
-
-LEAST_ROOT = 1 << 27
-"""The least r that `inverse_root` returns."""
-
-LOGARITHM_ERROR = Fraction(4)
-"""Of `logarithm`, in steps of 2^−26, for an x of at least 2^19."""
 
 
 def product(a: N, b: N | int, bits: int = WORD) -> N:

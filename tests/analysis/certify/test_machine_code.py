@@ -5,8 +5,9 @@ from collections import Counter
 import pytest
 
 import qmlir
-from qmlir.analysis.certify.machine_code import RULES, in_assembly, in_llvm_ir, scan
+from qmlir.analysis.certify.machine_code import in_assembly, in_llvm_ir
 from qmlir.backends.cpu import Executable
+from qmlir.checker.code import COMPUTES, Code
 from qmlir.errors import NodeError
 from tests.checker.networks import quantized
 
@@ -26,10 +27,10 @@ INTEGERS = {
 }
 
 
-@pytest.mark.parametrize("form", RULES)
+@pytest.mark.parametrize("form", COMPUTES)
 def test_rules(form: str) -> None:
-    assert [i for i in FLOATS[form].split() if not RULES[form](i)] == []
-    assert [i for i in INTEGERS[form].split() if RULES[form](i)] == []
+    assert [i for i in FLOATS[form].split() if not COMPUTES[form](i)] == []
+    assert [i for i in INTEGERS[form].split() if COMPUTES[form](i)] == []
 
 
 @pytest.fixture(scope="module")
@@ -55,14 +56,15 @@ define void @"main"(ptr %0, i64 %1) {
 def test_llvm_ir() -> None:
     used = in_llvm_ir(IR)
     assert used["main"] == Counter(["call", "add", "ret"])
-    found = scan("LLVM IR", used)
-    assert found.floats == {"quant_qcast_0": {"fadd": 1, "call llvm.roundeven.f32": 1}}
+    found = Code("LLVM IR", used)
+    floats = {"fadd": 1, "call llvm.roundeven.f32": 1}
+    assert found.fields()["floats"] == [{"function": "quant_qcast_0", "place": "entry", "instructions": floats}]
     found.require_integers()
 
 
 def test_floats_elsewhere_are_refused() -> None:
-    found = scan("x86_64", {"qint_softmax_0": Counter(["vdivpd", "movups"])})
-    assert found.moves == {"movups": 1}
+    found = Code("x86_64", {"qint_softmax_0": Counter(["vdivpd", "movups"])})
+    assert found.fields()["moves"] == {"movups": 1}
     with pytest.raises(NodeError, match=r'x86_64 "qint_softmax_0": must compute on integers .*got vdivpd \(1×\)'):
         found.require_integers()
 
@@ -78,4 +80,4 @@ def test_assembly() -> None:
 def test_code_of_a_network(small_network: Executable) -> None:
     """No kernel between the casts uses floats: not those of tables, sums, requantizations or a softmax."""
     listed = small_network.assembly()
-    scan(small_network.machine.architecture, in_assembly(listed)).require_integers()
+    Code(small_network.machine.architecture, in_assembly(listed)).require_integers()
