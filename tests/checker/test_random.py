@@ -20,7 +20,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 import qmlir
-from qmlir.analysis.certify.certificate import certificate_of
+from qmlir.analysis.certify.certificate import lowered
 from qmlir.backends.reference import trace
 from qmlir.checker import check_certificate
 from qmlir.checker.deriver import Derived
@@ -244,7 +244,7 @@ def test_adversarial_data_stay_in_the_intervals(chunk: int, tmp_path: Path, reco
                 graph.module, schema=cast(Any, schema), precision=precision, weight_precision=weights,
                 per_channel=per_channel,
             )  # fmt: skip
-            integers, _ = certificate_of(quantized)
+            integers, _ = lowered(quantized)
         except PipelineError:  # no observer of this network holds a range
             return
         except NodeError as error:  # something stayed float

@@ -41,8 +41,7 @@ def certificate_of(module: ModuleOp) -> tuple[ModuleOp, dict[str, Any]]:
     Raises:
         NodeError: An operation computes on floats between the network's integers, or its integers may overflow.
     """
-    integers, sources = _lowered(module)
-    refuse([each for each in float_operations(integers, context_of(integers)) if each.place == BETWEEN])
+    integers, sources = lowered(module)
     operations = enumerate(main_function(integers).body.block.ops)
     stated = [{"index": index, **meaning_of(op, sources[op])} for index, op in operations if op in sources]
     return integers, certificate_of_network(integers, {"operations": stated}, QMLIR)
@@ -106,10 +105,13 @@ def code_of(integers: ModuleOp) -> list[dict[str, Any]]:
     return [code.fields() for code in found]
 
 
-def _lowered(module: ModuleOp) -> tuple[ModuleOp, Mapping[Operation, Operation]]:
+def lowered(module: ModuleOp) -> tuple[ModuleOp, Mapping[Operation, Operation]]:
     """A network on the qint level, and for its operations those on quantized types that they were made from.
 
     Operations keep their places in the text through the lowering. Here the places are numbers, by which they are found.
+
+    Raises:
+        NodeError: An operation computes on floats between the network's integers.
     """
     quantized = Pipeline(*FOLD_CASTS)(module) if is_as_imported(module) else module.clone()
     numbered: list[Operation] = []
@@ -126,6 +128,7 @@ def _lowered(module: ModuleOp) -> tuple[ModuleOp, Mapping[Operation, Operation]]
             source, op.location = numbered[place.line], places[place.line]
             if any(isinstance(element_of(v), UniformType) for v in data_operands(source)):
                 sources[op] = source
+    refuse([each for each in float_operations(integers, context_of(integers)) if each.place == BETWEEN])
     return integers, sources
 
 
