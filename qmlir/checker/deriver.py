@@ -45,9 +45,9 @@ class Deriver:
         try:
             found = self._derived(node)
         except UnprovenError as error:
-            raise error.at(node.kind, node.name) from None
+            raise error.at(node.kind, node.name, node.index) from None
         except MISSTATED as error:
-            raise misstated(error).at(node.kind, node.name) from None
+            raise misstated(error).at(node.kind, node.name, node.index) from None
         ranges = tuple(join(*self.known[n]) for n in node.operands if n in self.known)
         self.known[node.results[0]] = found.channels
         return replace(found, operands=ranges)

@@ -75,9 +75,9 @@ def _operation(node: Node, found: Derived, network: Network, stated: Fields, bud
         if node.kind in TABLES:
             fields["table"] = _table(node, stated.get("table", {}), budget)
     except UnprovenError as error:
-        raise error.at(node.kind, node.name) from None
+        raise error.at(node.kind, node.name, node.index) from None
     except MISSTATED as error:
-        raise misstated(error).at(node.kind, node.name) from None
+        raise misstated(error).at(node.kind, node.name, node.index) from None
     return fields
 
 

@@ -19,13 +19,20 @@ class UnprovenError(Exception):
         super().__init__(got)
         self.got, self.need, self.remedy = got, need, remedy
 
-    def at(self, kind: str, name: str) -> "RefusedError":
-        """The error of an operation or a command of this kind and this name."""
-        return RefusedError(kind, name, self.need, got=self.got, remedy=self.remedy)
+    def at(self, kind: str, name: str, index: int | None = None) -> "RefusedError":
+        """The error of an operation or a command of this kind and this name; see `RefusedError`."""
+        error = RefusedError(kind, name, self.need, got=self.got, remedy=self.remedy)
+        error.index = index
+        return error
 
 
 class RefusedError(NodeError):
-    """Raised for an operation, a command or a function of which a certificate cannot be derived."""
+    """Raised for an operation, a command or a function of which a certificate cannot be derived.
+
+    index  the place of the operation in its function; None for all else
+    """
+
+    index: int | None = None
 
     @property
     def without_remedy(self) -> str:

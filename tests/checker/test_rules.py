@@ -1,4 +1,4 @@
-"""The checker has a rule for each operation on integers, whichever the dialects define: else they get no certificates."""
+"""The checker has a rule for each operation on integers; a network with an operation that has none gets no certificate."""
 
 from qmlir.checker.floats import MOVING
 from qmlir.checker.intervals import RULES

@@ -143,6 +143,18 @@ def test_what_does_not_come_from_the_quantizer(tmp_path: Path, capsys: pytest.Ca
     assert 'by way of input "x" → nn.cast "nn.cast"; --inputs nn.cast leaves the cast out' in error
 
 
+def test_the_place_of_an_operation_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its line and its column in the text, although the checker that refuses it knows no text."""
+    text = "func.func @main(%x: tensor<1x8xi32>) -> tensor<1x8xi32> {{\n  {}\n  func.return %y : tensor<1x8xi32>\n}}\n"
+    line = "%y = nn.add %x, %x : tensor<1x8xi32>, tensor<1x8xi32> -> tensor<1x8xi32>"
+    (tmp_path / "added.mlir").write_text(text.format(line))
+    assert run("certify", tmp_path / "added.mlir", "-o", tmp_path / "c.json") == 1
+    said, shown, caret = capsys.readouterr().err.splitlines()
+    assert "added.mlir:2:8: nn.add " in said
+    assert line[:40] in shown
+    assert shown.index("nn.add") == caret.index("^")
+
+
 def test_options_that_do_not_fit(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ((), (small / "q.mlir",), ("-o", small / "c.json")):
         error = error_of(capsys, *arguments)

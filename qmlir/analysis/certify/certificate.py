@@ -15,6 +15,7 @@ from qmlir.backends.npu.races import checked
 from qmlir.backends.npu.stream import Program, unflattened
 from qmlir.checker.code import Code
 from qmlir.checker.document import certificate_of_file, certificate_of_network
+from qmlir.checker.unproven import RefusedError
 from qmlir.compiler import FOLD_CASTS, TO_INTEGERS, Pipeline, context_of, to_machine_code
 from qmlir.dialects import nn
 from qmlir.dialects.nn.quantizable import data_operands
@@ -42,9 +43,13 @@ def certificate_of(module: ModuleOp) -> tuple[ModuleOp, dict[str, Any]]:
         NodeError: An operation computes on floats between the network's integers, or its integers may overflow.
     """
     integers, sources = lowered(module)
-    operations = enumerate(main_function(integers).body.block.ops)
-    stated = [{"index": index, **meaning_of(op, sources[op])} for index, op in operations if op in sources]
-    return integers, certificate_of_network(integers, {"operations": stated}, QMLIR)
+    ops = list(main_function(integers).body.block.ops)
+    stated = [{"index": index, **meaning_of(each, sources[each])} for index, each in enumerate(ops) if each in sources]
+    try:
+        return integers, certificate_of_network(integers, {"operations": stated}, QMLIR)
+    except RefusedError as error:
+        op = None if error.index is None else ops[error.index]  # noqa: F841  # whose place in a text diagnostics show
+        raise
 
 
 def is_quantized(module: ModuleOp) -> bool:
