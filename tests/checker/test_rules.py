@@ -1,4 +1,4 @@
-"""The checker has a rule for each operation on integers; a network with an operation that has none gets no certificate."""
+"""The checker has a rule for each operation on integers; a network of an operation without one gets no certificate."""
 
 from qmlir.checker.floats import MOVING
 from qmlir.checker.intervals import RULES

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
@@ -48,8 +48,12 @@ def certificate_of(module: ModuleOp) -> tuple[ModuleOp, dict[str, Any]]:
     try:
         return integers, certificate_of_network(integers, {"operations": stated}, QMLIR)
     except RefusedError as error:
-        op = None if error.index is None else ops[error.index]  # noqa: F841  # whose place in a text diagnostics show
-        raise
+        _raise(error, None if error.index is None else ops[error.index])
+
+
+def _raise(error: RefusedError, op: Operation | None) -> NoReturn:
+    """Raises an error about an operation, whose place in the text diagnostics find in this frame."""
+    raise error
 
 
 def is_quantized(module: ModuleOp) -> bool:
