@@ -7,6 +7,7 @@ import numpy as np
 import onnx
 import pytest
 
+import qmlir
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.errors import NodeError
 from qmlir.frontends.onnx import load_onnx
@@ -272,3 +273,14 @@ REFUSED = {
 def test_refuses(name: str) -> None:
     proto, message = REFUSED[name]
     assert re.search(message, str(opaque_report(load_onnx(proto))))
+
+
+def test_integers_with_a_scale_for_each_channel_are_quantized_from_floats() -> None:
+    """Integers that are converted to floats and quantized stay integers with a single scale only."""
+    nodes = [node("Cast", "x", "f", to=onnx.TensorProto.FLOAT), node("Quant", "f s z b", "y", QONNX, signed=0)]
+    scale = np.array([1.5e-5, 1.25e-5], np.float32).reshape(1, 2, 1, 1)
+    x = {"x": np.array([True, False, True, True]).reshape(1, 2, 2, 1)}
+    proto = model(nodes, x, ["y"], {"s": scale, "z": np.array(19256, np.float32), "b": np.array(16, np.float32)})
+    quantized = qmlir.quantize(imported(proto), data=x["x"][None])
+    wanted = quant(x["x"].astype(np.float32), scale, 19256, 16, signed=False)
+    np.testing.assert_allclose(qmlir.reference(quantized)(x["x"]), wanted, rtol=1e-6)
