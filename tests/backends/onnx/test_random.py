@@ -12,7 +12,7 @@ import qmlir
 from qmlir.policies.runtimes import follow
 from tests.backends.onnx.runtime import SATURATING, exported, run
 from tests.backends.onnx.stepwise import Steps, compare
-from tests.conftest import THOROUGH
+from tests.conftest import THOROUGH, crossed
 from tests.graphs import SCHEMAS, Graph, drawn, graphs, quantized
 
 EACH = 25 if THOROUGH else 5
@@ -47,9 +47,7 @@ PROMISES = (
 )
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("promise", PROMISES, ids=lambda p: f"{p.format}-{p.numerics}")
-@pytest.mark.parametrize("schema", SCHEMAS)
+@crossed({"schema": SCHEMAS, "promise": PROMISES})
 def test_random_networks(schema: str, promise: Promise, tmp_path: Path) -> None:
     total = Steps()
 

@@ -21,6 +21,7 @@ from qmlir.policies.ledger import decisions
 from qmlir.policies.runtimes import follow
 from tests.backends.onnx.runtime import SATURATING, exported
 from tests.backends.quantized_text import network
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import model, node
 from tests.frontends.tflite.files import Op, T
 from tests.frontends.tflite.files import model as tflite_model
@@ -73,10 +74,13 @@ RESIZES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("numerics", ["default", "onnxruntime"])
-@pytest.mark.parametrize(("form", "precision"), [("onnx-qdq", "int16"), ("onnx-qoperator", "uint8")])
-@pytest.mark.parametrize("mode", RESIZES)
+@crossed(
+    {
+        "mode": RESIZES,
+        "form, precision": [("onnx-qdq", "int16"), ("onnx-qoperator", "uint8")],
+        "numerics": ["default", "onnxruntime"],
+    }
+)
 def test_an_interpolation_is_one_again(mode: str, form: str, precision: Any, numerics: str, tmp_path: Path) -> None:
     """It is written as sums on floats, which round otherwise where an exact result is between two steps."""
     attributes = {"mode": "linear", **RESIZES[mode]}
@@ -142,10 +146,11 @@ def resizes(rng: np.random.Generator, count: int) -> onnx.ModelProto:
 
 
 @pytest.mark.slow
-@pytest.mark.crossed
-@pytest.mark.parametrize("form", ["onnx-qdq", "onnx-qoperator"])
-@pytest.mark.parametrize(
-    ("precision", "numerics"), [("int8", "default"), ("uint8", "onnxruntime"), ("int16", "onnxruntime")]
+@crossed(
+    {
+        "precision, numerics": [("int8", "default"), ("uint8", "onnxruntime"), ("int16", "onnxruntime")],
+        "form": ["onnx-qdq", "onnx-qoperator"],
+    }
 )
 def test_random_resizes(precision: Any, numerics: str, form: str, tmp_path: Path) -> None:
     """The same integers on the CPU, and where they are read again."""
@@ -179,9 +184,7 @@ def test_a_stored_constant_on_another_scale_is_the_same_again(form: str, tmp_pat
 
 @pytest.mark.slow
 @SATURATING
-@pytest.mark.crossed
-@pytest.mark.parametrize("precision", ["int8", "uint8"])
-@pytest.mark.parametrize("form", ["onnx-qdq", "onnx-qoperator"])
+@crossed({"form": ["onnx-qdq", "onnx-qoperator"], "precision": ["int8", "uint8"]})
 def test_the_bits_are_the_same(form: str, precision: str, tmp_path: Path) -> None:
     """Also under onnxruntime, whose sums of u8 by s8 saturate: the weights beside u8 are written as u8."""
     path = tmp_path / "again.onnx"

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.conftest import THOROUGH
 from tests.frontends.tflite.files import CODES, Op, T, constant, model
 
 FORMATS = ("float32", "int8", "uint8", "int16")
@@ -440,3 +441,10 @@ SOURCES: Sequence[Callable[[], Iterator[Case]]] = (
     _pairs, _functions, _windows, _reductions, _movement, _others, _integers, _choices, _scatters, _volumes, _casts
 )  # fmt: skip
 CASES = [case for source in SOURCES for case in source()]
+
+IN_FORMATS = [
+    (case, format)
+    for n, case in enumerate(CASES)
+    for format in (case.formats if THOROUGH else [case.formats[n % len(case.formats)]])
+]
+"""Each case in the formats that it has; for `make test` in one of them, which the cases take in turn."""

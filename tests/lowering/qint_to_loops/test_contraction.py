@@ -16,6 +16,7 @@ from qmlir.dialects.qint import Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp, M
 from qmlir.dialects.qint.requantize import int32, int32s
 from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
+from tests.conftest import crossed
 from tests.lowering.both import check, network, to_loops
 
 Array = npt.NDArray[Any]
@@ -64,9 +65,7 @@ CONVOLUTIONS = {
 }
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("fused", [True, False], ids=["fused", "accumulators"])
-@pytest.mark.parametrize("case", CONVOLUTIONS)
+@crossed({"case": CONVOLUTIONS, "fused": [True, False]})
 def test_conv2d(case: str, fused: bool) -> None:
     shape, (outputs, rows, columns), strides, padding, dilations = CONVOLUTIONS[case]
     w = integers(1, outputs, rows, columns, shape[3])
@@ -105,10 +104,7 @@ WIDE = {
 }
 
 
-@pytest.mark.crossed(2)
-@pytest.mark.parametrize("contract", ["single64", "reduced16", None])
-@pytest.mark.parametrize("with_bias", [True, False])
-@pytest.mark.parametrize("case", WIDE)
+@crossed({"case": WIDE, "with_bias": [True, False], "contract": ["single64", "reduced16", None]}, turns=2)
 def test_sums_of_64_bits(case: str, with_bias: bool, contract: str | None) -> None:
     """In i32 as long as these hold them, in pairs or one by one; the bias is beyond 32 bits."""
     bits, channels = WIDE[case]
@@ -123,9 +119,7 @@ def test_sums_of_64_bits(case: str, with_bias: bool, contract: str | None) -> No
     check(graph, integers(2, 1, 5, 6, channels, bits=16))
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("bits", [8, 16])
-@pytest.mark.parametrize("zero_point", [0, 9])
+@crossed({"zero_point": [0, 9], "bits": [8, 16]})
 def test_depthwise_sums_of_64_bits(zero_point: int, bits: int) -> None:
     w = integers(1, 1, 3, 3, 20, bits=bits)
     b = np.random.default_rng(2).integers(-(1 << 44), 1 << 44, 20)
@@ -138,9 +132,7 @@ def test_depthwise_sums_of_64_bits(zero_point: int, bits: int) -> None:
     check(graph, integers(2, 1, 5, 6, 20, bits=16))
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize(("left", "right"), [(0, 0), (5, -7)])
-@pytest.mark.parametrize("bits", [8, 16])
+@crossed({"bits": [8, 16], "left, right": [(0, 0), (5, -7)]})
 def test_matmul_sums_of_64_bits(bits: int, left: int, right: int) -> None:
     properties = {"lhs_zero_point": int32(left), "rhs_zero_point": int32(right)}
     check(
@@ -170,9 +162,7 @@ DEPTHWISE = {
 }
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("zero_point", [-128, 0, 50000])
-@pytest.mark.parametrize("case", DEPTHWISE)
+@crossed({"case": DEPTHWISE, "zero_point": [-128, 0, 50000]})
 def test_depthwise(case: str, zero_point: int) -> None:
     shape, extent, strides, padding, dilations = DEPTHWISE[case]
     w, b = integers(1, 1, *extent), np.random.default_rng(2).integers(-9999, 9999, extent[2], dtype=np.int32)
@@ -230,9 +220,7 @@ MATRICES = [
 ]
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize(("left", "right"), [(0, 0), (-128, 7), (0, 40000)])
-@pytest.mark.parametrize(("lhs", "rhs"), MATRICES)
+@crossed({"lhs, rhs": MATRICES, "left, right": [(0, 0), (-128, 7), (0, 40000)]})
 def test_matmul(lhs: tuple[int, ...], rhs: tuple[int, ...], left: int, right: int) -> None:
     properties = {"lhs_zero_point": int32(left), "rhs_zero_point": int32(right)}
     check(

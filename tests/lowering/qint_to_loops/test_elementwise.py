@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import DenseArrayBase, IntegerType, TensorType, i8, i
 from qmlir.dialects.qint import AddOp, InterpolatedLookupOp, LookupOp, MulOp
 from qmlir.dialects.qint.requantize import int32
 from qmlir.ir.weights import WeightsAttr
+from tests.conftest import crossed
 from tests.lowering.both import check, network, to_loops
 from tests.lowering.qint_to_loops.test_contraction import integers, requantized
 
@@ -41,9 +42,9 @@ def test_add(lhs: tuple[int, ...], rhs: tuple[int, ...]) -> None:
     check(lambda a, b: AddOp.make([a, b], made, element=i8).y, integers(1, *lhs), integers(2, *rhs))
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("count", [1, 7, 16, 63, 64, 100, 4096 + 32, 2 * 4096 + 5])
-@pytest.mark.parametrize("zero_points", [(-128, 127), (127, -128), (-3, 100)])
+@crossed(
+    {"zero_points": [(-128, 127), (127, -128), (-3, 100)], "count": [1, 7, 16, 63, 64, 100, 4096 + 32, 2 * 4096 + 5]}
+)
 def test_add_of_bytes(count: int, zero_points: tuple[int, int]) -> None:
     """Vectors of all widths and what they leave over; with the clamp of a ReLU."""
     made = add_properties(8, zero_points, [0x2AAAAAAB, -0x12345678], 30) | {"min": int32(5), "max": int32(126)}
@@ -57,9 +58,7 @@ def test_add_of_bytes(count: int, zero_points: tuple[int, int]) -> None:
     check(graph, a, b)
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("shift", [1, 5, 30, 62])
-@pytest.mark.parametrize("bits", [8, 16, 32])
+@crossed({"bits": [8, 16, 32], "shift": [1, 5, 30, 62]})
 def test_add_of_every_width(bits: int, shift: int) -> None:
     made = add_properties(bits, (7, -9), [0x40000001, 0x7FFFFFFF], shift)
     check(

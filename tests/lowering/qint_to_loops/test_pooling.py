@@ -3,12 +3,12 @@
 from typing import Any
 
 import numpy as np
-import pytest
 from xdsl.dialects.builtin import BoolAttr
 
 from qmlir.dialects.qint import AveragePool2DOp, GlobalSumPoolOp, MaxPool2DOp
 from qmlir.dialects.qint.requantize import int32
 from qmlir.dialects.windows import ints
+from tests.conftest import crossed
 from tests.lowering.both import check
 from tests.lowering.qint_to_loops.test_contraction import integers, requantized
 
@@ -34,26 +34,18 @@ def properties(case: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("bits", [8, 16, 32])
-@pytest.mark.parametrize("case", POOLS)
+@crossed({"case": POOLS, "bits": [8, 16, 32]})
 def test_max_pool(case: str, bits: int) -> None:
     check(lambda x: MaxPool2DOp.make([x], properties(case)).y, integers(1, *POOLS[case][0], bits=bits))
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("bits", [8, 32])
-@pytest.mark.parametrize("include", [False, True])
-@pytest.mark.parametrize("case", POOLS)
+@crossed({"case": POOLS, "include": [False, True], "bits": [8, 32]})
 def test_average_pool(case: str, include: bool, bits: int) -> None:
     made = properties(case) | {"count_include_pad": BoolAttr.from_bool(include), "zero_point": int32(-100)}
     check(lambda x: AveragePool2DOp.make([x], made).y, integers(1, *POOLS[case][0], bits=bits))
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("fused", [False, True])
-@pytest.mark.parametrize("bits", [8, 16])
-@pytest.mark.parametrize("shape", [(1, 7, 7, 40), (3, 2, 5, 3), (1, 1, 1, 1)])
+@crossed({"shape": [(1, 7, 7, 40), (3, 2, 5, 3), (1, 1, 1, 1)], "bits": [8, 16], "fused": [False, True]})
 def test_global_sum_pool(shape: tuple[int, ...], bits: int, fused: bool) -> None:
     def graph(x: Any) -> Any:
         acc = GlobalSumPoolOp.make([x], {"zero_point": int32(-128)}).acc
