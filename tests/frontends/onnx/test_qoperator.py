@@ -59,7 +59,6 @@ MATRIX = {**weights("w", (5, 9), 9), "c": RNG.integers(-3000, 3000, (1, 9), np.i
 AROUND_128 = {"w": RNG.integers(0, 256, (8, 6, 3, 3)).astype(np.uint8), "w_s": np.float32(0.003), "w_z": Z(128)}
 """Unsigned weights that are signed ones without a zero point once 128 is taken off."""
 SQUARE = weights("w", (5, 7), dtype=np.uint8)
-AXIS = {"axis": 1}
 
 CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
     "conv per channel": (

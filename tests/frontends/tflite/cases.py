@@ -13,9 +13,6 @@ from tests.conftest import THOROUGH
 from tests.frontends.tflite.files import CODES, Op, T, constant, model
 
 FORMATS = ("float32", "int8", "uint8", "int16")
-PLAIN = ("int32", "bool")
-"""Ways of storing numbers that stand for themselves, of operators that have no other."""
-
 PARAMETERS = {"int8": (0.05, 3), "uint8": (0.05, 131), "int16": (0.0002, 0)}
 OUTPUTS = {"int8": (0.06, -5), "uint8": (0.06, 120), "int16": (0.0003, 0)}
 PROBABILITIES = {"int8": (1 / 256, -128), "uint8": (1 / 256, 0), "int16": (1 / 32768, 0)}
