@@ -16,8 +16,7 @@ import pytest
 
 import qmlir
 from tests.conftest import THOROUGH
-from tests.interop.torch_models import MODELS, SAMPLES, Arrays, outputs
-from tests.interop.torch_networks import has_torch
+from tests.interop.torch_models import MODELS, SAMPLES, Arrays, has_torch, outputs
 
 pytestmark = [
     pytest.mark.slow,
