@@ -52,7 +52,7 @@ def export(name: str, folder: Path) -> None:
     torch: Any = import_module("torch")
 
     network, samples = MODELS[name].made(), MODELS[name].samples()
-    np.savez(folder / "x.npz", **samples)
+    np.savez(folder / "x.npz", x=samples["x"])
     np.save(folder / "y.npy", outputs(network, samples))
     first = tuple(torch.from_numpy(a[:1]) for a in samples.values())
     names = {"input_names": list(samples), "verbose": False}
