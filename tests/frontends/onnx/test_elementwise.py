@@ -8,6 +8,7 @@ from qmlir.backends.reference import evaluate
 from qmlir.compiler import to_integers
 from qmlir.frontends.onnx import load_onnx
 from qmlir.ir.names import names_of
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import (
     agree,
     floats,
@@ -22,10 +23,7 @@ from tests.frontends.onnx.agreement import (
 )
 
 
-@pytest.mark.crossed(2)
-@pytest.mark.parametrize("opset", [7, 13, 14])
-@pytest.mark.parametrize("operator", ["Add", "Sub", "Mul"])
-@pytest.mark.parametrize("shape", [(2, 3, 4), (4,), (3, 1), ()])
+@crossed({"shape": [(2, 3, 4), (4,), (3, 1), ()], "operator": ["Add", "Sub", "Mul"], "opset": [7, 13, 14]}, turns=2)
 def test_broadcast_like_numpy(opset: int, operator: str, shape: tuple[int, ...]) -> None:
     agree(model(node(operator, "a b"), {"a": [2, 3, 4], "b": shape}, opset=opset))
     agree(model(node(operator, "a b"), {"a": [2, 3, 4]}, {"b": floats(*shape)}, opset=opset))

@@ -14,6 +14,7 @@ from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.onnx.qonnx import DOMAINS
 from qmlir.frontends.opaque import opaque_report
 from qmlir.policies.ledger import decisions
+from tests.conftest import crossed
 from tests.frontends.onnx.quantized_models import (
     QONNX,
     Array,
@@ -61,10 +62,7 @@ def test_every_domain_with_an_operator_set_and_without(kind: str, domain: str, i
     np.testing.assert_array_equal(results(imported(proto), X)[0], expected.astype(np.float32))
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("bits", [2, 3, 4, 7, 8, 12, 16])
-@pytest.mark.parametrize("signed", [True, False])
-@pytest.mark.parametrize("narrow", [True, False])
+@crossed({"narrow": [True, False], "signed": [True, False], "bits": [2, 3, 4, 7, 8, 12, 16]})
 def test_every_width(bits: int, signed: bool, narrow: bool) -> None:
     scale = np.float32(5 / 2**bits)
     proto = network(bits, scale, 0.0 if signed else 2.0, signed=int(signed), narrow=int(narrow), rounding_mode="ROUND")
@@ -101,22 +99,22 @@ def test_a_layer_of_few_bits_is_computed_in_integers() -> None:
     assert np.abs(results(module, X)[0] - expected).max() <= 0.2501
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("zero", [0.0, 2.0])
-@pytest.mark.parametrize(
-    ("kind", "inputs", "attributes"),
-    [
-        ("Pad", "v pads", {}),
-        ("Pad", "v pads fill", {}),
-        ("Transpose", "v", {"perm": [1, 0]}),
-        ("Concat", "v v", {"axis": 0}),
-        ("Gather", "v index", {"axis": 1}),
-        ("Clip", "v fill", {}),
-        ("Sigmoid", "v", {}),
-        ("Add", "v v", {}),
-        ("Where", "mask v v", {}),
-        ("ReduceMax", "v", {}),
-    ],
+@crossed(
+    {
+        "kind, inputs, attributes": [
+            ("Pad", "v pads", {}),
+            ("Pad", "v pads fill", {}),
+            ("Transpose", "v", {"perm": [1, 0]}),
+            ("Concat", "v v", {"axis": 0}),
+            ("Gather", "v index", {"axis": 1}),
+            ("Clip", "v fill", {}),
+            ("Sigmoid", "v", {}),
+            ("Add", "v v", {}),
+            ("Where", "mask v v", {}),
+            ("ReduceMax", "v", {}),
+        ],
+        "zero": [0.0, 2.0],
+    }
 )
 def test_readers_of_data_with_a_scale_for_each_channel_stay_float(
     kind: str, inputs: str, attributes: dict[str, Any], zero: float
@@ -211,12 +209,7 @@ def test_trunc_by_widths(mode: str, zero: float, constant: bool) -> None:
     np.testing.assert_array_equal(results(imported(proto), X)[0], expected)
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("constant", [False, True])
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("signed", [0, 1])
-@pytest.mark.parametrize("narrow", [0, 1])
-@pytest.mark.parametrize("zero", [0.0, 16.0])
+@crossed({"zero": [0.0, 16.0], "narrow": [0, 1], "signed": [0, 1], "mode": MODES, "constant": [False, True]})
 def test_trunc_by_scales(zero: float, narrow: int, signed: int, mode: str, constant: bool) -> None:
     """The result has a type of 4 bits, to whose range it is clamped."""
     x = np.linspace(-3, 4, 24, dtype=np.float32).reshape(2, 12)
