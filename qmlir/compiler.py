@@ -28,7 +28,7 @@ from qmlir.ir.signature import main_function
 from qmlir.ir.states import bind_states, states_of
 from qmlir.ir.upstream.tosa_0_80 import is_tosa
 from qmlir.ir.verify import require_module, verify
-from qmlir.policies.quant_config import QuantConfig, QuantOptions
+from qmlir.settings.quant_config import QuantConfig, QuantOptions
 from qmlir.stages import FOLD_CASTS as FOLD_CASTS
 from qmlir.stages import IMPORTED as IMPORTED
 from qmlir.stages import OBSERVE as OBSERVE
@@ -48,9 +48,9 @@ if TYPE_CHECKING:
     from qmlir.devices import Accelerator
     from qmlir.ir.signature import Signature
     from qmlir.policies.ledger import Decisions
-    from qmlir.policies.policy import Policy
     from qmlir.profiles.profile import Profile
     from qmlir.profiling import Profiler
+    from qmlir.settings.policy import Policy
 
 
 EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
@@ -224,7 +224,7 @@ def quantize(
         io: What the quantized network takes and gives: "int8", "uint8" or "int16", with the network's own scales and
             zero points, or "float". By default, floats stay floats.
         example: What a module of PyTorch is called with, as for `load`; by default the first of the samples.
-        **options: The fields of `QuantConfig` (policies/quant_config.py), which says what each of them means: schema,
+        **options: The fields of `QuantConfig` (settings/quant_config.py), which says what each of them means: schema,
             precision, weight_precision, calibration, per_channel, granularity, bias, rounding, residuals, glow_exact.
             An option of None has its default, or what the target asks for.
 
@@ -233,7 +233,7 @@ def quantize(
     >>> {entry.outcome for entry in qmlir.decisions(q)}
     {'quantized'}
     """
-    from qmlir.policies.recorded import record_quantizer
+    from qmlir.settings.recorded import record_quantizer
     from qmlir.transforms.quantize.apply_profile import apply_profile
     from qmlir.transforms.quantize.before_ranges import check_before_ranges
     from qmlir.transforms.quantize.fold_qdq import is_as_imported

@@ -16,13 +16,13 @@ from qmlir.display import bytes_of
 from qmlir.errors import OptionError
 from qmlir.frontends.torch_modules import example_for, is_torch_module
 from qmlir.ir.reading import ReadingNotes
-from qmlir.policies.policy import Policy
-from qmlir.policies.run_options import scalar_text
+from qmlir.settings.fields import scalar_text
+from qmlir.settings.policy import Policy
 
 if TYPE_CHECKING:
     from qmlir.frontends.torch_modules import TorchModule
-    from qmlir.policies.quant_config import QuantOptions
     from qmlir.profiles.profile import Profile
+    from qmlir.settings.quant_config import QuantOptions
 
 
 @wraps(compiler.quantize)

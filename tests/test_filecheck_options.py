@@ -8,7 +8,7 @@ import pytest
 
 from qmlir.cli.flags import argument_parser
 from qmlir.ir.passes import PASSES, pass_class
-from qmlir.policies.quant_config import QuantConfig
+from qmlir.settings.quant_config import QuantConfig
 from tests.test_filecheck import FILES
 
 COMMANDS = [line for file in FILES for line in file.read_text(encoding="utf-8").splitlines() if "RUN:" in line]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from qmlir.ir.reading import ReadingNotes
-    from qmlir.policies.policy import Policy
+    from qmlir.settings.policy import Policy
 
 
 def words_in(path: Path, parser: ArgumentParser) -> list[str]:
@@ -28,8 +28,8 @@ def words_in(path: Path, parser: ArgumentParser) -> list[str]:
     Raises:
         FileError: The file is not a valid policy, or the command does not take the value of an option; with its place.
     """
-    from qmlir.policies.policy import REMEDY, Policy
-    from qmlir.policies.run_options import words_of
+    from qmlir.settings.fields import words_of
+    from qmlir.settings.policy import REMEDY, Policy
     from qmlir.yaml_files import read_yaml
 
     options = Policy.load(path).options
@@ -63,8 +63,8 @@ def print_configuration(
     from qmlir.compiler import Pipeline
     from qmlir.devices.requirements import required_options
     from qmlir.dialects.target import load_target
-    from qmlir.policies.policy import Policy, conflicts
-    from qmlir.policies.quant_config import QuantConfig
+    from qmlir.settings.policy import Policy, conflicts
+    from qmlir.settings.quant_config import QuantConfig
     from qmlir.transforms.quantize.apply_policy import apply_policy
 
     chosen = dict(given)
@@ -83,7 +83,7 @@ def print_configuration(
 
 def _options_in_effect(arguments: argparse.Namespace, notes: "ReadingNotes") -> dict[str, Any]:
     """Returns the options of the command that are given, or whose defaults are values."""
-    from qmlir.policies.run_options import RUN_OPTIONS
+    from qmlir.settings.fields import RUN_OPTIONS
 
     values: dict[str, Any] = vars(arguments) | {"for": arguments.runtime, **_defaults(arguments)}
     values |= {"preprocess": notes.preprocess or None, "dtype": notes.dtype or None}

@@ -200,13 +200,13 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from qmlir.ir.signature import Array
-    from qmlir.policies.policy import Policy
     from qmlir.samples.files import Samples
+    from qmlir.settings.policy import Policy
 
 RUNTIMES = ("onnxruntime",)
 """The runtimes that networks are quantized for: the keys of `compiler.RUNTIME_OPTIONS`."""
 
-CONFIG = "qmlir.policies.quant_config:QuantConfig"
+CONFIG = "qmlir.settings.quant_config:QuantConfig"
 
 
 def config_options() -> list[OptionInfo]:
@@ -215,7 +215,7 @@ def config_options() -> list[OptionInfo]:
 
 
 def add_quantize_options(parser: ArgumentParser) -> None:
-    """Adds the options of `qmlir quantize`; those in policies/run_options.py can stand in a policy's file, too."""
+    """Adds the options of `qmlir quantize`; those in settings/fields.py can stand in a policy's file, too."""
     add = parser.add_argument
     add("--profile", type=Path, help="a profile, of ours or of Glow's (default: the ranges in the IR, or of --data)")
     add("--save-profile", type=file_of(".yaml"), help="keep the profile that is learned from --data")
@@ -381,7 +381,7 @@ def _given(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _policy(arguments: argparse.Namespace) -> "Policy":
-    from qmlir.policies.policy import Policy, rule_of
+    from qmlir.settings.policy import Policy, rule_of
 
     policy = Policy.load(arguments.policy) if arguments.policy is not None else Policy()
     return Policy(policy.default, policy.rules).with_rules([rule_of(text) for text in arguments.rule])

@@ -10,8 +10,8 @@ import yaml
 
 import qmlir
 from qmlir.cli.main import command_parsers
-from qmlir.policies.quant_config import QuantConfig
-from qmlir.policies.run_options import RUN_OPTIONS, words_of
+from qmlir.settings.fields import RUN_OPTIONS, words_of
+from qmlir.settings.quant_config import QuantConfig
 from tests.cli.small import Small, is_one_paragraph, run, write_small
 
 OF_ONE_RUN = {"policy", "rule", "print-config", "json", "help", "quiet", "verbose", "debug"}

@@ -16,8 +16,8 @@ from qmlir.analysis.own_errors import INPUT
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.ir.interfaces import shape_of
 from qmlir.numerics.codebooks import BITS as CODEBOOK_BITS
-from qmlir.policies.policy import Policy, Rule
-from qmlir.policies.quant_config import Settings
+from qmlir.settings.policy import Policy, Rule
+from qmlir.settings.quant_config import Settings
 from qmlir.transforms.quantize.recipes import why_no_groups
 
 WIDE = "int16"

@@ -19,7 +19,7 @@ from itertools import product
 from math import inf, nan, prod
 
 from qmlir.analysis.tune.assignment import Assignment, DataNoises, Layer, WeightNoises, has_codebook, has_groups
-from qmlir.policies.quant_config import Settings
+from qmlir.settings.quant_config import Settings
 
 MOST_COMBINATIONS = 20_000
 """The most assignments of bits to weights that are predicted one by one."""

@@ -27,7 +27,7 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.calib import ObserveOp
 from qmlir.numerics import Array
 from qmlir.numerics.calibration import choose_quantization
-from qmlir.policies.quant_config import QuantConfig, Recipe
+from qmlir.settings.quant_config import QuantConfig, Recipe
 from qmlir.transforms.quantize.channel_pairs import (
     ChannelPair,
     ContractionSum,

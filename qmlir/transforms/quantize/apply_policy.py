@@ -33,8 +33,8 @@ from qmlir.numerics.halves import HALVES
 from qmlir.numerics.schemas import STORAGE_RANGES, QuantizationError, exponent_of, is_symmetric, quantization_of_range
 from qmlir.policies.ledger import Entry, deciding_operations, decisions
 from qmlir.policies.legality import target_of
-from qmlir.policies.policy import Policy, PolicyError, Rule, rule_of
-from qmlir.policies.quant_config import (
+from qmlir.settings.policy import Policy, PolicyError, Rule, rule_of
+from qmlir.settings.quant_config import (
     POLICY,
     TENSOR_SETTINGS,
     WEIGHT_SETTINGS,

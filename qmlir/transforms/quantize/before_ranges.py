@@ -7,8 +7,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from qmlir.devices import Accelerator
 from qmlir.devices.requirements import required_options
-from qmlir.policies.policy import Policy
-from qmlir.policies.quant_config import QuantConfig
+from qmlir.settings.policy import Policy
+from qmlir.settings.quant_config import QuantConfig
 from qmlir.transforms.nn.simplify import simplify
 from qmlir.transforms.quantize.apply_policy import NamedNetwork
 from qmlir.transforms.quantize.observers import observers

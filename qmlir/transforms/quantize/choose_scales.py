@@ -63,7 +63,7 @@ from qmlir.numerics.schemas import (
 )
 from qmlir.policies.ledger import CALIBRATION, DATA_FREE, RANGE, decide, decision_of, note_method
 from qmlir.policies.legality import target_of
-from qmlir.policies.quant_config import QuantConfig, Recipe
+from qmlir.settings.quant_config import QuantConfig, Recipe
 from qmlir.transforms.quantize.masks import ranges_of_masked
 from qmlir.transforms.quantize.on_floats import clamp_to_domain
 from qmlir.transforms.quantize.recipes import EMPTY, MOVED, Reason, Recipes, called, no_range, why_no_groups

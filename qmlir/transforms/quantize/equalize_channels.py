@@ -38,7 +38,7 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.ir.interfaces import Array
 from qmlir.numerics.schemas import weight_bits
 from qmlir.policies.legality import target_of
-from qmlir.policies.quant_config import QuantConfig
+from qmlir.settings.quant_config import QuantConfig
 from qmlir.transforms.quantize.channel_joins import channel_joins
 from qmlir.transforms.quantize.channel_pairs import (
     LARGEST_FACTOR,

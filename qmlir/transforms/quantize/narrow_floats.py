@@ -29,7 +29,7 @@ from qmlir.ir.signature import defined_functions
 from qmlir.ir.types import element_type_of
 from qmlir.numerics.halves import HALVES, HalfPrecision
 from qmlir.policies.ledger import decide, decision_of
-from qmlir.policies.quant_config import QuantConfig, recipe_of
+from qmlir.settings.quant_config import QuantConfig, recipe_of
 from qmlir.transforms.quantize.recipes import HALVED, called, computes_in_halves
 
 

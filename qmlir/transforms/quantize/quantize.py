@@ -23,8 +23,8 @@ from qmlir.ir.passes import PassPipeline, configured_pass, option, pass_class, p
 from qmlir.ir.rewriting import node_name
 from qmlir.numerics.roundings import rounding_called
 from qmlir.policies.ledger import deciding_operations, decision_of, decisions
-from qmlir.policies.policy import Policy
-from qmlir.policies.quant_config import ON_DATA, POLICY, QuantConfig, Recipe
+from qmlir.settings.policy import Policy
+from qmlir.settings.quant_config import ON_DATA, POLICY, QuantConfig, Recipe
 from qmlir.transforms.quantize.apply_policy import policy_of, refuse_unhonoured
 from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
 from qmlir.transforms.quantize.fold_qdq import fold_qdq, is_as_imported

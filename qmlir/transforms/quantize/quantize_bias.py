@@ -36,7 +36,7 @@ from qmlir.numerics import fixed_point, schemas
 from qmlir.numerics.schemas import RANGES, SMALLEST_SCALE, Schema, StoredPrecision, power_of_two_above
 from qmlir.policies.ledger import decide, decision_of
 from qmlir.policies.legality import require_integer_form, target_of
-from qmlir.policies.quant_config import BiasPrecision, QuantConfig, Recipe, recipe_of
+from qmlir.settings.quant_config import BiasPrecision, QuantConfig, Recipe, recipe_of
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from qmlir.numerics.roundings import WeightsToRound, rounded_by, rounding_called
 from qmlir.numerics.schemas import QuantizationError
 from qmlir.plugins import Plugin
 from qmlir.policies.ledger import ROUNDING, note_method
-from qmlir.policies.quant_config import QuantConfig, Recipe, recipe_of
+from qmlir.settings.quant_config import QuantConfig, Recipe, recipe_of
 from qmlir.transforms.quantize.correct_bias import correct
 from qmlir.transforms.quantize.covariances import Moments, mean_of
 from qmlir.transforms.quantize.learned_rounding import Reconstruction, learned_integers

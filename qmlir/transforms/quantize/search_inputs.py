@@ -17,7 +17,7 @@ from qmlir.ir.traversal import reached
 from qmlir.numerics import Array
 from qmlir.numerics.schemas import STORAGE_RANGES, Precision, power_of_two_above
 from qmlir.policies.legality import target_of
-from qmlir.policies.quant_config import POLICY, QuantConfig, policy_attribute, recipe_of
+from qmlir.settings.quant_config import POLICY, QuantConfig, policy_attribute, recipe_of
 from qmlir.transforms.quantize.channel_pairs import evaluations
 from qmlir.transforms.quantize.recipes import Recipes, float_input
 from qmlir.transforms.quantize.side_by_side import SampledPass

@@ -29,7 +29,7 @@ from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import set_names
 from qmlir.ir.signature import defined_functions
 from qmlir.policies.legality import target_of
-from qmlir.policies.quant_config import QuantConfig, Recipe
+from qmlir.settings.quant_config import QuantConfig, Recipe
 from qmlir.transforms.quantize.recipes import Recipes
 
 MOVED = (SliceOp, ReshapeOp, TransposeOp)

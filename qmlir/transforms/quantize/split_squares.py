@@ -24,7 +24,7 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.ir.names import names_of
 from qmlir.ir.rewriting import node_name, take_over
 from qmlir.ir.signature import defined_functions
-from qmlir.policies.quant_config import POLICY, QuantConfig, Recipe, policy_attribute, recipe_of
+from qmlir.settings.quant_config import POLICY, QuantConfig, Recipe, policy_attribute, recipe_of
 from qmlir.transforms.quantize.scale_groups import expected
 
 

@@ -53,7 +53,7 @@ from qmlir.ir.traversal import reached
 from qmlir.numerics.calibration import choose_quantization
 from qmlir.numerics.schemas import is_symmetric, weight_bits
 from qmlir.policies.legality import target_of
-from qmlir.policies.quant_config import POLICY, QuantConfig, Recipe, policy_attribute, recipe_of
+from qmlir.settings.quant_config import POLICY, QuantConfig, Recipe, policy_attribute, recipe_of
 from qmlir.transforms.quantize.recipes import names_format, why_lacking
 from qmlir.transforms.quantize.scale_groups import expected
 

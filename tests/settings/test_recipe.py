@@ -5,7 +5,7 @@ from xdsl.dialects.builtin import ArrayAttr, UnitAttr
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.errors import OptionError
-from qmlir.policies.quant_config import POLICY, Recipe, policy_attribute, recipe_of, settings_of
+from qmlir.settings.quant_config import POLICY, Recipe, policy_attribute, recipe_of, settings_of
 from tests.transforms.quantize.calibrated import operation, parsed
 
 SETTINGS = {"precision": "int16", "per_channel": False, "range": (-1.0, 1.0), "parameters": (0.5, 3)}

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from qmlir.errors import FileError, OptionError
-from qmlir.policies.policy import Policy, PolicyError, Rule, conflicts, rule_of
-from qmlir.policies.quant_config import Recipe
+from qmlir.settings.policy import Policy, PolicyError, Rule, conflicts, rule_of
+from qmlir.settings.quant_config import Recipe
 
 TEXT = """
 default: {schema: symmetric, weight-precision: int6}

@@ -8,7 +8,7 @@
       - {between: [pool1_out, logits], calibration: kl}   # operations that compute the second tensor from the first
       - {layer: first, precision: int16}              # the first or the last convolution or dense layer
       - {name: image, range: [-1.0, 1.0]}             # a tensor's range, which overrides the observed range
-    options: {data: samples.npz, target: nmp}         # all other options of `qmlir quantize` (run_options.py)
+    options: {data: samples.npz, target: nmp}         # all other options of `qmlir quantize` (fields.py)
 
 A rule applies to the operations that match all of its selectors. If several rules give a setting, the last rule wins.
 Settings are the fields of a `Recipe` (the quantization options of one operation), spelled with `-` or `_`.
@@ -28,8 +28,8 @@ from qmlir.errors import FileError, OptionError, QmlirError, near_misses
 from qmlir.files import path_of
 from qmlir.ir.passes import option_types
 from qmlir.plugins import admits, choices
-from qmlir.policies.quant_config import TENSOR_SETTINGS, QuantConfig, Recipe, Settings
-from qmlir.policies.run_options import NEEDS, RUN_OPTIONS, fits
+from qmlir.settings.fields import NEEDS, RUN_OPTIONS, fits
+from qmlir.settings.quant_config import TENSOR_SETTINGS, QuantConfig, Recipe, Settings
 from qmlir.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 
 REMEDY = "see docs/quantization.md for what a policy may say"

@@ -6,8 +6,8 @@ from typing import Any, cast
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 
 from qmlir.errors import OptionError
-from qmlir.policies.policy import Policy
-from qmlir.policies.quant_config import QuantConfig, policy_attribute, settings_of
+from qmlir.settings.policy import Policy
+from qmlir.settings.quant_config import QuantConfig, policy_attribute, settings_of
 
 QUANTIZER = "qmlir.quantizer"
 """The attribute's name: a dictionary of the options, and of `rules`, an array of dictionaries."""
