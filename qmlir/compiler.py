@@ -56,9 +56,6 @@ if TYPE_CHECKING:
 EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
 """The formats that `export` writes."""
 
-RUNTIME_OPTIONS: Mapping[str, Mapping[str, str]] = {"onnxruntime": {"precision": "uint8", "weight_precision": "int7"}}
-"""The defaults of `quantize` for a runtime: onnxruntime is fastest on unsigned data, and exact on 7-bit weights."""
-
 PARTIAL = 'Pipeline(("apply-profile", {"file": …, "partial": True}))'
 """The Python call that accepts a profile without some tensors; `quantize` names it in errors."""
 
@@ -233,7 +230,9 @@ def quantize(
     >>> {entry.outcome for entry in qmlir.decisions(q)}
     {'quantized'}
     """
+    from qmlir.settings.fields import RUNTIMES
     from qmlir.settings.recorded import record_quantizer
+    from qmlir.settings.resolve import resolve
     from qmlir.transforms.quantize.apply_profile import apply_profile
     from qmlir.transforms.quantize.before_ranges import check_before_ranges
     from qmlir.transforms.quantize.fold_qdq import is_as_imported
@@ -243,15 +242,13 @@ def quantize(
     shown = example_for(module, data, example)
     network = load(module, example=shown) if is_torch_module(module) else loaded(module)
     result, rules = network.clone(), arguments.policy_given(policy)
-    chosen = arguments.options_given("quantize", options, QuantConfig().options())
-    if runtime is not None:
-        known = arguments.choice_given("runtime", runtime, list(RUNTIME_OPTIONS))
-        chosen = {**RUNTIME_OPTIONS[known], **chosen}
+    asked = arguments.options_given("quantize", options, QuantConfig().options())
+    runtime = None if runtime is None else arguments.choice_given("runtime", runtime, list(RUNTIMES))
+    settings = resolve(rules, asked, runtime=runtime, target=target)
+    config = settings.config()
     if target is not None:
         from qmlir.devices import text_of
-        from qmlir.devices.requirements import required_options
 
-        chosen |= required_options(target, {**rules.default, **chosen})
         result.attributes[DEVICE] = StringAttr(text_of(target))
     context = context_of(result)
     if memory_budget is not None:
@@ -260,7 +257,7 @@ def quantize(
         given = arguments.samples_given(data)
         context.samples[""] = samples = list(given) if isinstance(given, Iterator) else given  # both steps read them
         if profile is None and learns_ranges(result):
-            check_before_ranges(result, rules, chosen)
+            check_before_ranges(result, rules, settings)
             profile = learn(result, samples)
         if states_of(main_function(result)):
             context.samples[""] = list(compile(without_observers(result)).replayed(samples))
@@ -273,10 +270,10 @@ def quantize(
     texts = {"preprocess": preprocess, "dtype": dtype}
     note_reading(result, ReadingNotes(**{n: arguments.text_given(n, t) for n, t in texts.items() if t is not None}))
     Pipeline(*() if target is None else ("settle-transposes",)).apply(result, context)  # devices take single samples
-    step = configured_pass("quantize", {**chosen, "fail_on_float": fail_on_float})
-    context.policy = rules
+    step = configured_pass("quantize", {"fail_on_float": fail_on_float})
+    context.policy = rules.with_default(config.options())
     if profile is not None or not is_as_imported(result):  # else its own file says how it is quantized
-        record_quantizer(result, chosen, rules)
+        record_quantizer(result, config, rules)
     step.apply(context, result)
     if io is not None:
         result = with_interface(result, io)

@@ -16,7 +16,7 @@ from qmlir.display import bytes_of
 from qmlir.errors import OptionError
 from qmlir.frontends.torch_modules import example_for, is_torch_module
 from qmlir.ir.reading import ReadingNotes
-from qmlir.settings.fields import scalar_text
+from qmlir.settings.fields import names_of, scalar_text
 from qmlir.settings.policy import Policy
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def _loaded(path: str | Path, policy: Policy) -> ModuleOp:
         weights=options.get("weights"),
         shapes=options.get("shape"),
         state=options.get("state"),
+        **{ends: names_of(options[ends]) for ends in ("inputs", "outputs") if ends in options},
     )
 
 
@@ -108,4 +109,5 @@ def _arguments(
         found["target"] = load_device(options["target"]).with_(settings_of(changes)) if changes else options["target"]
     if "memory-budget" in options:
         found["memory_budget"] = bytes_of(str(options["memory-budget"]))
-    return found | {"runtime": options.get("for"), "fail_on_float": options.get("fail-on-float", False)}
+    found |= {"runtime": options.get("for"), "fail_on_float": options.get("fail-on-float", False)}
+    return found | {"io": options.get("io")}

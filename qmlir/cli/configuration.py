@@ -61,18 +61,13 @@ def print_configuration(
         notes: How samples are read.
     """
     from qmlir.compiler import Pipeline
-    from qmlir.devices.requirements import required_options
     from qmlir.dialects.target import load_target
-    from qmlir.settings.policy import Policy, conflicts
-    from qmlir.settings.quant_config import QuantConfig
+    from qmlir.settings.policy import Policy
+    from qmlir.settings.resolve import resolve
     from qmlir.transforms.quantize.apply_policy import apply_policy
 
-    chosen = dict(given)
-    conflicts(policy.default, chosen)
-    if arguments.target is not None:
-        chosen |= required_options(arguments.target, {**policy.default, **chosen})
-    in_effect = policy.config(QuantConfig(**chosen)).options()
-    whole = Policy(in_effect, policy.rules, _options_in_effect(arguments, notes))
+    settings = resolve(policy, given, runtime=arguments.runtime, target=arguments.target)
+    whole = Policy(settings.config().options(), policy.rules, _options_in_effect(arguments, notes))
     applied = apply_policy(Pipeline("simplify")(module), whole, load_target())
     sys.stdout.write(whole.text())
     for number, each in enumerate(applied, 1):

@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from qmlir.display import bytes_of
 from qmlir.errors import OptionError, near_misses
 from qmlir.plugins import with_number, without_number
+from qmlir.settings.fields import names_of
 
 PIPELINE_FLAG = "pass-pipeline"
 
@@ -189,11 +190,6 @@ def shape_of(text: str) -> tuple[str, str]:
     if not name or not shape:
         raise argparse.ArgumentTypeError(f"must be NAME=SHAPE, got {text}")
     return name, shape
-
-
-def names_of(text: str) -> tuple[str, ...]:
-    """Converts names with commas between them, as an argparse type."""
-    return tuple(name for name in text.split(",") if name)
 
 
 def size(text: str) -> int:

@@ -5,7 +5,8 @@ from hashlib import file_digest, sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.cli.flags import ArgumentParser, choice, count, names_of, shape_of
+from qmlir.cli.flags import ArgumentParser, choice, count, shape_of
+from qmlir.settings.fields import names_of
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

@@ -20,6 +20,7 @@ from qmlir.cli.scoring import add_scoring_options, held_out, print_comparison, w
 from qmlir.cli.terminal import counting, is_quiet, is_verbose, progress, say
 from qmlir.cli.workers import add_worker_options, workers_from
 from qmlir.display import counted
+from qmlir.settings.fields import RUNTIMES
 
 # ---------------------------------------------------------------------------------------------------------------
 # `qmlir profile` and `qmlir profile merge`: learn the ranges of tensors from data, and merge profiles.
@@ -203,9 +204,6 @@ if TYPE_CHECKING:
     from qmlir.samples.files import Samples
     from qmlir.settings.policy import Policy
 
-RUNTIMES = ("onnxruntime",)
-"""The runtimes that networks are quantized for: the keys of `compiler.RUNTIME_OPTIONS`."""
-
 CONFIG = "qmlir.settings.quant_config:QuantConfig"
 
 
@@ -248,7 +246,7 @@ def add_quantize_options(parser: ArgumentParser) -> None:
     help += "--weight-precision int7, whose kernels are fast on x86 and, unlike those for weights of 8 bits, exact "
     help += "without VNNI, too. Where it is installed, a line says whether the quantized network is faster there than "
     help += "the float network"
-    add("--for", dest="runtime", **choice(RUNTIMES), help=help)
+    add("--for", dest="runtime", **choice((*RUNTIMES,)), help=help)
     add_target_option(parser, "what a device asks for")
     add("--fail-on-float", action="store_true", help="refuse if an operation stays float")
     add("--ledger", type=Path, help="write the decision for each operation as JSON")
@@ -283,6 +281,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     from qmlir.errors import OptionError
     from qmlir.ir.signature import signature_of
     from qmlir.samples.reading import in_sequences
+    from qmlir.settings.resolve import resolve
     from qmlir.transforms.quantize.before_ranges import check_before_ranges
 
     output: Path | None = arguments.output
@@ -310,11 +309,13 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     elif samples is not None:
         samples = samples.first(arguments.samples)
     measured, unseen = measured_samples(everything, samples, tests if trial is None else trial.samples)
-    check_before_ranges(module, policy, _given(arguments), arguments.target)
+    settings = resolve(policy, _given(arguments), runtime=arguments.runtime, target=arguments.target)
+    check_before_ranges(module, policy, settings)
     report = _ranges(module, samples, arguments)
     data = None if samples is None else _some(samples, module, arguments.memory_budget, report)
     data = None if data is None else in_sequences(data, arguments.sequence, signature)
     options = _given(arguments) | {"fail_on_float": arguments.fail_on_float, "target": arguments.target}
+    options["runtime"] = arguments.runtime
     notes = stored()[0] if samples is None else given_notes(arguments).over(stored()[0])
     options |= {"memory_budget": arguments.memory_budget, "preprocess": notes.preprocess, "dtype": notes.dtype}
     quantized = quantize(module, policy=policy, data=data, **options)
@@ -373,11 +374,8 @@ def _some(
 
 def _given(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the quantizer's options that the command line gives, by their names in Python."""
-    from qmlir.compiler import RUNTIME_OPTIONS
-
     named = [option.name.replace("-", "_") for option in config_options()]
-    given = {name: value for name in named if (value := getattr(arguments, name)) is not None}
-    return {**RUNTIME_OPTIONS.get(arguments.runtime, {}), **given}
+    return {name: value for name in named if (value := getattr(arguments, name)) is not None}
 
 
 def _policy(arguments: argparse.Namespace) -> "Policy":

@@ -18,6 +18,9 @@ from typing import Any, Literal, TypeAlias, cast
 
 from qmlir.display import bytes_of
 
+RUNTIMES: Mapping[str, Mapping[str, str]] = {"onnxruntime": {"precision": "uint8", "weight_precision": "int7"}}
+"""The settings that a runtime prefers: onnxruntime is fastest on unsigned data, and exact on 7-bit weights."""
+
 Kind: TypeAlias = Literal["text", "count", "integer", "size", "flag", "numbers by name", "texts by name"]
 
 RUN_OPTIONS: Mapping[str, Kind] = {
@@ -125,3 +128,8 @@ def words_of(options: Mapping[str, Any]) -> list[str]:
 def scalar_text(value: object) -> str:
     """Returns a value of a mapping as the command line spells it: truth values in TOML's small letters."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def names_of(text: str) -> tuple[str, ...]:
+    """Returns the names in a text with commas between them."""
+    return tuple(name for name in text.split(",") if name)

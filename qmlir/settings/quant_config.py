@@ -69,7 +69,7 @@ WEIGHT_SETTINGS = (
 TENSOR_SETTINGS = ("range", "parameters")
 """Settings of a tensor, which is an operation's result or an input of the network."""
 
-Settings: TypeAlias = Mapping[str, Any]
+PlainSettings: TypeAlias = Mapping[str, Any]
 """Some of a recipe's fields by name, as plain values."""
 
 
@@ -223,7 +223,7 @@ class Recipe(QuantConfig):
             return int(self.bias.removeprefix("int"))
         return 64 if data_bits > 8 and sum_bits > 32 else 32
 
-    def with_settings(self, settings: Settings) -> "Recipe":
+    def with_settings(self, settings: PlainSettings) -> "Recipe":
         """Returns the recipe with some fields changed.
 
         Raises:
@@ -247,7 +247,7 @@ def settings_of(policy: DictionaryAttr) -> dict[str, Any]:
     return {name: _plain(value) for name, value in policy.data.items()}
 
 
-def policy_attribute(settings: Settings) -> DictionaryAttr:
+def policy_attribute(settings: PlainSettings) -> DictionaryAttr:
     """Returns the `qmlir.policy` attribute that holds some of a recipe's fields."""
     return DictionaryAttr({name: _attribute(value) for name, value in settings.items()})
 

@@ -38,9 +38,9 @@ from qmlir.settings.quant_config import (
     POLICY,
     TENSOR_SETTINGS,
     WEIGHT_SETTINGS,
+    PlainSettings,
     QuantConfig,
     Recipe,
-    Settings,
     policy_attribute,
     recipe_of,
     settings_of,
@@ -237,7 +237,7 @@ def _input_name(argument: BlockArgument) -> str:
 
 
 OF_INTEGERS = {"precision", *WEIGHT_SETTINGS}
-"""Settings that only an integer operation can have."""
+"""PlainSettings that only an integer operation can have."""
 
 
 @dataclass(frozen=True)
@@ -316,7 +316,7 @@ def apply_policy(
     return applied
 
 
-def _carriers(rule: Rule, matched: Sequence[Operation], base: Recipe, target: Target) -> dict[Operation, Settings]:
+def _carriers(rule: Rule, matched: Sequence[Operation], base: Recipe, target: Target) -> dict[Operation, PlainSettings]:
     """The settings that each matched operation takes from a rule; warns of operations that cannot honour theirs.
 
     Raises:
@@ -325,7 +325,7 @@ def _carriers(rule: Rule, matched: Sequence[Operation], base: Recipe, target: Ta
     foreign = {op: _foreign(op, rule.settings) for op in matched}
     if nobodys := [name for name in rule.settings if all(name in reasons for reasons in foreign.values())]:
         raise _unhonoured(rule, {_called(op): reasons[nobodys[0]] for op, reasons in foreign.items()})
-    found: dict[Operation, Settings] = {}
+    found: dict[Operation, PlainSettings] = {}
     refusals: dict[str, str] = {}
     for op in matched:
         own = {name: value for name, value in rule.settings.items() if name not in foreign[op]}
@@ -394,7 +394,7 @@ def _warn_of(rule: Rule, reasons: Mapping[str, str], honoured: int) -> None:
     warnings.warn(text, QmlirWarning, stacklevel=3)
 
 
-def _write(carrier: Operation, settings: Settings) -> None:
+def _write(carrier: Operation, settings: PlainSettings) -> None:
     """Adds settings to an operation or an observer, in place of earlier settings of the same names."""
     before = carrier.attributes.get(POLICY)
     own = settings_of(before) if isinstance(before, DictionaryAttr) else {}
@@ -405,7 +405,7 @@ def _write(carrier: Operation, settings: Settings) -> None:
 # Which settings an operation can honour
 
 
-def _foreign(op: Operation, settings: Settings) -> dict[str, str]:
+def _foreign(op: Operation, settings: PlainSettings) -> dict[str, str]:
     """Setting → reason, for each setting about something that an operation or an input lacks, such as weights."""
     half = settings.get("precision") if settings.get("precision") in HALVES else None
     if isinstance(op, ObserveOp):
@@ -430,7 +430,7 @@ def _foreign(op: Operation, settings: Settings) -> dict[str, str]:
     return found
 
 
-def _refusal(op: Operation, settings: Settings, recipe: Recipe, target: Target) -> str | None:
+def _refusal(op: Operation, settings: PlainSettings, recipe: Recipe, target: Target) -> str | None:
     """Why an operation or an input cannot have some settings; None if it can."""
     wanted = recipe.with_settings(settings)
     if wanted.keep_float:
@@ -444,13 +444,13 @@ def _refusal(op: Operation, settings: Settings, recipe: Recipe, target: Target) 
     return _refused_parameters(wanted, settings)
 
 
-def _contradicted(settings: Settings, own: str, what: str) -> str | None:
+def _contradicted(settings: PlainSettings, own: str, what: str) -> str | None:
     """Why a rule cannot give settings of integers beside its own setting, by which an operation has none; or None."""
     others = [_spelled(name) for name in settings if name != own]
     return f"what {what} has no {', '.join(others)}" if others else None
 
 
-def _refused_parameters(recipe: Recipe, settings: Settings) -> str | None:
+def _refused_parameters(recipe: Recipe, settings: PlainSettings) -> str | None:
     """Why a recipe's schema, precision, fixed range and fixed parameters do not fit together; None if they do."""
     lo, hi = recipe.range or (0.0, 0.0)
     try:
@@ -476,7 +476,7 @@ def _called(op: Operation) -> str:
     return f'input "{op.tensor.data}"' if isinstance(op, ObserveOp) else f'{op.name} "{node_name(op)}"'
 
 
-def _said(settings: Settings) -> str:
+def _said(settings: PlainSettings) -> str:
     return ", ".join(f"{_spelled(name)} {value}" for name, value in settings.items())
 
 

@@ -7,6 +7,7 @@ the others, `honour-policy` and `fail-on-float` behind them.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -25,6 +26,7 @@ from qmlir.numerics.roundings import rounding_called
 from qmlir.policies.ledger import deciding_operations, decision_of, decisions
 from qmlir.settings.policy import Policy
 from qmlir.settings.quant_config import ON_DATA, POLICY, QuantConfig, Recipe
+from qmlir.settings.resolve import resolve
 from qmlir.transforms.quantize.apply_policy import policy_of, refuse_unhonoured
 from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
 from qmlir.transforms.quantize.fold_qdq import fold_qdq, is_as_imported
@@ -56,21 +58,29 @@ class QuantizePass(QuantConfig, PassPipeline):
     rules: str = option("", "more rules, with ; between them: {name=conv1 precision=int16; layer=last keep-float=true}")
     data: str = option("", "samples to round weights, correct biases and choose scales on: a .npy or an .npz file")
     fail_on_float: bool = option(False, "refuse if an operation stays float, with the reason of each")
+    given: ClassVar[frozenset[str]]
+
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        """Keeps the names of the options that are given: a policy's default may contradict only the others."""
+        made = super().__new__(cls)
+        vars(made)["given"] = frozenset(given)
+        return made
 
     def steps(self, ctx: QmlirContext, module: ModuleOp) -> Iterator[ModulePass]:
         held = ctx.policy
         ctx.policy = policy = held if isinstance(held, Policy) else policy_of(self.policy, self.rules)
         try:
-            config = policy.config(self)
+            given = {name: value for name, value in self.options().items() if name in self.given}
+            config = resolve(policy, given).config()
             config.recipe().check(self.name)
             recipes = [config.recipe(), *(config.recipe().with_settings(rule.settings) for rule in policy.rules)]
             _check_rounding(recipes, sampled=bool(self.data) or self.data in ctx.samples)
             if config.recipe().half is not None and lacks_ranges(module):
                 yield configured_pass("simplify", {})  # as a network is before its ranges are learned
-            given = {**config.options(), "data": self.data}
+            known = {**config.options(), "data": self.data}
             for name in pipeline(self.name):
                 step = pass_class(name)
-                options = {key: value for key, value in given.items() if key in step.__dataclass_fields__}
+                options = {key: value for key, value in known.items() if key in step.__dataclass_fields__}
                 if name == ApplyProfilePass.name:
                     options = {"file": self.profile}
                 if self._is_due(step, ctx, module, config):
