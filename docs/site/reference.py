@@ -47,7 +47,7 @@ API = {
 
 MEMBERS = {
     "QuantConfig": ["recipe", "options"],
-    "Policy": ["of", "load", "with_rules", "with_default", "config"],
+    "Policy": ["of", "load", "with_rules", "with_default"],
     "Rule": ["selectors", "as_dict"],
     "Device": ["with_"],
     "Entry": ["remedy", "as_dict"],
