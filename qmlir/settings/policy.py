@@ -11,7 +11,7 @@
     options: {data: samples.npz, target: nmp}         # all other options of `qmlir quantize` (fields.py)
 
 A rule applies to the operations that match all of its selectors. If several rules give a setting, the last rule wins.
-PlainSettings are the fields of a `Recipe` (the quantization options of one operation), spelled with `-` or `_`.
+Settings are the fields of a `Recipe` (the quantization options of one operation), spelled with `-` or `_`.
 apply_policy.py, which knows the network, finds the operations that a rule matches.
 """
 
@@ -60,7 +60,7 @@ class Misstep(Exception):
 
 @dataclass(frozen=True)
 class Rule:
-    """PlainSettings for the operations that match every selector which is not empty.
+    """Settings for the operations that match every selector which is not empty.
 
     name      exact name of a node or a tensor
     glob      pattern of such names: `*` and `?`, also across `/`
@@ -365,7 +365,7 @@ def _near(value: object, known: Sequence[str]) -> str | None:
 
 
 def _written(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """PlainSettings as a user writes them."""
+    """Settings as a user writes them."""
     return {
         key.replace("_", "-"): list(cast(tuple[Any, ...], value)) if isinstance(value, tuple) else value
         for key, value in settings.items()

@@ -237,7 +237,7 @@ def _input_name(argument: BlockArgument) -> str:
 
 
 OF_INTEGERS = {"precision", *WEIGHT_SETTINGS}
-"""PlainSettings that only an integer operation can have."""
+"""Settings that only an integer operation can have."""
 
 
 @dataclass(frozen=True)
