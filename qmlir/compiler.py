@@ -28,7 +28,7 @@ from qmlir.ir.signature import main_function
 from qmlir.ir.states import bind_states, states_of
 from qmlir.ir.upstream.tosa_0_80 import is_tosa
 from qmlir.ir.verify import require_module, verify
-from qmlir.settings.quant_config import QuantConfig, QuantOptions
+from qmlir.settings.quant_config import QuantConfig, QuantOptions, config_of
 from qmlir.stages import FOLD_CASTS as FOLD_CASTS
 from qmlir.stages import IMPORTED as IMPORTED
 from qmlir.stages import OBSERVE as OBSERVE
@@ -244,7 +244,7 @@ def quantize(
     result, rules = network.clone(), arguments.policy_given(policy)
     asked = arguments.options_given("quantize", options, QuantConfig().options())
     runtime = None if runtime is None else arguments.choice_given("runtime", runtime, list(RUNTIMES))
-    settings = resolve(rules, asked, runtime=runtime, target=target)
+    settings = resolve(rules, asked, base=config_of(result), runtime=runtime, target=target)
     config = settings.config()
     if target is not None:
         from qmlir.devices import text_of

@@ -1,8 +1,8 @@
 """The one resolution of the quantizer's settings: each has a value, and the origin that gave it.
 
-Later origins win over earlier ones: the standard value, what the runtime prefers, the policy's default, an argument. A
-device then sets what nobody asked for, and refuses what it cannot run. An argument that differs from the policy's
-default is an error, for an argument of the standard value as for any other.
+Later origins win over earlier ones: the standard value, what the module states, what the runtime prefers, the policy's
+default, an argument. A device then sets what nobody asked for, and refuses what it cannot run. An argument that differs
+from the policy's default is an error, for an argument of the standard value as for any other.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from qmlir.settings.quant_config import QuantConfig
 if TYPE_CHECKING:
     from qmlir.devices import Accelerator
 
-Origin: TypeAlias = Literal["standard", "runtime", "policy", "argument", "device"]
+Origin: TypeAlias = Literal["standard", "module", "runtime", "policy", "argument", "device"]
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,19 @@ class Settings:
 
 
 def resolve(
-    policy: Policy, given: Mapping[str, Any], *, runtime: str | None = None, target: "Accelerator | None" = None
+    policy: Policy,
+    given: Mapping[str, Any],
+    *,
+    base: QuantConfig | None = None,
+    runtime: str | None = None,
+    target: "Accelerator | None" = None,
 ) -> Settings:
     """Returns the settings in effect.
 
     Args:
         policy: The policy, whose default holds where no argument is given.
         given: Arguments by name; an argument of None is not given.
+        base: The settings that the network's module states; by default the standard values.
         runtime: The runtime that is to run the network, a key of `RUNTIMES`.
         target: The device that is to run it, its name, or the path of its file.
 
@@ -61,6 +67,8 @@ def resolve(
     """
     arguments = _arguments(given)
     found = {name: Setting(value, "standard") for name, value in QuantConfig().options().items()}
+    stated = {} if base is None else base.options()
+    found |= {name: Setting(value, "module") for name, value in stated.items() if value != found[name].value}
     if runtime is not None:
         found |= {name: Setting(value, "runtime") for name, value in RUNTIMES[runtime].items()}
     default = policy.default

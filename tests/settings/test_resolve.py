@@ -29,6 +29,12 @@ def test_what_a_policy_leaves_open_is_the_devices() -> None:
         resolve(Policy({"schema": "symmetric"}), {}, target="ethos-u55-like")
 
 
+def test_what_a_module_states_is_the_base() -> None:
+    found = resolve(Policy({"bias": "int16"}), {}, base=QuantConfig("symmetric", bias="int32"))
+    assert found.settings["schema"] == Setting("symmetric", "module")
+    assert found.settings["bias"] == Setting("int16", "policy")
+
+
 def test_a_policy_wins_over_what_a_runtime_prefers() -> None:
     found = resolve(Policy({"precision": "int16"}), {}, runtime="onnxruntime")
     assert found.config() == QuantConfig(precision="int16", weight_precision="int7")

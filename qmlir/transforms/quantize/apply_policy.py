@@ -26,6 +26,7 @@ from qmlir.dialects.target import Target
 from qmlir.errors import OptionError, QmlirWarning, near_misses
 from qmlir.ir.context import QmlirContext
 from qmlir.ir.names import names_of
+from qmlir.ir.option_parsing import build_options, parse_options
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import names_of_value, node_name, tensor_name
 from qmlir.ir.signature import defined_functions
@@ -38,12 +39,14 @@ from qmlir.settings.quant_config import (
     POLICY,
     TENSOR_SETTINGS,
     WEIGHT_SETTINGS,
+    NetworkConfig,
     PlainSettings,
-    QuantConfig,
     Recipe,
+    config_of,
     policy_attribute,
     recipe_of,
     settings_of,
+    write_config,
 )
 from qmlir.transforms.quantize.recipes import computes_in_halves, float_input, why_no_groups
 from qmlir.transforms.quantize.scale_group import storage_type
@@ -241,7 +244,7 @@ OF_INTEGERS = {"precision", *WEIGHT_SETTINGS}
 
 
 @dataclass(frozen=True)
-class ApplyPolicyPass(QuantConfig, ModulePass):
+class ApplyPolicyPass(ModulePass):
     """Writes the rules of a policy on the operations they match, as `qmlir.policy`.
 
     ```mlir
@@ -254,11 +257,17 @@ class ApplyPolicyPass(QuantConfig, ModulePass):
     name = "apply-policy"
     file: str = option("", "the policy, in YAML")
     rules: str = option("", "more rules, with ; between them: {name=conv1 precision=int16; layer=last keep-float=true}")
+    settings: str = option("", "state these settings of the network for later passes: {schema=symmetric data=x.npy}")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.settings:
+            config = build_options(parse_options(self.name, self.settings), NetworkConfig)
+            write_config(op, config, config.data)
+            if not self.file and not self.rules:
+                return
         chosen = ctx.policy if isinstance(ctx, QmlirContext) else None  # by `quantize`, which has merged the default
         policy = chosen if isinstance(chosen, Policy) else self._policy()
-        applied = apply_policy(op, policy, target_of(ctx), base=self.recipe(), spread_default=chosen is None)
+        applied = apply_policy(op, policy, target_of(ctx), base=config_of(op).recipe(), spread_default=chosen is None)
         if isinstance(ctx, QmlirContext):
             ctx.applied = applied
 

@@ -1,8 +1,8 @@
 """`quantize`: turns a float network whose tensors have ranges into a network on quantized types.
 
-The passes that do it are listed in stages.py as `QUANTIZE`. Here are the pipeline, which gives each pass its options
-and leaves out what there is no data for, and the passes that only check: `require-network` and `require-ranges` before
-the others, `honour-policy` and `fail-on-float` behind them.
+The passes that do it are listed in stages.py as `QUANTIZE`. Here are the pipeline, which states the settings on the
+module and leaves out what there is no data for, and the passes that only check: `require-network` and `require-ranges`
+before the others, `honour-policy` and `fail-on-float` behind them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ from qmlir.ir.rewriting import node_name
 from qmlir.numerics.roundings import rounding_called
 from qmlir.policies.ledger import deciding_operations, decision_of, decisions
 from qmlir.settings.policy import Policy
-from qmlir.settings.quant_config import ON_DATA, POLICY, QuantConfig, Recipe
+from qmlir.settings.quant_config import CONFIG, ON_DATA, POLICY, QuantConfig, Recipe, config_of, write_config
 from qmlir.settings.resolve import resolve
 from qmlir.transforms.quantize.apply_policy import policy_of, refuse_unhonoured
 from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
@@ -69,29 +69,31 @@ class QuantizePass(QuantConfig, PassPipeline):
     def steps(self, ctx: QmlirContext, module: ModuleOp) -> Iterator[ModulePass]:
         held = ctx.policy
         ctx.policy = policy = held if isinstance(held, Policy) else policy_of(self.policy, self.rules)
+        before = module.attributes.get(CONFIG)
         try:
             given = {name: value for name, value in self.options().items() if name in self.given}
-            config = resolve(policy, given).config()
+            stated = config_of(module)
+            config, data = resolve(policy, given, base=stated).config(), self.data or stated.data
+            write_config(module, config, data)
             config.recipe().check(self.name)
             recipes = [config.recipe(), *(config.recipe().with_settings(rule.settings) for rule in policy.rules)]
-            _check_rounding(recipes, sampled=bool(self.data) or self.data in ctx.samples)
+            _check_rounding(recipes, sampled=bool(data) or data in ctx.samples)
             if config.recipe().half is not None and lacks_ranges(module):
                 yield configured_pass("simplify", {})  # as a network is before its ranges are learned
-            known = {**config.options(), "data": self.data}
             for name in pipeline(self.name):
-                step = pass_class(name)
-                options = {key: value for key, value in known.items() if key in step.__dataclass_fields__}
-                if name == ApplyProfilePass.name:
-                    options = {"file": self.profile}
-                if self._is_due(step, ctx, module, config):
-                    yield configured_pass(name, options)
+                if self._is_due(pass_class(name), ctx, module):
+                    yield configured_pass(name, {"file": self.profile} if name == ApplyProfilePass.name else {})
         finally:
             ctx.policy = held
+            module.attributes.pop(CONFIG, None)
+            if before is not None:
+                module.attributes[CONFIG] = before
 
-    def _is_due(self, step: type[ModulePass], ctx: QmlirContext, module: ModuleOp, config: QuantConfig) -> bool:
+    def _is_due(self, step: type[ModulePass], ctx: QmlirContext, module: ModuleOp) -> bool:
         """Whether a pass has something to do, for the options and the module as the passes before have left it."""
+        config = config_of(module)
         if issubclass(step, SampledPass):
-            return bool(self.data) or self.data in ctx.samples
+            return bool(config.data) or config.data in ctx.samples
         due = {"apply-profile": bool(self.profile), "fail-on-float": self.fail_on_float}
         due["require-ranges"] = config.recipe().half is None  # floats of 16 bits need none
         return is_as_imported(module) if step.name == "gather-casts" else due.get(step.name, True)
