@@ -5,7 +5,7 @@
 // RUN: qmlir-opt --apply-policy="settings={residuals=int16 schema=symmetric_with_power2_scale}" --widen-residuals --split-input-file %s | filecheck %s --check-prefix=POWER
 
 // The sum, the gain and the shift behind the normalization that reads it, what the layer adds and the result that the network returns have 16 bits; the layers compute on 8.
-// SAME-NOT: qmlir.policy
+// SAME-NOT: policy = {precision = "int16"
 // SAME-NOT: qmlir.residual
 // POWER: precision = "int16", schema = "symmetric_with_power2_scale"
 // AUTO-LABEL: func.func @block

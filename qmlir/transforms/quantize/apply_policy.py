@@ -252,6 +252,9 @@ class ApplyPolicyPass(ModulePass):
     // becomes, by the rule {name: conv1, precision: int16}
     %0 = nn.conv2d %x, %w {qmlir.name = #qmlir.name<nodes ["conv1"]>, qmlir.policy = {precision = "int16"}} : …
     ```
+
+    With `settings` it states the settings of the whole network on the module, as `qmlir.config`, for passes that run by
+    themselves; `quantize` does so for its own passes.
     """
 
     name = "apply-policy"
