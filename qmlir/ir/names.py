@@ -217,6 +217,9 @@ A square has twice the digits of its base. The source model has no tensors betwe
 quantizer chooses their precision (transforms/quantize/recipes.py).
 """
 
+PARAMETER = "qmlir.parameter"
+"""The attribute key that marks an operation which computes a scale or a zero point at run time; it stays float."""
+
 QUANTIZATION = "qmlir.quantization"
 """Attribute of a cast that selects how it computes and rounds: a name in `fixed_point.QUANTIZATIONS` for
 `quant.qcast`, in `fixed_point.DEQUANTIZATIONS` for `quant.dcast`."""
@@ -248,5 +251,5 @@ UNSIGNED = "qmlir.unsigned"
 The offset is 128 for 8 bits and 32768 for 16 bits (lowering/nn_to_qint/convert.py).
 """
 
-MARKS = (INTEGER_OPERATOR, ON_FLOATS, POWER, QUANTIZATION, REST, ADDITION, KERNEL, UNDELEGATED, REMARK)
+MARKS = (INTEGER_OPERATOR, ON_FLOATS, POWER, PARAMETER, QUANTIZATION, REST, ADDITION, KERNEL, UNDELEGATED, REMARK)
 """All marks."""

@@ -4,13 +4,16 @@ python -m tests.models.digests -o before.json          writes a digest for each 
 python -m tests.models.digests --against before.json   exit status 1 if a product's digest is another one
 
 The products of a network are its profile, its quantized module, its integer module, the outputs of its machine code on
-seeded inputs, and the files that `export` writes; for a device, the program with its cycles. A refusal counts as a
-product: its sentence is digested. Digests of two commits compare on one machine only, because sums of floats depend on
-the processor and on BLAS.
+seeded inputs, and the files that `export` writes; for a device, the program with its cycles. Few-bit weights have the
+same products. Of commands, the files that they write are digested: objects for each processor, bundles, certificates of
+modules, programs and objects. A refusal counts as a product: its sentence is digested. Digests of two commits compare
+on one machine only, because sums of floats depend on the processor and on BLAS.
 """
 
 import argparse
+import contextlib
 import hashlib
+import io
 import json
 import multiprocessing
 import os
@@ -20,11 +23,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
+from qmlir.backends.cpu.processors import PROCESSORS
+from qmlir.cli.main import main as command
 from qmlir.compiler import EXPORT_FORMATS, main_function, to_integers
 from qmlir.devices import shipped_devices
 from qmlir.errors import QmlirError
@@ -36,12 +42,39 @@ from tests.models.accuracy import RECIPES, shared_file
 from tests.models.networks import CLASSIFIERS, NETWORKS, Array, logits, split
 
 Row = tuple[str, str, str]
-"""Kind of the row (`recipe`, `file` or `device`), the network, and the recipe, the numerics or the device."""
+"""Kind of the row (`recipe`, `levels`, `file`, `device` or `command`), the network, and the recipe, the form of
+weights, the numerics, the device or the name of the command's row."""
 
 Digests = dict[str, str]
 
 NUMERICS = ("default", "litert-reference", "litert-xnnpack", "onnxruntime")
 """Rounding contracts that quantized model files are digested under."""
+
+LEVELS: Mapping[str, Mapping[str, Any]] = {
+    **{f"int{bits}": {"weight_precision": f"int{bits}"} for bits in (2, 3, 4, 5, 6, 7)},
+    "group-32": {"weight_precision": "int4", "granularity": "group-32"},
+    "codebook": {"weight_precision": "int4", "weight_levels": "codebook"},
+}
+"""Forms of weights of few bits → the arguments of `quantize`."""
+
+COMMANDS: Mapping[str, Sequence[str]] = {
+    **{f"--cpu {cpu}": (f"compile int8.mlir -o net.o --cpu {cpu}",) for cpu in PROCESSORS},
+    "--features": ("compile int8.mlir -o net.o --cpu x86-64-v3 --features +avx512f,+avx512bw,+avx512vl,+avx512vnni",),
+    "--bundle": (
+        "compile int8.mlir --bundle --cpu cortex-m4 -o bundle",
+        "compile int8.mlir --bundle --api glow --cpu x86-64-v3 -o glow",
+    ),
+    "certify": ("certify int8.mlir -o int8.json", "certify --check int8.json"),
+    "certify an object": ("compile int8.mlir -o net.o --cpu x86-64-v3", "certify net.o -o object.json"),
+    "certify a program": (
+        "quantize float.mlir --profile profile.yaml --target ethos-u55-like -o net.npu -q",
+        "certify net.npu -o npu.json",
+    ),
+}
+"""Name of a row → what the command `qmlir` is told, with the network in float.mlir and int8.mlir."""
+
+COMMANDED = ("mnist-8", "kws", "resnet8")
+"""The networks of these rows."""
 
 INPUTS = 3
 """Seeded inputs that machine code and simulators run on."""
@@ -60,7 +93,9 @@ def rows() -> list[Row]:
     recipes = [("recipe", network, recipe) for network in NETWORKS for recipe in RECIPES]
     files = [("file", file, numerics) for file in model_files() for numerics in NUMERICS]
     devices = [("device", network, device) for network in SMALL for device in shipped_devices()]
-    return [*recipes, *files, *devices]
+    levels = [("levels", network, form) for network in SMALL[:4] for form in LEVELS]
+    commands = [("command", network, name) for network in COMMANDED for name in COMMANDS]
+    return [*recipes, *files, *devices, *levels, *commands]
 
 
 def digest(content: bytes | str) -> str:
@@ -167,7 +202,30 @@ def of_device(name: str, device: str) -> Digests:
     return found
 
 
-MAKERS = {"recipe": of_recipe, "file": of_file, "device": of_device}
+def of_levels(name: str, form: str) -> Digests:
+    """A float network whose weights have few bits."""
+    prepared = prepare(name, shared_file)
+    return products(qmlir.quantize(prepared.module, prepared.profile, **LEVELS[form]))
+
+
+def of_command(name: str, row: str) -> Digests:
+    """The files that commands write of a float network and its quantized form, and what they print."""
+    prepared, found = prepare(name, shared_file), {}
+    with TemporaryDirectory() as folder, contextlib.chdir(folder):
+        qmlir.save(prepared.module, Path("float.mlir"))
+        prepared.profile.save(Path("profile.yaml"))
+        qmlir.save(qmlir.quantize(prepared.module, prepared.profile), Path("int8.mlir"))
+        for line in COMMANDS[row]:
+            before, printed = {*Path().rglob("*")}, io.StringIO()
+            with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+                status = command(line.split())
+            written = sorted(p for p in {*Path().rglob("*")} - before if p.is_file())
+            found |= {f"{line}: {path}": digest(path.read_bytes()) for path in written}
+            found[line] = f"{status} {digest(printed.getvalue())}"
+    return found
+
+
+MAKERS = {"recipe": of_recipe, "file": of_file, "device": of_device, "levels": of_levels, "command": of_command}
 
 
 def _measured(row: Row) -> tuple[Row, Digests]:

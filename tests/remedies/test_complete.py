@@ -9,7 +9,6 @@ from tests.backends.onnx import test_states
 from tests.cli import (
     test_certify,
     test_configuration,
-    test_device,
     test_forms,
     test_labels,
     test_layer_errors,
@@ -80,7 +79,6 @@ ELSEWHERE: dict[str, Callable[..., None]] = {
     "count classes from 0, or give --label-offset": test_labels.test_lines,
     "profile each part of the data with the same --preprocess and --dtype": test_notes.test_notes_are_merged,
     "name one of `qmlir device list`, or a device file": test_forms.test_remedies,
-    "run the network that was compiled, with the same --target": test_device.test_tensors_of_a_program,
     "leave it out: the suffix chooses the format": test_forms.test_remedies,
     "leave it out, or name such a file": test_forms.test_remedies,
     "make its folder first": test_forms.test_remedies,
@@ -147,6 +145,7 @@ NOT_CARRIED_OUT = {
         "pip install 'qmlir[report]'",
         "install a newer onnx",
         "convert the model to .tflite by tf.lite.TFLiteConverter",
+        "cut the network in front of it, and compute it in your program",
         "export the model that it holds to .onnx, as skl2onnx does for sklearn",
         "convert the model again",
         "install binutils or LLVM",

@@ -15,7 +15,6 @@ from qmlir.frontends.function import Constant, Ints, Value
 from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.types import element_code
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.types import dtype_of
 
 converts = Table()
 
@@ -75,9 +74,7 @@ def _nothing(node: Node, body: onnx.GraphProto, carried: list[Value]) -> list[Va
     """Returns the collected outputs of a body that never runs: empty, of the shapes and types that a run would give."""
     arguments = [Constant(np.array(0, np.int64)), Constant(np.array(True)), *carried]
     outputs = _bodies(node).run(body, arguments, "0.")[1 + len(carried) :]
-    types = [o.array.dtype if isinstance(o, Constant) else dtype_of(element_of(o)) for o in outputs]
-    shapes = [node.shape(o) for o in outputs]
-    empty: list[Value] = [Constant(np.empty((0, *s), t)) for s, t in zip(shapes, types, strict=True)]
+    empty: list[Value] = [Constant(np.empty((0, *node.shape(o)), node.dtype(o))) for o in outputs]
     node.discard()
     return empty
 

@@ -4,13 +4,19 @@ ONNX defines it as a graph, whose scale is 0 for data that are all 0. onnxruntim
 quotient is NaN; so does qmlir.
 """
 
+from collections.abc import Sequence
+
 import onnx
 from onnx import TensorProto
 from onnx.helper import make_graph, make_node, make_tensor
+from xdsl.dialects.builtin import UnitAttr
+from xdsl.ir import OpResult
 
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Value
 from qmlir.frontends.onnx.converters import Table
+from qmlir.ir.names import PARAMETER
+from qmlir.ir.traversal import reached
 
 converts = Table()
 
@@ -45,8 +51,18 @@ def dynamic_quantize_linear(node: Node, x: Value) -> tuple[Value, ...]:
 
 
 def quantized_by_its_range(node: Node, x: Value, step: str = "") -> list[Value]:
-    """The same as a part of another operator's node; `step` begins the names of what is computed."""
+    """The same as a part of another operator's node; `step` begins the names of what is computed.
+
+    The operations that compute the scale and the zero point are marked, so that the quantizer leaves them float.
+    """
     results = [onnx.ValueInfoProto(name=name) for name in OUTPUTS]
     graph = make_graph(STEPS, "dynamic", [onnx.ValueInfoProto(name="x")], results, NUMBERS)
     assert node.bodies is not None
-    return node.bodies.run(graph, [x], step)
+    stored, *parameters = node.bodies.run(graph, [x], step)
+
+    def computed(values: Sequence[Value]) -> list[OpResult]:
+        return [v for v in values if isinstance(v, OpResult) and v is not x]
+
+    for value in reached(computed(parameters), lambda v: computed(v.op.operands)):
+        value.op.attributes[PARAMETER] = UnitAttr()
+    return [stored, *parameters]

@@ -77,8 +77,8 @@ def _is_power_of_two(array: Array) -> bool:
 def power(node: Node, a: Value, b: Value) -> Value:
     """y = a^b in a's type, by way of f64 if the types differ; constant exponents 1, 2, 0.5 and −1 are simplified.
 
-    An exponent that the model stores as an integer stays: what reads quantized data is the table of this operator, whose
-    ties are rounded otherwise than those of a product.
+    An exponent that the model stores as an integer stays: quantized data are looked up in the table of this operator,
+    whose ties are rounded otherwise than those of a product.
     """
     if node.element(a) == "f32" and _is_float(b) and b.array.size == 1 and b.array.ndim <= node.rank(a):
         match float(b.array.reshape(())):

@@ -251,8 +251,8 @@ class _Folding:
         if (reason := blocked(op)) is not None:
             decide(op, "float", *reason)
             return
-        if (held := decision_of(op)) is not None and held.code.data == "half":
-            return  # integers around it change nothing
+        if (held := decision_of(op)) is not None and held.outcome.data == "float":
+            return  # choose-scales decided so; integers around it change nothing
         sources = [_source_of(op, v) for v in data_operands(op)]
         result = _wanted_result(op, sources)
         known = [s for s in sources if s is not None]

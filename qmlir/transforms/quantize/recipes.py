@@ -18,7 +18,7 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.target import Target
 from qmlir.ir.interfaces import shape_of
-from qmlir.ir.names import POWER
+from qmlir.ir.names import PARAMETER, POWER
 from qmlir.ir.rewriting import tensor_name
 from qmlir.numerics.halves import HALVES, HalfPrecision
 from qmlir.numerics.schemas import is_symmetric, weight_bits
@@ -77,6 +77,10 @@ COMPUTED_WEIGHTS: Reason = (
 COMPUTED_DIVISOR: Reason = (
     "target",
     "its divisor is computed at run time; quantized, it would lose its digits near 0",
+)
+COMPUTED_PARAMETERS: Reason = (
+    "target",
+    "it computes a scale or a zero point at run time; quantized, these would be rounded",
 )
 COMPUTED_BIAS: Reason = ("bias", "its bias is computed at run time; only a constant bias can be quantized")
 
@@ -353,6 +357,8 @@ def _why_float(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
         return COMPUTED_WEIGHTS
     if isinstance(op, DivOp) and not isinstance(source_of(op.rhs).owner, ConstantOp):
         return COMPUTED_DIVISOR
+    if PARAMETER in op.attributes and not names_format(op):
+        return COMPUTED_PARAMETERS
     if isinstance(op, WeightedOp) and op.b is not None and op.bias_constant() is None:
         return COMPUTED_BIAS
     return blocked(op)

@@ -129,6 +129,25 @@ def test_loop_that_never_runs() -> None:
     assert kinds(module) == []
 
 
+@pytest.mark.parametrize("runs", [0, 1, 2])
+def test_a_loop_that_collects_what_is_not_known(runs: int) -> None:
+    body = graph(
+        "body",
+        [helper.make_node("Unknown", ["state"], ["seen"], domain="elsewhere"), node("Identity", "on", "again"),
+         node("Add", "state x", "next")],
+        [info("i", INT64, []), info("on", BOOL, []), info("state")],
+        [info("again", BOOL, []), info("next"), info("seen")],
+    )  # fmt: skip
+    constants = {"count": np.array(runs), "go": np.array(True), "start": floats(3)}
+    proto = network(
+        [node("Loop", "count go start", "last all", body=body)], [info("x", FLOAT, [3])], "all", **constants
+    )
+    module = load_onnx(proto)
+    module.verify()
+    reasons = [f"{o.kind}: {o.reason}" for o in opaque_report(module)]
+    assert any("is not known" in r or "Unknown" in r for r in reasons)
+
+
 def test_tensors_have_names_of_their_own() -> None:
     constants = {"count": np.array(3), "go": np.array(True), "start": floats(3, seed=1)}
     module = load(network([counting()], [info("x", FLOAT, [3])], "last", "all", **constants))

@@ -1,0 +1,40 @@
+"""What divides by a computed number, or computes a scale, stays float between integers, too."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import qmlir
+from qmlir.ir.names import PARAMETER
+from tests.frontends.onnx.agreement import floats, load, model, node
+
+
+@pytest.mark.parametrize("reader", [node("Tanh", "z"), node("Sub", "z a")], ids=["tanh", "sub"])
+@pytest.mark.parametrize(
+    "divisor", [[node("Exp", "x", "e")], [node("ReduceMax", "x axes", "m"), node("Exp", "m", "e")]]
+)
+def test_a_computed_divisor(divisor: list[onnx.NodeProto], reader: onnx.NodeProto) -> None:
+    """Operands and result have scales, since integer operations make and read them: the division does not."""
+    nodes = [node("Abs", "x", "a"), *divisor, node("Div", "a e", "z"), reader]
+    module = load(model(nodes, {"x": [4]}, {"axes": np.array([0])}))
+    quantized = qmlir.quantize(module, data=[4 * floats(4, seed=i) for i in range(20)])
+    (entry,) = [e for e in qmlir.decisions(quantized) if e.operation == "nn.div"]
+    assert (entry.outcome, entry.reason.partition(";")[0]) == ("float", "its divisor is computed at run time")
+    x = 4 * floats(4, seed=30)
+    np.testing.assert_array_equal(qmlir.compile(quantized)(x), qmlir.reference(quantized)(x))
+
+
+@pytest.mark.parametrize("schema", ["asymmetric", "symmetric_with_power2_scale"])
+def test_parameters_that_are_computed(schema: str) -> None:
+    """The zero point was 255 for all data, since a scale near 0 had been rounded to 0."""
+    proto = model(node("DynamicQuantizeLinear", "x", "q scale y"), {"x": [1, 2]}, outputs=["scale"])
+    proto.graph.output.append(helper.make_tensor_value_info("y", TensorProto.UINT8, []))
+    module = load(proto)
+    data = np.stack([floats(1, 2, seed=i) for i in range(8)])
+    quantized = qmlir.quantize(module, data=data, schema=schema)
+    for op in quantized.walk():
+        assert PARAMETER not in op.attributes or "!quant" not in str([v.type for v in (*op.operands, *op.results)])
+    for x in data:
+        for got, exact in zip(qmlir.reference(quantized).run(x), qmlir.reference(module).run(x), strict=True):
+            np.testing.assert_array_equal(got, exact)
