@@ -28,6 +28,7 @@ from qmlir.ir.signature import main_function
 from qmlir.ir.states import bind_states, states_of
 from qmlir.ir.upstream.tosa_0_80 import is_tosa
 from qmlir.ir.verify import require_module, verify
+from qmlir.settings.fields import FORMATS as EXPORT_FORMATS
 from qmlir.settings.quant_config import QuantConfig, QuantOptions, config_of
 from qmlir.stages import FOLD_CASTS as FOLD_CASTS
 from qmlir.stages import IMPORTED as IMPORTED
@@ -52,9 +53,6 @@ if TYPE_CHECKING:
     from qmlir.profiling import Profiler
     from qmlir.settings.policy import Policy
 
-
-EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
-"""The formats that `export` writes."""
 
 PARTIAL = 'Pipeline(("apply-profile", {"file": …, "partial": True}))'
 """The Python call that accepts a profile without some tensors; `quantize` names it in errors."""

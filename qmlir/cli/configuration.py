@@ -85,15 +85,19 @@ def _options_in_effect(arguments: argparse.Namespace, notes: "ReadingNotes") -> 
     if arguments.set:
         values["target"] = arguments.named_device
     found: dict[str, Any] = {}
-    for name, kind in RUN_OPTIONS.items():
+    for name, option in RUN_OPTIONS.items():
         value: Any = values[name.replace("-", "_")]
-        match kind:
+        match option.kind:
             case "numbers by name":
-                value = dict[str, Any](value or ())
-            case "texts by name":
-                pairs = (each.split("=", 1) if isinstance(each, str) else each for each in value or ())
-                value = {key.strip(): str(each).strip() for key, each in pairs}
-            case "text":
+                value = dict[str, Any](value)
+            case "texts by name" | "paths by name":
+                value = {key: str(each) for key, each in value}
+            case "changes by name":
+                pairs = (each.split("=", 1) for each in value or ())
+                value = {key.strip(): each.strip() for key, each in pairs}
+            case "names":
+                value = value and ",".join(value)
+            case "text" | "path" | "choice":
                 value = None if value is None else str(value)
             case _:
                 pass
@@ -104,8 +108,8 @@ def _options_in_effect(arguments: argparse.Namespace, notes: "ReadingNotes") -> 
 
 def _defaults(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the options that are not given but whose defaults are known, by their names among the arguments."""
-    from qmlir.cli.forms import ACTIVATIONS, FORMATS
     from qmlir.ir.budget import BUDGET
+    from qmlir.settings.fields import ACTIVATIONS, FORMATS
     from qmlir.transforms.quantize.side_by_side import MEMORY
 
     defaults: dict[str, Any] = {"fold_budget": BUDGET, "memory_budget": MEMORY}

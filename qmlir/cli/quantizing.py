@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qmlir.cli.configuration import print_configuration
-from qmlir.cli.data import add_data_options, add_sequence_option, given_notes, samples_at, samples_of, stored_by
-from qmlir.cli.device import add_target_option, target_text
+from qmlir.cli.data import given_notes, samples_at, samples_of, stored_by
+from qmlir.cli.device import target_text
 from qmlir.cli.documents import add_json_option, ledger_fields, write_document
-from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of, size
+from qmlir.cli.flags import ArgumentParser, choice, count, one_of
 from qmlir.cli.forms import add_form_options, check_form, write_form
-from qmlir.cli.layer_errors import add_layer_errors_option, measured_samples, print_layer_errors, require_samples
+from qmlir.cli.layer_errors import measured_samples, print_layer_errors, require_samples
 from qmlir.cli.models import load_known
 from qmlir.cli.pass_list import OptionInfo, read_pass
 from qmlir.cli.printed_options import add_config_file_options
@@ -20,7 +20,7 @@ from qmlir.cli.scoring import add_scoring_options, held_out, print_comparison, w
 from qmlir.cli.terminal import counting, is_quiet, is_verbose, progress, say
 from qmlir.cli.workers import add_worker_options, workers_from
 from qmlir.display import counted
-from qmlir.settings.fields import RUNTIMES
+from qmlir.settings.fields import SAMPLES
 
 # ---------------------------------------------------------------------------------------------------------------
 # `qmlir profile` and `qmlir profile merge`: learn the ranges of tensors from data, and merge profiles.
@@ -37,8 +37,7 @@ FORMATS = ("qmlir", "glow")
 def add_profile_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir profile`."""
     with parser.section("samples"):
-        add_data_options(parser, "calibration samples", required=False)
-        add_sequence_option(parser)
+        parser.add_options(*SAMPLES, "sequence", what="calibration samples")
     with parser.section("without samples"):
         _add_data_free_options(parser)
     parser.add_argument("--bins", type=count, default=2000, help="the most bins of a histogram (default: 2000)")
@@ -215,10 +214,7 @@ def config_options() -> list[OptionInfo]:
 def add_quantize_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir quantize`; those in settings/fields.py can stand in a policy's file, too."""
     add = parser.add_argument
-    add("--profile", type=Path, help="a profile, of ours or of Glow's (default: the ranges in the IR, or of --data)")
-    add("--save-profile", type=file_of(".yaml"), help="keep the profile that is learned from --data")
-    add("--partial-profile", action="store_true", help="accept a profile that lacks some of the tensors")
-    add("--profile-by-name", action="store_true", help="accept tensors that were computed in another way then")
+    parser.add_options("profile", "save-profile", "partial-profile", "profile-by-name")
     with parser.section("how to quantize"):
         add_config_options(parser)
     help = "a .yaml file of rules for single operations, which may hold all other options, too: what --print-config "
@@ -234,22 +230,11 @@ def add_quantize_options(parser: ArgumentParser) -> None:
     )
     what = "learn ranges, round weights and correct biases, layer by layer, on these samples"
     with parser.section("samples"):
-        add_data_options(parser, what, required=False)
-        add_sequence_option(parser)
-        help = "what the values of all samples may take while weights are rounded and biases corrected; a line says if "
-        help += "this allows fewer samples (default: 512MiB)"
-        add("--memory-budget", type=size, metavar="SIZE", help=help)
+        parser.add_options(*SAMPLES, "sequence", "memory-budget", what=what)
     with parser.section("scores"):
         add_scoring_options(parser, splits=True)
-        add_layer_errors_option(parser)
-    help = "the runtime that is to run the exported network: other defaults, for onnxruntime --precision uint8 "
-    help += "--weight-precision int7, whose kernels are fast on x86 and, unlike those for weights of 8 bits, exact "
-    help += "without VNNI, too. Where it is installed, a line says whether the quantized network is faster there than "
-    help += "the float network"
-    add("--for", dest="runtime", **choice((*RUNTIMES,)), help=help)
-    add_target_option(parser, "what a device asks for")
-    add("--fail-on-float", action="store_true", help="refuse if an operation stays float")
-    add("--ledger", type=Path, help="write the decision for each operation as JSON")
+        parser.add_options("layer-errors")
+    parser.add_options("for", "target", "set", "fail-on-float", "ledger", what="what a device asks for")
     add_form_options(parser)
     add_json_option(parser)
 

@@ -25,12 +25,12 @@ from qmlir.plugins import Plugin, admits, choices, plugin, plugins_in
 # Each option has a type, a default and a help line:
 #
 #     @dataclass(frozen=True)
-#     class ChooseScalesPass(ModulePass):
+#     class ShareItemsPass(ModulePass):
 #         """One sentence; then before and after as IR."""
-#         name = "choose-scales"
-#         schema: Schema = option("asymmetric", "how a range becomes a scale and a zero point")
+#         name = "share-items"
+#         threads: int = option(1, "threads that one call may use")
 #
-# Drivers read the types to parse `--choose-scales=schema=symmetric`; `-` and `_` are the same in option names.
+# Drivers read the types to parse `--share-items=threads=2`; `-` and `_` are the same in option names.
 
 
 T = TypeVar("T")

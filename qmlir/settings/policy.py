@@ -28,7 +28,7 @@ from qmlir.errors import FileError, QmlirError, near_misses
 from qmlir.files import path_of
 from qmlir.ir.passes import option_types
 from qmlir.plugins import admits, choices
-from qmlir.settings.fields import NEEDS, RUN_OPTIONS, fits
+from qmlir.settings.fields import RUN_OPTIONS, fits, need
 from qmlir.settings.quant_config import TENSOR_SETTINGS, PlainSettings, Recipe
 from qmlir.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 
@@ -253,8 +253,8 @@ def _options_of(data: Mapping[Any, Any]) -> dict[str, Any]:
             raise Misstep("there is no such option", "options", key, got=str(key), remedy=remedy, name=True)
         if name in found:
             raise Misstep("must name each key once", "options", key, got=f"{key} again", name=True)
-        if not fits(RUN_OPTIONS[name], value):
-            raise Misstep(NEEDS[RUN_OPTIONS[name]], "options", key, got=inline(value))
+        if not fits(kind := RUN_OPTIONS[name].kind, value):
+            raise Misstep(need(kind), "options", key, got=inline(value))
         found[name] = value
     return found
 
