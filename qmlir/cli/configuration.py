@@ -8,8 +8,8 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from qmlir.cli.flags import ArgumentParser
+from qmlir.cli.printed_options import plain, words_of
 from qmlir.cli.terminal import say
-from qmlir.errors import FileError, OptionError
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -28,20 +28,14 @@ def words_in(path: Path, parser: ArgumentParser) -> list[str]:
     Raises:
         FileError: The file is not a valid policy, or the command does not take the value of an option; with its place.
     """
-    from qmlir.settings.fields import words_of
     from qmlir.settings.policy import REMEDY, Policy
     from qmlir.yaml_files import read_yaml
 
-    options = Policy.load(path).options
-    for name, value in options.items():
-        try:
-            parser.parse_args(["model", *words_of({name: value})])
-        except OptionError as error:
-            file = read_yaml(path, "a policy", remedy=REMEDY)
-            spelled = name if name in file.fields["options"] else name.replace("-", "_")
-            place = file.place("options", spelled)
-            raise FileError(place, error.need, got=error.got, remedy=error.remedy) from None
-    return words_of(options)
+    def place(name: str) -> str:
+        file = read_yaml(path, "a policy", remedy=REMEDY)
+        return file.place("options", name if name in file.fields["options"] else name.replace("-", "_"))
+
+    return words_of(Policy.load(path).options, parser, place)
 
 
 def print_configuration(
@@ -83,27 +77,10 @@ def _options_in_effect(arguments: argparse.Namespace, notes: "ReadingNotes") -> 
     values: dict[str, Any] = vars(arguments) | {"for": arguments.runtime, **_defaults(arguments)}
     values |= {"preprocess": notes.preprocess or None, "dtype": notes.dtype or None}
     if arguments.set:
-        values["target"] = arguments.named_device
-    found: dict[str, Any] = {}
-    for name, option in RUN_OPTIONS.items():
-        value: Any = values[name.replace("-", "_")]
-        match option.kind:
-            case "numbers by name":
-                value = dict[str, Any](value)
-            case "texts by name" | "paths by name":
-                value = {key: str(each) for key, each in value}
-            case "changes by name":
-                pairs = (each.split("=", 1) for each in value or ())
-                value = {key.strip(): each.strip() for key, each in pairs}
-            case "names":
-                value = value and ",".join(value)
-            case "text" | "path" | "choice":
-                value = None if value is None else str(value)
-            case _:
-                pass
-        if value is not None and value != {}:
-            found[name] = value
-    return found
+        pairs = (each.split("=", 1) for each in arguments.set)
+        values |= {"target": arguments.named_device, "set": [(key.strip(), value.strip()) for key, value in pairs]}
+    held = {name: plain(values[name.replace("-", "_")]) for name in RUN_OPTIONS}
+    return {name: value for name, value in held.items() if value is not None}
 
 
 def _defaults(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -6,46 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qmlir.cli.flags import ArgumentParser
-from qmlir.settings.fields import PROCESSOR
+from qmlir.settings.fields import LOADING, PROCESSOR
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from qmlir.backends.cpu.jit import Executable
-    from qmlir.numerics import Array
-
-
-def _constants(arguments: argparse.Namespace) -> "dict[str, Array]":
-    """The arrays that become constants, by the names of the inputs."""
-    if not arguments.constant:
-        return {}
-    from qmlir.samples.arrays import only_array, read_arrays
-
-    constants: dict[str, Any] = {}
-    for name, file in arguments.constant:
-        only_array(file)
-        (constants[name],) = read_arrays(file).values()
-    return constants
 
 
 def load_model(arguments: argparse.Namespace) -> "ModuleOp":
     """Loads a command's model with the options that all commands share."""
-    from qmlir.compiler import load
-    from qmlir.ir.budget import BUDGET
+    from qmlir.configured import load_with
 
-    return load(
-        arguments.model,
-        bind=dict(arguments.bind),
-        constants=_constants(arguments),
-        numerics=arguments.numerics,
-        signature=arguments.signature,
-        fold_budget=arguments.fold_budget or BUDGET,
-        weights=arguments.weights,
-        shapes=dict(arguments.shape),
-        state=dict(arguments.state),
-        inputs=arguments.inputs,
-        outputs=arguments.outputs,
-    )
+    return load_with(arguments.model, {name: getattr(arguments, name.replace("-", "_")) for name in LOADING})
 
 
 def load_known(arguments: argparse.Namespace) -> "ModuleOp":
@@ -102,6 +75,7 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
     """
     from qmlir.backends.cpu.machine import Machine
     from qmlir.cached import kept
+    from qmlir.configured import constants_in
 
     machine = Machine.of(arguments.cpu, arguments.features, arguments.triple)
     debug = bool(getattr(arguments, "debug_info", False))
@@ -124,9 +98,8 @@ def compiled(arguments: argparse.Namespace, entry: str = "") -> "Executable":
 
     if arguments.no_cache or debug:  # debug lines have the file's name in them
         return make()
-    constants = {
-        n: [a.dtype.str, list(a.shape), sha256(a.tobytes()).hexdigest()] for n, a in _constants(arguments).items()
-    }
+    arrays = constants_in(dict(arguments.constant))
+    constants = {n: [a.dtype.str, list(a.shape), sha256(a.tobytes()).hexdigest()] for n, a in arrays.items()}
     options = ("bind", "numerics", "signature", "fold_budget", "shape", "state", "inputs", "outputs")
     read: dict[str, Any] = {key: getattr(arguments, key) for key in options}
     read["weights"] = None if arguments.weights is None else _hash_of(arguments.weights)

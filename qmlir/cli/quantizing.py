@@ -279,7 +279,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     module = load_known(arguments)
     if output is None or arguments.print_config:
         notes = given_notes(arguments).over(stored_by((module, arguments.model), profile=arguments.profile)()[0])
-        print_configuration(module, policy, _given(arguments), arguments, notes)
+        print_configuration(module, policy, given_settings(arguments), arguments, notes)
         return
     signature = signature_of(main_function(module))
     stored = stored_by((module, arguments.model), profile=arguments.profile)
@@ -294,12 +294,12 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     elif samples is not None:
         samples = samples.first(arguments.samples)
     measured, unseen = measured_samples(everything, samples, tests if trial is None else trial.samples)
-    settings = resolve(policy, _given(arguments), runtime=arguments.runtime, target=arguments.target)
+    settings = resolve(policy, given_settings(arguments), runtime=arguments.runtime, target=arguments.target)
     check_before_ranges(module, policy, settings)
     report = _ranges(module, samples, arguments)
     data = None if samples is None else _some(samples, module, arguments.memory_budget, report)
     data = None if data is None else in_sequences(data, arguments.sequence, signature)
-    options = _given(arguments) | {"fail_on_float": arguments.fail_on_float, "target": arguments.target}
+    options = given_settings(arguments) | {"fail_on_float": arguments.fail_on_float, "target": arguments.target}
     options["runtime"] = arguments.runtime
     notes = stored()[0] if samples is None else given_notes(arguments).over(stored()[0])
     options |= {"memory_budget": arguments.memory_budget, "preprocess": notes.preprocess, "dtype": notes.dtype}
@@ -357,7 +357,7 @@ def _some(
     return progress(islice(samples, used), used, "rounding weights and correcting biases")
 
 
-def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the quantizer's options that the command line gives, by their names in Python."""
     named = [option.name.replace("-", "_") for option in config_options()]
     return {name: value for name in named if (value := getattr(arguments, name)) is not None}

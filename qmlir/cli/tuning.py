@@ -12,7 +12,7 @@ from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, count, file_of
 from qmlir.cli.models import load_known
 from qmlir.cli.printed_options import add_config_file_options
-from qmlir.cli.quantizing import add_config_options, config_options
+from qmlir.cli.quantizing import add_config_options, given_settings
 from qmlir.cli.scoring import add_scoring_options, held_out
 from qmlir.cli.terminal import say, table_of, terminal
 from qmlir.cli.workers import add_worker_options, workers_from
@@ -88,8 +88,6 @@ def run_tune(arguments: argparse.Namespace) -> None:
     samples, tests = (None if path is None else samples_at(path, arguments, signature) for path in paths)
     assert samples is not None
     used, trial = held_out(arguments, samples, tests, signature)
-    named = [option.name.replace("-", "_") for option in config_options()]
-    options: dict[str, Any] = {name: value for name in named if (value := getattr(arguments, name)) is not None}
     limits: dict[str, Any] = {
         "budget": arguments.budget,
         "floor": arguments.floor,
@@ -101,8 +99,9 @@ def run_tune(arguments: argparse.Namespace) -> None:
         "most": arguments.most or MOST,
         "levels": arguments.levels or LEVELS,
     }
+    limits |= given_settings(arguments)
     with workers_from(arguments) as workers:
-        found = tune(module, list(used or ()), tests=list(trial.samples), workers=workers, **limits, **options)
+        found = tune(module, list(used or ()), tests=list(trial.samples), workers=workers, **limits)
     say(trial.said)
     _print_front(found)
     files = [arguments.output]

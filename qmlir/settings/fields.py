@@ -320,20 +320,6 @@ def _is_scalar(value: object) -> bool:
     return isinstance(value, str | int | float) and value != ""
 
 
-def words_of(options: Mapping[str, Any]) -> list[str]:
-    """Returns options as words of a command line."""
-    words: list[str] = []
-    for name, value in options.items():
-        match RUN_OPTIONS[name].kind:
-            case "flag" | "switch" as kind:
-                words += [f"--{name}"] if value else [f"--no-{name}"] if kind == "switch" else []
-            case "numbers by name" | "texts by name" | "paths by name" | "changes by name":
-                words += [f"--{name}={key}={scalar_text(each)}" for key, each in value.items()]
-            case _:
-                words.append(f"--{name}={value}")
-    return words
-
-
 def scalar_text(value: object) -> str:
     """Returns a value of a mapping as the command line spells it: truth values in TOML's small letters."""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -9,7 +9,8 @@ import yaml
 
 import qmlir
 from qmlir.cli.main import command_parsers
-from qmlir.settings.fields import RUN_OPTIONS, words_of
+from qmlir.cli.printed_options import words_of
+from qmlir.settings.fields import RUN_OPTIONS
 from qmlir.settings.quant_config import QuantConfig
 from tests.cli.small import Small, is_one_paragraph, run, write_small
 
@@ -155,7 +156,8 @@ def test_mistakes_in_python(small: Small) -> None:
 
 def test_words_of_options() -> None:
     options = {"bind": {"N": 2}, "set": {"a.b": True}, "fail-on-float": False, "layer-errors": False, "features": "+f"}
-    assert words_of(options) == ["--bind=N=2", "--set=a.b=true", "--no-layer-errors", "--features=+f"]
+    words = words_of(options, command_parsers()["quantize"], str)
+    assert words == ["--bind=N=2", "--set=a.b=true", "--no-layer-errors", "--features=+f"]
 
 
 def test_remedies_are_carried_out(small: Small) -> None:
