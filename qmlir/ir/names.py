@@ -239,6 +239,9 @@ REMARK = "qmlir.remark"
 TRANSPOSED = "TRANSPOSE_CONV"
 """The kernel (`KERNEL`) of a convolution on signed bytes that is a transposed convolution of a .tflite file."""
 
+TRANSPOSED_UNSIGNED = "TRANSPOSE_CONV u8"
+"""The same of unsigned bytes."""
+
 UNDELEGATED = "qmlir.undelegated"
 """The attribute key that marks an operation whose source operator LiteRT's default delegate declines.
 

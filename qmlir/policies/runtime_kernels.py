@@ -22,7 +22,7 @@ from qmlir.dialects.qmlir import MIXED
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import quantized_element
-from qmlir.ir.names import INTEGER_OPERATOR, KERNEL, ON_FLOATS, TRANSPOSED, UNDELEGATED, UNSIGNED
+from qmlir.ir.names import INTEGER_OPERATOR, KERNEL, ON_FLOATS, TRANSPOSED, TRANSPOSED_UNSIGNED, UNDELEGATED, UNSIGNED
 from qmlir.policies.runtimes import (
     BYTES,
     EXACT,
@@ -170,7 +170,8 @@ def lacking(op: Operation, runtime: str, *, signed: bool = False) -> str:
     runtime, storage = kernels_for(op, runtime), _kernel(op, signed=signed)
     names = {op.name, f"{op.name}/{storage}"}
     others = {"i32", "mixed"} if isinstance(op, nn.RequantizeOp) else {"i16 by i8"}
-    taken = {*STORAGES, "operator", "SVDF", "LSTM", "LSTM hidden", "LSTM norm", "LSTM of words", TRANSPOSED, *others}
+    taken = {*STORAGES, "operator", "SVDF", "LSTM", "LSTM hidden", "LSTM norm", "LSTM of words", *others,
+             TRANSPOSED, TRANSPOSED_UNSIGNED}  # fmt: skip
     if storage not in taken or not names & {*RUNTIMES[runtime], *EXACT}:
         return f"{_called(op)} of {'data stored in several ways' if storage == 'mixed' else storage}"
     if isinstance(op, nn.AddOp | nn.SubOp | nn.MulOp) and (beyond := _beyond(op, runtime, storage)):

@@ -158,6 +158,7 @@ class Rounding:
               before rounding if the contract rounds sums, else the share is rounded by itself
     rest      the rounding of a layer's last channels, or of a cast's last elements, fewer than eight; None: that of
               the others
+    rest_below  for layers: 16 if `rest` is for the last elements of all, fewer than 16, and not for channels
     factors   the factors that the target applies; None: any
     otherwise the rounding by another kernel: of matrix products whose right side has a zero point, of sums and changes
               of scale with a factor outside [2^−10, 2^8) or not of 8 bits before and behind the binary point
@@ -178,6 +179,7 @@ class Rounding:
     factors: Factors | None = None
     otherwise: "Rounding | None" = None
     rest: "Rounding | None" = None
+    rest_below: int | None = None
 
     @property
     def dtype(self) -> type[np.float32 | np.float64]:
@@ -301,7 +303,7 @@ LITERT_REFERENCE: Mapping[str, Rounding] = {
     **_of_16_bits("double", Rounding("away")),
     "nn.conv2d": DOUBLE,
     "nn.depthwise_conv2d": DOUBLE,
-    "nn.conv2d/u8": replace(DOUBLE, product32=True),
+    **dict.fromkeys(("nn.conv2d/u8", "nn.conv2d/TRANSPOSE_CONV u8"), replace(DOUBLE, product32=True)),
     "nn.depthwise_conv2d/u8": replace(DOUBLE, product32=True),
     "nn.fully_connected": Rounding("away"),
     "nn.matmul/i8": DOUBLE,
@@ -350,6 +352,7 @@ LITERT_BUILTIN: Mapping[str, Rounding] = {
     "nn.conv2d/u8": replace(UPUP, product32=True),
     "nn.depthwise_conv2d": replace(UPUP, rest=DOUBLE),
     "nn.conv2d/TRANSPOSE_CONV": replace(UPUP, rest=DOUBLE),
+    "nn.conv2d/TRANSPOSE_CONV u8": replace(UPUP, product32=True, rest=replace(DOUBLE, product32=True), rest_below=16),
     "nn.depthwise_conv2d/u8": replace(DOUBLE, product32=True),
     "nn.fully_connected": replace(UPUP, product32=True),
     "nn.matmul/i8": DOUBLE,
@@ -381,8 +384,8 @@ RUNTIMES: Mapping[str, Mapping[str, Rounding]] = {
 A key `operation/storage`, such as `nn.depthwise_conv2d/u8`, is for operations whose data the source model stores in
 that type, and has precedence over the key `operation`. A key `operation/operator` is for an operation that the source
 model computes with an operator on integers, whatever real numbers the integers represent. A key `operation/SVDF` or
-`operation/LSTM` is for an operation that is a part of such an operator, and one `operation/TRANSPOSE_CONV` for a
-transposed convolution of signed bytes.
+`operation/LSTM` is for an operation that is a part of such an operator, `operation/TRANSPOSE_CONV` for a
+transposed convolution of signed bytes, and `operation/TRANSPOSE_CONV u8` for one of unsigned bytes.
 """
 
 Results = Mapping[str, tuple[float, int]]

@@ -53,8 +53,8 @@ JUMPING = {"Mod", "Floor", "Ceil", "Round", "Sign", "Cast", "CastLike", "Hardmax
            *(key.rpartition(".")[2] for key in (*ON_INTEGERS, *SIGNED_WEIGHTS, *QUANT, *BIPOLAR, *TRUNC))}  # fmt: skip
 """Operators whose results jump: which values are near a jump no few draws tell."""
 
-TRANSFORMS = {"DFT", "STFT"}
-"""Operators that multiply by matrices of their own, which have the bits of weights."""
+TRANSFORMS = {"DFT", "STFT", "MelWeightMatrix"}
+"""Operators that multiply by matrices of their own, or make one: these have the bits of weights."""
 
 EXACT_CONSTANTS = {"Resize", "Upsample", "Range", "OneHot", "RoiAlign", "QuantizeLinear", "DequantizeLinear",
                    "QLinearConv", "QLinearMatMul", "Clip", "Pow", "NonMaxSuppression", "NonZero",
@@ -118,9 +118,7 @@ class Rounded:
         output, and by `TINY` where that is 0, too. A channel with any signal is held to that, however quiet it is.
         """
         signal = sum(_square(e[name][part]) for e in self.exact)
-        noise = sum(
-            _square(f[part] - np.asarray(e[name][part], np.float64)) for f, e in zip(found, self.exact, strict=True)
-        )
+        noise = sum(_square(_error(f[part], e[name][part])) for f, e in zip(found, self.exact, strict=True))
         if not signal:
             whole = self.exact[0][name]
             signal = sum(_square(e[name]) for e in self.exact) * whole[part].size / whole.size
@@ -130,6 +128,14 @@ class Rounded:
         if not expected >= LEAST or (reached := decibels(signal, noise)) >= min(expected, MOST) / 2:
             return None
         return reached, expected
+
+
+def _error(found: Array, exact: Array) -> Array:
+    """By how much numbers differ; those of 16 bits may be neighbours, which is a lot where they have few digits."""
+    error = found - np.asarray(exact, np.float64)
+    if exact.dtype == np.float16:
+        error = np.where(np.abs(error) <= np.spacing(np.abs(exact)), 0.0, error)
+    return error
 
 
 def _square(values: Array) -> float:

@@ -44,7 +44,7 @@ def spelled(node: Node, operands: Mapping[str, Array], *, every: bool = False) -
         operands: The values of its inputs on one sample.
         every: Whether an operator that onnxruntime has is spelled, too.
     """
-    spelling = LACKING.get(node.key) or (ON_INTEGERS.get(node.key) if every else None)
+    spelling = (ON_INTEGERS.get(node.key) if every else None) or LACKING.get(node.key)
     if spelling is None:
         return [node]
     nodes = Nodes(node.outputs[0])
@@ -183,6 +183,22 @@ def _inlined(nodes: Nodes, body: Any, argument: str) -> str:
     return str(body.output[0].name)
 
 
+def _gemm(nodes: Nodes, node: Node, operands: Mapping[str, Array]) -> str:
+    """QGemm: α · (a · b + c), where c has the scale of the products, on real numbers."""
+    a, a_scale, a_zero, b, b_scale, b_zero, c, y_scale, y_zero = (*node.inputs, *[""] * (9 - len(node.inputs)))
+    transposed = {key: node.attributes.get(key, 0) for key in ("transA", "transB")}
+    alpha = node.attributes.get("alpha", 1.0)
+    factors = [
+        nodes.add("DequantizeLinear", a, a_scale, a_zero),
+        nodes.add("DequantizeLinear", b, b_scale, b_zero, axis=1 - transposed["transB"]),
+    ]
+    if c:
+        whole = nodes.add("Cast", c, to=TensorProto.FLOAT)
+        factors.append(nodes.add("Mul", whole, nodes.add("Mul", a_scale, b_scale)))
+    y = nodes.add("Gemm", *factors, alpha=alpha, beta=alpha, **transposed)
+    return nodes.add("QuantizeLinear", y, y_scale, y_zero) if y_scale else y
+
+
 SIGNED_WEIGHTS = {"MatMulInteger": (1, 3), f"{MICROSOFT}.QGemm": (3, 5), f"{MICROSOFT}.MatMulIntegerToFloat": (1, 5),
                   f"{MICROSOFT}.DynamicQuantizeMatMul": (1, 3), f"{MICROSOFT}.QAttention": (1, 7)}  # fmt: skip
 """Operator that takes signed weights beside unsigned data → which inputs the weights and their zero point are."""
@@ -210,5 +226,5 @@ ON_INTEGERS: Mapping[str, Spelling] = {
     f"{MICROSOFT}.QLinear{operator}": _between_casts
     for operator in ("Add", "Mul", "Sigmoid", "LeakyRelu", "Softmax", "Where", "Concat", "AveragePool",
                      "GlobalAveragePool")
-}  # fmt: skip
+} | {f"{MICROSOFT}.QGemm": _gemm}  # fmt: skip
 """Operators that onnxruntime computes in floats of its own order."""

@@ -257,7 +257,7 @@ class Drawing:
         """
         computed = [x for x in operands if x in self.reals and x in self.computed]
         reals = self._on_floats(kind, operands, options, results, weights or {}, version)
-        if any(not np.isfinite(a).all() or a.size > 4096 for arrays in reals for a in arrays):
+        if any(not np.isfinite(a).all() or not 0 < a.size <= 4096 for arrays in reals for a in arrays):
             raise Refused("values")
         before, found = len(self.tensors), list[int]()
         for arrays in reals:

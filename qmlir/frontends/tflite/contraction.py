@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from xdsl.dialects.builtin import StringAttr, i8, i32
+from xdsl.dialects.builtin import StringAttr, i32
 from xdsl.ir import OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -19,7 +19,7 @@ from qmlir.frontends.tflite.movement import pad_value
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.windows import Geometry, convolved, span, spread
 from qmlir.ir.interfaces import TensorOp
-from qmlir.ir.names import KERNEL, TRANSPOSED
+from qmlir.ir.names import KERNEL, TRANSPOSED, TRANSPOSED_UNSIGNED
 
 converts = Table()
 
@@ -333,8 +333,8 @@ def transpose_conv(
         for size, window, stride in zip(out[1:3], weights[1:3], strides, strict=True)
     ]
     y = transposed(node, spread_zeros(node, x, strides), w, b, out, before, fused_activation_function)
-    if isinstance(y, OpResult) and (type := node.output_type()) is not None and type.storage == i8:
-        y.op.attributes[KERNEL] = StringAttr(TRANSPOSED)
+    if isinstance(y, OpResult) and (type := node.output_type()) is not None and type.storage_width == 8:
+        y.op.attributes[KERNEL] = StringAttr(TRANSPOSED if type.is_signed else TRANSPOSED_UNSIGNED)
     return y
 
 

@@ -1,6 +1,7 @@
 """Integer forms of convolutions and matrix products, and sums in pairs that saturate."""
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, IntegerType, i8, i32, i64
@@ -234,25 +235,31 @@ def _ended(op: WeightedOp | nn.MatMulOp, sums: Operation, acc: SSAValue, roundin
     """The accumulating operation and its requantization, which is left out if the result is the accumulators."""
     if op.is_accumulator(op.y) and element_of(acc) == i32:
         return [sums]
-    channels = shape_of(op.y)[-1]
-    if rounding.rest is None or channels % EIGHT == 0:
+    shape = shape_of(op.y)
+    rows, together = (shape, EIGHT) if rounding.rest_below is None else ((prod(shape),), rounding.rest_below)
+    whole = rows[-1] // together * together
+    if rounding.rest is None or whole == rows[-1]:
         return [sums, requantize(acc, op, rounding)]
-    if channels < EIGHT:
+    if not whole:
         return [sums, requantize(acc, op, rounding.rest)]
-    first, rest = requantize(acc, op, rounding), requantize(acc, op, rounding.rest)
-    whole = channels // EIGHT * EIGHT
-    parts = [_channels(first.y, 0, whole), _channels(rest.y, whole, channels - whole)]
-    return [sums, first, rest, *parts, nn.ConcatOp.make([[p.y for p in parts]], {"axis": IntegerAttr(3, i64)})]
+    ends = [requantize(acc, op, rounding), requantize(acc, op, rounding.rest)]
+    flat = [reshape(e.y, rows) for e in ends if rows != shape]
+    first, rest = (o.results[0] for o in flat or ends)
+    parts = [_last(first, 0, whole), _last(rest, whole, rows[-1])]
+    joined = nn.ConcatOp.make([[p.y for p in parts]], {"axis": IntegerAttr(len(rows) - 1, i64)})
+    back = [reshape(joined.y, shape)] if flat else []
+    return [sums, *ends, *flat, *parts, joined, *back]
 
 
 EIGHT = 8
 """The channels that LiteRT's optimized kernels compute at a time; they round those that are left in another way."""
 
 
-def _channels(x: SSAValue, first: int, count: int) -> nn.SliceOp:
-    """Some channels of an image."""
+def _last(x: SSAValue, first: int, end: int) -> nn.SliceOp:
+    """Some elements along the last axis."""
     *shape, _ = shape_of(x)
-    cut = {"offsets": ints((0, 0, 0, first)), "sizes": ints((*shape, count)), "strides": ints((1, 1, 1, 1))}
+    offsets, strides = (*(0 for _ in shape), first), (1,) * (len(shape) + 1)
+    cut = {"offsets": ints(offsets), "sizes": ints((*shape, end - first)), "strides": ints(strides)}
     return nn.SliceOp.make([x], cut)
 
 

@@ -357,7 +357,7 @@ def _why_float(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
         return COMPUTED_WEIGHTS
     if isinstance(op, DivOp) and not isinstance(source_of(op.rhs).owner, ConstantOp):
         return COMPUTED_DIVISOR
-    if PARAMETER in op.attributes and not names_format(op):
+    if PARAMETER in op.attributes:
         return COMPUTED_PARAMETERS
     if isinstance(op, WeightedOp) and op.b is not None and op.bias_constant() is None:
         return COMPUTED_BIAS

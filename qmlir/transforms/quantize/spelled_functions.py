@@ -142,8 +142,10 @@ class JoinInterpolations(RewritePattern):
         first = op.x.owner
         if not isinstance(first, ResizeOp) or not used_once(first) or not is_float(op.x):
             return
-        tables = [*first.tables(), *op.tables()]
-        axes = [axis for axis, _, _ in tables]
+        tables, taken = [*first.tables(), *op.tables()], [axis for axis, _, _ in first.tables()]
+        # One element is its own neighbour along any axis of length 1, so another such axis may have its table.
+        spare = (axis for axis, length in enumerate(shape_of(op.x)) if length == 1 and axis not in taken)
+        axes = [*taken, *(next(spare, a) if a in taken and shape_of(op.x)[a] == 1 else a for a, _, _ in op.tables())]
         if len(set(axes)) == len(axes):
             joined = _resize(first.x, axes, [taps for _, taps, _ in tables], [weights for _, _, weights in tables])
             replace(rewriter, op, joined, absorbing=[first])

@@ -93,20 +93,30 @@ def test_an_interpolation_is_one_again(mode: str, form: str, precision: Any, num
 
 
 @pytest.mark.parametrize("form", ["onnx-qdq", "onnx-qoperator"])
-@pytest.mark.parametrize("shape", [(5, 1), (1, 4), (1, 1), (3, 4)])
+@pytest.mark.parametrize("shape", [(5, 1), (1, 4), (1, 1), (3, 4), (2, 1), (1, 2)])
 def test_an_interpolation_with_an_axis_that_stays_as_it_is_is_one_again(
     shape: Sequence[int], form: str, tmp_path: Path
 ) -> None:
     """The neighbours along an axis of one element are that element, which no operator has to take."""
     rows, columns = shape
-    image = T("x", (1, rows, columns, 3), np.uint8, scale=[0.007], zero=[3])
-    wanted = (rows, columns) if shape == (3, 4) else (1 if rows == 1 else 8, 1 if columns == 1 else 7)
+    halved = 2 in shape  # to one element, their mean
+    image = T("x", (5 if halved else 1, rows, columns, 3), np.uint8, scale=[0.007], zero=[3])
+    wanted = (1 if rows == 1 or halved else 8, 1 if columns == 1 or halved else 7) if shape != (3, 4) else shape
     size = T("size", (2,), np.int32, data=np.array(wanted, np.int32))
-    y = T("y", (1, *wanted, 3), np.uint8, scale=[0.007], zero=[3])
+    y = T("y", (image.shape[0], *wanted, 3), np.uint8, scale=[0.007], zero=[3])
     module = load_tflite(
         tflite_model(
             [image, size, y],
-            [Op("RESIZE_BILINEAR", [0, 1], [2], "ResizeBilinearOptions", {"AlignCorners": True}, 1)],
+            [
+                Op(
+                    "RESIZE_BILINEAR",
+                    [0, 1],
+                    [2],
+                    "ResizeBilinearOptions",
+                    {"AlignCorners": not halved, "HalfPixelCenters": halved},
+                    1,
+                )
+            ],
             [0],
             [2],
         )

@@ -144,3 +144,25 @@ def test_the_last_channels_fewer_than_eight_are_rounded_as_litert_rounds_them(
         (want,) = run(interpreter(data, numerics), [x])
         np.testing.assert_array_equal(qmlir.reference(module).run(x)[0], want, numerics)
     np.testing.assert_array_equal(qmlir.compile(module).run(x)[0], want)
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 4, 3), (2, 4, 1, 3), (1, 3, 3, 8)], ids=str)
+def test_the_last_elements_of_a_transposed_convolution_of_unsigned_bytes(shape: tuple[int, ...]) -> None:
+    """LiteRT's kernel computes 16 elements at a time, over rows and images; it rounds the last, fewer, in two steps."""
+    random = np.random.default_rng(0)
+    tensors = [
+        constant("s", np.array(shape, np.int32)),
+        constant("w", random.integers(0, 256, (shape[3], 3, 2, 3)).astype(np.uint8), scale=[0.0045], zero=[128]),
+        T("x", (*shape[:3], 3), np.uint8, None, [0.0012], [0]),
+        T("y", shape, np.uint8, None, [0.00083], [152]),
+    ]
+    options = {"Padding": 0, "StrideH": 1, "StrideW": 1}
+    data = model(tensors, [Op("TRANSPOSE_CONV", [0, 1, 2], [3], "TransposeConvOptions", options)], [2], [3])
+    module = load_tflite(data)
+    for numerics in RESOLVERS:
+        follow(module, numerics)
+        reference, theirs = qmlir.reference(module), interpreter(data, numerics)
+        for _ in range(100):
+            x = random.integers(0, 256, (*shape[:3], 3)).astype(np.uint8)
+            np.testing.assert_array_equal(reference.run(x)[0], run(theirs, [x])[0], numerics)
+        np.testing.assert_array_equal(qmlir.compile(module).run(x)[0], reference.run(x)[0])

@@ -1,5 +1,7 @@
 """What divides by a computed number, or computes a scale, stays float between integers, too."""
 
+from typing import Any
+
 import numpy as np
 import onnx
 import pytest
@@ -25,14 +27,15 @@ def test_a_computed_divisor(divisor: list[onnx.NodeProto], reader: onnx.NodeProt
     np.testing.assert_array_equal(qmlir.compile(quantized)(x), qmlir.reference(quantized)(x))
 
 
+@pytest.mark.parametrize("rules", [[], [{"glob": "*", "schema": "symmetric_with_power2_scale"}]], ids=["", "rule"])
 @pytest.mark.parametrize("schema", ["asymmetric", "symmetric_with_power2_scale"])
-def test_parameters_that_are_computed(schema: str) -> None:
+def test_parameters_that_are_computed(schema: Any, rules: list[dict[str, str]]) -> None:
     """The zero point was 255 for all data, since a scale near 0 had been rounded to 0."""
     proto = model(node("DynamicQuantizeLinear", "x", "q scale y"), {"x": [1, 2]}, outputs=["scale"])
     proto.graph.output.append(helper.make_tensor_value_info("y", TensorProto.UINT8, []))
     module = load(proto)
     data = np.stack([floats(1, 2, seed=i) for i in range(8)])
-    quantized = qmlir.quantize(module, data=data, schema=schema)
+    quantized = qmlir.quantize(module, data=data, schema=schema, policy={"rules": rules})
     for op in quantized.walk():
         assert PARAMETER not in op.attributes or "!quant" not in str([v.type for v in (*op.operands, *op.results)])
     for x in data:
