@@ -155,7 +155,8 @@ def is_expectable(graph: Graph, options: Options, exact: Sequence[Mapping[str, A
 
     It is not where a function jumps, a matrix is not among the constants, a calibration clips, a norm is folded into
     weights with one scale, tensors inside of a subgraph are rounded, a normalization magnifies what rounding leaves of
-    elements that are all alike, or LiteRT is followed, which draws lines between few values of a function of 16 bits.
+    elements that are all alike, or LiteRT is followed, which draws lines between few values of a function of 16 bits;
+    nor where a recurrent layer's gates shut what it holds to less than a few of their own steps.
 
     Args:
         graph: The network.
@@ -167,13 +168,21 @@ def is_expectable(graph: Graph, options: Options, exact: Sequence[Mapping[str, A
             step = _step([e[node.inputs[0]] for e in exact], options)
             if rows.shape[1] > 1 and (rows.std(axis=1) < 2 * step).any():
                 return False
-    if any(node.bodies for node in graph.nodes):
+    if any(node.bodies for node in graph.nodes) or any(_is_below_gates(n, options, exact) for n in graph.nodes):
         return False
     operators = {n.operator for n in graph.nodes}
     if options.numerics.startswith("litert") and "int16" in options.every("precision") and operators & LINES:
         return False
     folds = FACTORS & operators and False in options.every("per_channel")
     return not (options.every("calibration") & CLIPPING or folds or operators & (JUMPING | TRANSFORMS))
+
+
+def _is_below_gates(node: Node, options: Options, exact: Sequence[Mapping[str, Array]]) -> bool:
+    """Whether results of a recurrent layer are below four steps of its gates, which have values from 0 to 1."""
+    if node.operator not in ("LSTM", "GRU"):
+        return False
+    results = [np.abs(e[name]).max(initial=0) for e in exact for name in node.outputs if name in e]
+    return max(results, default=1) < 4 / 2**options.activation_bits
 
 
 def _normalized(node: Node, exact: Sequence[Mapping[str, Array]]) -> Array | None:

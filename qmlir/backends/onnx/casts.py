@@ -10,6 +10,7 @@ from qmlir.backends.onnx.graph import Tensor, tensor_type
 from qmlir.backends.onnx.values import Values, stored_dtype
 from qmlir.dialects import nn
 from qmlir.dialects.nn.contraction import WeightedOp
+from qmlir.dialects.nn.elementwise import WhereOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import element_of
@@ -70,7 +71,7 @@ def dequantize_cast(op: DequantizeCastOp, values: Values) -> None:
     """Writes the value's DequantizeLinear, which all readers of its real values share.
 
     Weights whose scales are not those of output channels are written as floats: onnxruntime's optimizations take their
-    scales for those of output channels.
+    scales for those of output channels. So is what a choice takes: QLinearWhere, which they make of it, has one scale.
     """
     require_uniform(op)
     held = op.input.owner
@@ -83,11 +84,13 @@ def dequantize_cast(op: DequantizeCastOp, values: Values) -> None:
 
 
 def _by_other_axis(use: Use) -> bool:
-    """Whether a value is read as weights whose scales lie along another axis than that of the output channels."""
+    """Whether a value is read in a place where onnxruntime takes scales along another axis, or a single one."""
     op, cast = use.operation, use.operation.operands[use.index].owner
-    if not isinstance(op, WeightedOp) or not isinstance(cast, DequantizeCastOp):
+    if not isinstance(cast, DequantizeCastOp) or not cast.quantized.is_per_axis:
         return False
-    return cast.result is op.w and cast.quantized.axis not in (None, op.CHANNEL_AXIS)
+    if isinstance(op, WhereOp):
+        return True
+    return isinstance(op, WeightedOp) and cast.result is op.w and cast.quantized.axis != op.CHANNEL_AXIS
 
 
 @exports(StorageCastOp)

@@ -122,3 +122,27 @@ def test_layers_that_stay_float_keep_their_weights(operation: str, clamp: str, t
             np.testing.assert_allclose(found.astype(int), ours.astype(int), rtol=0, atol=1)
     again = qmlir.reference(qmlir.load(tmp_path / "m.onnx")).run(x)[0]
     np.testing.assert_allclose(again.astype(int), ours.astype(int), rtol=0, atol=1)
+
+
+def test_a_choice_between_data_and_numbers_with_several_scales(tmp_path: Path) -> None:
+    """onnxruntime would make it a QLinearWhere, and stop at the scales along an axis."""
+    kept, along = "!quant.uniform<u8:f32, 0.1:120>", "!quant.uniform<u8:f32:1, {0.1, 0.2, 0.3, 0.4}>"
+    numbers = np.random.default_rng(0).integers(0, 256, 12).tolist()
+    module = network(f"""
+      func.func @main(%x: tensor<3x4xf32>) -> tensor<3x4x{kept}> {{
+        %q = quant.qcast %x : tensor<3x4xf32> to tensor<3x4x{kept}>
+        %d = quant.dcast %q : tensor<3x4x{kept}> to tensor<3x4xf32>
+        %c = nn.constant <tensor<4xi1>, [true, false, false, true]> : tensor<4xi1>
+        %n = nn.constant <tensor<3x4xui8>, {numbers}> : tensor<3x4x{along}>
+        %e = quant.dcast %n : tensor<3x4x{along}> to tensor<3x4xf32>
+        %r = nn.where %c, %d, %e : tensor<4xi1>, tensor<3x4xf32>, tensor<3x4xf32> -> tensor<3x4xf32>
+        %y = quant.qcast %r : tensor<3x4xf32> to tensor<3x4x{kept}>
+        func.return %y : tensor<3x4x{kept}>
+      }}""")
+    x = np.random.default_rng(1).normal(size=(3, 4)).astype(np.float32)
+    (ours,) = qmlir.reference(module).run(x)
+    for form in ("onnx-qdq", "onnx-qoperator"):
+        exported(module, tmp_path / "m.onnx", format=form)
+        for optimized in (False, True):
+            (found,) = computed(session(tmp_path / "m.onnx", optimized=optimized), [x])
+            np.testing.assert_array_equal(found, ours)
