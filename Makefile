@@ -84,9 +84,10 @@ everywhere: $(READY) ## five networks on each processor that code is for, in emu
 conformance: $(READY) ## all of what `make test` runs a share of, with a table: ONNX's cases, random layers, streams of devices
 	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest -q tests/conformance tests/lowering tests/backends/npu \
 	  tests/backends/cpu/test_guard_pages.py tests/backends/cpu/test_aarch64.py tests/backends/cpu/test_elsewhere.py \
-	  tests/backends/cpu/test_small_memory.py tests/backends/onnx/test_random.py tests/backends/tflite/test_random.py \
+	  tests/backends/cpu/test_small_memory.py \
 	  tests/backends/onnx/test_every_operation_again.py tests/backends/tflite/test_every_operation_again.py \
-	  tests/frontends/tflite/test_rounding.py tests/frontends/tflite/test_integer_lstm.py tests/test_random_graphs.py \
+	  tests/frontends/tflite/test_rounding.py tests/frontends/tflite/test_integer_lstm.py \
+	  tests/frontends/tflite/test_models.py tests/test_random_graphs.py \
 	  tests/numerics/elementary tests/ops/test_threads.py tests/ops/test_lowerings.py tests/ops/test_nominal.py \
 	  tests/transforms/nn tests/transforms/npu tests/transforms/loops/test_stripe_calls.py tests/fuzz tests/checker \
 	  tests/proofs tests/interop tests/test_deep_networks.py

@@ -3,9 +3,9 @@
 import gc
 import os
 import tarfile
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,75 +26,44 @@ hypothesis.settings.register_profile("explore", deadline=None, max_examples=2000
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-Values = frozenset[tuple[str, int]]
-"""The parameters of a test by name, each with the identity of its value."""
+def crossed(lists: Mapping[str, Iterable[Any]], turns: int = 1, indirect: Sequence[str] = ()) -> Callable[[Any], Any]:
+    """Parametrizes a test by several lists, each under the names that `parametrize` would give its values.
 
-
-def covering(combinations: Sequence[Values], times: int = 1) -> list[int]:
-    """Chooses few combinations that have every value of each parameter `times` or more; returns their numbers.
-
-    The next is always the one with the most values that are still wanted, then with the values chosen the fewest times:
-    so the values of a short parameter take turns along a long one.
+    `make conformance` runs all combinations, and `make models` those of trained networks. `make test` goes through the
+    longest list and takes the values of the others in turn: {"a": [1, 2, 3], "b": "xy"} gives 1-x, 2-y, 3-x. Each
+    further turn through the longest list moves the others on like the digits of a counter: 1-y, 2-x, 3-y.
     """
-    wanted = Counter(value for values in combinations for value in values)
-    wanted = Counter({value: min(times, count) for value, count in wanted.items()})
-    taken: Counter[tuple[str, int]] = Counter()
-    left, chosen = list(range(len(combinations))), list[int]()
-    while any(taken[value] < count for value, count in wanted.items()):
-        best = min(
-            left,
-            key=lambda n: (
-                -sum(taken[value] < wanted[value] for value in combinations[n]),
-                sum(taken[value] for value in combinations[n]),
-                n,
-            ),
-        )
-        left.remove(best)
-        chosen.append(best)
-        taken.update(combinations[best])
-    return chosen
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Of the combinations of a test marked `crossed`, keeps few with every value.
-
-    `make conformance` runs all, and `make models` those of trained networks.
-    """
-    if THOROUGH or "QMLIR_MODELS_SHARE" in os.environ:
-        return
-    groups: dict[str, list[pytest.Item]] = {}
-    for item in items:
-        if item.get_closest_marker("crossed") is not None and hasattr(item, "callspec"):
-            groups.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    left_out = {item for group in groups.values() for item in _left_out(group)}
-    if left_out:
-        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
-        items[:] = [item for item in items if item not in left_out]
-
-
-def _left_out(group: Sequence[pytest.Item]) -> Iterator[pytest.Item]:
-    """The combinations of one test that `make test` does not run."""
-    marker = group[0].get_closest_marker("crossed")
-    times = marker.args[0] if marker is not None and marker.args else 1
-    names = _rows(group[0])
-    parameters = [getattr(item, "callspec").params for item in group]  # all hold the objects of the same lists
-    combinations = [
-        frozenset((row, hash(tuple(id(each[name]) for name in row.split(",")))) for row in names) for each in parameters
+    values = [list(each) for each in lists.values()]
+    combinations: Iterable[tuple[Any, ...]] = product(*values)
+    if not THOROUGH and "QMLIR_MODELS_SHARE" not in os.environ:
+        combinations = taken_in_turn(values, turns)
+    groups = [[name.strip() for name in names.split(",")] for names in lists]
+    names = [name for group in groups for name in group]
+    rows = [
+        [v for group, value in zip(groups, row, strict=True) for v in (value if len(group) > 1 else [value])]
+        for row in combinations
     ]
-    kept = set(covering(combinations, times))
-    return (item for number, item in enumerate(group) if number not in kept)
+    parametrize = pytest.mark.parametrize(names, rows, ids=_label, indirect=list(indirect))
+    return lambda test: pytest.mark.crossed(parametrize(test))
 
 
-def _rows(item: pytest.Item) -> list[str]:
-    """The parameters of a test, those that one list gives together as one: `rows,columns`.
+def taken_in_turn(lists: Sequence[Sequence[Any]], turns: int = 1) -> Iterator[tuple[Any, ...]]:
+    """Combinations that have every value of the longest list `turns` times, and the values of the others in turn."""
+    longest = max(lists, key=len)
+    for turn, n in product(range(turns), range(len(longest))):
+        row, ahead = list[Any](), turn
+        for each in lists:
+            ahead, step = (ahead, 0) if each is longest else divmod(ahead, len(each))
+            row.append(each[(n + step) % len(each)])
+        yield tuple(row)
 
-    A test with one list has its parameters one by one: otherwise all of its rows would run.
-    """
-    given = [mark.args[0] for mark in item.iter_markers("parametrize")]
-    lists = [[n.strip() for n in names.split(",")] if isinstance(names, str) else list(names) for names in given]
-    others = [[name] for name in getattr(item, "callspec").params if not any(name in names for names in lists)]
-    lists += others
-    return [",".join(names) for names in lists] if len(lists) > 1 else lists[0]
+
+def _label(value: object) -> str | None:
+    """The part of a test's name that a value is: its own name, or what it prints as if it says so; else pytest's."""
+    name = getattr(value, "name", None)
+    if isinstance(name, str):
+        return name
+    return None if isinstance(value, (np.ndarray, type)) or type(value).__str__ is object.__str__ else str(value)
 
 
 def pytest_collection_finish() -> None:

@@ -93,7 +93,6 @@ def empty_profile(small: Small) -> None:
     Profile.empty({"image": (2, 8, 8)}).save(small / "other.yaml")
 
 
-READ_ONLY = "{d}/none/out"
 IMPORT = "qmlir import {d}/small.onnx -o {d}/out.mlir"
 PROFILE = "qmlir profile {d}/small.onnx --data {d}/bad.npz -o {d}/out.yaml"
 QUANTIZE = "qmlir quantize {d}/small.onnx --profile {d}/p.yaml -o {d}/out.mlir"

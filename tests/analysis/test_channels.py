@@ -17,6 +17,7 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.frontends.onnx import load_onnx
 from tests.cli.small import write_small
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import floats, model, node
 
 Array = npt.NDArray[Any]
@@ -33,9 +34,9 @@ def layer(kind: str) -> ModuleOp:
 
 
 @pytest.mark.slow
-@pytest.mark.crossed
-@pytest.mark.parametrize("kind", ["full", "depthwise"])
-@pytest.mark.parametrize(("precision", "weights"), [("int8", "same"), ("int16", "same"), ("int16", "int8")])
+@crossed(
+    {"precision, weights": [("int8", "same"), ("int16", "same"), ("int16", "int8")], "kind": ["full", "depthwise"]}
+)
 def test_what_rounding_explains_is_in_line(kind: str, precision: Any, weights: Any) -> None:
     module = layer(kind)
     profile = qmlir.profile(module, SAMPLES)

@@ -9,15 +9,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 import qmlir
 from qmlir.dialects import nn
 from qmlir.dialects.nn.base import NNOp, is_float
-from qmlir.dialects.nn.movement import MovementOp
-from qmlir.dialects.target import load_target
-from tests.ops.samples import OPERATIONS, Array, Sample
-
-
-def one_each(samples: Sequence[Sample]) -> list[Sample]:
-    """The first sample of each operation that computes integers of its own."""
-    moved_or_floating = {*(op.name for op in OPERATIONS if issubclass(op, MovementOp)), *load_target("cpu").floating}
-    return list({s.op: s for s in reversed(samples) if s.op.name not in moved_or_floating}.values())
+from tests.ops.samples import Array, Sample
 
 
 def side_by_side(samples: Sequence[Sample]) -> tuple[ModuleOp, list[Array]]:

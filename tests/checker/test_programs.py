@@ -22,7 +22,7 @@ from qmlir.errors import NodeError
 from qmlir.isa.commands import Convolve, Post, SetContext, Step
 from qmlir.isa.encoding import Place
 from tests.checker.networks import RNG, floats
-from tests.conftest import ROOT
+from tests.conftest import ROOT, crossed
 
 DEVICES = ("ethos-u55-like", "nmp", "nvdla-small", "vta")
 """The devices that come with qmlir and change scales by integer instructions."""
@@ -104,7 +104,10 @@ def test_programs_hold(device: str, tmp_path: Path) -> None:
     assert any("f32" in each["types"] for each in original.certificate["routines"])
 
 
-@pytest.fixture(scope="module", params=["ethos-u55-like", "vta"])
+DEVICES = ("ethos-u55-like", "vta")
+
+
+@pytest.fixture(scope="module", params=DEVICES)
 def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Certified:
     return certified(tmp_path_factory.mktemp("program"), request.param)
 
@@ -290,9 +293,7 @@ MUTATIONS: tuple[Mutation, ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.__name__)
+@crossed({"mutation": MUTATIONS, "seed": range(2), "original": DEVICES}, indirect=["original"])
 def test_mutants(mutation: Mutation, seed: int, original: Certified, tmp_path: Path) -> None:
     mutant, fresh, said = mutation(original, np.random.default_rng(seed))
     mutant.write(tmp_path, fresh=fresh)

@@ -18,6 +18,7 @@ from qmlir.cli.main import main
 from qmlir.errors import OptionError, UnsupportedError
 from qmlir.settings.quant_config import QuantConfig
 from tests.cli.small import Small, run, write_small
+from tests.conftest import crossed
 
 STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic")
 LANGUAGES = {"C99": ("gcc", "-std=c99"), "C++17": ("g++", "-x", "c++", "-std=c++17")}
@@ -197,13 +198,19 @@ def pointer_to_weights(folder: Path, name: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.crossed
-@pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize(
-    ("api", "weights"),
-    [("static", "object"), ("static", "array"), ("static", "file"), ("dynamic", "object"), ("dynamic", "file"),
-     ("glow", "file")],
-)  # fmt: skip
+@crossed(
+    {
+        "api, weights": [
+            ("static", "object"),
+            ("static", "array"),
+            ("static", "file"),
+            ("dynamic", "object"),
+            ("dynamic", "file"),
+            ("glow", "file"),
+        ],
+        "language": LANGUAGES,
+    }
+)
 def test_selftest_and_example_build_and_run(
     small: Small, tmp_path: Path, api: str, weights: str, language: str
 ) -> None:

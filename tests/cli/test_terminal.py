@@ -19,6 +19,7 @@ from qmlir.cli.opt import main as opt
 from qmlir.cli.terminal import LEAST_NAME, Detail, broken, printing, shortened, shortened_apart, table_of
 from qmlir.policies.ledger import Entry
 from tests.cli.small import Small, run, write_small
+from tests.conftest import crossed
 
 LONG = "model/activation_{0}/Relu;model/batch_normalization_{0}/FusedBatchNormV3;model/conv2d_{0}/Conv2D1"
 
@@ -188,9 +189,7 @@ def test_lines_break_between_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch
     ]  # fmt: skip
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("columns", [80, 120])
-@pytest.mark.parametrize("name", ["", *command_parsers()])
+@crossed({"name": ["", *command_parsers()], "columns": [80, 120]})
 def test_help_fits_the_terminal(
     name: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

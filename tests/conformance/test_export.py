@@ -30,7 +30,7 @@ from qmlir.numerics.schemas import SCHEMAS
 from qmlir.policies.runtimes import follow
 from tests.backends.onnx.runtime import SATURATING, session
 from tests.backends.onnx.stepwise import compare
-from tests.conftest import THOROUGH
+from tests.conftest import THOROUGH, crossed
 from tests.models.networks import NETWORKS, Array, Network
 
 INPUTS = 500 if THOROUGH else 10
@@ -80,7 +80,10 @@ class Prepared:
         return module
 
 
-@pytest.fixture(scope="module", params=["mnist-8", "cifar", *(["ultraface"] if THOROUGH else [])])
+TESTED = ["mnist-8", "cifar", *(["ultraface"] if THOROUGH else [])]
+
+
+@pytest.fixture(scope="module", params=TESTED)
 def prepared(request: pytest.FixtureRequest, shared: Callable[[str], Path]) -> Prepared:
     return Prepared(NETWORKS[request.param], shared)
 
@@ -129,9 +132,7 @@ def measured(module: ModuleOp, path: Path, inputs: list[Array]) -> Apart:
     return found
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize(("format", "numerics"), WRITTEN)
-@pytest.mark.parametrize("schema", SCHEMAS)
+@crossed({"prepared": TESTED, "schema": SCHEMAS, "format, numerics": WRITTEN}, indirect=["prepared"])
 def test_onnxruntime_on_our_file(prepared: Prepared, schema: str, format: str, numerics: str, tmp_path: Path) -> None:
     path, module = tmp_path / "exported.onnx", prepared.quantized(schema, numerics)
     qmlir.export(module, path, format=format)

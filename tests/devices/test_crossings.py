@@ -10,6 +10,7 @@ from qmlir.devices.crossings import least_moving
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
+from tests.conftest import crossed
 
 MOVEMENT = {
     "nn.transpose %a {permutation = array<i64: 0, 2, 3, 1>} : tensor<1x4x16x8xi8>": "1x16x8x4",
@@ -40,10 +41,7 @@ def movement(module: ModuleOp) -> MovementOp:
     return next(op for op in module.walk() if isinstance(op, MovementOp))
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("device", shipped_devices())
-@pytest.mark.parametrize("reads", [True, False])
-@pytest.mark.parametrize(("moves", "shape"), MOVEMENT.items())
+@crossed({"moves, shape": MOVEMENT.items(), "reads": [True, False], "device": shipped_devices()})
 def test_no_more_than_the_commands_take(moves: str, shape: str, reads: bool, device: str) -> None:
     module = network(moves, shape, "1x4x16x8", first=reads)
     op = movement(module)

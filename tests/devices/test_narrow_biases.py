@@ -19,6 +19,7 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.qint.contraction import Conv2DOp
 from qmlir.frontends.onnx import load_onnx
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import floats, model, node
 from tests.models.networks import sqnr
 from tests.transforms.npu.contractions import Convolution
@@ -38,9 +39,7 @@ def device_file(name: str, type: str, folder: Path) -> Path:
     return path
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("type", ["i8", "i16"])
-@pytest.mark.parametrize("name", DEVICES)
+@crossed({"name": DEVICES, "type": ["i8", "i16"]})
 def test_a_network_on_a_device(name: str, type: str, tmp_path: Path) -> None:
     """Its own bits, next to no worse than with wide biases, and as many bytes as the file says."""
     file = device_file(name, type, tmp_path)

@@ -1,14 +1,9 @@
 """Random networks on a device: the simulator must give what the reference gives, and nothing may be refused.
 
-check(seed, "nmp")                       None, or what is wrong with the network of a seed
-python -m tests.fuzz.devices -n 1000     1,000 networks on each device; --first says from which seed on
+outcome(seed, "nmp")    whether the network of a seed ran, and what is wrong with it
 """
 
-import argparse
-import sys
-import time
 import traceback
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,7 +16,7 @@ import qmlir
 from qmlir.backends.reference import evaluate
 from qmlir.backends.simulated import Simulated
 from qmlir.compiler import main_function
-from qmlir.devices import load_device, shipped_devices
+from qmlir.devices import load_device
 from qmlir.devices.requirements import requirements
 from qmlir.devices.timeline import HOST
 from qmlir.errors import PipelineError
@@ -76,16 +71,6 @@ class Outcome:
 
     compared: bool
     mismatch: Mismatch | None = None
-
-
-def check(seed: int, device: str) -> Mismatch | None:
-    """What is wrong with the network of a seed on a device, reduced to few operations; None if nothing is.
-
-    Args:
-        seed: Of the network, its inputs and the options of the quantizer.
-        device: The name of a device that comes with qmlir.
-    """
-    return outcome(seed, device).mismatch
 
 
 def outcome(seed: int, device: str) -> Outcome:
@@ -205,32 +190,3 @@ def _reduced(drawn: Network, options: Options, mismatch: Mismatch) -> Mismatch:
         if found is not None and found.kind == mismatch.kind:
             return found
     return mismatch
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Checks networks; status 1 if something is wrong with one."""
-    parser = argparse.ArgumentParser(description="Random networks on devices.")
-    parser.add_argument("devices", nargs="*", default=shipped_devices(), help="devices; all unless given")
-    parser.add_argument("-n", "--networks", type=int, default=200, help="networks on each device")
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    arguments = parser.parse_args(argv)
-    counts: Counter[str] = Counter()
-    began = time.perf_counter()
-    for seed in range(arguments.first, arguments.first + arguments.networks):
-        if seed % 50 == 0:
-            sys.stdout.write(f"seed {seed}: {dict(counts)}\n")
-            sys.stdout.flush()
-        for device in arguments.devices:
-            found = outcome(seed, device)
-            counts["compared" if found.compared else "passed over"] += 1
-            if found.mismatch is not None:
-                counts[f"wrong: {found.mismatch.kind}"] += 1
-                sys.stdout.write(f"{found.mismatch}\n")
-                sys.stdout.flush()
-    seconds = time.perf_counter() - began
-    sys.stdout.write(f"{', '.join(f'{count} {what}' for what, count in counts.items())} in {seconds:.0f} s\n")
-    return int(any(what.startswith("wrong") for what in counts))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -283,7 +283,10 @@ def _of_floats(d: Drawing, kind: str) -> None:
     if kind in ("SIGN", "ZEROS_LIKE"):
         operands = [x]
     elif kind in ("ADD_N", "ATAN2"):
-        operands = [x, d.real(d.rng.normal(size=d.shape(x)))]
+        other = d.rng.normal(size=d.shape(x))
+        if kind == "ATAN2":  # 0 / 0 is NaN, for which QuantizeLinear defines no integer
+            other = np.copysign(0.3 + np.abs(other), other)
+        operands = [x, d.real(other)]
     elif kind == "POW":
         operands = [d.add("ADD", [d.add("ABS", [x])[0], d.real(np.array([0.3]))], ("AddOptions", {ACT: 0}))[0],
                     d.real(np.array([d.choice([2.0, 0.5, -0.7])]))]  # fmt: skip

@@ -15,7 +15,7 @@ from qmlir.compiler import SIMPLIFY, TO_INTEGERS, TO_LLVM, TO_LOOPS, Pipeline, m
 from qmlir.dialects.loops import CACHE_LINE, RUN_SHARES, arena_size_symbol, weights_symbol
 from qmlir.ir.signature import Signature, signature_of
 from qmlir.ir.weights import WeightsMode, module_text
-from tests.conftest import ROOT, THOROUGH
+from tests.conftest import ROOT, THOROUGH, crossed
 from tests.interop.cases import sample_case
 from tests.interop.upstream import Array, assert_same_bits, iree_opt, llvm_ir, mlir_opt
 from tests.ops.samples import SAMPLES
@@ -136,9 +136,7 @@ def test_younger_tools_read_the_generic_form() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.crossed
-@pytest.mark.parametrize("features", ["", "host"])
-@pytest.mark.parametrize("schema", ["asymmetric", "symmetric_with_power2_scale", ""])
+@crossed({"schema": ["asymmetric", "symmetric_with_power2_scale", ""], "features": ["", "host"]})
 def test_digits(schema: str, features: str) -> None:
     """Quantized, and float where no schema is named; in portable code, and with this processor's instructions."""
     data = np.load(ROOT / "examples/digits/digits.npz")

@@ -15,7 +15,7 @@ import pytest
 import qmlir
 from qmlir.cli import opt
 from tests.cli.small import run
-from tests.interop.torch_networks import NETWORKS, has_torch
+from tests.interop.torch_models import export, has_torch
 
 pytestmark = [
     pytest.mark.slow,
@@ -24,11 +24,9 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module", params=NETWORKS)
+@pytest.fixture(scope="module", params=["residual", "vision", "lstm"])
 def exported(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with net.onnx, net.onnx.data, samples in x.npz, and PyTorch's outputs in y.npy."""
-    from tests.interop.torch_networks import export
-
     folder = tmp_path_factory.mktemp(request.param)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

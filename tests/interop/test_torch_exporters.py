@@ -16,8 +16,7 @@ import pytest
 
 import qmlir
 from tests.conftest import THOROUGH
-from tests.interop.torch_models import MODELS, SAMPLES, Arrays, outputs
-from tests.interop.torch_networks import has_torch
+from tests.interop.torch_models import MODELS, SAMPLES, Arrays, has_torch, outputs
 
 pytestmark = [
     pytest.mark.slow,
@@ -84,9 +83,6 @@ def ways(number: int) -> Sequence[Way]:
 
 CASES = [(name, way) for number, name in enumerate(MODELS) for way in ways(number)]
 
-FLOATS = {"nn.where"}
-"""Operations that may stay float, each with its reason: the ledger says that the target has no integer form."""
-
 
 def batches(samples: Arrays, size: int) -> list[Any]:
     """The samples in batches as calls take them."""
@@ -106,8 +102,7 @@ def test_export(name: str, way: Way, tmp_path: Path) -> None:
     assert np.abs(np.concatenate([exact(c) for c in calls]) - expected).max() <= 1e-5 * np.abs(expected).max()
 
     quantized = qmlir.quantize(module, data=calls)
-    left = {entry.operation for entry in qmlir.decisions(quantized) if entry.outcome == "float"}
-    assert left <= FLOATS
+    assert [entry for entry in qmlir.decisions(quantized) if entry.outcome == "float"] == []
     reference, compiled = qmlir.reference(quantized), qmlir.compile(quantized)
     found = [reference(c) for c in calls]
     for call, result in zip(calls, found, strict=True):

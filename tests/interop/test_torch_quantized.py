@@ -17,7 +17,7 @@ from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import element_of
 from tests.conftest import THOROUGH
-from tests.interop.torch_networks import has_torch
+from tests.interop.torch_models import has_torch
 from tests.interop.torch_quantizers import ACTIVATIONS, SPELLINGS, converted, prepared, quantizer, trained, weights_only
 
 pytestmark = [

@@ -18,7 +18,7 @@ from qmlir.ir.names import NAME
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.source import parse_text
 from qmlir.ir.weights import WeightsMode, module_text
-from tests.conftest import ROOT
+from tests.conftest import ROOT, crossed
 from tests.interop import cases as networks
 from tests.interop.cases import Case, check_cases, together
 from tests.interop.upstream import Compiled, assert_same_bits, iree_opt, mlir_opt, tosa_text
@@ -98,11 +98,11 @@ def read(text: str) -> ModuleOp:
     return module
 
 
-FORMS = pytest.mark.parametrize("flags", [(), ("--mlir-print-op-generic",)], ids=["custom", "generic"])
+FORMS = [(), ("--mlir-print-op-generic",)]
 
 
 @pytest.mark.slow
-@FORMS
+@pytest.mark.parametrize("flags", FORMS)
 def test_what_mlir_opt_prints_of_our_export_becomes_nn(cases: list[Case], flags: tuple[str, ...]) -> None:
     printed = read(mlir_opt(tosa_text(together(cases), version_of_mlir_opt()), *flags))
     module = to_integers(Pipeline("tosa-to-nn")(printed))
@@ -115,7 +115,7 @@ def test_what_mlir_opt_prints_of_our_export_becomes_nn(cases: list[Case], flags:
         assert_same_bits(got, expected)
 
 
-@FORMS
+@pytest.mark.parametrize("flags", FORMS)
 def test_what_mlir_opt_prints_of_0_80_becomes_the_same_nn(flags: tuple[str, ...]) -> None:
     """The floats too, which our own exports have not."""
     if version_of_mlir_opt() != "0.80":
@@ -130,9 +130,7 @@ def test_what_mlir_opt_prints_of_0_80_becomes_the_same_nn(flags: tuple[str, ...]
     assert ours.is_structurally_equivalent(theirs)
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("name", ["ops.mlir", "syntax.mlir"])
-@FORMS
+@crossed({"name": ["ops.mlir", "syntax.mlir"], "flags": FORMS})
 def test_modules_go_through_iree_and_come_back(name: str, flags: tuple[str, ...]) -> None:
     """What we print it reads, what it prints we read; twice, as a first time fills in properties left at a default."""
     module = read((ROOT / "filecheck_tests/ir/upstream/tosa" / name).read_text(encoding="utf-8"))

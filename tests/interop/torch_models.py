@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,23 @@ class Model:
                 torch.nn.init.normal_(module.running_mean, 0, 0.1)
                 torch.nn.init.uniform_(module.running_var, 0.5, 1.5)
         return network
+
+
+def has_torch() -> bool:
+    """Whether PyTorch and what its exporter needs are installed."""
+    return find_spec("torch") is not None and find_spec("onnxscript") is not None
+
+
+def export(name: str, folder: Path) -> None:
+    """Writes net.onnx with net.onnx.data, samples to x.npz, and PyTorch's outputs of each to y.npy."""
+    torch: Any = import_module("torch")
+
+    network, samples = MODELS[name].made(), MODELS[name].samples()
+    np.savez(folder / "x.npz", x=samples["x"])
+    np.save(folder / "y.npy", outputs(network, samples))
+    first = tuple(torch.from_numpy(a[:1]) for a in samples.values())
+    names = {"input_names": list(samples), "verbose": False}
+    torch.onnx.export(network, first, str(folder / "net.onnx"), dynamo=True, external_data=True, **names)
 
 
 def outputs(network: Any, samples: Arrays) -> npt.NDArray[Any]:

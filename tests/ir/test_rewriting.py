@@ -25,7 +25,6 @@ from qmlir.ir.rewriting import (
 )
 
 TYPE = TensorType(f32, [2, 3])
-FLIPPED = TensorType(f32, [3, 2])
 
 
 def named(op: Operation, nodes: list[str], tensors: list[str], absorbed: list[str] | None = None) -> Operation:

@@ -34,6 +34,7 @@ from qmlir.ir.weights import (
     element_type_of,
     module_text,
 )
+from tests.conftest import crossed
 
 Array = npt.NDArray[Any]
 
@@ -249,9 +250,7 @@ def test_arrays_lie_at_multiples_of_their_elements(tmp_path: Path) -> None:
     assert all(a.flags.aligned for a in map_side_file(path).arrays.values())
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("bits", range(2, 8))
-@pytest.mark.parametrize("count", [65, 100, (1 << 20) + 13])
+@crossed({"count": [65, 100, (1 << 20) + 13], "bits": range(2, 8)})
 def test_values_of_few_bits_take_so_many_in_the_file(count: int, bits: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(bits)
     values = rng.integers(-(1 << bits - 1), 1 << bits - 1, count, np.int8)

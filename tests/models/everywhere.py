@@ -4,7 +4,6 @@ python -m tests.models.everywhere                          all networks on all p
 python -m tests.models.everywhere kws --cpu cortex-m4      one network on one processor
 python -m tests.models.everywhere --inputs 10              fewer inputs than 100
 python -m tests.models.everywhere --memory fast            code for speed, not for little memory as bundles have it
-python -m tests.models.everywhere --beside FILE            with ratios to a runtime's figures
 
 Each network is compiled for a processor and linked with a program that has no library beside memset and memcpy on
 Linux, and nothing elsewhere. The inputs are seeded: the least and the greatest numbers, and random ones. A line says
@@ -12,11 +11,10 @@ how many inputs give the bytes of the reference, the bytes of code, of constants
 stack, if they are known, and the instructions of a call where the emulator counts them. The status is 1 if a byte
 differs.
 
-A line ends with our figures divided by another runtime's, where the file of `--beside` has some for the network and the
-processor: instructions; memory, which is the arena with inputs and outputs; code with constants. By default these are
-recorded ones, in microcontrollers.json beside this file: what TensorFlow Lite Micro with CMSIS-NN took for the same
-networks on the same emulated boards. docs/microcontrollers.md says of which versions they are. `tests.models.boards`
-writes such a file of programs that you build.
+A line ends with our figures divided by another runtime's, where microcontrollers.json beside this file has some for the
+network and the processor: instructions; memory, which is the arena with inputs and outputs; code with constants. They
+are recorded ones, of TensorFlow Lite Micro with CMSIS-NN for the same networks on the same emulated boards;
+docs/microcontrollers.md says of which versions.
 """
 
 import argparse
@@ -40,7 +38,6 @@ from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.backends.cpu.stack import stack_bytes
 from qmlir.dialects.loops import MEMORY
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
-from qmlir.errors import FileError
 from qmlir.ir.signature import main_function
 from qmlir.numerics import Array
 from tests.backends.cpu import programs
@@ -120,36 +117,13 @@ def ratios(executable: Executable, instructions: float, others: Mapping[str, int
     return " ".join(f"{own / others[name]:6.2f}" for own, name in zip(ours, names, strict=True))
 
 
-def figures_of(file: Path) -> tuple[str, Figures]:
-    """A runtime's name, and what it takes, from a file of `--beside`.
-
-    Raises:
-        FileError: There is no such file, or it has something else.
-    """
-    need, remedy = "must have a runtime's figures in JSON", "python -m tests.models.boards writes such a file"
-    try:
-        found: Any = json.loads(file.read_bytes())
-        runtime: str = found.pop("runtime")
-        for networks in found.values():
-            for name, figures in networks.items():
-                if not all(
-                    type(figures[key]) is int and figures[key] > 0 for key in (INSTRUCTIONS, MEMORY_AND_ENDS, SIZE)
-                ):
-                    raise FileError(file, need, got=f"{name} without them", remedy=remedy)
-    except OSError as error:
-        raise FileError(file, need, got=error, remedy=remedy) from None
-    except (ValueError, AttributeError, KeyError, TypeError):
-        raise FileError(file, need, got="a file of another form", remedy=remedy) from None
-    return runtime, found
-
-
 def run(
     name: str,
     make: Callable[[], ModuleOp],
     processors: Sequence[str],
     count: int,
-    memory: str = "small",
-    beside: Figures | None = None,
+    memory: str,
+    beside: Figures,
 ) -> bool:
     """Prints a line for each processor; whether all of them give the reference's bytes."""
     module = without_casts(qmlir.to_integers(make()))
@@ -172,7 +146,7 @@ def run(
         stack = stack_bytes(executable.assembly(), executable.entry)
         line = f"{name:8} {processor:11} {same:4} of {count:<4} {sizes.code:8,} {sizes.weights:9,} {sizes.arena:8,}"
         line += f" {stack:6,}" if stack is not None else f" {'':6}"
-        others = (beside or {}).get(processor, {}).get(name)
+        others = beside.get(processor, {}).get(name)
         end = f" {ratios(executable, sum(found.instructions) / count, others)}" if others else ""
         _say(f"{line} {counted} {time.monotonic() - begun:6.0f}{end}")
     return all_same
@@ -190,7 +164,6 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--cpu", action="append", choices=list(PROCESSORS), help="a processor; all by default")
     parser.add_argument("--inputs", type=int, default=INPUTS, help=f"inputs of each network (default: {INPUTS})")
     parser.add_argument("--memory", choices=MEMORY, default="small", help="what the code is made for (default: small)")
-    parser.add_argument("--beside", type=Path, default=BESIDE, metavar="FILE", help="figures of another runtime")
     arguments = parser.parse_args(words)
     warnings.simplefilter("ignore")
     known = networks()
@@ -199,11 +172,8 @@ def main(words: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"there is none of the networks in {SHARED}\n")
         return 2
     sizes = f"{'code':>8} {'constants':>9} {'arena':>8} {'stack':>6}"
-    try:
-        runtime, beside = figures_of(arguments.beside)
-    except FileError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 1
+    beside = json.loads(BESIDE.read_bytes())
+    runtime = beside.pop("runtime")
     of_other = f"   ratios to {runtime}: instructions, memory, code and constants"
     _say(f"{'network':8} {'processor':11} {'same bytes':>12} {sizes} {'instructions':>12} {'s':>6}{of_other}")
     processors, count, memory = arguments.cpu or list(PROCESSORS), arguments.inputs, arguments.memory

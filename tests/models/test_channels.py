@@ -17,6 +17,7 @@ from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.quantizable import LEAST_FACTOR
 from qmlir.ir.interfaces import shape_of
+from tests.conftest import crossed
 from tests.models.networks import NETWORKS, split
 
 pytestmark = [pytest.mark.models, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
@@ -46,9 +47,7 @@ def prepared(name: str, find: Find) -> tuple[ModuleOp, Any, Array]:
     return module, qmlir.profile(module, samples), samples
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("storage", STORAGE)
-@pytest.mark.parametrize("name", [*NETWORKS, *WITHOUT_DATA])
+@crossed({"name": [*NETWORKS, *WITHOUT_DATA], "storage": STORAGE})
 def test_every_channel_is_in_line(name: str, storage: str, shared: Find) -> None:
     module, profile, samples = prepared(name, shared)
     precision, weights = STORAGE[storage]

@@ -10,6 +10,7 @@ import pytest
 import qmlir
 from qmlir.backends.cpu import Machine
 from tests.backends.cpu import programs
+from tests.conftest import crossed
 from tests.models.everywhere import inputs_of, without_casts
 
 pytestmark = [pytest.mark.models, pytest.mark.filterwarnings("ignore")]
@@ -21,9 +22,7 @@ NETWORKS = ("mobilenetv2_qdq_s8s8", "resnet50_qdq_s8s8")
 
 
 @pytest.mark.skipif(platform.machine() == "aarch64", reason="this is the processor")
-@pytest.mark.crossed
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("cpu", ["cortex-a53", "cortex-a76"])
+@crossed({"cpu": ["cortex-a53", "cortex-a76"], "name": NETWORKS})
 def test_large_networks_have_the_same_bits_on_aarch64(name: str, cpu: str) -> None:
     """One input; the reference computes in numpy. Cortex-A53 multiplies by `smull`, Cortex-A76 by `sdot`."""
     path = PEERS / f"{name}.onnx"

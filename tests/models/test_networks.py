@@ -19,6 +19,7 @@ import pytest
 import qmlir
 from qmlir.backends.cpu import Executable
 from qmlir.compiler import main_function
+from tests.conftest import crossed
 from tests.llvm_text import calls_of, functions_with_floats
 from tests.models.accuracy import RECIPES, Options
 from tests.models.networks import NETWORKS, Network, Split, logits, score, split, sqnr
@@ -150,8 +151,7 @@ REACHED: dict[str, dict[str, Least]] = {
 TESTED = {**RECIPES, "unsigned": Options("symmetric_with_uint8")}
 
 
-@pytest.mark.crossed(2)
-@pytest.mark.parametrize("recipe", TESTED)
+@crossed({"prepared": NETWORKS, "recipe": TESTED}, turns=2, indirect=["prepared"])
 def test_integers(prepared: Prepared, recipe: str) -> None:
     """The CPU's bits are the reference's, no float is left, and what a recipe reaches it reaches."""
     samples, labels = prepared.data.score, prepared.data.labels

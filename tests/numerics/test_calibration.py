@@ -28,6 +28,7 @@ from qmlir.numerics.schemas import (
 )
 from qmlir.plugins import choices
 from qmlir.profiles.profile import TensorProfile
+from tests.conftest import crossed
 
 RNG = np.random.default_rng(11)
 NORMAL = RNG.standard_normal(200_000)
@@ -58,9 +59,7 @@ def square_error(values: Any, parameters: tuple[float, int]) -> float:
     return float(((again - values) ** 2).mean())
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("schema", SCHEMAS)
-@pytest.mark.parametrize("name", SAMPLES)
+@crossed({"name": SAMPLES, "schema": SCHEMAS})
 def test_mse_is_never_worse_than_the_whole_range(name: str, schema: Schema) -> None:
     values = SAMPLES[name]
     lo, hi = float(values.min()), float(values.max())
@@ -90,10 +89,7 @@ def test_a_lone_outlier_saturates(calibration: Calibration) -> None:
     assert 2.5 <= hi <= 8
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("calibration", BY_HISTOGRAM)
-@pytest.mark.parametrize("name", SAMPLES)
-@pytest.mark.parametrize("schema", SCHEMAS)
+@crossed({"schema": SCHEMAS, "name": SAMPLES, "calibration": BY_HISTOGRAM})
 def test_ranges_stay_within_what_was_seen(calibration: Calibration, name: str, schema: Schema) -> None:
     values = SAMPLES[name]
     lo, hi = kept(values, calibration, schema)
@@ -166,9 +162,7 @@ def test_values_far_from_zero() -> None:
     assert zero_point == 0
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("calibration", BY_HISTOGRAM)
-@pytest.mark.parametrize("centre", [5.0, -1e30])
+@crossed({"centre": [5.0, -1e30], "calibration": BY_HISTOGRAM})
 def test_a_few_values_in_a_narrow_band_away_from_zero(centre: float, calibration: Calibration) -> None:
     """Bins as narrow as the band would need billions to reach zero."""
     pairs: tuple[tuple[int, Schema], ...] = ((2, "asymmetric"), (400, "symmetric"))

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pytest
 
 from qmlir.numerics.divergence import LEVELS, divergences, least_divergence
+from tests.conftest import crossed
 
 Array = npt.NDArray[Any]
 
@@ -32,10 +32,7 @@ def windows(random: np.random.Generator, counts: Array, levels: int) -> tuple[Ar
     return starts[filled], stops[filled]
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("spread_tails", [False, True])
-@pytest.mark.parametrize("levels", [LEVELS, 2 * LEVELS + 1])
-@pytest.mark.parametrize("name", DISTRIBUTIONS)
+@crossed({"name": DISTRIBUTIONS, "levels": [LEVELS, 2 * LEVELS + 1], "spread_tails": [False, True]})
 def test_the_search_finds_what_trying_all_finds(name: str, levels: int, spread_tails: bool) -> None:
     random = np.random.default_rng(len(name))
     for count in (30, 3_000, 300_000):

@@ -1,4 +1,4 @@
-"""The meaning of each qint operation, and of data movement, once more: Python ints, one element at a time.
+"""The meaning of each qint operation once more: Python ints, one element at a time.
 
 Written from the operations' documentation, and slow on purpose: loops over indexes, exact fractions where something is
 rounded, no arithmetic of numpy's. Each function takes the operation and its arrays and returns the result as a dict
@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.dialects import nn, qint
+from qmlir.checker.rounding import CONTRACTS
+from qmlir.dialects import qint
 from qmlir.ir.interfaces import TensorOp
 
 Array: TypeAlias = npt.NDArray[Any]
@@ -43,7 +44,7 @@ def clamped(value: int, op: Any) -> int:
     return min(max(value + op.zero_point.value.data, op.lower.value.data), op.upper.value.data)
 
 
-# Rounding: exact fractions, then one of three ways.
+# Rounding: exact fractions, then one of two ways.
 
 
 def half_up(x: Fraction) -> int:
@@ -70,20 +71,10 @@ def real_product(a: int, multiplier: int, shift: int) -> Fraction:
 
 
 ROUNDINGS: dict[str, Callable[[int, int, int], int]] = {
-    "single": lambda a, m, s: half_up(real_product(a, m, s)),
-    "shift": lambda a, m, s: half_up(real_product(a, m, s)),
-    "double": lambda a, m, s: two_steps(a, m, s, half_away),
-    "double64": lambda a, m, s: two_steps(a, m, s, half_away),
-    "updown": lambda a, m, s: two_steps(a, m, s, math.floor),
-    "upup": lambda a, m, s: two_steps(a, m, s, half_up),
-    "single64": lambda a, m, s: half_up(real_product(a, m, s)),
-    "reduced16": lambda a, m, s: half_up(real_product(a, min(half_up(Fraction(m, 1 << 16)), (1 << 15) - 1) << 16, s)),
-    "away": lambda a, m, s: half_away(real_product(a, m, s)),
-    "away64": lambda a, m, s: half_away(real_product(a, m, s)),
-    "away16": lambda a, m, s: half_away(real_product(a, m, s)),
-    "even": lambda a, m, s: round(real_product(a, m, s)),
+    **CONTRACTS,
     "float_even": lambda a, m, s: round(float32(float32(Fraction(a)) * real_product(1, m, s))),
 }
+"""The checker's arithmetic, which tests/proofs holds to the definitions, and what numpy rounds in float32."""
 
 
 def float_sum(a: int, multiplier: int, shift: int, constant: Fraction) -> int:
@@ -491,97 +482,6 @@ def interpolated_lookup(op: qint.InterpolatedLookupOp, x: Array) -> Result:
     return result
 
 
-# Movement.
-
-
-def constant(op: nn.ConstantOp) -> Result:
-    return {index: int(op.value.array[index]) for index in indexes(op.value.array.shape)}
-
-
-def reshape(op: nn.ReshapeOp, x: Array) -> Result:
-    return {to: at(x, *index) for to, index in zip(indexes(op.shape.get_values()), indexes(x.shape), strict=True)}
-
-
-def transpose(op: nn.TransposeOp, x: Array) -> Result:
-    return {tuple(index[p] for p in op.permutation.get_values()): at(x, *index) for index in indexes(x.shape)}
-
-
-def concat(op: nn.ConcatOp, *inputs: Array) -> Result:
-    result: Result = {}
-    axis, start = op.axis.value.data, 0
-    for x in inputs:
-        for index in indexes(x.shape):
-            result[(*index[:axis], start + index[axis], *index[axis + 1 :])] = at(x, *index)
-        start += x.shape[axis]
-    return result
-
-
-def pad(op: nn.PadOp, x: Array) -> Result:
-    fill = int(op.value.value.data)
-    result = dict.fromkeys(indexes(op.infer_shapes()[0]), fill)
-    low = op.low.get_values()
-    return result | {tuple(i + p for i, p in zip(index, low, strict=True)): at(x, *index) for index in indexes(x.shape)}
-
-
-def dilate(op: nn.DilateOp, x: Array) -> Result:
-    result = dict.fromkeys(indexes(op.infer_shapes()[0]), int(op.value.value.data))
-    steps = op.dilations.get_values()
-    return result | {
-        tuple(i * d for i, d in zip(index, steps, strict=True)): at(x, *index) for index in indexes(x.shape)
-    }
-
-
-def broadcast_to(op: nn.BroadcastOp, x: Array) -> Result:
-    return {index: broadcast(x, index) for index in indexes(op.shape.get_values())}
-
-
-def slices(op: nn.SliceOp, x: Array) -> Result:
-    return {
-        index: at(x, *(first + i * step for i, (first, _, step) in zip(index, op.steps(), strict=True)))
-        for index in indexes(op.sizes.get_values())
-    }
-
-
-def place(index: int, size: int) -> int:
-    """Where an index points: from the end if negative, to the border if beyond it."""
-    return min(max(index + size if index < 0 else index, 0), size - 1)
-
-
-def gather(op: nn.GatherOp, x: Array, indices: Array) -> Result:
-    axis = op.axis.value.data
-    result: Result = {}
-    for index in indexes(op.infer_shapes()[0]):
-        before, chosen, after = index[:axis], index[axis : axis + indices.ndim], index[axis + indices.ndim :]
-        result[index] = at(x, *before, place(at(indices, *chosen), x.shape[axis]), *after)
-    return result
-
-
-def row(x: Array, indices: Array, listed: Index) -> Index:
-    """The place that a row of indices names."""
-    return tuple(place(at(indices, *listed, d), x.shape[d]) for d in range(indices.shape[-1]))
-
-
-def gather_nd(op: nn.GatherNDOp, x: Array, indices: Array) -> Result:
-    depth = indices.ndim - 1
-    return {index: at(x, *row(x, indices, index[:depth]), *index[depth:]) for index in indexes(op.infer_shapes()[0])}
-
-
-def scatter_nd(op: nn.ScatterNDOp, x: Array, updates: Array, indices: Array) -> Result:
-    result, depth = {index: at(x, *index) for index in indexes(x.shape)}, indices.ndim - 1
-    for index in indexes(updates.shape):
-        result[(*row(x, indices, index[:depth]), *index[depth:])] = at(updates, *index)
-    return result
-
-
-def scatter_reduce_nd(op: nn.ScatterReduceNDOp, x: Array, updates: Array, indices: Array) -> Result:
-    result, depth, most = {i: at(x, *i) for i in indexes(x.shape)}, indices.ndim - 1, 1 << 8 * x.itemsize - 1
-    for index in indexes(updates.shape):
-        to, value = (*row(x, indices, index[:depth]), *index[depth:]), at(updates, *index)
-        found = max(result[to], value) if op.reduction.data == "max" else result[to] + value
-        result[to] = (found + most) % (2 * most) - most  # wraps around
-    return result
-
-
 def resize(op: qint.ResizeOp, x: Array) -> Result:
     tables = {axis: (taps, weights) for axis, taps, weights in op.tables()}
     result: Result = {}
@@ -623,15 +523,6 @@ def interpolate(op: qint.InterpolateOp, x: Array) -> Result:
     return result
 
 
-def top_k(op: nn.TopKOp, x: Array) -> Result:
-    axis, sign = op.axis.value.data, -1 if bool(op.largest) else 1
-    result: Result = {}
-    for line in lines(x.shape, axis):
-        first = sorted(range(len(line)), key=lambda i: (sign * at(x, *line[i]), i))[: op.k.value.data]
-        result |= {line[rank]: i for rank, i in enumerate(first)}
-    return result
-
-
 ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     qint.Conv2DOp: conv2d,
     qint.DepthwiseConv2DOp: depthwise_conv2d,
@@ -657,19 +548,6 @@ ORACLES: dict[type[TensorOp], Callable[..., Result]] = {
     qint.PairLookupOp: pair_lookup,
     qint.LookupOp: lookup,
     qint.InterpolatedLookupOp: interpolated_lookup,
-    nn.ConstantOp: constant,
-    nn.ReshapeOp: reshape,
-    nn.TransposeOp: transpose,
-    nn.ConcatOp: concat,
-    nn.PadOp: pad,
-    nn.DilateOp: dilate,
-    nn.BroadcastOp: broadcast_to,
-    nn.SliceOp: slices,
-    nn.GatherOp: gather,
-    nn.GatherNDOp: gather_nd,
-    nn.ScatterNDOp: scatter_nd,
-    nn.ScatterReduceNDOp: scatter_reduce_nd,
-    nn.TopKOp: top_k,
     qint.ResizeOp: resize,
     qint.InterpolateOp: interpolate,
 }

@@ -46,7 +46,7 @@ from tests.ops.sample import (
     zeros,
 )
 
-__all__ = ["MOVEMENT_SAMPLES", "NN_SAMPLES", "OPERATIONS", "QINT_SAMPLES", "SAMPLES", "Array", "Operand", "Sample"]
+__all__ = ["NN_SAMPLES", "OPERATIONS", "QINT_SAMPLES", "SAMPLES", "Array", "Operand", "Sample"]
 
 LONG_TABLE = weights([q * q % 65521 - 32768 for q in range(-32768, 32768)], np.int16)
 KNOTS = weights([max(-32768, min(32767, (i - 200) * (i - 200) * (i - 300) // 300)) for i in range(513)], np.int16)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pytest
 
 import qmlir
+from tests.conftest import crossed
 
 Integers = npt.NDArray[Any]
 
@@ -74,9 +75,7 @@ def tanh_gelu(x: Decimal) -> Decimal:
     return x * (1 + ((1 - e) / (1 + e)).copy_sign(inner)) / 2
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("bits", [8, 16])
-@pytest.mark.parametrize("length", [1, 3, 64, 300])
+@crossed({"length": [1, 3, 64, 300], "bits": [8, 16]})
 def test_softmax(bits: int, length: int, tmp_path: Path) -> None:
     random = np.random.default_rng(length)
     y = (2.0**-8, -128) if bits == 8 else (2.0**-15, 0)

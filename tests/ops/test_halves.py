@@ -13,6 +13,7 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn.base import NNOp
 from qmlir.ir.interfaces import element_of
 from qmlir.ir.types import dtype_of
+from tests.conftest import crossed
 from tests.lowering.both import assert_same, network, referred
 from tests.ops.sample import Array, Operand
 from tests.ops.samples import SAMPLES, Sample
@@ -38,9 +39,7 @@ def halved(sample: Sample, element: Attribute) -> Sample:
     return replace(sample, operands=tuple(map(half, sample.operands)))
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("element", HALVES, ids=str)
-@pytest.mark.parametrize("sample", FLOATS, ids=str)
+@crossed({"sample": FLOATS, "element": HALVES})
 def test_it_computes_in_f32_and_rounds_once(sample: Sample, element: Attribute) -> None:
     half = halved(sample, element)
     op, arrays = half.build(), half.arrays(5)
@@ -59,9 +58,7 @@ FIRST = [*{s.op: s for s in reversed(FLOATS)}.values()]
 GROUPS = [FIRST[at : at + 10] for at in range(0, len(FIRST), 10)]
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("element", HALVES, ids=str)
-@pytest.mark.parametrize("group", GROUPS, ids=lambda group: group[0].op.name)
+@crossed({"group": GROUPS, "element": HALVES})
 def test_machine_code_means_the_same(group: list[Sample], element: Attribute) -> None:
     """One network of several operations, each on inputs of its own; weights are constants."""
     halves = [halved(s, element) for s in group]

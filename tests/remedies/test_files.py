@@ -120,7 +120,6 @@ ONNX = {
     ),
 }
 
-EXPORT = command("export q.mlir --format tflite -o q.tflite")
 TFLITE = {
     "copy or export it again": Case(
         both(
@@ -305,7 +304,6 @@ PROGRAMS = {
 }
 
 RUN = "run net.onnx -o o.npz --data "
-PICTURES = "run gray.onnx -o o.npz --data "
 SAMPLES = {
     "write .npz files with an array for each input": Case(
         command("run two.onnx -o o.npz --data samples.bin"), command("run two.onnx -o o.npz --data two.npz")

@@ -108,13 +108,6 @@ DEPTHLESS = function(
     "%x: tensor<4xi8>, %u: tensor<1x4xi8>, %i: tensor<1x0xi64>",
     "tensor<4xi8>",
 )
-RESCALED = function(
-    "  %y = qint.rescaled_add %x, %x {left = 20 : i32, multipliers = array<i32: 1073741824, 1431655765, 1431655765>, "
-    'shifts = array<i32: 0, -1, -18>, operand_contract = "double", contract = "double", min = -128 : i32, '
-    "max = 127 : i32} : tensor<4xi8>, tensor<4xi8> -> tensor<4xi8>",
-    "%x: tensor<4xi8>",
-    "tensor<4xi8>",
-)
 CAST = function(
     "  %y = quant.qcast %x : tensor<4xf64> to tensor<4x!quant.uniform<i8:f64, 0.5>>",
     "%x: tensor<4xf64>",

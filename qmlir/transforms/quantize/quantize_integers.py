@@ -52,6 +52,8 @@ class QuantizeIntegersPass(ModulePass):
             made, element = cast.input.owner, element_of(cast.result)
             if not isinstance(made, CastOp) or not isinstance(element, UniformType) or follows(cast):
                 continue
+            if element.is_per_axis:  # integers have one scale
+                continue
             if not is_float(made.y) or not is_integer(element_of(made.x)) or (new := _stored(made.x, element)) is None:
                 continue
             requantize = RequantizeOp.make([new[-1].results[0]], element=element)

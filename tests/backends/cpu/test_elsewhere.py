@@ -22,7 +22,7 @@ from qmlir.ir.source import parse_text
 from qmlir.numerics import Array
 from tests.backends.cpu import programs
 from tests.backends.cpu.test_aarch64 import all_cases, lookups, network_of_samples, program
-from tests.conftest import THOROUGH
+from tests.conftest import THOROUGH, crossed
 from tests.lowering.both import assert_same, compiled, features_of, referred, to_loops
 from tests.lowering.loops_to_llvm.kernels import lowered, specs
 from tests.ops.sample import Sample
@@ -215,9 +215,7 @@ COPY = """func.func @main(%x: tensor<{n}xi8>) -> (tensor<{n}xi8>, tensor<{n}xi8>
 }}"""
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("size", [1, 4, 67])
-@pytest.mark.parametrize("cpu", ["cortex-m4", "rv32imc", "wasm32"])
+@crossed({"cpu": ["cortex-m4", "rv32imc", "wasm32"], "size": [1, 4, 67]})
 def test_copies(cpu: str, size: int) -> None:
     machine_of(cpu)
     module = parse_text(make_context(), COPY.format(n=size), "test")

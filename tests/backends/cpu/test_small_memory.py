@@ -11,7 +11,7 @@ from qmlir import compiler
 from qmlir.backends.cpu import Machine
 from qmlir.backends.cpu.stack import stack_bytes
 from qmlir.errors import OptionError
-from tests.conftest import THOROUGH
+from tests.conftest import THOROUGH, crossed
 from tests.graphs import Graph, quantized
 
 PROCESSORS = (None, "x86-64", "x86-64-v3")
@@ -57,9 +57,7 @@ def test_networks_have_the_same_bits(name: str, shared: Callable[[str], Path]) -
 
 
 @pytest.mark.slow
-@pytest.mark.crossed
-@pytest.mark.parametrize(("cpu", "triple"), [("x86-64-v3", None), (None, "aarch64-linux-gnu")])
-@pytest.mark.parametrize("name", MOST)
+@crossed({"name": MOST, "cpu, triple": [("x86-64-v3", None), (None, "aarch64-linux-gnu")]})
 def test_networks_take_no_more_than_promised(
     name: str, cpu: str | None, triple: str | None, shared: Callable[[str], Path]
 ) -> None:
@@ -68,10 +66,8 @@ def test_networks_take_no_more_than_promised(
     assert int(str(integers.attributes["qmlir.arena_size"]).split()[0]) <= MOST[name]
 
 
-@pytest.mark.crossed
+@crossed({"name": MOST, "cpu": ["cortex-m4", "cortex-m7", "cortex-m55", "rv32imc"]})
 @pytest.mark.slow
-@pytest.mark.parametrize("cpu", ["cortex-m4", "cortex-m7", "cortex-m55", "rv32imc"])
-@pytest.mark.parametrize("name", MOST)
 def test_the_stack_of_a_microcontroller_is_small(name: str, cpu: str, shared: Callable[[str], Path]) -> None:
     """A kilobyte at most, and the arena as promised, with integers at both ends."""
     module = qmlir.Pipeline("simplify")(qmlir.load(shared(f"models/tflite/{name}.tflite")))

@@ -5,8 +5,6 @@
 
 from collections.abc import Mapping
 
-import pytest
-
 import qmlir
 from qmlir.backends.simulated import Simulated, serial
 from qmlir.compiler import OBSERVE, Pipeline
@@ -15,6 +13,7 @@ from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
 from qmlir.transforms.quantize.apply_profile import fill_ranges
 from tests.backends.npu.accounts import impossible
+from tests.conftest import crossed
 
 IMAGE = "tensor<1x6x6x16xf32>"
 SAME = "padding = array<i64: 1, 1, 1, 1>"
@@ -61,15 +60,7 @@ def compiled(device: Device) -> Simulated:
     return qmlir.compile(qmlir.quantize(module, target=device), target=device)
 
 
-ALWAYS = ("as it is", "more depthwise lanes than others")
-"""The variants that a plain run tests; the others are slow, since there are so many."""
-
-SOME = [pytest.param(name, marks=() if name in ALWAYS else pytest.mark.slow) for name in VARIANTS]
-
-
-@pytest.mark.crossed
-@pytest.mark.parametrize("variant", SOME)
-@pytest.mark.parametrize("name", shipped_devices())
+@crossed({"name": shipped_devices(), "variant": VARIANTS})
 def test_nothing_is_faster_than_its_bound(name: str, variant: str) -> None:
     device = load_device(name).with_(VARIANTS[variant])
     executable = compiled(device)

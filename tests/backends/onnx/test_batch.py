@@ -14,6 +14,7 @@ from qmlir.dialects.inputs import MIXES, batch_symbols
 from qmlir.errors import PipelineError, QmlirWarning
 from qmlir.settings.policy import Policy, rule_of
 from tests.backends.onnx.runtime import SATURATING, run, session
+from tests.conftest import crossed
 
 RNG = np.random.default_rng(0)
 
@@ -102,9 +103,12 @@ def dims(path: Path) -> list[list[int | str]]:
 
 
 @SATURATING
-@pytest.mark.crossed
-@pytest.mark.parametrize("form", ["float", "onnx-qdq", "onnx-qoperator", "onnx-integer"])
-@pytest.mark.parametrize(("make", "shape"), [(images, (3, 8, 8)), (sequence, (5, 6))])
+@crossed(
+    {
+        "make, shape": [(images, (3, 8, 8)), (sequence, (5, 6))],
+        "form": ["float", "onnx-qdq", "onnx-qoperator", "onnx-integer"],
+    }
+)
 def test_a_batch_gives_what_its_samples_give(make: Any, shape: tuple[int, ...], form: str, tmp_path: Path) -> None:
     source = make(tmp_path / "source.onnx")
     module = qmlir.load(source)

@@ -25,7 +25,7 @@ from qmlir.ir.signature import signature_of
 from qmlir.policies.runtimes import follow
 from tests.backends.onnx.runtime import SATURATING, session
 from tests.backends.onnx.test_samples import COUNTED
-from tests.backends.side_by_side import main, on_floats, one_each, run, side_by_side
+from tests.backends.side_by_side import main, on_floats, run, side_by_side
 from tests.conftest import THOROUGH
 from tests.fuzz.checks import learnt
 from tests.ops.samples import SAMPLES, Array
@@ -56,7 +56,7 @@ ALL = [
 ]
 """Samples that are quantized where the operation can be."""
 
-CHOICES = {"all": ALL, "one each": one_each(ALL), **{f"third {n}": ALL[n::3] for n in range(3)}}
+CHOICES = {"all": ALL, **{f"third {n}": ALL[n::3] for n in range(3)}}
 CHOICES |= {
     f"{choice} for onnx-integer": [s for s in samples if s.op.name not in NO_SUMS_AND_TABLES]
     for choice, samples in CHOICES.items()
@@ -135,8 +135,6 @@ EACH = [
     ("int16", "onnx-qdq", "default"),
     ("int16", "onnx-qoperator", "onnxruntime"),
     ("int8", "onnx-integer", "onnxruntime"),
-]
-QUICK = [
     ("uint8", "onnx-qoperator", "onnxruntime"),
     ("int16", "onnx-qdq", "onnxruntime"),
     ("int8", "onnx-integer", "default"),
@@ -144,12 +142,6 @@ QUICK = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("precision", "form", "numerics"), QUICK)
-def test_the_bits_are_the_same(precision: str, form: str, numerics: str, tmp_path: Path) -> None:
-    check("one each", precision, form, numerics, tmp_path / "again.onnx")
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("precision", "form", "numerics"), EACH)
-def test_so_are_those_of_all_samples(precision: str, form: str, numerics: str, tmp_path: Path) -> None:
+def test_the_bits_are_the_same(precision: str, form: str, numerics: str, tmp_path: Path) -> None:
     check(share(precision), precision, form, numerics, tmp_path / "again.onnx")

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pytest
 
 import qmlir
 from qmlir.frontends.onnx import load_onnx
 from qmlir.policies.runtimes import follow
 from tests.backends.onnx.runtime import exported, run
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import model, node, onnxruntime_run
 
 POOLS: dict[str, dict[str, Any]] = {
@@ -19,10 +19,13 @@ POOLS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("form", ["float", "onnx-qdq", "onnx-qoperator", "onnx-integer"])
-@pytest.mark.parametrize("operator", ["MaxPool", "AveragePool"])
-@pytest.mark.parametrize("pool", POOLS)
+@crossed(
+    {
+        "pool": POOLS,
+        "operator": ["MaxPool", "AveragePool"],
+        "form": ["float", "onnx-qdq", "onnx-qoperator", "onnx-integer"],
+    }
+)
 def test_onnxruntime_runs_it(pool: str, operator: str, form: str, tmp_path: Path) -> None:
     """It takes no padding as large as the kernel."""
     x = np.random.default_rng(0).normal(size=(1, 2, 4, 7)).astype(np.float32)

@@ -17,6 +17,7 @@ from qmlir.policies.ledger import decisions
 from qmlir.policies.runtimes import follow
 from tests.backends.onnx.runtime import exported, kinds, run
 from tests.backends.quantized_text import I8, U8, network, numbers, unary
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import load, node
 from tests.frontends.onnx.agreement import model as onnx_model
 
@@ -281,9 +282,7 @@ LEDGER: dict[str, tuple[str, dict[str, Any], str]] = {
 """Operator, its attributes, and what the ledger says that onnxruntime computes in float32."""
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("precision", ["uint8", "int8"])
-@pytest.mark.parametrize("case", LEDGER)
+@crossed({"case": LEDGER, "precision": ["uint8", "int8"]})
 def test_the_ledger_says_whose_integers_are_not_onnxruntimes(case: str, precision: Any, tmp_path: Path) -> None:
     """All others are, of float networks that are quantized here; those are within a step."""
     kind, attributes, named = LEDGER[case]

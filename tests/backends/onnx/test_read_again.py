@@ -1,33 +1,28 @@
-"""Random networks, exported and read again: the same integers."""
+"""Networks exported and read again: the same integers. Random ones are the fuzzer's (check `again`)."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import onnx
 import pytest
 from onnx.helper import np_dtype_to_tensor_dtype
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.compiler import IMPORTED, Pipeline
-from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.tflite import load_tflite
-from qmlir.ir.names import INTEGER_OPERATOR, QUANTIZATION
+from qmlir.ir.names import INTEGER_OPERATOR
 from qmlir.policies.ledger import decisions
 from qmlir.policies.runtimes import follow
-from tests.backends.onnx.runtime import SATURATING, exported
+from tests.backends.onnx.runtime import exported
 from tests.backends.quantized_text import network
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import model, node
 from tests.frontends.tflite.files import Op, T
 from tests.frontends.tflite.files import model as tflite_model
 from tests.fuzz.checks import learnt
-from tests.graphs import Graph, quantized
-
-EACH = 15
 
 WEIGHTS = "!quant.uniform<i8<-127:127>:f32, 0.25>"
 
@@ -73,10 +68,13 @@ RESIZES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("numerics", ["default", "onnxruntime"])
-@pytest.mark.parametrize(("form", "precision"), [("onnx-qdq", "int16"), ("onnx-qoperator", "uint8")])
-@pytest.mark.parametrize("mode", RESIZES)
+@crossed(
+    {
+        "mode": RESIZES,
+        "form, precision": [("onnx-qdq", "int16"), ("onnx-qoperator", "uint8")],
+        "numerics": ["default", "onnxruntime"],
+    }
+)
 def test_an_interpolation_is_one_again(mode: str, form: str, precision: Any, numerics: str, tmp_path: Path) -> None:
     """It is written as sums on floats, which round otherwise where an exact result is between two steps."""
     attributes = {"mode": "linear", **RESIZES[mode]}
@@ -128,51 +126,6 @@ def test_an_interpolation_with_an_axis_that_stays_as_it_is_is_one_again(
     assert all(entry.outcome == "quantized" for entry in decisions(Pipeline(*IMPORTED)(again)))
 
 
-MODES = ("nearest", "linear", "cubic")
-TRANSFORMATIONS = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric", "align_corners", "asymmetric")
-
-
-def resizes(rng: np.random.Generator, count: int) -> onnx.ModelProto:
-    """A network of random resizes of one image, each with an output."""
-
-    def choice(options: Sequence[Any]) -> Any:
-        return options[int(rng.integers(len(options)))]
-
-    nodes, sizes = list[onnx.NodeProto](), dict[str, npt.NDArray[np.int64]]()
-    for k in range(count):
-        mode = choice(MODES)
-        sizes[f"sizes{k}"] = np.array([1, 2, *rng.integers(1, 12, 2)], np.int64)
-        attributes: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": choice(TRANSFORMATIONS)}
-        if mode != "nearest":
-            attributes["antialias"] = choice([0, 0, 1])
-        if mode == "cubic":
-            attributes["exclude_outside"] = choice([0, 1])
-        nodes.append(node("Resize", f"x _ _ sizes{k}", f"y{k}", **attributes))
-    return model(nodes, {"x": (1, 2, 5, 4)}, sizes, outputs=[f"y{k}" for k in range(count)])
-
-
-@pytest.mark.slow
-@pytest.mark.crossed
-@pytest.mark.parametrize("form", ["onnx-qdq", "onnx-qoperator"])
-@pytest.mark.parametrize(
-    ("precision", "numerics"), [("int8", "default"), ("uint8", "onnxruntime"), ("int16", "onnxruntime")]
-)
-def test_random_resizes(precision: Any, numerics: str, form: str, tmp_path: Path) -> None:
-    """The same integers on the CPU, and where they are read again."""
-    rng = np.random.default_rng([1, "int8 uint8 int16".split().index(precision)])
-    module, x = load_onnx(resizes(rng, 8)), rng.normal(size=(1, 2, 5, 4)).astype(np.float32)
-    follow(module, numerics)
-    module = qmlir.quantize(module, learnt(module, [{"x": x}], 2000), precision=precision, schema="asymmetric")
-    for cast in [o for o in module.walk() if isinstance(o, QuantizeCastOp)]:
-        cast.attributes[QUANTIZATION] = StringAttr("float32")
-    expected = qmlir.reference(module).run(x)
-    exported(module, tmp_path / "again.onnx", format=form)
-    again = qmlir.load(tmp_path / "again.onnx", numerics=numerics)
-    for others in (qmlir.reference(again).run(x), qmlir.compile(again).run(x) if form == "onnx-qdq" else expected):
-        for ours, theirs in zip(expected, others, strict=True):
-            np.testing.assert_array_equal(theirs, ours)
-
-
 @pytest.mark.parametrize("form", ["onnx-qdq", "onnx-qoperator"])
 def test_a_stored_constant_on_another_scale_is_the_same_again(form: str, tmp_path: Path) -> None:
     """It becomes i8 in steps twice as long, between which every other integer of u8 lies in the middle."""
@@ -185,31 +138,3 @@ def test_a_stored_constant_on_another_scale_is_the_same_again(form: str, tmp_pat
     exported(module, tmp_path / "again.onnx", format=form)
     again = qmlir.load(tmp_path / "again.onnx")
     np.testing.assert_array_equal(qmlir.reference(again)(x), qmlir.reference(module)(x))
-
-
-@pytest.mark.slow
-@SATURATING
-@pytest.mark.crossed
-@pytest.mark.parametrize("precision", ["int8", "uint8"])
-@pytest.mark.parametrize("form", ["onnx-qdq", "onnx-qoperator"])
-def test_the_bits_are_the_same(form: str, precision: str, tmp_path: Path) -> None:
-    """Also under onnxruntime, whose sums of u8 by s8 saturate: the weights beside u8 are written as u8."""
-    path = tmp_path / "again.onnx"
-    compared = 0
-
-    def check(module: ModuleOp, graph: Graph) -> bool:
-        nonlocal compared
-        for numerics in ("default", "onnxruntime"):
-            followed = module.clone()
-            follow(followed, numerics)
-            exported(followed, path, format=form)
-            again = Pipeline(*IMPORTED)(qmlir.load(path, numerics=numerics))
-            ours, theirs = qmlir.reference(followed), qmlir.reference(again)
-            for sample in graph.samples:
-                for a, b in zip(ours.run(sample), theirs.run(sample), strict=True):
-                    np.testing.assert_array_equal(a, b)
-            compared += 1
-        return True
-
-    assert quantized("asymmetric", EACH, check, precision=precision) >= EACH * 4 // 5
-    assert compared >= EACH // 2

@@ -114,6 +114,17 @@ def test_sizes_that_depend_on_the_data_are_refused(sample: Sample, tmp_path: Pat
     assert not list(tmp_path.iterdir())
 
 
+def test_a_window_of_an_even_size_leans_as_onnx_says() -> None:
+    (sample,) = (s for s in NN if str(s) == "nn.local_response_normalization-even")
+    op = sample.build()
+    assert isinstance(op, nn.LocalResponseNormalizationOp)
+    (x,) = sample.arrays()
+    size, alpha, beta, bias = (getattr(op, name).value.data for name in ("size", "alpha", "beta", "bias"))
+    squares = np.pad(x.astype(np.float64) ** 2, ((0, 0), ((size - 1) // 2, size // 2)))
+    sums = np.lib.stride_tricks.sliding_window_view(squares, size, 1).sum(-1)
+    np.testing.assert_allclose(op.evaluate(x)[0], x / (bias + alpha / size * sums) ** beta, rtol=1e-5)
+
+
 def test_open_samples_exist() -> None:
     assert set(OPEN) <= {str(s) for s in NN}
 

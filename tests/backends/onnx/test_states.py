@@ -17,6 +17,7 @@ from qmlir.ir.context import make_context
 from qmlir.ir.signature import main_function, signature_of
 from qmlir.ir.source import parse_text
 from qmlir.ir.states import StateAttr, set_state
+from tests.conftest import crossed
 
 RANDOM = np.random.default_rng(0)
 X = [RANDOM.uniform(-1, 1, (1, 4)).astype(np.float32) for _ in range(8)]
@@ -68,9 +69,7 @@ def test_a_float_network_is_read_with_its_states(reset: str, tmp_path: Path) -> 
     same(made, qmlir.load(tmp_path / "sum.onnx", state={"s": "next"}))
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("format", ["onnx-qdq", "onnx-qoperator", "onnx-integer"])
-@pytest.mark.parametrize("reset", RESETS)
+@crossed({"reset": RESETS, "format": ["onnx-qdq", "onnx-qoperator", "onnx-integer"]})
 def test_a_quantized_network_is_read_with_its_states(format: str, reset: str, tmp_path: Path) -> None:
     made = quantized(RESETS[reset])
     assert signature_of(main_function(made)).states[0].reset.dtype == np.int8

@@ -13,6 +13,7 @@ import qmlir
 from qmlir.dialects.inputs import batch_symbols
 from qmlir.errors import QmlirWarning
 from tests.backends.onnx.test_batch import images, sequence, weights, write
+from tests.conftest import crossed
 
 schema: Any = tflite
 
@@ -41,9 +42,7 @@ def signatures(path: Path) -> list[list[int]]:
 
 
 @pytest.mark.slow
-@pytest.mark.crossed
-@pytest.mark.parametrize("quantized", [False, True], ids=["float", "int8"])
-@pytest.mark.parametrize(("make", "shape"), [(images, (3, 8, 8)), (sequence, (5, 6))])
+@crossed({"make, shape": [(images, (3, 8, 8)), (sequence, (5, 6))], "quantized": [False, True]})
 def test_a_batch_gives_what_its_samples_give(
     make: Any, shape: tuple[int, ...], quantized: bool, tmp_path: Path
 ) -> None:

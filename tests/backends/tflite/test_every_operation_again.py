@@ -17,7 +17,7 @@ from qmlir.backends.tflite import EXPORTS
 from qmlir.compiler import IMPORTED, Pipeline
 from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.ir.signature import signature_of
-from tests.backends.side_by_side import main, on_floats, one_each, run, side_by_side
+from tests.backends.side_by_side import main, on_floats, run, side_by_side
 from tests.backends.tflite.test_samples import MISSING, refusal
 from tests.conftest import THOROUGH
 from tests.fuzz.checks import learnt
@@ -59,9 +59,7 @@ OF_BYTES = [*ALL, *TABLES]
 
 CHOICES = {
     "all": ALL,
-    "one each": one_each(ALL),
     "all of bytes": OF_BYTES,
-    "one each of bytes": one_each(OF_BYTES),
     **{f"third {n}": ALL[n::3] for n in range(3)},
     **{f"third {n} of bytes": OF_BYTES[n::3] for n in range(3)},
 }
@@ -95,17 +93,11 @@ def check(choice: str, precision: str, path: Path) -> None:
     assert floats == ON_FLOATS.keys() & set(map(str, CHOICES[choice]))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("precision", ["int8", "int16"])
-def test_the_bits_are_the_same(precision: str, tmp_path: Path) -> None:
-    check("one each", precision, tmp_path / "again.tflite")
-
-
 PRECISIONS = ("int8", "uint8", "int16")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_so_are_those_of_all_samples(precision: str, tmp_path: Path) -> None:
+def test_the_bits_are_the_same(precision: str, tmp_path: Path) -> None:
     """`make test` takes a third of them under each precision, and each sample under one."""
     check("all" if THOROUGH else f"third {PRECISIONS.index(precision)}", precision, tmp_path / "again.tflite")

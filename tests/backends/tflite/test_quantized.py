@@ -26,7 +26,8 @@ from qmlir.policies.runtimes import follow
 from tests.backends.quantized_text import I8, I16, U8, network, numbers, unary
 from tests.backends.tflite.runtime import Array, LiteRT, kinds, parameters
 from tests.backends.tflite.test_samples import BY_DEFAULT, MISSING, refusal
-from tests.frontends.tflite.cases import CASES, Case
+from tests.conftest import crossed
+from tests.frontends.tflite.cases import IN_FORMATS, Case
 from tests.frontends.tflite.files import litert
 from tests.ops.samples import NN_SAMPLES, Sample
 from tests.ops.test_nominal import module_of, quantized_operands, result_type
@@ -64,9 +65,7 @@ def has_form(sample: Sample) -> bool:
 QUANTIZED = [s for s in NN_SAMPLES if takes_quantized(s.op) and s.op not in OTHERS and has_form(s)]
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("schema", ["asymmetric", "symmetric"])
-@pytest.mark.parametrize("sample", QUANTIZED, ids=str)
+@crossed({"sample": QUANTIZED, "schema": ["asymmetric", "symmetric"]})
 def test_a_sample_has_litert_s_integers(sample: Sample, schema: Schema, tmp_path: Path) -> None:
     """And its file, read again, means what LiteRT computes of it."""
     path, float_op = tmp_path / "sample.tflite", sample.build()
@@ -94,10 +93,7 @@ def imported(case: Case, format: str) -> ModuleOp:
     return Pipeline(*IMPORTED)(load_tflite(case.build(format)))
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize(
-    ("case", "format"), [pytest.param(c, f, id=f"{c.name}-{f}") for c in CASES for f in c.formats]
-)  # fmt: skip
+@crossed({"case, format": IN_FORMATS})
 def test_litert_computes_the_same_of_a_file_that_came_back(case: Case, format: str, tmp_path: Path) -> None:
     """Unless it has become an operation of nn that TFLite lacks, which the error says."""
     path = tmp_path / "again.tflite"

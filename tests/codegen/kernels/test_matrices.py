@@ -14,6 +14,7 @@ from qmlir.dialects.qint import Conv2DOp, FullyConnectedOp
 from qmlir.dialects.qint.requantize import int32
 from qmlir.dialects.windows import ints
 from qmlir.numerics import Array
+from tests.conftest import crossed
 from tests.lowering.both import check
 from tests.lowering.qint_to_loops.random_layers import requantization, requantized
 
@@ -115,10 +116,8 @@ CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, tuple[int, ..
 """Name → shapes of image and weights, and properties of the convolution: each way through the kernel."""
 
 
-@pytest.mark.crossed
+@crossed({"zero_point": [-128, 3], "name": CASES})
 @HAS_UNIT
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("zero_point", [-128, 3])
 def test_convolutions(name: str, zero_point: int) -> None:
     image, shape, geometry = CASES[name]
     rng = np.random.default_rng(len(name))

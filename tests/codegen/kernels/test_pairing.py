@@ -7,6 +7,7 @@ import numpy.typing as npt
 import pytest
 
 from qmlir.codegen.kernels.pairing import GROUP, Pairing, pair_channels
+from tests.conftest import crossed
 
 Array = npt.NDArray[Any]
 
@@ -41,10 +42,7 @@ def assert_pairs_fit(pairing: Pairing) -> None:
         assert np.minimum(pairs, 0).sum(2).min() >= -(1 << 15)
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("outputs", [1, 16, 40])
-@pytest.mark.parametrize("channels", [16, 32, 64, 336])
-@pytest.mark.parametrize("power", [1, 3])
+@crossed({"power": [1, 3], "channels": [16, 32, 64, 336], "outputs": [1, 16, 40]})
 def test_bell_shaped_weights(outputs: int, channels: int, power: int) -> None:
     weights = drawn(outputs, channels, power)
     pairing = pair_channels(weights, SPAN)

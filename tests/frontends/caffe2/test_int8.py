@@ -12,6 +12,7 @@ from qmlir.errors import QmlirError
 from qmlir.frontends.caffe2 import load_caffe2
 from qmlir.frontends.opaque import opaque_report
 from qmlir.policies.ledger import decisions
+from tests.conftest import crossed
 from tests.frontends.caffe2.nets import U8, made, run, stored
 
 Array = np.ndarray[Any, Any]
@@ -61,9 +62,7 @@ def int8(net: bytes, x: Array, scale: float = XS, zero_point: int = XZ, **more: 
     return y
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("relu", [False, True])
-@pytest.mark.parametrize(("groups", "order"), [(1, "NHWC"), (2, "NHWC"), (4, "NHWC"), (1, "NCHW")])
+@crossed({"groups, order": [(1, "NHWC"), (2, "NHWC"), (4, "NHWC"), (1, "NCHW")], "relu": [False, True]})
 def test_a_convolution(groups: int, order: str, *, relu: bool) -> None:
     x, w = u8(*SHAPE), u8(8, 3, 3, 4 // groups, seed=1)
     b = np.random.default_rng(2).integers(-900, 900, 8).astype(np.int32)

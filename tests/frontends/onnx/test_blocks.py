@@ -16,6 +16,7 @@ from qmlir.errors import NodeError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.ir.interfaces import element_of
 from qmlir.numerics.fixed_point import quantize
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import Array, load, ops_of
 from tests.frontends.onnx.quantized_models import model, node, onnxruntimes, results
 
@@ -87,9 +88,9 @@ def decibels(signal: Array, other: Array) -> float:
     return float(10 * np.log10(np.square(signal.astype(np.float64)).sum() / noise))
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("precision", ["int8", "int16"])
-@pytest.mark.parametrize(("kind", "block"), [("i4", 16), ("ui4", 32), ("i8", 64), ("ui8", 40), ("i4", 40)])
+@crossed(
+    {"kind, block": [("i4", 16), ("ui4", 32), ("i8", 64), ("ui8", 40), ("i4", 40)], "precision": ["int8", "int16"]}
+)
 def test_integer_sums_lose_nothing_to_sums_with_float_scales(kind: str, block: int, precision: str) -> None:
     """Within 0.1 dB: the same data and weights with the scales as they are, and one rounding at the end."""
     module = load_onnx(network(kind, block))
@@ -210,13 +211,18 @@ def spelled(stored: Array, points: Array | None, outputs: int, blocks: int, *, t
     return model(nodes, {"x": np.ones((2, inputs), np.float32)}, ["y"], given)
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize(
-    ("low", "high", "points", "kind"),
-    [(-8, 7, (-3, 4), "i4"), (-8, 7, None, "i4"), (-128, 127, None, "i8"), (0, 15, (5, 9), "ui4"),
-     (0, 255, (90, 160), "ui8")],
-)  # fmt: skip
-@pytest.mark.parametrize("turned", [False, True])
+@crossed(
+    {
+        "turned": [False, True],
+        "low, high, points, kind": [
+            (-8, 7, (-3, 4), "i4"),
+            (-8, 7, None, "i4"),
+            (-128, 127, None, "i8"),
+            (0, 15, (5, 9), "ui4"),
+            (0, 255, (90, 160), "ui8"),
+        ],
+    }
+)
 def test_blocks_in_plain_operators(
     low: int, high: int, points: tuple[int, int] | None, kind: str, *, turned: bool
 ) -> None:

@@ -8,14 +8,19 @@ import pytest
 from onnx import TensorProto, helper
 
 from qmlir.backends.reference import evaluate
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import agree, floats, kinds, load, main_of, model, node, reason
 
 
-@pytest.mark.crossed(2)
-@pytest.mark.parametrize("opset", [7, 9, 11, 13])
-@pytest.mark.parametrize("trans_a", [0, 1])
-@pytest.mark.parametrize("trans_b", [0, 1])
-@pytest.mark.parametrize("scales", [{}, {"alpha": 0.7, "beta": 1.3}, {"beta": 0.0}])
+@crossed(
+    {
+        "scales": [{}, {"alpha": 0.7, "beta": 1.3}, {"beta": 0.0}],
+        "trans_b": [0, 1],
+        "trans_a": [0, 1],
+        "opset": [7, 9, 11, 13],
+    },
+    turns=2,
+)
 def test_gemm_with_constant_weights(opset: int, trans_a: int, trans_b: int, scales: dict[str, float]) -> None:
     proto = model(
         node("Gemm", "a b c", transA=trans_a, transB=trans_b, **scales),

@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 from qmlir.backends.reference import evaluate
 from qmlir.errors import NodeError
 from qmlir.frontends.onnx import load_onnx
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import (
     agree,
     assert_close,
@@ -26,18 +27,18 @@ from tests.frontends.onnx.agreement import (
 )
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("opset", [7, 11, 22])
-@pytest.mark.parametrize(
-    "attributes",
-    [
-        {},
-        {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 2, 1]},
-        {"dilations": [2, 3]},
-        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
-        {"auto_pad": "SAME_LOWER", "strides": [2, 3]},
-        {"auto_pad": "VALID", "strides": [1, 2]},
-    ],
+@crossed(
+    {
+        "attributes": [
+            {},
+            {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 2, 1]},
+            {"dilations": [2, 3]},
+            {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+            {"auto_pad": "SAME_LOWER", "strides": [2, 3]},
+            {"auto_pad": "VALID", "strides": [1, 2]},
+        ],
+        "opset": [7, 11, 22],
+    }
 )
 def test_conv(opset: int, attributes: dict[str, Any]) -> None:
     proto = model(
@@ -103,13 +104,10 @@ ATTRIBUTES: dict[int, list[dict[str, Any]]] = {
     ],
     4: [{}, {"strides": [2, 1, 2, 1]}],
 }
-CASES = [
-    (rank, groups, attributes) for rank, cases in ATTRIBUTES.items() for groups in (1, 2, 4) for attributes in cases
-]
+OF_OTHER_RANKS = [(rank, attributes) for rank, cases in ATTRIBUTES.items() for attributes in cases]
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize(("rank", "groups", "attributes"), CASES)
+@crossed({"rank, attributes": OF_OTHER_RANKS, "groups": [1, 2, 4]})
 def test_conv_of_other_ranks(rank: int, groups: int, attributes: dict[str, Any]) -> None:
     proto = model(
         node("Conv", "x w b", group=groups, **attributes),
@@ -172,9 +170,7 @@ TRANSPOSED: list[tuple[int, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("groups", [1, 2, 4])
-@pytest.mark.parametrize(("rank", "attributes"), TRANSPOSED)
+@crossed({"rank, attributes": TRANSPOSED, "groups": [1, 2, 4]})
 def test_conv_transpose(rank: int, attributes: dict[str, Any], groups: int) -> None:
     proto = model(
         node("ConvTranspose", "x w b", group=groups, **attributes),

@@ -14,6 +14,7 @@ from qmlir.errors import QmlirError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
 from qmlir.ir.interfaces import Array
+from tests.conftest import crossed
 
 FLOAT, INT64, BOOL = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
 
@@ -60,10 +61,11 @@ def boxes_and_scores(seed: int, images: int, classes: int, count: int) -> dict[s
     return {"b": boxes.astype(np.float32), "s": rng.uniform(0, 1, (images, classes, count)).astype(np.float32)}
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("center", [0, 1])
-@pytest.mark.parametrize(
-    "limits", [{}, {"most": [4]}, {"most": [30], "iou": [0.3]}, {"most": [9], "iou": [0.6], "least": [0.5]}]
+@crossed(
+    {
+        "limits": [{}, {"most": [4]}, {"most": [30], "iou": [0.3]}, {"most": [9], "iou": [0.6], "least": [0.5]}],
+        "center": [0, 1],
+    }
 )
 def test_non_max_suppression(limits: Mapping[str, Any], center: int) -> None:
     names = [n if n in limits else "" for n in ("most", "iou", "least")]

@@ -8,6 +8,7 @@ from qmlir.backends.reference import evaluate
 from qmlir.compiler import to_integers
 from qmlir.frontends.onnx import load_onnx
 from qmlir.ir.names import names_of
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import (
     agree,
     floats,
@@ -22,10 +23,7 @@ from tests.frontends.onnx.agreement import (
 )
 
 
-@pytest.mark.crossed(2)
-@pytest.mark.parametrize("opset", [7, 13, 14])
-@pytest.mark.parametrize("operator", ["Add", "Sub", "Mul"])
-@pytest.mark.parametrize("shape", [(2, 3, 4), (4,), (3, 1), ()])
+@crossed({"shape": [(2, 3, 4), (4,), (3, 1), ()], "operator": ["Add", "Sub", "Mul"], "opset": [7, 13, 14]}, turns=2)
 def test_broadcast_like_numpy(opset: int, operator: str, shape: tuple[int, ...]) -> None:
     agree(model(node(operator, "a b"), {"a": [2, 3, 4], "b": shape}, opset=opset))
     agree(model(node(operator, "a b"), {"a": [2, 3, 4]}, {"b": floats(*shape)}, opset=opset))
@@ -69,11 +67,11 @@ def test_a_quantized_exponent_is_looked_up_with_its_base() -> None:
         node("DequantizeLinear", "r sy zero"),
     ]
     scales = {name: np.array(value, np.float32) for name, value in (("sx", 0.125), ("sb", 1 / 32), ("sy", 2))}
-    proto = model(nodes, {"x": [256]}, scales | {"b": np.int8([64]), "zero": np.int8(0)})
+    proto = model(nodes, {"x": [256]}, scales | {"b": np.array([64], np.int8), "zero": np.array(0, np.int8)})
     integers = to_integers(load(proto))
     assert "qint.pair_lookup" in kinds(integers)
     x = np.arange(-128, 128, dtype=np.float32) / 8
-    np.testing.assert_array_equal(*evaluate(main_of(integers), [x]), *onnxruntime_run(proto, {"x": x}))
+    np.testing.assert_array_equal(evaluate(main_of(integers), [x])[0], onnxruntime_run(proto, {"x": x})[0])
 
 
 @pytest.mark.parametrize("operator", ["Max", "Min", "Sum", "Mean"])

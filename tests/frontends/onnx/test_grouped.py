@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 import qmlir
 from qmlir.backends.reference import evaluate
 from qmlir.errors import NodeError
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import Array, assert_close, floats, load, main_of, node, onnxruntime_run, reason
 from tests.frontends.onnx.test_attention import contributed
 
@@ -91,10 +92,7 @@ def behind(new: int, past: int = PAST, batch: int = 1) -> dict[str, list[int]]:
     return shapes | {"pk": [batch, SHARED, past, SIZE], "pv": [batch, SHARED, past, SIZE]}
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("name", ATTRIBUTES)
-@pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("new", [1, 2])
+@crossed({"new": [1, 2], "known": [True, False], "name": ATTRIBUTES})
 def test_past(new: int, known: bool, name: str) -> None:
     total = PAST + new
     batch = 1 if new > 1 else B

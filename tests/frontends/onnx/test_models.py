@@ -4,7 +4,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import onnx
 import pytest
 
 import qmlir
@@ -12,9 +11,8 @@ from qmlir.backends.reference import evaluate
 from qmlir.dialects.qint.contraction import WeightedOp
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report, refuse_opaque
-from qmlir.ir.rewriting import names_of_value
 from tests.conftest import unpack
-from tests.frontends.onnx.agreement import assert_close, floats, main_of, onnxruntime_run, ops_of
+from tests.frontends.onnx.agreement import assert_close, floats, main_of, onnxruntime_run
 
 pytestmark = pytest.mark.models
 
@@ -37,36 +35,6 @@ def test_models_import_whole(name: str, shared: Callable[[str], Path]) -> None:
     results = zip(function.function_type.outputs, function.res_attrs, strict=True)
     found = {attrs.data["qmlir.name"].tensors[0]: type.get_shape() for type, attrs in results}  # type: ignore[attr-defined]
     assert found == MODELS[name]
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_no_name_of_a_computed_tensor_or_node_is_lost(name: str, shared: Callable[[str], Path]) -> None:
-    path = shared(f"models/onnx/{name}")
-    proto = onnx.load(path)
-    names = [names_of_value(o.results[0]) for o in ops_of(load_onnx(path))]
-    tensors = [s for n in names for s in (*n.tensors, *n.absorbed)]
-    nodes = {s for n in names for s in n.nodes}
-    assert len(tensors) == len(set(tensors))
-    # Reshape of a weight and Constant happen at import: their results are constants or shapes.
-    known = {t.name for t in proto.graph.initializer}
-    for node in proto.graph.node:
-        if node.op_type == "Constant" or all(i in known for i in node.input):
-            known.update(node.output)
-        else:
-            assert set(node.output) <= set(tensors)
-            assert not node.name or node.name in nodes
-
-
-@pytest.mark.parametrize("name", ["mnist-8.onnx", "cifar_imageclassifier.onnx"])
-def test_models_agree_with_onnxruntime(name: str, shared: Callable[[str], Path]) -> None:
-    path = shared(f"models/onnx/{name}")
-    function = main_of(load_onnx(path))
-    argument = function.args[0].name_hint
-    assert argument is not None
-    for seed in range(3):
-        x = floats(*function.function_type.inputs.data[0].get_shape(), seed=seed)  # type: ignore[attr-defined]
-        (wanted,) = onnxruntime_run(str(path), {argument: x})
-        assert_close(evaluate(function, [x])[0], wanted)
 
 
 def test_a_bound_batch_agrees_with_onnxruntime(shared: Callable[[str], Path]) -> None:

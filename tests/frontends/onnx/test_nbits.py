@@ -13,6 +13,7 @@ from qmlir.errors import NodeError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
 from qmlir.ir.interfaces import element_of
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import (
     Array,
     assert_close,
@@ -48,10 +49,14 @@ def network(inputs: str, bits: int = 4, k: int = 32, block: int = 16, **attribut
     return contributed(node("MatMulNBits", inputs, **described), {"x": [2, 3, k]}, given)
 
 
-@pytest.mark.crossed(2)
-@pytest.mark.parametrize("inputs", ["x w s", "x w s z", "x w s z _ b", "x w s _ _ b"])
-@pytest.mark.parametrize(("k", "block"), [(32, 16), (96, 32), (80, 32)])
-@pytest.mark.parametrize("bits", [2, 4, 8])
+@crossed(
+    {
+        "bits": [2, 4, 8],
+        "k, block": [(32, 16), (96, 32), (80, 32)],
+        "inputs": ["x w s", "x w s z", "x w s z _ b", "x w s _ _ b"],
+    },
+    turns=2,
+)
 def test_product(bits: int, k: int, block: int, inputs: str) -> None:
     proto = network(inputs, bits, k, block)
     module, x = load(proto), floats(2, 3, k)
@@ -77,9 +82,7 @@ def test_zero_points_of_floats(bits: int) -> None:
     assert_close(evaluate(main_of(load(proto)), [x])[0], onnxruntime_run(theirs, {"x": x})[0])
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("inputs", ["x w s", "x w s z", "x w s f _ b"])
-@pytest.mark.parametrize("bits", [2, 4, 8])
+@crossed({"bits": [2, 4, 8], "inputs": ["x w s", "x w s z", "x w s f _ b"]})
 def test_it_is_computed_in_integers(bits: int, inputs: str) -> None:
     """Zero points that are no whole numbers have no integers; without a bias sums begin with 0."""
     samples = [floats(2, 3, 32, seed=seed) for seed in range(2)]

@@ -9,6 +9,7 @@ import pytest
 from qmlir.backends.reference import evaluate
 from qmlir.errors import NodeError
 from qmlir.frontends.onnx import load_onnx
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import (
     agree,
     assert_close,
@@ -40,17 +41,13 @@ CEILED = [
 ]
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("opset", [7, 8, 10, 11, 12, 22])
-@pytest.mark.parametrize("window", WINDOWS)
+@crossed({"window": WINDOWS, "opset": [7, 8, 10, 11, 12, 22]})
 def test_max_pool(opset: int, window: dict[str, Any]) -> None:
     module = agree(model(node("MaxPool", "x", **window), {"x": [2, 3, 9, 8]}, opset=opset))
     assert kinds(module) == ["nn.max_pool2d"]
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("size", [6, 7, 8, 9])
-@pytest.mark.parametrize("window", CEILED)
+@crossed({"window": CEILED, "size": [6, 7, 8, 9]})
 def test_max_pool_ceil_mode(size: int, window: dict[str, Any]) -> None:
     agree(model(node("MaxPool", "x", ceil_mode=1, **window), {"x": [1, 2, size, size + 1]}))
 
@@ -81,10 +78,7 @@ def test_same_padding_counts_dilations(
         assert [d.dim_value for d in inferred] == list(wanted.shape)
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("opset", [7, 10, 11, 19, 22])
-@pytest.mark.parametrize("include", [0, 1])
-@pytest.mark.parametrize("window", WINDOWS)
+@crossed({"window": WINDOWS, "include": [0, 1], "opset": [7, 10, 11, 19, 22]})
 def test_average_pool(opset: int, include: int, window: dict[str, Any]) -> None:
     module = agree(
         model(node("AveragePool", "x", count_include_pad=include, **window), {"x": [2, 3, 9, 8]}, opset=opset)
@@ -92,10 +86,7 @@ def test_average_pool(opset: int, include: int, window: dict[str, Any]) -> None:
     assert kinds(module) == ["nn.average_pool2d"]
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("size", [6, 7, 8, 9])
-@pytest.mark.parametrize("include", [0, 1])
-@pytest.mark.parametrize("window", CEILED)
+@crossed({"window": CEILED, "include": [0, 1], "size": [6, 7, 8, 9]})
 def test_average_pool_ceil_mode(size: int, include: int, window: dict[str, Any]) -> None:
     agree(model(node("AveragePool", "x", ceil_mode=1, count_include_pad=include, **window), {"x": [1, 2, size, size]}))
 

@@ -2,10 +2,10 @@
 
 import numpy as np
 import onnx
-import pytest
 
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
+from tests.conftest import crossed
 from tests.frontends.onnx.quantized_models import (
     MICROSOFT,
     Array,
@@ -46,9 +46,9 @@ def used(constants: dict[str, Array], inputs: str) -> dict[str, Array]:
     return {name: array for name, array in constants.items() if name in inputs.split()}
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("inputs", ["x w p_s w_s p_z w_z b", "x w p_s w_s p_z w_z", "x w p_s w_s", "x w p_s w_s _ _ b"])
-@pytest.mark.parametrize("weights", WEIGHTS)
+@crossed(
+    {"weights": WEIGHTS, "inputs": ["x w p_s w_s p_z w_z b", "x w p_s w_s p_z w_z", "x w p_s w_s", "x w p_s w_s _ _ b"]}
+)
 def test_product(weights: str, inputs: str) -> None:
     nodes = [node("MatMulIntegerToFloat", inputs, "y", MICROSOFT)]
     proto = model(nodes, {"x": U8}, ["y"], used(DATA | WEIGHTS[weights], inputs))
@@ -68,17 +68,13 @@ def test_product_by_a_scale_of_run_time() -> None:
     agree(model(nodes, {"f": X}, ["y"], {"b": BIAS} | COLUMNS), {"f": X})
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("inputs", ["f w w_s", "f w w_s w_z", "f w w_s w_z b", "f w w_s _ b"])
-@pytest.mark.parametrize("weights", WEIGHTS)
+@crossed({"weights": WEIGHTS, "inputs": ["f w w_s", "f w w_s w_z", "f w w_s w_z b", "f w w_s _ b"]})
 def test_dynamic_product(weights: str, inputs: str) -> None:
     nodes = [node("DynamicQuantizeMatMul", inputs, "y", MICROSOFT)]
     agree(model(nodes, {"f": X}, ["y"], used(DATA | WEIGHTS[weights], inputs)), {"f": X})
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("unidirectional", [0, 1])
-@pytest.mark.parametrize("weights", WEIGHTS)
+@crossed({"weights": WEIGHTS, "unidirectional": [0, 1]})
 def test_quantized_attention(weights: str, unidirectional: int) -> None:
     attributes = {"num_heads": 2, "unidirectional": unidirectional}
     nodes = [node("QAttention", "x w b p_s w_s _ p_z w_z", "y", MICROSOFT, **attributes)]

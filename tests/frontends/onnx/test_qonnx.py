@@ -7,12 +7,14 @@ import numpy as np
 import onnx
 import pytest
 
+import qmlir
 from qmlir.dialects.quant.types import quantized_element
 from qmlir.errors import NodeError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.onnx.qonnx import DOMAINS
 from qmlir.frontends.opaque import opaque_report
 from qmlir.policies.ledger import decisions
+from tests.conftest import crossed
 from tests.frontends.onnx.quantized_models import (
     QONNX,
     Array,
@@ -60,10 +62,7 @@ def test_every_domain_with_an_operator_set_and_without(kind: str, domain: str, i
     np.testing.assert_array_equal(results(imported(proto), X)[0], expected.astype(np.float32))
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("bits", [2, 3, 4, 7, 8, 12, 16])
-@pytest.mark.parametrize("signed", [True, False])
-@pytest.mark.parametrize("narrow", [True, False])
+@crossed({"narrow": [True, False], "signed": [True, False], "bits": [2, 3, 4, 7, 8, 12, 16]})
 def test_every_width(bits: int, signed: bool, narrow: bool) -> None:
     scale = np.float32(5 / 2**bits)
     proto = network(bits, scale, 0.0 if signed else 2.0, signed=int(signed), narrow=int(narrow), rounding_mode="ROUND")
@@ -100,22 +99,22 @@ def test_a_layer_of_few_bits_is_computed_in_integers() -> None:
     assert np.abs(results(module, X)[0] - expected).max() <= 0.2501
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("zero", [0.0, 2.0])
-@pytest.mark.parametrize(
-    ("kind", "inputs", "attributes"),
-    [
-        ("Pad", "v pads", {}),
-        ("Pad", "v pads fill", {}),
-        ("Transpose", "v", {"perm": [1, 0]}),
-        ("Concat", "v v", {"axis": 0}),
-        ("Gather", "v index", {"axis": 1}),
-        ("Clip", "v fill", {}),
-        ("Sigmoid", "v", {}),
-        ("Add", "v v", {}),
-        ("Where", "mask v v", {}),
-        ("ReduceMax", "v", {}),
-    ],
+@crossed(
+    {
+        "kind, inputs, attributes": [
+            ("Pad", "v pads", {}),
+            ("Pad", "v pads fill", {}),
+            ("Transpose", "v", {"perm": [1, 0]}),
+            ("Concat", "v v", {"axis": 0}),
+            ("Gather", "v index", {"axis": 1}),
+            ("Clip", "v fill", {}),
+            ("Sigmoid", "v", {}),
+            ("Add", "v v", {}),
+            ("Where", "mask v v", {}),
+            ("ReduceMax", "v", {}),
+        ],
+        "zero": [0.0, 2.0],
+    }
 )
 def test_readers_of_data_with_a_scale_for_each_channel_stay_float(
     kind: str, inputs: str, attributes: dict[str, Any], zero: float
@@ -210,12 +209,7 @@ def test_trunc_by_widths(mode: str, zero: float, constant: bool) -> None:
     np.testing.assert_array_equal(results(imported(proto), X)[0], expected)
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("constant", [False, True])
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("signed", [0, 1])
-@pytest.mark.parametrize("narrow", [0, 1])
-@pytest.mark.parametrize("zero", [0.0, 16.0])
+@crossed({"zero": [0.0, 16.0], "narrow": [0, 1], "signed": [0, 1], "mode": MODES, "constant": [False, True]})
 def test_trunc_by_scales(zero: float, narrow: int, signed: int, mode: str, constant: bool) -> None:
     """The result has a type of 4 bits, to whose range it is clamped."""
     x = np.linspace(-3, 4, 24, dtype=np.float32).reshape(2, 12)
@@ -272,3 +266,14 @@ REFUSED = {
 def test_refuses(name: str) -> None:
     proto, message = REFUSED[name]
     assert re.search(message, str(opaque_report(load_onnx(proto))))
+
+
+def test_integers_with_a_scale_for_each_channel_are_quantized_from_floats() -> None:
+    """Integers that are converted to floats and quantized stay integers with a single scale only."""
+    nodes = [node("Cast", "x", "f", to=onnx.TensorProto.FLOAT), node("Quant", "f s z b", "y", QONNX, signed=0)]
+    scale = np.array([1.5e-5, 1.25e-5], np.float32).reshape(1, 2, 1, 1)
+    x = {"x": np.array([True, False, True, True]).reshape(1, 2, 2, 1)}
+    proto = model(nodes, x, ["y"], {"s": scale, "z": np.array(19256, np.float32), "b": np.array(16, np.float32)})
+    quantized = qmlir.quantize(imported(proto), data=x["x"][None])
+    wanted = quant(x["x"].astype(np.float32), scale, 19256, 16, signed=False)
+    np.testing.assert_allclose(qmlir.reference(quantized)(x["x"]), wanted, rtol=1e-6)

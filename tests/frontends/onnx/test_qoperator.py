@@ -10,6 +10,7 @@ from qmlir.errors import NodeError
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
 from qmlir.policies.runtimes import follow
+from tests.conftest import crossed
 from tests.frontends.onnx.quantized_models import (
     MICROSOFT,
     Array,
@@ -58,7 +59,6 @@ MATRIX = {**weights("w", (5, 9), 9), "c": RNG.integers(-3000, 3000, (1, 9), np.i
 AROUND_128 = {"w": RNG.integers(0, 256, (8, 6, 3, 3)).astype(np.uint8), "w_s": np.float32(0.003), "w_z": Z(128)}
 """Unsigned weights that are signed ones without a zero point once 128 is taken off."""
 SQUARE = weights("w", (5, 7), dtype=np.uint8)
-AXIS = {"axis": 1}
 
 CASES: dict[str, tuple[list[onnx.NodeProto], dict[str, Array]]] = {
     "conv per channel": (
@@ -224,9 +224,7 @@ def saturated(x: Array, w: Array) -> Array:
 
 
 @pytest.mark.slow
-@pytest.mark.crossed
-@pytest.mark.parametrize(("kernel", "stride", "pad"), [(1, 1, 0), (3, 2, 1), (2, 1, 0)])
-@pytest.mark.parametrize("channels", [6, 3])
+@crossed({"channels": [6, 3], "kernel, stride, pad": [(1, 1, 0), (3, 2, 1), (2, 1, 0)]})
 def test_sums_saturate_in_pairs_as_without_vnni(kernel: int, stride: int, pad: int, channels: int) -> None:
     x = U8[:, :channels]
     w = RNG.integers(-128, 127, (8, channels, kernel, kernel), np.int8, endpoint=True)

@@ -10,6 +10,7 @@ from onnx import TensorProto
 from qmlir.backends.reference import evaluate
 from qmlir.errors import NodeError
 from qmlir.frontends.onnx import load_onnx
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import (
     Array,
     agree,
@@ -85,10 +86,7 @@ def test_computed_weights(operator: str) -> None:
     agree(model(node(operator, "x w r b", hidden_size=H, direction="bidirectional"), {"x": [T, N, WIDTH]} | shapes))
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
-@pytest.mark.parametrize("operator", GATES)
-@pytest.mark.parametrize("constant", [True, False], ids=["constant", "computed"])
+@crossed({"constant": [True, False], "operator": GATES, "direction": ["forward", "reverse", "bidirectional"]})
 def test_sequences_of_different_length(operator: str, direction: str, constant: bool) -> None:
     count = 2 if direction == "bidirectional" else 1
     lengths, outputs = np.array([2, 4, 1], np.int32), outputs_of(operator)

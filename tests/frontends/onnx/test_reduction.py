@@ -6,6 +6,7 @@ from onnx import TensorProto
 
 from qmlir.backends.reference import evaluate
 from qmlir.frontends.onnx import load_onnx
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import agree, kinds, main_of, model, node, reason
 
 OPERATORS = (
@@ -22,10 +23,7 @@ OPERATORS = (
 AXES: list[list[int]] = [[0], [-1], [1, 2], [0, 2], [0, 1, 2, 3]]
 
 
-@pytest.mark.crossed(3)
-@pytest.mark.parametrize("axes", AXES, ids=str)
-@pytest.mark.parametrize("keepdims", [0, 1])
-@pytest.mark.parametrize("operator", OPERATORS)
+@crossed({"operator": OPERATORS, "keepdims": [0, 1], "axes": AXES}, turns=3)
 def test_over_axes(operator: str, keepdims: int, axes: list[int]) -> None:
     shape = {"x": [2, 3, 4, 5]}
     agree(model(node(operator, "x a", keepdims=keepdims), shape, {"a": np.array(axes)}, opset=18))

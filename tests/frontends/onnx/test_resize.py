@@ -7,6 +7,7 @@ import pytest
 
 from qmlir.backends.reference import evaluate
 from qmlir.errors import NodeError
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import agree, floats, kinds, load, main_of, model, node, reason
 
 TRANSFORMATIONS = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"]
@@ -18,10 +19,10 @@ def resized(sizes: list[int], opset: int = 19, shape: tuple[int, ...] = (1, 2, 5
     return model(node("Resize", "x _ _ sizes", **attributes), {"x": [*shape]}, constants, opset=opset)
 
 
-@pytest.mark.crossed(3)
-@pytest.mark.parametrize("transformation", TRANSFORMATIONS)
-@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
-@pytest.mark.parametrize("sizes", [[10, 9], [3, 4], [1, 13]])
+@crossed(
+    {"sizes": [[10, 9], [3, 4], [1, 13]], "mode": ["nearest", "linear", "cubic"], "transformation": TRANSFORMATIONS},
+    turns=3,
+)
 def test_modes_and_transformations(mode: str, transformation: str, sizes: list[int]) -> None:
     if mode == "nearest" and transformation != "asymmetric":
         # Elsewhere onnxruntime computes places in f32, and takes another neighbour where they lie in the middle.

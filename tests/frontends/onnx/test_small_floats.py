@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 import qmlir
 from qmlir.frontends.onnx import load_onnx
 from qmlir.frontends.opaque import opaque_report
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import load
 from tests.frontends.onnx.quantized_models import Array, model, node
 
@@ -37,9 +38,7 @@ def agrees(proto: onnx.ModelProto, inputs: dict[str, Array]) -> None:
         np.testing.assert_array_equal(got.astype(np.float32), wanted[0].astype(np.float32))
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("scales", SCALES)
-@pytest.mark.parametrize("kind", TYPES)
+@crossed({"kind": TYPES, "scales": SCALES})
 def test_there_and_back(kind: str, scales: str) -> None:
     scale, attributes = SCALES[scales]
     nodes = [node("QuantizeLinear", "x s z", "q", **attributes), node("DequantizeLinear", "q s z", "y", **attributes)]

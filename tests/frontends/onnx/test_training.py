@@ -11,6 +11,7 @@ from onnx.reference import ReferenceEvaluator
 import qmlir
 from qmlir.errors import NodeError
 from qmlir.frontends.onnx import load_onnx
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import FLOAT, INT64, load, reason
 
 DOMAIN = "ai.onnx.preview.training"
@@ -40,9 +41,7 @@ def step(operator: str, states: int, attributes: dict[str, Any], tensors: int = 
     )
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("steps", [0, 7])
+@crossed({"steps": [0, 7], "case": CASES})
 def test_step(case: str, steps: int) -> None:
     proto, rng = step(*CASES[case]), np.random.default_rng(steps)
     given: dict[str, Any] = {

@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-import pytest
 
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import node, reason
 from tests.frontends.onnx.test_detection import BOOL, FLOAT, INT64, agree, graph_of
 
@@ -18,9 +18,7 @@ def samples(*shape: int, dtype: Any = np.float32, seed: int = 0) -> list[dict[st
     return [{"x": draw.astype(dtype)} for draw in draws]
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("sort", [0, 1])
-@pytest.mark.parametrize(("shape", "axis"), [((9,), None), ((3, 4), None), ((5, 3), 0), ((2, 6, 2), 1), ((4, 5), -1)])
+@crossed({"shape, axis": [((9,), None), ((3, 4), None), ((5, 3), 0), ((2, 6, 2), 1), ((4, 5), -1)], "sort": [0, 1]})
 def test_floats(shape: tuple[int, ...], axis: int | None, sort: int) -> None:
     attributes = {"sorted": sort} | ({} if axis is None else {"axis": axis})
     proto = graph_of([node("Unique", "x", " ".join(OUTPUTS), **attributes)], {"x": (FLOAT, shape)}, OUTPUTS)

@@ -7,6 +7,7 @@ import pytest
 
 from qmlir.errors import NodeError
 from qmlir.frontends.onnx import load_onnx
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import node, reason
 from tests.frontends.onnx.test_detection import INT64, agree, graph_of
 
@@ -22,16 +23,20 @@ def network(shape: tuple[int, ...], **changed: Any) -> Any:
     return graph_of([node("TfIdfVectorizer", "x", **(GRAMS | changed))], {"x": (INT64, shape)}, ["y"])
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("shape", [(12,), (3, 12), (2, 1)])
-@pytest.mark.parametrize(
-    "changed",
-    [
-        {}, {"max_skip_count": 3}, {"min_gram_length": 2}, {"max_gram_length": 2, "max_skip_count": 1},
-        {"mode": "IDF"}, {"mode": "TFIDF", "weights": [0.5, 1, 2, 3, 0.25, 7, 1.5]},
-        {"mode": "IDF", "weights": [0.5, 1, 2, 3, 0.25, 7, 1.5], "max_skip_count": 2},
-    ],
-)  # fmt: skip
+@crossed(
+    {
+        "changed": [
+            {},
+            {"max_skip_count": 3},
+            {"min_gram_length": 2},
+            {"max_gram_length": 2, "max_skip_count": 1},
+            {"mode": "IDF"},
+            {"mode": "TFIDF", "weights": [0.5, 1, 2, 3, 0.25, 7, 1.5]},
+            {"mode": "IDF", "weights": [0.5, 1, 2, 3, 0.25, 7, 1.5], "max_skip_count": 2},
+        ],
+        "shape": [(12,), (3, 12), (2, 1)],
+    }
+)
 def test_frequencies(shape: tuple[int, ...], changed: dict[str, Any]) -> None:
     rng = np.random.default_rng(1)
     agree(network(shape, **changed), *({"x": rng.integers(1, 4, shape)} for _ in range(3)))

@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from tests.conftest import THOROUGH
 from tests.frontends.tflite.files import CODES, Op, T, constant, model
 
 FORMATS = ("float32", "int8", "uint8", "int16")
-PLAIN = ("int32", "bool")
-"""Ways of storing numbers that stand for themselves, of operators that have no other."""
-
 PARAMETERS = {"int8": (0.05, 3), "uint8": (0.05, 131), "int16": (0.0002, 0)}
 OUTPUTS = {"int8": (0.06, -5), "uint8": (0.06, 120), "int16": (0.0003, 0)}
 PROBABILITIES = {"int8": (1 / 256, -128), "uint8": (1 / 256, 0), "int16": (1 / 32768, 0)}
@@ -440,3 +438,10 @@ SOURCES: Sequence[Callable[[], Iterator[Case]]] = (
     _pairs, _functions, _windows, _reductions, _movement, _others, _integers, _choices, _scatters, _volumes, _casts
 )  # fmt: skip
 CASES = [case for source in SOURCES for case in source()]
+
+IN_FORMATS = [
+    (case, format)
+    for n, case in enumerate(CASES)
+    for format in (case.formats if THOROUGH else [case.formats[n % len(case.formats)]])
+]
+"""Each case in the formats that it has; for `make test` in one of them, which the cases take in turn."""

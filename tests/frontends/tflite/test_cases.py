@@ -8,11 +8,11 @@ import pytest
 import qmlir
 from qmlir.frontends.opaque import refuse_opaque
 from qmlir.frontends.tflite import load_tflite
-from tests.frontends.tflite.cases import CASES, Case
+from tests.conftest import crossed
+from tests.frontends.tflite.cases import IN_FORMATS, Case
 from tests.frontends.tflite.files import litert
 
 EPSILON = 1e-5
-SEEDED = [(case, format) for case in CASES for format in case.formats]
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -38,8 +38,7 @@ def assert_agrees(data: bytes, inputs: Sequence[np.ndarray], steps: int | None, 
             assert np.abs(want.astype(np.int64) - got.astype(np.int64)).max() <= steps
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize(("case", "format"), SEEDED, ids=[f"{c.name} {f}" for c, f in SEEDED])
+@crossed({"case, format": IN_FORMATS})
 def test_operator(case: Case, format: str) -> None:
     inputs = case.data(format, np.random.default_rng(0))
     steps = None if format == "int16" and case.steps else case.steps

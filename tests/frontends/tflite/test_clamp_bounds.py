@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import qmlir
 from qmlir.frontends.tflite import load_tflite
 from qmlir.policies.runtimes import follow
+from tests.conftest import crossed
 from tests.frontends.tflite.files import RESOLVERS, Op, T, constant, interpreter, model, run
 
 ACT = "FusedActivationFunction"
@@ -51,10 +51,12 @@ def file(kind: str, format: str, scale: float, point: int) -> bytes:
     return model(tensors, [placed], [0], [1])
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("numerics", RESOLVERS)
-@pytest.mark.parametrize(("kind", "format"), [
-    (k, f) for k in CLAMPED for f in ("int8", "uint8", "int16") if (k, f) not in LACKING])  # fmt: skip
+@crossed(
+    {
+        "kind, format": [(k, f) for k in CLAMPED for f in ("int8", "uint8", "int16") if (k, f) not in LACKING],
+        "numerics": RESOLVERS,
+    }
+)
 def test_bounds_round_as_litert_s(kind: str, format: str, numerics: str, tmp_path: Path) -> None:
     """Also in the file that is written of it, which LiteRT's reference kernels run."""
     limits, random = np.iinfo(format), np.random.default_rng(0)

@@ -13,6 +13,7 @@ from qmlir.errors import QmlirError
 from qmlir.frontends.opaque import opaque_report
 from qmlir.frontends.tflite import load_tflite
 from qmlir.frontends.tflite.flexbuffers import read_map
+from tests.conftest import crossed
 from tests.frontends.tflite.files import Array, Op, T, constant, litert, model
 
 COUNT = 60
@@ -62,14 +63,20 @@ def drawn(seed: int, listed: int) -> list[Array]:
     return [rng.normal(0, 3, shapes[0]).astype(np.float32), rng.uniform(0, 1, shapes[1]).astype(np.float32)]
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("listed", [3, 4])
-@pytest.mark.parametrize(
-    "changed",
-    [{}, {"max_classes_per_detection": 2}, {"max_classes_per_detection": 5, "max_detections": 3},
-     {"use_regular_nms": True}, {"use_regular_nms": True, "max_detections": 40, "detections_per_class": 100},
-     {"nms_score_threshold": 0.97}, {"nms_iou_threshold": 1.0}],
-)  # fmt: skip
+@crossed(
+    {
+        "changed": [
+            {},
+            {"max_classes_per_detection": 2},
+            {"max_classes_per_detection": 5, "max_detections": 3},
+            {"use_regular_nms": True},
+            {"use_regular_nms": True, "max_detections": 40, "detections_per_class": 100},
+            {"nms_score_threshold": 0.97},
+            {"nms_iou_threshold": 1.0},
+        ],
+        "listed": [3, 4],
+    }
+)
 def test_post_process(changed: Mapping[str, Any], listed: int) -> None:
     options = {**OPTIONS, **changed}
     data = post_process(options, listed=listed)
@@ -131,9 +138,7 @@ def suppression(version: int, most: int, overlap: float, least: float, sigma: fl
     return model([*tensors, *outputs], [op], [0, 1], places)
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("version", [4, 5])
-@pytest.mark.parametrize("limits", [(5, 0.3, 0.0), (80, 0.5, 0.4), (10, 1.0, 0.99)])
+@crossed({"limits": [(5, 0.3, 0.0), (80, 0.5, 0.4), (10, 1.0, 0.99)], "version": [4, 5]})
 def test_non_max_suppression(version: int, limits: tuple[int, float, float]) -> None:
     data = suppression(version, *limits)
     for seed in (1, 2):

@@ -14,6 +14,7 @@ from qmlir.dialects.nn.quantizable import uniform
 from qmlir.frontends.tflite import load_tflite
 from qmlir.policies.runtime_kernels import rounded_as_default
 from qmlir.policies.runtimes import follow
+from tests.conftest import crossed
 from tests.frontends.tflite.files import RESOLVERS, Op, T, interpreter, model, run
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -59,10 +60,7 @@ def reason(module: ModuleOp, numerics: str) -> str:
     return rounded_as_default(op, numerics)
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("numerics", RESOLVERS)
-@pytest.mark.parametrize("format", POINTS)
-@pytest.mark.parametrize("kind", ["ADD", "SUB"])
+@crossed({"kind": ["ADD", "SUB"], "format": POINTS, "numerics": RESOLVERS})
 def test_sums_equal_litert(kind: str, format: str, numerics: str) -> None:
     for left, right in FACTORS:
         if kind == "ADD" and numerics == "litert-builtin" and left > 200:
@@ -75,10 +73,7 @@ def test_sums_equal_litert(kind: str, format: str, numerics: str) -> None:
         np.testing.assert_array_equal(computed(module, stored(format)), want, f"{left} {right}")
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("numerics", ["litert-xnnpack", "litert-builtin"])
-@pytest.mark.parametrize("format", POINTS)
-@pytest.mark.parametrize("kind", ["ADD", "MUL"])
+@crossed({"kind": ["ADD", "MUL"], "format": POINTS, "numerics": ["litert-xnnpack", "litert-builtin"]})
 def test_results_beyond_16_bits(kind: str, format: str, numerics: str) -> None:
     """LiteRT's optimized kernels wrap around; here results saturate as by default, and the ledger says so."""
     data = written(kind, format, *((300.0, 0.37) if kind == "ADD" else (300.0, 1 / SCALE)))
@@ -95,10 +90,7 @@ def test_results_beyond_16_bits(kind: str, format: str, numerics: str) -> None:
     np.testing.assert_array_equal(computed(module, stored(format)), want)
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("numerics", RESOLVERS)
-@pytest.mark.parametrize("factor", [2.0**19, 2.0**22.9])
-@pytest.mark.parametrize("kind", ["ADD", "SUB"])
+@crossed({"kind": ["ADD", "SUB"], "factor": [2.0**19, 2.0**22.9], "numerics": RESOLVERS})
 def test_sums_that_stop_litert(kind: str, factor: float, numerics: str, tmp_path: Path) -> None:
     """LiteRT ends the process for some of these scales, so it is not run on the file; an exported file it can run."""
     module = load_tflite(written(kind, "int8", factor, 0.37))

@@ -14,6 +14,7 @@ import pytest
 import qmlir
 from qmlir.frontends.tflite import load_tflite
 from qmlir.policies.runtimes import follow
+from tests.conftest import crossed
 from tests.frontends.tflite.files import RESOLVERS, Op, T, constant, interpreter, model, run
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -152,10 +153,7 @@ def test_dequantized_numbers_are_cut_to_integers(format: str, numerics: str) -> 
 # Sums, means, products
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("numerics", RESOLVERS)
-@pytest.mark.parametrize("format", POINTS)
-@pytest.mark.parametrize("kind", ["ADD", "MUL", "SUB"])
+@crossed({"kind": ["ADD", "MUL", "SUB"], "format": POINTS, "numerics": RESOLVERS})
 def test_sums_of_two_tensors(kind: str, format: str, numerics: str) -> None:
     shape = (3, 25)
     result = 0.2 if kind == "ADD" else 0.02
@@ -169,10 +167,7 @@ POOLS = (
 """Windows, strides and paddings (1: VALID) of images of 9 by 11; of the last, XNNPACK declines."""
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("numerics", RESOLVERS)
-@pytest.mark.parametrize("format", POINTS)
-@pytest.mark.parametrize(("window", "stride", "padding"), POOLS)
+@crossed({"window, stride, padding": POOLS, "format": POINTS, "numerics": RESOLVERS})
 def test_average_pools(window: tuple[int, int], stride: int, padding: int, format: str, numerics: str) -> None:
     sizes = [(n - k) // stride + 1 if padding else -(-n // stride) for n, k in zip((9, 11), window, strict=True)]
     shapes = [(2, 9, 11, 5), (2, *sizes, 5)]
@@ -201,11 +196,7 @@ def reduction(kind: str, shape: tuple[int, ...], axes: tuple[int, ...], format: 
     return island([operator], [shape, kept], format, data=data, result=None if floats else scale, constants=[axis])
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("numerics", RESOLVERS)
-@pytest.mark.parametrize("format", POINTS)
-@pytest.mark.parametrize(("shape", "axes"), AXES)
-@pytest.mark.parametrize("kind", ["SUM", "MEAN", "REDUCE_PROD"])
+@crossed({"kind": ["SUM", "MEAN", "REDUCE_PROD"], "shape, axes": AXES, "format": POINTS, "numerics": RESOLVERS})
 def test_reductions(kind: str, shape: tuple[int, ...], axes: tuple[int, ...], format: str, numerics: str) -> None:
     for floats in (False, True):
         assert_litert_s(reduction(kind, shape, axes, format, floats=floats), format, [shape], numerics)

@@ -10,6 +10,7 @@ import qmlir
 from qmlir.compiler import to_integers
 from qmlir.frontends.tflite import load_tflite
 from qmlir.policies.runtimes import follow
+from tests.conftest import crossed
 from tests.frontends.tflite.c_library import functions_of_the_c_library
 from tests.frontends.tflite.files import RESOLVERS, Array, Op, T, constant, interpreter, model, run, schema
 
@@ -64,10 +65,14 @@ def contraction(kind: str, bias: str, *, per_channel: bool, seed: int) -> bytes:
     return model(tensors, [Op(kind, inputs, [2], options, values, version)], [0], [2])
 
 
-@pytest.mark.crossed(3)
-@pytest.mark.parametrize("per_channel", [True, False], ids=["per channel", "per tensor"])
-@pytest.mark.parametrize(("kind", "bias"), [(k, b) for k in KINDS for b in BIASES if (k, b) not in UNKNOWN])
-@pytest.mark.parametrize("numerics", RESOLVERS)
+@crossed(
+    {
+        "numerics": RESOLVERS,
+        "kind, bias": [(k, b) for k in KINDS for b in BIASES if (k, b) not in UNKNOWN],
+        "per_channel": [True, False],
+    },
+    turns=3,
+)
 def test_equals_litert(numerics: str, kind: str, bias: str, per_channel: bool) -> None:
     for seed in range(4):
         data = contraction(kind, bias, per_channel=per_channel, seed=seed)
@@ -198,9 +203,7 @@ def function(kind: str, scale: float, result: float, options: str, values: dict[
     return model([x, y], [Op(kind, [0], [1], options, values, version)], [0], [1])
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("numerics", RESOLVERS)
-@pytest.mark.parametrize("case", FUNCTIONS, ids=lambda c: f"{c[0]} {c[1]:g} {''.join(map(str, c[4].values()))}")
+@crossed({"case": FUNCTIONS, "numerics": RESOLVERS})
 def test_functions_equal_litert(case: tuple[str, float, float, str, dict[str, Any]], numerics: str) -> None:
     """Tables and lines between knots; at every integer."""
     data = function(*case)

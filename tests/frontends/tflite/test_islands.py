@@ -14,6 +14,7 @@ import qmlir
 from qmlir.compiler import IMPORTED, Pipeline
 from qmlir.policies.ledger import decisions
 from tests.backends.tflite.runtime import kinds
+from tests.conftest import crossed
 from tests.frontends.tflite.cases import Case
 from tests.frontends.tflite.files import RESOLVERS, Op, T, interpreter, model, run
 from tests.frontends.tflite.islands import STORED, integers, island, islands
@@ -37,8 +38,6 @@ FUNCTIONS = (
 )  # fmt: skip
 """Operators of one element, which become tables."""
 
-CASES = [(case, stored) for case in islands() for stored in STORED]
-
 
 def loaded(data: bytes, numerics: str, path: Path) -> ModuleOp:
     """The network of a file, its casts folded."""
@@ -59,8 +58,7 @@ def litert(data: bytes, numerics: str, inputs: list[Array]) -> list[Array] | Non
         return None
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize(("case", "stored"), CASES, ids=[f"{c.name} {s}" for c, s in CASES])
+@crossed({"case": islands(), "stored": STORED})
 def test_an_operator_on_floats_has_litert_s_result(case: Case, stored: str, tmp_path: Path) -> None:
     data, inputs = island(case, stored), integers(case, stored)
     followed = list(RESOLVERS)
@@ -115,9 +113,7 @@ ROUGH = ("SQRT", "litert-xnnpack")
 """XNNPACK's root, whose last bit is another one now and then: 16 bits see that."""
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("stored", STORED)
-@pytest.mark.parametrize("kind", EXACT_IN_FLOAT32)
+@crossed({"kind": EXACT_IN_FLOAT32, "stored": STORED})
 def test_a_table_lists_litert_s_bits(kind: str, stored: str, tmp_path: Path) -> None:
     x = every(stored, positive=kind == "SQRT")
     data = chain(kind, stored, x)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import qmlir
+from tests.conftest import crossed
 from tests.frontends.tflite.files import RESOLVERS, Op, T, constant, interpreter, model, run
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -39,12 +40,16 @@ def file(operator: str, shape: tuple[int, ...], axes: tuple[int, ...], keep: boo
     return model(tensors, [Op(operator, [0, 1], [2], "ReducerOptions", {"KeepDims": keep}, 2)], [0], [2])
 
 
-@pytest.mark.crossed(12)
-@pytest.mark.parametrize("numerics", RESOLVERS)
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.parametrize("keep", [True, False])
-@pytest.mark.parametrize(("shape", "axes"), SHAPES)
-@pytest.mark.parametrize("operator", ["MEAN", "SUM"])
+@crossed(
+    {
+        "operator": ["MEAN", "SUM"],
+        "shape, axes": SHAPES,
+        "keep": [True, False],
+        "format": FORMATS,
+        "numerics": RESOLVERS,
+    },
+    turns=12,
+)
 def test_the_integers_are_litert_s(
     operator: str,
     shape: tuple[int, ...],

@@ -5,6 +5,7 @@ import pytest
 
 import qmlir
 from qmlir.frontends.tflite import load_tflite
+from tests.conftest import crossed
 from tests.frontends.tflite.files import litert
 from tests.frontends.tflite.networks import CONTRACTIONS, contraction, mixed
 from tests.frontends.tflite.test_cases import assert_agrees
@@ -20,10 +21,11 @@ def inputs_of(kind: str, format: str) -> list[np.ndarray]:
     return [random.integers(limits.min, limits.max + 1, shape).astype(format)]
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("kind", CONTRACTIONS)
-@pytest.mark.parametrize(
-    ("format", "per_channel"), [("float32", False), ("int8", True), ("int8", False), ("uint8", False)]
+@crossed(
+    {
+        "format, per_channel": [("float32", False), ("int8", True), ("int8", False), ("uint8", False)],
+        "kind": CONTRACTIONS,
+    }
 )
 def test_contraction(kind: str, format: str, per_channel: bool) -> None:
     assert_agrees(contraction(kind, format, per_channel=per_channel), inputs_of(kind, format), 1)

@@ -9,6 +9,7 @@ import pytest
 import qmlir
 from qmlir.frontends.opaque import opaque_report
 from qmlir.frontends.tflite import load_tflite
+from tests.conftest import crossed
 from tests.frontends.tflite.files import Op, T, constant, interpreter, model, run
 from tests.frontends.tflite.test_cases import assert_agrees
 
@@ -111,9 +112,7 @@ def x(time_major: bool) -> list[np.ndarray]:
 
 
 @pytest.mark.slow
-@pytest.mark.crossed
-@pytest.mark.parametrize("time_major", [False, True])
-@pytest.mark.parametrize("peepholes", [False, True])
+@crossed({"peepholes": [False, True], "time_major": [False, True]})
 def test_lstm(time_major: bool, peepholes: bool) -> None:
     assert_agrees(lstm(time_major=time_major, peepholes=peepholes), x(time_major), 0)
 

@@ -15,7 +15,7 @@ from qmlir.frontends.tflite import load_tflite
 from qmlir.frontends.tflite.reader import read_model
 from qmlir.policies.ledger import decisions
 from qmlir.policies.runtimes import follow
-from tests.conftest import THOROUGH
+from tests.conftest import THOROUGH, crossed
 from tests.frontends.tflite.files import RESOLVERS, Op, T, constant, interpreter, model, run
 
 Parameters = tuple[float, int]
@@ -207,10 +207,7 @@ ALONG_ROWS = {
 """Operator → options, scale and zero point of its result."""
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("numerics", RESOLVERS)
-@pytest.mark.parametrize("format", ["int8", "uint8"])
-@pytest.mark.parametrize("kind", ALONG_ROWS)
+@crossed({"kind": ALONG_ROWS, "format": ["int8", "uint8"], "numerics": RESOLVERS})
 @pytest.mark.filterwarnings("ignore")
 def test_normalizations_equal_litert(kind: str, format: str, numerics: str) -> None:
     """LiteRT's optimized kernels take logarithms in float32: 1 of 10,000 may differ."""
@@ -233,11 +230,15 @@ def test_normalizations_equal_litert(kind: str, format: str, numerics: str) -> N
     assert differ <= (count // 10_000 if floats else 0)
 
 
-@pytest.mark.crossed(6)
-@pytest.mark.parametrize("numerics", RESOLVERS)
-@pytest.mark.parametrize("format", ALL)
-@pytest.mark.parametrize("flags", [(False, False), (True, False), (False, True)], ids=str)
-@pytest.mark.parametrize("kind", ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"])
+@crossed(
+    {
+        "kind": ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"],
+        "flags": [(False, False), (True, False), (False, True)],
+        "format": ALL,
+        "numerics": RESOLVERS,
+    },
+    turns=6,
+)
 @pytest.mark.filterwarnings("ignore")
 def test_resize_equals_litert(kind: str, flags: tuple[bool, bool], format: str, numerics: str) -> None:
     limits, random = np.iinfo(format), np.random.default_rng(0)
@@ -317,10 +318,7 @@ def comparison(kind: str, format: str, random: np.random.Generator) -> tuple[byt
     return data, feed
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("numerics", RESOLVERS)
-@pytest.mark.parametrize("format", ALL)
-@pytest.mark.parametrize("kind", COMPARED)
+@crossed({"kind": COMPARED, "format": ALL, "numerics": RESOLVERS})
 def test_comparisons_equal_litert(kind: str, format: str, numerics: str, tmp_path: Path) -> None:
     """Of scales from 10⁻⁶ to 30: compared are rounded steps of 1/256, signs alone from a scale of 1."""
     random = np.random.default_rng(0)

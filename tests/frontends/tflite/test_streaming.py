@@ -14,6 +14,7 @@ from qmlir.frontends.tflite import load_tflite
 from qmlir.ir.signature import main_function
 from qmlir.ir.states import states_of
 from qmlir.policies.runtimes import follow
+from tests.conftest import crossed
 from tests.frontends.tflite.files import RESOLVERS, Array, Op, T, constant, interpreter, model, run
 from tests.frontends.tflite.streaming import NAME, frames, handle, keywords
 
@@ -90,10 +91,7 @@ def svdf(
     return model([*{**tensors, **changed}.values()], [Op("SVDF", inputs, [5], "SVDFOptions", options)], [0], [5])
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("numerics", RESOLVERS)
-@pytest.mark.parametrize("rank", [1, 2])
-@pytest.mark.parametrize("biased", [True, False])
+@crossed({"biased": [True, False], "rank": [1, 2], "numerics": RESOLVERS})
 def test_svdf_on_bytes(numerics: str, rank: int, biased: bool) -> None:
     assert_steps(svdf(quantized=True, rank=rank, biased=biased), numerics, 0.0)
 

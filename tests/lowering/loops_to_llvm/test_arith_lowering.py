@@ -7,6 +7,8 @@ import numpy.typing as npt
 import pytest
 from kernels import elementwise, empty, lowered, run_kernel, vectorwise, with_main
 
+from tests.conftest import crossed
+
 Array = npt.NDArray[Any]
 N = 37
 
@@ -41,9 +43,7 @@ INTEGER_BINARY = {
 TYPES = {"i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64}
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("shape", [elementwise, vectorwise])
-@pytest.mark.parametrize("element", ["i8", "i32", "i64"])
+@crossed({"element": ["i8", "i32", "i64"], "shape": [elementwise, vectorwise]})
 def test_integer_binary(shape: Any, element: str) -> None:
     """All in one kernel: the results are added up, so one wrong bit shows."""
     a, b = integers(TYPES[element]), integers(TYPES[element])[::-1].copy()
@@ -70,17 +70,17 @@ def test_unsigned(name: str, meaning: Any) -> None:
     assert (y == meaning(a, b).astype(np.uint8)).all()
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize(
-    ("name", "meaning"),
-    [
-        ("divsi", lambda a, b: np.trunc(a / b)),
-        ("remsi", np.fmod),
-        ("floordivsi", np.floor_divide),
-        ("ceildivsi", lambda a, b: -(-a // b)),
-    ],
+@crossed(
+    {
+        "shape": [elementwise, vectorwise],
+        "name, meaning": [
+            ("divsi", lambda a, b: np.trunc(a / b)),
+            ("remsi", np.fmod),
+            ("floordivsi", np.floor_divide),
+            ("ceildivsi", lambda a, b: -(-a // b)),
+        ],
+    }
 )
-@pytest.mark.parametrize("shape", [elementwise, vectorwise])
 def test_signed_division(name: str, meaning: Any, shape: Any) -> None:
     a = RNG.integers(-50, 50, 200).astype(np.int32)
     b = np.where(RNG.integers(0, 2, 200), 1, -1).astype(np.int32) * RNG.integers(1, 9, 200).astype(np.int32)
@@ -137,10 +137,7 @@ def test_minima_and_maxima_of_nan_and_zeros() -> None:
         np.testing.assert_array_equal(np.signbit(y[2:]), np.signbit(expected[2:]), err_msg=name)
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("shape", [elementwise, vectorwise])
-@pytest.mark.parametrize("name", ["maxnumf", "minnumf"])
-@pytest.mark.parametrize("bound", [0.0, -0.0, 1.5, -3.25, 3.4e38])
+@crossed({"bound": [0.0, -0.0, 1.5, -3.25, 3.4e38], "name": ["maxnumf", "minnumf"], "shape": [elementwise, vectorwise]})
 def test_bound_by_a_constant(shape: Any, name: str, bound: float) -> None:
     """As of two variables, to the sign of zero; but without the intrinsic, which is younger than LLVM 19."""
     special = [np.nan, -np.nan, 0.0, -0.0, np.inf, -np.inf, bound, -bound]

@@ -20,6 +20,7 @@ from qmlir.dialects.simd import (
     MulShiftRoundOp,
     PermuteBytesOp,
 )
+from tests.conftest import crossed
 
 Array = npt.NDArray[Any]
 
@@ -247,9 +248,7 @@ def test_rescaled_sums(native: bool) -> None:
     assert MulAddShiftRoundOp.evaluate(a, p, b, q, shift).tolist() == exact
 
 
-@pytest.mark.crossed(2)
-@pytest.mark.parametrize("lanes", [1, 8, 16, 32, 48, 64, 128])
-@pytest.mark.parametrize("features", ["", "+sse2", "+avx2,+sse2", "host"])
+@crossed({"features": ["", "+sse2", "+avx2,+sse2", "host"], "lanes": [1, 8, 16, 32, 48, 64, 128]}, turns=2)
 def test_sums_of_bytes(lanes: int, features: str) -> None:
     """Other factors in each lane; sums of both signs, of which some saturate."""
     given = host_features() if features == "host" else features
@@ -277,10 +276,7 @@ def weights_whose_pairs_fit(count: int) -> Array:
     return np.stack([first, second], 1).reshape(-1).astype(np.int8)
 
 
-@pytest.mark.crossed(2)
-@pytest.mark.parametrize("lanes", [1, 3, 4, 8, 12, 16, 24])
-@pytest.mark.parametrize("native", [False, True])
-@pytest.mark.parametrize("fit", [False, True])
+@crossed({"fit": [False, True], "native": [False, True], "lanes": [1, 3, 4, 8, 12, 16, 24]}, turns=2)
 def test_dot_of_quads(lanes: int, native: bool, fit: bool) -> None:
     promise = "pairs_fit " if fit else ""
     operation = f"%r = simd.dot_u8_i8_quads %0, %1, %2 {promise}: vector<{lanes}xi32>, vector<{4 * lanes}xi8>"
@@ -320,10 +316,13 @@ def test_dot_of_wide_quads(lanes: int, native: bool) -> None:
     assert (y == DotI16I8QuadsOp.evaluate(acc, a, b)).all()
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("lanes", [16, 32, 48, 64])
-@pytest.mark.parametrize("entries", [16, 32, 64, 128, 256])
-@pytest.mark.parametrize("features", ["", "+ssse3,+sse2", "+avx2", "+avx512bw", "host"])
+@crossed(
+    {
+        "features": ["", "+ssse3,+sse2", "+avx2", "+avx512bw", "host"],
+        "entries": [16, 32, 64, 128, 256],
+        "lanes": [16, 32, 48, 64],
+    }
+)
 def test_bytes_of_a_table(lanes: int, entries: int, features: str) -> None:
     """Every place, forwards, backwards and at random."""
     given = host_features() if features == "host" else features

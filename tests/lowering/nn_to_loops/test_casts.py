@@ -14,6 +14,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.ir.names import QUANTIZATION, REST, UNSIGNED
 from qmlir.numerics import fixed_point
+from tests.conftest import crossed
 from tests.lowering.both import check, network, quantized, to_loops
 
 Array = npt.NDArray[Any]
@@ -46,9 +47,7 @@ def floats(scale: float) -> Array:
     return x
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("quantization", fixed_point.QUANTIZATIONS)
-@pytest.mark.parametrize("kind", TYPES)
+@crossed({"kind": TYPES, "quantization": fixed_point.QUANTIZATIONS})
 def test_quantize(kind: str, quantization: str) -> None:
     type = TYPES[kind]
 

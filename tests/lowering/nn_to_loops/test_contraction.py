@@ -11,6 +11,7 @@ from qmlir.dialects.nn import ConstantOp, Conv2DOp, DepthwiseConv2DOp, FullyConn
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
+from tests.conftest import crossed
 from tests.lowering.both import check, network, to_loops
 
 Array = npt.NDArray[Any]
@@ -43,9 +44,7 @@ CONVOLUTIONS = {
 }
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("with_bias", [True, False], ids=["bias", "no bias"])
-@pytest.mark.parametrize("case", CONVOLUTIONS)
+@crossed({"case": CONVOLUTIONS, "with_bias": [True, False]})
 def test_conv2d(case: str, with_bias: bool) -> None:
     shape, (outputs, rows, columns), strides, padding, dilations = CONVOLUTIONS[case]
     w, b = floats(1, outputs, rows, columns, shape[3]), floats(2, outputs)
@@ -126,9 +125,7 @@ GROUPED = {
 }
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("computed", [False, True], ids=["constant", "computed"])
-@pytest.mark.parametrize("case", GROUPED)
+@crossed({"case": GROUPED, "computed": [False, True]})
 def test_groups(case: str, computed: bool) -> None:
     shape, (outputs, *window), count, dilations = GROUPED[case]
     w, b = floats(1, outputs, *window, shape[3] // count), floats(2, outputs)

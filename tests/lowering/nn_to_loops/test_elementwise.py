@@ -11,6 +11,7 @@ from qmlir.codegen.kernels.elementwise import merge_dimensions
 from qmlir.dialects.nn import AddOp, ClampOp, MulOp, ReluOp, RequantizeOp, SigmoidOp, SoftmaxOp, TanhOp
 from qmlir.dialects.nn.base import bound
 from qmlir.lowering.nn_to_loops.normalization import MOST_KEPT
+from tests.conftest import crossed
 from tests.lowering.both import check
 
 Array = npt.NDArray[Any]
@@ -32,9 +33,7 @@ def values(seed: int, *shape: int, scale: float = 4.0) -> Array:
 SHAPES = [(1,), (), (3, 5), (2, 17, 3), (1, 8, 9, 16), (5000,)]
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("op", [ReluOp, SigmoidOp, TanhOp, RequantizeOp])
+@crossed({"op": [ReluOp, SigmoidOp, TanhOp, RequantizeOp], "shape": SHAPES})
 def test_unary(op: Any, shape: tuple[int, ...]) -> None:
     check(lambda x: op.make([x]).y, values(1, *shape))
 

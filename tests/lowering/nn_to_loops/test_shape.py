@@ -12,6 +12,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
 from qmlir.ir.types import element_type_of
 from qmlir.lowering.nn_to_loops.movement import merge_dilations, merge_pads, merge_permutation
+from tests.conftest import crossed
 from tests.lowering.both import check, network, quantized, to_loops
 
 Array = npt.NDArray[Any]
@@ -35,9 +36,7 @@ TRANSPOSES = [
 ]
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("shape", "permutation"), TRANSPOSES)
+@crossed({"shape, permutation": TRANSPOSES, "dtype": DTYPES})
 def test_transpose(shape: tuple[int, ...], permutation: tuple[int, ...], dtype: str) -> None:
     check(lambda x: TransposeOp.make([x], {"permutation": ints(permutation)}).y, counted(dtype, *shape))
 
@@ -49,9 +48,7 @@ def test_dimensions_that_stay_neighbours_merge() -> None:
     assert merge_permutation((1, 1), (1, 0)) == ((), ())
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("axis", [0, 1, 2])
+@crossed({"axis": [0, 1, 2], "dtype": DTYPES})
 def test_concat(axis: int, dtype: str) -> None:
     shapes = [[2, 3, 20], [2, 3, 20], [2, 3, 20]]
     for i, size in enumerate((1, 5, 17)):
@@ -70,9 +67,7 @@ PADS = [
 ]
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("shape", "low", "high"), PADS)
+@crossed({"shape, low, high": PADS, "dtype": DTYPES})
 def test_pad(shape: tuple[int, ...], low: tuple[int, ...], high: tuple[int, ...], dtype: str) -> None:
     integer = IntegerAttr(1, 1) if dtype == "bool" else IntegerAttr(-7, int(dtype.lstrip("floatint")))
     value = FloatAttr(-2.5, f32) if dtype == "float32" else integer
@@ -104,9 +99,7 @@ DILATIONS = [
 ]
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("shape", "dilations"), DILATIONS)
+@crossed({"shape, dilations": DILATIONS, "dtype": DTYPES})
 def test_dilate(shape: tuple[int, ...], dilations: tuple[int, ...], dtype: str) -> None:
     integer = IntegerAttr(1, 1) if dtype == "bool" else IntegerAttr(-7, int(dtype.lstrip("floatint")))
     value = FloatAttr(-2.5, f32) if dtype == "float32" else integer

@@ -1,11 +1,11 @@
 """The proof that sums fit 32 bits is right at its edge; the widest sums it admits, and wider ones, are exact."""
 
 import numpy as np
-import pytest
 
 import qmlir
 from qmlir.compiler import to_integers
 from qmlir.policies.ledger import decisions
+from tests.conftest import crossed
 from tests.transforms.quantize.calibrated import parsed
 
 
@@ -25,9 +25,7 @@ func.func @main(%x: tensor<1x{n}x!x>) -> tensor<1x1x!y> {{
 """
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("zero_point", [0, -128, 127])
+@crossed({"zero_point": [0, -128, 127], "sign": [1, -1]})
 def test_the_edge(zero_point: int, sign: int) -> None:
     weights, furthest = [127, -128, 1], max(127 - zero_point, zero_point + 128)
     room = 2**31 - (1 if sign > 0 else 0) - 256 * furthest  # there is one number more below zero

@@ -27,7 +27,7 @@ from qmlir.dialects.nn.normalization import NormalizationOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.policies.ledger import decisions
-from tests.conftest import THOROUGH
+from tests.conftest import THOROUGH, crossed
 
 Array = npt.NDArray[Any]
 
@@ -127,9 +127,7 @@ def integers(case: Case, x: Array) -> Array:
     return y
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("n", [1, 2, 3, 7, 37, 384, 4096])
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@crossed({"kind": KINDS, "n": [1, 2, 3, 7, 37, 384, 4096]})
 def test_results_are_within_a_step(kind: type[NormalizationOp], n: int) -> None:
     rng, tried = np.random.default_rng(n), 0
     for _ in range((300 if n < 1000 else 30) if THOROUGH else 4 if n < 100 else 2):

@@ -21,6 +21,7 @@ from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import Array
 from tests.backends.cpu import programs
 from tests.backends.cpu.test_elsewhere import machine_of
+from tests.conftest import crossed
 from tests.lowering.both import assert_same, check, compiled, features_of, network, referred, to_loops
 from tests.lowering.qint_to_loops.test_contraction import integers, requantized
 
@@ -87,20 +88,14 @@ def depthwise(w: Array, table: Array) -> Callable[[SSAValue], SSAValue]:
     return graph
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("features", FEATURES)
-@pytest.mark.parametrize("kind", [NEAR, FAR])
-@pytest.mark.parametrize("bits", range(2, 7))
+@crossed({"bits": range(2, 7), "kind": [NEAR, FAR], "features": FEATURES})
 def test_convolution(bits: int, kind: str, features: str) -> None:
     table = table_of(bits, kind)
     x, w = integers(0, 1, 6, 7, 12), weights_of(table, 20, 3, 3, 12)
     check(convolution(w, table), x, features=FEATURES[features])
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("features", FEATURES)
-@pytest.mark.parametrize("bits", [4, 5, 6])
-@pytest.mark.parametrize("groups", [1, 3])
+@crossed({"groups": [1, 3], "bits": [4, 5, 6], "features": FEATURES})
 def test_channels_that_fill_no_step(groups: int, bits: int, features: str) -> None:
     """3 channels, whose steps have a weight 0 that the table lacks, and groups of 3 channels, which no step spans."""
     table = table_of(bits)
@@ -108,7 +103,6 @@ def test_channels_that_fill_no_step(groups: int, bits: int, features: str) -> No
     check(convolution(w, table, groups), x, features=FEATURES[features])
 
 
-@pytest.mark.crossed
 @pytest.mark.parametrize("features", FEATURES)
 def test_groups_of_channels(features: str) -> None:
     table = table_of(4)
@@ -116,21 +110,14 @@ def test_groups_of_channels(features: str) -> None:
     check(convolution(w, table, 2), x, features=FEATURES[features])
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("features", FEATURES)
-@pytest.mark.parametrize("bits", [2, 4, 6])
-@pytest.mark.parametrize("rows", [1, 40])
-@pytest.mark.parametrize("kind", [NEAR, FAR])
+@crossed({"kind": [NEAR, FAR], "rows": [1, 40], "bits": [2, 4, 6], "features": FEATURES})
 def test_fully_connected(kind: str, rows: int, bits: int, features: str) -> None:
     table = table_of(bits, kind)
     x, w = integers(0, rows, 152), weights_of(table, 70, 152)
     check(fully_connected(w, table), x, features=FEATURES[features])
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("features", FEATURES)
-@pytest.mark.parametrize("channels", [5, 16, 72])
-@pytest.mark.parametrize("kind", [NEAR, FAR])
+@crossed({"kind": [NEAR, FAR], "channels": [5, 16, 72], "features": FEATURES})
 def test_depthwise(kind: str, channels: int, features: str) -> None:
     table = table_of(3, kind)
     x, w = integers(0, 1, 9, 8, channels), weights_of(table, 1, 3, 3, channels)
@@ -164,7 +151,6 @@ def test_data_of_16_bits(bits: int) -> None:
     check(graph, x)
 
 
-@pytest.mark.crossed
 @pytest.mark.parametrize("features", FEATURES)
 def test_equal_entries(features: str) -> None:
     table = np.sort(np.resize(table_of(3), 16))

@@ -20,6 +20,7 @@ from qmlir.numerics import Array
 from qmlir.numerics.groups import spread
 from tests.backends.cpu import programs
 from tests.backends.cpu.test_elsewhere import machine_of
+from tests.conftest import crossed
 from tests.lowering.both import assert_same, check, compiled, features_of, network, referred, to_loops
 from tests.lowering.qint_to_loops.test_contraction import integers, requantized
 
@@ -88,27 +89,20 @@ def test_pieces_fill_bytes() -> None:
     assert [width_in_chunks(bits, 2) for bits in range(2, 9)] == [4, 4, 4, 8, 8, 8, 8]
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("features", FEATURES)
-@pytest.mark.parametrize("bits", range(2, 8))
+@crossed({"bits": range(2, 8), "features": FEATURES})
 def test_convolution(bits: int, features: str) -> None:
     x, w = integers(0, 1, 6, 7, 12), weights_of(bits, 20, 3, 3, 12)
     check(convolution(w, bits), x, features=FEATURES[features])
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("features", FEATURES)
-@pytest.mark.parametrize("groups", [1, 3])
+@crossed({"groups": [1, 3], "features": FEATURES})
 def test_channels_that_fill_no_step(groups: int, features: str) -> None:
     """3 channels, whose neighbouring taps fill steps together, and groups of 3 channels, which no step spans."""
     x, w = integers(0, 2, 6, 7, 3 * groups), weights_of(4, 6 * groups, 3, 3, 3)
     check(convolution(w, 4, groups), x, features=FEATURES[features])
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("features", FEATURES)
-@pytest.mark.parametrize("bits", [2, 4, 7])
-@pytest.mark.parametrize("rows", [1, 40])
+@crossed({"rows": [1, 40], "bits": [2, 4, 7], "features": FEATURES})
 def test_fully_connected(rows: int, bits: int, features: str) -> None:
     x, w = integers(0, rows, 150), weights_of(bits, 70, 150)
 
@@ -131,9 +125,7 @@ def test_data_of_16_bits(bits: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.crossed
-@pytest.mark.parametrize("features", FEATURES)
-@pytest.mark.parametrize("channels", [5, 16, 72])
+@crossed({"channels": [5, 16, 72], "features": FEATURES})
 def test_depthwise(channels: int, features: str) -> None:
     x, w = integers(0, 1, 9, 8, channels), weights_of(4, 1, 3, 3, channels)
 
@@ -158,9 +150,7 @@ def test_blocks(features: str) -> None:
     check(graph, x, features=FEATURES[features])
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("features", FEATURES)
-@pytest.mark.parametrize(("channels", "size"), [(12, 32), (16, 64), (6, 32)])
+@crossed({"channels, size": [(12, 32), (16, 64), (6, 32)], "features": FEATURES})
 def test_multiples_by_groups(channels: int, size: int, features: str) -> None:
     """Groups that span taps, and channels that fill no steps, whose weights stay bytes."""
     x, w = integers(0, 1, 6, 7, channels), weights_of(4, 20, 3, 3, channels).clip(-7)

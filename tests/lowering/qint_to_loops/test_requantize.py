@@ -15,6 +15,7 @@ from qmlir.dialects.qint import RequantizeOp
 from qmlir.dialects.qint.requantize import float32_parts, int32, int32s
 from qmlir.errors import UnsupportedError
 from qmlir.numerics import contracts
+from tests.conftest import crossed
 from tests.lowering.both import check, network, to_loops
 
 Array = npt.NDArray[Any]
@@ -64,10 +65,7 @@ def properties(contract: str, shifts: list[int], bits: int, zero_point: int = 3,
     }
 
 
-@pytest.mark.crossed(3)
-@pytest.mark.parametrize("bits", [8, 16])
-@pytest.mark.parametrize("most", [-2, -1, 0, 30])
-@pytest.mark.parametrize("contract", contracts.CONTRACTS)
+@crossed({"contract": contracts.CONTRACTS, "most": [-2, -1, 0, 30], "bits": [8, 16]}, turns=3)
 def test_every_contract(contract: str, most: int, bits: int) -> None:
     shifts = up(contract) if most == 30 else below(most)
     made = properties(contract, shifts, bits)
@@ -82,9 +80,7 @@ def test_to_32_bits(contract: str) -> None:
     check(lambda x: RequantizeOp.make([x], made, element=i32).y, x)
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("contract", contracts.CONTRACTS)
-@pytest.mark.parametrize("dtype", ["int8", "int16", "int32"])
+@crossed({"dtype": ["int8", "int16", "int32"], "contract": contracts.CONTRACTS})
 def test_another_scale_of_narrow_and_wide_integers(dtype: str, contract: str) -> None:
     info = np.iinfo(dtype)
     fits = info.max + 77 <= contracts.CONTRACTS[contract].limit
@@ -93,10 +89,14 @@ def test_another_scale_of_narrow_and_wide_integers(dtype: str, contract: str) ->
     check(lambda x: RequantizeOp.make([x], made, element=IntegerType(8)).y, x)
 
 
-@pytest.mark.crossed(2)
-@pytest.mark.parametrize("input_zero_point", [0, 5])
-@pytest.mark.parametrize("direction", ["down", "up"])
-@pytest.mark.parametrize("contract", ["single64", "double64", "away64", "reduced16"])
+@crossed(
+    {
+        "contract": ["single64", "double64", "away64", "reduced16"],
+        "direction": ["down", "up"],
+        "input_zero_point": [0, 5],
+    },
+    turns=2,
+)
 def test_sums_of_64_bits(contract: str, direction: str, input_zero_point: int) -> None:
     shifts = SHIFTS if direction == "down" else up(contract)
     rng, limit = np.random.default_rng(1), contracts.WIDE_LIMIT

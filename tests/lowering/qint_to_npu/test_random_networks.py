@@ -1,6 +1,6 @@
 """Random networks, broadcasts and host parts among them, on every device: the reference's values, shapes and types.
 
-QMLIR_NETWORKS says how many on each; `python -m tests.fuzz.devices` goes on from any seed.
+QMLIR_NETWORKS says how many on each; every twentieth network of `make fuzz` is such a one.
 """
 
 import os

@@ -13,6 +13,7 @@ from qmlir.backends.simulated import Simulated
 from qmlir.devices import shipped_devices
 from qmlir.devices.stored import as_images
 from qmlir.isa.commands import Arithmetic, Convolve, Host
+from tests.conftest import crossed
 from tests.transforms.quantize.calibrated import parsed
 
 Array = npt.NDArray[Any]
@@ -176,9 +177,7 @@ func.func @main(%x: {image}) -> {image} {{
 # What follows sums over an image
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("device", shipped_devices())
-@pytest.mark.parametrize("computed", [False, True])
+@crossed({"computed": [False, True], "device": shipped_devices()})
 def test_a_tensor_is_added_to_the_means_of_an_image(device: str, computed: bool) -> None:
     image, mean = tensor((2, 3, 3, 12)), tensor((2, 1, 1, 12))
     given = f'%w = nn.relu %z : {mean} -> {mean}\ncalib.observe %w {{name = "w", range = [0.0, 2.0]}} : {mean}'

@@ -16,7 +16,7 @@ from qmlir.ir.source import parse_text
 from qmlir.ir.upstream.tosa_0_80 import is_tosa
 from qmlir.ir.verify import verify
 from qmlir.ir.weights import WeightsMode, module_text
-from tests.conftest import THOROUGH
+from tests.conftest import THOROUGH, crossed
 from tests.graphs import SCHEMAS, Graph, quantized
 from tests.interop import cases as networks
 from tests.interop.cases import Case
@@ -55,9 +55,7 @@ def signless(x: Array) -> Array:
     return x.view(f"i{x.itemsize}") if x.dtype.kind == "u" else x
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("case", tosa_cases(), ids=lambda case: case.name)
+@crossed({"case": tosa_cases(), "version": VERSIONS})
 def test_each_operation(case: Case, version: str) -> None:
     check(case.module, version, case.inputs)
 

@@ -16,7 +16,7 @@ from qmlir.ir.context import make_context
 from qmlir.transforms.loops import stripe_calls
 from qmlir.transforms.loops.plan_memory import PlanMemoryPass
 from qmlir.transforms.loops.stripe_calls import StripeCallsPass
-from tests.conftest import THOROUGH
+from tests.conftest import THOROUGH, crossed
 from tests.graphs import Graph, quantized
 
 WIDE = """
@@ -160,9 +160,12 @@ def test_random_networks_in_bands_have_the_same_bits(schema: str, divided: list[
 
 
 @pytest.mark.slow
-@pytest.mark.crossed
-@pytest.mark.parametrize("name", ["kws_dscnn_i8", "resnet8_cifar_i8", *(["vww_mbv1_i8"] if THOROUGH else [])])
-@pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v3"])
+@crossed(
+    {
+        "cpu": ["x86-64", "x86-64-v3"],
+        "name": ["kws_dscnn_i8", "resnet8_cifar_i8", *(["vww_mbv1_i8"] if THOROUGH else [])],
+    }
+)
 def test_networks_in_bands_have_the_same_bits(
     name: str, cpu: str, shared: Callable[[str], Path], divided: list[int]
 ) -> None:

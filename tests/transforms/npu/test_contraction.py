@@ -6,7 +6,7 @@ import pytest
 
 from qmlir.devices import shipped_devices
 from qmlir.errors import PipelineError
-from tests.conftest import ROOT
+from tests.conftest import ROOT, crossed
 from tests.transforms.npu.contractions import Convolution, mismatches
 
 SAME = (1, 1, 1, 1)
@@ -24,9 +24,7 @@ EVERYWHERE = {
 """Layers that all devices compute."""
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("device", shipped_devices())
-@pytest.mark.parametrize("name", EVERYWHERE)
+@crossed({"name": EVERYWHERE, "device": shipped_devices()})
 def test_bits(name: str, device: str) -> None:
     assert mismatches(EVERYWHERE[name], device) == 0
 

@@ -11,6 +11,7 @@ from qmlir.devices.work import Work
 from qmlir.isa.commands import Convolve, Window
 from qmlir.transforms.npu.tile.costs import Kept
 from qmlir.transforms.npu.tile.search import tiling
+from tests.conftest import crossed
 from tests.transforms.npu.contractions import Convolution, program
 
 LAYERS = {
@@ -23,9 +24,7 @@ def compiled(layer: Convolution, device: Device) -> Program:
     return program(layer.module(device.quant.contract), device.name)
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("name", shipped_devices())
-@pytest.mark.parametrize("layer", LAYERS)
+@crossed({"layer": LAYERS, "name": shipped_devices()})
 def test_what_it_expects_is_what_the_device_takes(name: str, layer: str) -> None:
     device, (convolution, work) = load_device(name), LAYERS[layer]
     chosen = tiling(work, device)

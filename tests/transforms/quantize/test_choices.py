@@ -15,6 +15,7 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import element_of
 from qmlir.numerics import fixed_point
 from tests.checker.networks import certified
+from tests.conftest import crossed
 
 Array = npt.NDArray[Any]
 PRECISIONS = ("int8", "uint8", "int16")
@@ -82,9 +83,7 @@ def network(lines: str, result: str, folder: Path) -> ModuleOp:
     return qmlir.load(folder / "net.mlir")
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("case", CASES)
+@crossed({"case": CASES, "precision": PRECISIONS})
 def test_integers_between_layers(case: str, precision: Any, tmp_path: Path) -> None:
     module = network(*CASES[case], tmp_path)
     quantized = qmlir.quantize(module, data=SAMPLES, precision=precision)
@@ -101,9 +100,7 @@ def test_integers_between_layers(case: str, precision: Any, tmp_path: Path) -> N
     assert check_certificate(tmp_path / "certificate.json")["operations"] > 3
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("element", ["i64", "i32", "i8", "i1"])
+@crossed({"element": ["i64", "i32", "i8", "i1"], "precision": PRECISIONS})
 def test_a_mask_of_plain_numbers(element: str, precision: Any, tmp_path: Path) -> None:
     """softmax(scores + (1 − mask) · −3.4e38), the mask an input: its numbers become integers by a table or a choice."""
     row, scores = "tensor<1x6xf32>", "tensor<4x6xf32>"
@@ -139,10 +136,8 @@ func.func @main(%x: {scores}, %m: tensor<1x6x{element}>) -> {scores} {{
         check_certificate(tmp_path / "certificate.json")
 
 
-@pytest.mark.crossed
+@crossed({"case": [c for c in CASES if c not in ("indices", "non_zero", "to i1")], "suffix": [".onnx", ".tflite"]})
 @pytest.mark.filterwarnings("ignore:on x86 processors")
-@pytest.mark.parametrize("suffix", [".onnx", ".tflite"])
-@pytest.mark.parametrize("case", [c for c in CASES if c not in ("indices", "non_zero", "to i1")])
 def test_files_have_the_same_results(case: str, suffix: str, tmp_path: Path) -> None:
     """What is written compares and chooses dequantized numbers, and is read back as integers.
 

@@ -16,6 +16,7 @@ from qmlir.policies.ledger import decisions
 from qmlir.policies.runtimes import follow
 from tests.backends.onnx.runtime import exported, kinds, run
 from tests.backends.tflite.runtime import LiteRT
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import load, model, node
 
 Array = np.ndarray
@@ -65,9 +66,7 @@ def test_a_domain_is_where_floats_have_values(op: type[nn.AsinOp]) -> None:
         np.testing.assert_array_equal(made.scalar(beyond), made.scalar(inside))
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize(("operator", "precision"), CASES)
-@pytest.mark.parametrize("form", ["onnx-qdq", "onnx-qoperator"])
+@crossed({"form": ["onnx-qdq", "onnx-qoperator"], "operator, precision": CASES})
 def test_an_exported_function_has_the_same_values(operator: str, precision: str, form: str, tmp_path: Path) -> None:
     """It is computed on floats there, of arguments clipped to its domain; read again it is on integers."""
     _, q, x = quantized(operator, precision)

@@ -14,6 +14,7 @@ from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.dialects.quant.rules import FixedScale
 from qmlir.policies.ledger import decisions
 from qmlir.settings.policy import Policy, rule_of
+from tests.conftest import crossed
 from tests.transforms.quantize.calibrated import Array, calibrated, operation, run, sqnr, uniform
 
 RNG = np.random.default_rng(6)
@@ -63,17 +64,13 @@ def quality(kind: type[NNOp], samples: list[Array], precision: str, **options: A
     return sqnr(truth, got)
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("precision", ["int8", "uint8", "int16"])
-@pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.name)
+@crossed({"kind": KINDS, "precision": ["int8", "uint8", "int16"]})
 def test_wide_inputs_leave_all_but_two_bits(kind: type[NNOp], precision: str) -> None:
     bits = int(precision.removeprefix("u").removeprefix("int"))
     assert quality(kind, drawn(12, -40, 40), precision) > 6.02 * (bits - 2)
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("precision", ["int8", "uint8", "int16"])
-@pytest.mark.parametrize("kind", SMALL, ids=lambda k: k.name)
+@crossed({"kind": SMALL, "precision": ["int8", "uint8", "int16"]})
 def test_results_near_zero_leave_half_of_the_bits(kind: type[NNOp], precision: str) -> None:
     bits = int(precision.removeprefix("u").removeprefix("int"))
     assert quality(kind, drawn(*SMALL[kind]), precision) > 6.02 * bits / 2

@@ -20,6 +20,7 @@ from qmlir.ir.rewriting import node_name
 from qmlir.policies.ledger import decisions
 from qmlir.profiles.profile import Profile
 from qmlir.settings.policy import Policy, rule_of
+from tests.conftest import crossed
 from tests.transforms.quantize.calibrated import Array, parsed, quantized
 
 RNG = np.random.default_rng(16)
@@ -97,9 +98,9 @@ def test_it_is_onnxruntimes(folder: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.crossed
-@pytest.mark.parametrize("options", [{}, {"precision": "int16"}, {"schema": "symmetric_with_power2_scale"}])
-@pytest.mark.parametrize("half", [np.float16, BFLOAT16])
+@crossed(
+    {"half": [np.float16, BFLOAT16], "options": [{}, {"precision": "int16"}, {"schema": "symmetric_with_power2_scale"}]}
+)
 def test_its_integers_are_those_of_f32(folder: Path, half: type[np.generic], options: dict[str, Any]) -> None:
     both: list[ModuleOp] = []
     for dtype in (half, np.float32):

@@ -19,6 +19,7 @@ from qmlir.errors import UnsupportedError
 from qmlir.policies.ledger import decisions
 from qmlir.policies.runtimes import follow
 from tests.backends.quantized_text import network
+from tests.conftest import crossed
 from tests.frontends.tflite.files import RESOLVERS, interpreter, run
 
 Array = np.ndarray
@@ -108,9 +109,7 @@ FORMS = {"int8": "asymmetric", "uint8": "asymmetric", "int16": "asymmetric", "in
 """Precision and schema: only the last has zero points of 0 in 16 bits."""
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("subject", SUBJECTS, ids=str)
+@crossed({"subject": SUBJECTS, "form": FORMS})
 def test_quantized_here(subject: Subject, form: str, tmp_path: Path) -> None:
     module, arrays, schema = floats(subject), subject.samples(), FORMS[form]
     inputs = dict(zip(["a", "b"], arrays, strict=False))

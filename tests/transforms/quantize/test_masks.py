@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import qmlir
+from tests.conftest import crossed
 from tests.transforms.quantize.calibrated import Array, parsed
 
 X = np.random.default_rng(3).normal(0, 1.5, (32, 1, 8, 8)).astype(np.float32)
@@ -44,9 +45,12 @@ func.func @main(%x: {three}) -> {three} {{
 """
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("number", ["0xFF800000", "-3.4028234663852886E+38", "-1.0E+09", "-1.0E+04"])
-@pytest.mark.parametrize("way", ["constant", "product", "replaced"])
+@crossed(
+    {
+        "way": ["constant", "product", "replaced"],
+        "number": ["0xFF800000", "-3.4028234663852886E+38", "-1.0E+09", "-1.0E+04"],
+    }
+)
 def test_masked_softmax(number: str, way: str, tmp_path: Path) -> None:
     if way == "product" and number == "0xFF800000":
         number = "-1.0E+30"  # 0 times infinity is NaN
@@ -65,9 +69,9 @@ def test_masked_softmax(number: str, way: str, tmp_path: Path) -> None:
         assert np.abs(found - y).max() < 0.02
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("calibration", ["mse", "percentile", "aciq", "kl", "moving_average"])
-@pytest.mark.parametrize("way", ["constant", "product", "replaced"])
+@crossed(
+    {"way": ["constant", "product", "replaced"], "calibration": ["mse", "percentile", "aciq", "kl", "moving_average"]}
+)
 def test_calibrations_leave_masks_whole(calibration: str, way: str, tmp_path: Path) -> None:
     """The ranges of masks follow from those of the scores: no data are counted of them, and none are cut off."""
     path = tmp_path / "net.mlir"

@@ -9,6 +9,7 @@ import qmlir
 from qmlir.checker import check_certificate
 from qmlir.frontends.onnx import load_onnx
 from tests.checker.networks import certified
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import floats, model, node
 
 SHAPE = (2, 4, 6, 5)
@@ -24,9 +25,7 @@ OPERATORS = {
 
 
 @pytest.mark.slow
-@pytest.mark.crossed
-@pytest.mark.parametrize("precision", ["int8", "int16"])
-@pytest.mark.parametrize("name", OPERATORS)
+@crossed({"name": OPERATORS, "precision": ["int8", "int16"]})
 def test_a_normalization_ends_in_integers(name: str, precision: str, tmp_path: Path) -> None:
     operator, opset = OPERATORS[name]
     constants = {"c": floats(4, seed=1), "d": floats(4, seed=2), "s": floats(5, seed=3), "b": floats(5, seed=4)}

@@ -11,6 +11,7 @@ from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.ir.names import POWER
 from qmlir.settings.policy import Policy, rule_of
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import load, model, node
 from tests.transforms.quantize.calibrated import Array, calibrated, entry, learnt, quantized, run, sqnr, uniform
 
@@ -49,9 +50,7 @@ def widths(module: ModuleOp) -> set[int]:
     return {uniform(op.results[0]).storage_width for op in module.walk() if op.name in WIDE}
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("schema", ["asymmetric", "symmetric", "symmetric_with_power2_scale"])
-@pytest.mark.parametrize("kind", NORMS)
+@crossed({"kind": NORMS, "schema": ["asymmetric", "symmetric", "symmetric_with_power2_scale"]})
 def test_a_norm_keeps_what_its_squares_would_lose(kind: str, schema: str) -> None:
     """In 8 bits squares of what is below a twentieth of the loudest are 0."""
     module = load(NORMS[kind])

@@ -20,7 +20,7 @@ from qmlir.numerics.schemas import bias_parameters, quantization_of_range
 from qmlir.policies.runtimes import follow
 from tests.backends.onnx import runtime
 from tests.backends.tflite.runtime import LiteRT
-from tests.conftest import ROOT
+from tests.conftest import ROOT, crossed
 from tests.frontends.onnx.agreement import model, node
 from tests.models.networks import sqnr
 from tests.transforms.quantize.calibrated import parsed
@@ -60,9 +60,7 @@ def biases(module: ModuleOp) -> list[tuple[WeightedOp, UniformType, Array]]:
 
 
 @pytest.mark.slow
-@pytest.mark.crossed
-@pytest.mark.parametrize("bias", ["int8", "int16"])
-@pytest.mark.parametrize("schema", ["asymmetric", "symmetric_with_power2_scale"])
+@crossed({"schema": ["asymmetric", "symmetric_with_power2_scale"], "bias": ["int8", "int16"]})
 def test_a_narrow_bias_costs_next_to_nothing(bias: str, schema: str) -> None:
     _, _, samples, truth = digits()
     for per_channel in (True, False):
@@ -147,10 +145,13 @@ func.func @main(%x: tensor<1x2xf32>) -> tensor<1x2xf32> {
     assert np.asarray(y).reshape(-1).tolist() == [30, -1]
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("per_channel", [True, False])
-@pytest.mark.parametrize("schema", ["asymmetric", "symmetric", "symmetric_with_uint8"])
-@pytest.mark.parametrize("bias", ["int8", "int16"])
+@crossed(
+    {
+        "bias": ["int8", "int16"],
+        "schema": ["asymmetric", "symmetric", "symmetric_with_uint8"],
+        "per_channel": [True, False],
+    }
+)
 def test_glow_exact_stores_what_glow_stores(bias: Any, schema: Any, per_channel: bool) -> None:
     """Parameters by Glow's rule, which tests/conformance holds to Glow's own, and integers rounded in float32."""
     module, _ = network(bias=bias, schema=schema, per_channel=per_channel, glow_exact=True, calibration="minmax")

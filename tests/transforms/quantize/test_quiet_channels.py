@@ -16,6 +16,7 @@ from qmlir.dialects.nn.quantizable import LEAST_FACTOR
 from qmlir.frontends.onnx import load_onnx
 from qmlir.ir.interfaces import shape_of
 from qmlir.numerics.schemas import SCHEMAS
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import floats, model, node
 
 Array = npt.NDArray[Any]
@@ -58,9 +59,7 @@ def multiplied(module: ModuleOp) -> Array:
     return np.concatenate([op.factors() for op in module.walk() if isinstance(op, WeightedOp)])
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize(("precision", "weights"), STORAGE)
-@pytest.mark.parametrize("kind", ["Conv", "depthwise", "Gemm"])
+@crossed({"kind": ["Conv", "depthwise", "Gemm"], "precision, weights": STORAGE})
 def test_each_channel_is_as_exact_as_its_storage(kind: str, precision: Any, weights: Any) -> None:
     module = layer(kind)
     samples = inputs(module)

@@ -11,6 +11,7 @@ import qmlir
 from qmlir.dialects import nn
 from qmlir.profiles.profile import Profile
 from qmlir.settings.policy import Policy, rule_of
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import load, model, node
 from tests.transforms.quantize.calibrated import Array, sqnr, text_of
 
@@ -74,9 +75,7 @@ def test_compiled_it_has_the_same_bits() -> None:
     np.testing.assert_array_equal(qmlir.compile(quantized)(x), qmlir.reference(quantized)(x))
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("precision", ["int8", "int16"])
-@pytest.mark.parametrize("operator", GATES)
+@crossed({"operator": GATES, "precision": ["int8", "int16"]})
 def test_gates_that_the_scale_suits_share_a_function(operator: str, precision: str) -> None:
     module, profile = network(operator, ORDINARY)
     ours = qmlir.quantize(module, profile, precision=precision)

@@ -12,6 +12,7 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.frontends.onnx import load_onnx
 from qmlir.policies.ledger import decisions
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import model, node
 
 Array = npt.NDArray[Any]
@@ -58,9 +59,9 @@ def test_a_matrix_for_each_of_a_batch_says_that_it_has_one_scale() -> None:
     assert product.reason == "i8 activations, a constant factor per tensor: it has a matrix for each of a batch"
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("precision", ["int2", "int4", "int8", "int16"])
-@pytest.mark.parametrize("name", ["conv", "depthwise", "gemm", "matmul, weights first"])
+@crossed(
+    {"name": ["conv", "depthwise", "gemm", "matmul, weights first"], "precision": ["int2", "int4", "int8", "int16"]}
+)
 def test_weights_of_the_full_range(name: str, precision: str) -> None:
     """The least integer serves as a weight where `weight_range` is full, and the results are the reference's."""
     operator, inputs, x, w, axis, attributes = LAYERS[name]

@@ -15,6 +15,7 @@ from qmlir.numerics.schemas import ZERO_RANGE_SCALE, Schema
 from qmlir.policies.ledger import decisions
 from qmlir.policies.runtimes import Runtime, follow
 from qmlir.settings.policy import Policy
+from tests.conftest import crossed
 from tests.frontends.onnx.agreement import load, model, node
 
 Array = np.ndarray
@@ -52,10 +53,7 @@ def decibels(module: ModuleOp, x: Array = X, **options: Any) -> float:
 SCHEMAS = ["asymmetric", "symmetric", "symmetric_with_power2_scale"]
 
 
-@pytest.mark.crossed
-@pytest.mark.parametrize("convolution", [True, False])
-@pytest.mark.parametrize("schema", SCHEMAS)
-@pytest.mark.parametrize("precision", LEAST)
+@crossed({"precision": LEAST, "schema": SCHEMAS, "convolution": [True, False]})
 def test_a_tensor_of_zeros_keeps_the_bias_behind_it(precision: str, schema: str, convolution: bool) -> None:
     """Under the scale 0.1 the steps of the sums are ten thousand times the bias."""
     module = network(1e4, 1e-2, convolution=convolution)
