@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     from qmlir.notebooks import summary
     from qmlir.numerics.calibration import choose_quantization, register_calibration
     from qmlir.numerics.roundings import register_rounding
-    from qmlir.policies.policy import Policy, Rule
     from qmlir.profiles.drift import profile_drift
     from qmlir.profiles.profile import Profile
     from qmlir.reports.report import report
     from qmlir.samples.reading import read_samples
+    from qmlir.settings.policy import Policy, Rule
     from qmlir.sharded import profile
 
 __all__ = [
@@ -94,10 +94,10 @@ __all__ = [
 
 _HOMES = {
     "Device": "qmlir.devices",
-    "Policy": "qmlir.policies.policy",
+    "Policy": "qmlir.settings.policy",
     "Profile": "qmlir.profiles.profile",
     "QmlirError": "qmlir.errors",
-    "Rule": "qmlir.policies.policy",
+    "Rule": "qmlir.settings.policy",
     "analyze": "qmlir.analysis.tensors",
     "bundle": "qmlir.cli.embedded.folder",
     "compare": "qmlir.analysis.differences",

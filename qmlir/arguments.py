@@ -18,8 +18,8 @@ from qmlir.numerics import Array
 
 if TYPE_CHECKING:
     from qmlir.backends.cpu.machine import Machine
-    from qmlir.policies.policy import Policy
     from qmlir.profiles.profile import Profile
+    from qmlir.settings.policy import Policy
 
 T = TypeVar("T")
 
@@ -55,7 +55,7 @@ def profile_given(given: object) -> "tuple[Profile, str]":
 
 def policy_given(given: object) -> "Policy":
     """Returns a policy from a `Policy`, from plain data or from the path of a file; None is the empty policy."""
-    from qmlir.policies.policy import Policy
+    from qmlir.settings.policy import Policy
 
     match given:
         case Policy():

@@ -28,7 +28,8 @@ from qmlir.ir.signature import main_function
 from qmlir.ir.states import bind_states, states_of
 from qmlir.ir.upstream.tosa_0_80 import is_tosa
 from qmlir.ir.verify import require_module, verify
-from qmlir.policies.quant_config import QuantConfig, QuantOptions
+from qmlir.settings.fields import FORMATS as EXPORT_FORMATS
+from qmlir.settings.quant_config import QuantConfig, QuantOptions, config_of
 from qmlir.stages import FOLD_CASTS as FOLD_CASTS
 from qmlir.stages import IMPORTED as IMPORTED
 from qmlir.stages import OBSERVE as OBSERVE
@@ -48,16 +49,10 @@ if TYPE_CHECKING:
     from qmlir.devices import Accelerator
     from qmlir.ir.signature import Signature
     from qmlir.policies.ledger import Decisions
-    from qmlir.policies.policy import Policy
     from qmlir.profiles.profile import Profile
     from qmlir.profiling import Profiler
+    from qmlir.settings.policy import Policy
 
-
-EXPORT_FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
-"""The formats that `export` writes."""
-
-RUNTIME_OPTIONS: Mapping[str, Mapping[str, str]] = {"onnxruntime": {"precision": "uint8", "weight_precision": "int7"}}
-"""The defaults of `quantize` for a runtime: onnxruntime is fastest on unsigned data, and exact on 7-bit weights."""
 
 PARTIAL = 'Pipeline(("apply-profile", {"file": …, "partial": True}))'
 """The Python call that accepts a profile without some tensors; `quantize` names it in errors."""
@@ -224,7 +219,7 @@ def quantize(
         io: What the quantized network takes and gives: "int8", "uint8" or "int16", with the network's own scales and
             zero points, or "float". By default, floats stay floats.
         example: What a module of PyTorch is called with, as for `load`; by default the first of the samples.
-        **options: The fields of `QuantConfig` (policies/quant_config.py), which says what each of them means: schema,
+        **options: The fields of `QuantConfig` (settings/quant_config.py), which says what each of them means: schema,
             precision, weight_precision, calibration, per_channel, granularity, bias, rounding, residuals, glow_exact.
             An option of None has its default, or what the target asks for.
 
@@ -233,7 +228,9 @@ def quantize(
     >>> {entry.outcome for entry in qmlir.decisions(q)}
     {'quantized'}
     """
-    from qmlir.policies.recorded import record_quantizer
+    from qmlir.settings.fields import RUNTIMES
+    from qmlir.settings.recorded import record_quantizer
+    from qmlir.settings.resolve import resolve
     from qmlir.transforms.quantize.apply_profile import apply_profile
     from qmlir.transforms.quantize.before_ranges import check_before_ranges
     from qmlir.transforms.quantize.fold_qdq import is_as_imported
@@ -243,15 +240,13 @@ def quantize(
     shown = example_for(module, data, example)
     network = load(module, example=shown) if is_torch_module(module) else loaded(module)
     result, rules = network.clone(), arguments.policy_given(policy)
-    chosen = arguments.options_given("quantize", options, QuantConfig().options())
-    if runtime is not None:
-        known = arguments.choice_given("runtime", runtime, list(RUNTIME_OPTIONS))
-        chosen = {**RUNTIME_OPTIONS[known], **chosen}
+    asked = arguments.options_given("quantize", options, QuantConfig().options())
+    runtime = None if runtime is None else arguments.choice_given("runtime", runtime, list(RUNTIMES))
+    settings = resolve(rules, asked, base=config_of(result), runtime=runtime, target=target)
+    config = settings.config()
     if target is not None:
         from qmlir.devices import text_of
-        from qmlir.devices.requirements import required_options
 
-        chosen |= required_options(target, {**rules.default, **chosen})
         result.attributes[DEVICE] = StringAttr(text_of(target))
     context = context_of(result)
     if memory_budget is not None:
@@ -260,7 +255,7 @@ def quantize(
         given = arguments.samples_given(data)
         context.samples[""] = samples = list(given) if isinstance(given, Iterator) else given  # both steps read them
         if profile is None and learns_ranges(result):
-            check_before_ranges(result, rules, chosen)
+            check_before_ranges(result, rules, settings)
             profile = learn(result, samples)
         if states_of(main_function(result)):
             context.samples[""] = list(compile(without_observers(result)).replayed(samples))
@@ -273,10 +268,10 @@ def quantize(
     texts = {"preprocess": preprocess, "dtype": dtype}
     note_reading(result, ReadingNotes(**{n: arguments.text_given(n, t) for n, t in texts.items() if t is not None}))
     Pipeline(*() if target is None else ("settle-transposes",)).apply(result, context)  # devices take single samples
-    step = configured_pass("quantize", {**chosen, "fail_on_float": fail_on_float})
-    context.policy = rules
+    step = configured_pass("quantize", {"fail_on_float": fail_on_float})
+    context.policy = rules.with_default(config.options())
     if profile is not None or not is_as_imported(result):  # else its own file says how it is quantized
-        record_quantizer(result, chosen, rules)
+        record_quantizer(result, config, rules)
     step.apply(context, result)
     if io is not None:
         result = with_interface(result, io)

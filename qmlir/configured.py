@@ -4,6 +4,7 @@ The file of `qmlir quantize --policy` says all of a run, and gives the same bits
 Python's caller leaves out come from the file. Options about what is printed and written belong to the command.
 """
 
+from collections.abc import Mapping
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -16,13 +17,13 @@ from qmlir.display import bytes_of
 from qmlir.errors import OptionError
 from qmlir.frontends.torch_modules import example_for, is_torch_module
 from qmlir.ir.reading import ReadingNotes
-from qmlir.policies.policy import Policy
-from qmlir.policies.run_options import scalar_text
+from qmlir.settings.fields import names_of, scalar_text
+from qmlir.settings.policy import Policy
 
 if TYPE_CHECKING:
     from qmlir.frontends.torch_modules import TorchModule
-    from qmlir.policies.quant_config import QuantOptions
     from qmlir.profiles.profile import Profile
+    from qmlir.settings.quant_config import QuantOptions
 
 
 @wraps(compiler.quantize)
@@ -41,33 +42,40 @@ def quantize(
         example = example_for(module, arguments.get("data"), arguments.pop("example", None))
         module = compiler.load(module, example=example)
     if isinstance(module, str | Path):
-        module = _loaded(module, held)
+        module = load_with(module, held.options)
     found = _arguments(module, profile, held, arguments)
     known = {name: value for name, value in arguments.items() if value is not None}
     return compiler.quantize(**{**found, **known}, policy=Policy(held.default, held.rules))
 
 
-def _loaded(path: str | Path, policy: Policy) -> ModuleOp:
-    """Loads a network as the policy's options say."""
+def load_with(path: str | Path, options: Mapping[str, Any]) -> ModuleOp:
+    """Loads a network as options say, which are those of the command line or of a policy, by their names there."""
     from qmlir.ir.budget import BUDGET
-    from qmlir.samples.arrays import only_array, read_arrays
 
-    options = policy.options
-    constants: dict[str, Any] = {}
-    for name, file in options.get("constant", {}).items():
-        only_array(Path(file))
-        (constants[name],) = read_arrays(Path(file)).values()
+    ends = {name: options.get(name) for name in ("inputs", "outputs")}
     return compiler.load(
         path,
-        bind=options.get("bind"),
-        constants=constants,
+        bind=dict(options.get("bind") or ()),
+        constants=constants_in(dict(options.get("constant") or ())),
         numerics=options.get("numerics"),
         signature=options.get("signature"),
-        fold_budget=options.get("fold-budget", BUDGET),
+        fold_budget=options.get("fold-budget") or BUDGET,
         weights=options.get("weights"),
-        shapes=options.get("shape"),
-        state=options.get("state"),
+        shapes=dict(options.get("shape") or ()),
+        state=dict(options.get("state") or ()),
+        **{name: names_of(names) if isinstance(names, str) else names for name, names in ends.items()},
     )
+
+
+def constants_in(files: Mapping[str, str | Path]) -> dict[str, Any]:
+    """Returns the arrays that become constants, by the names of the inputs."""
+    from qmlir.samples.arrays import only_array, read_arrays
+
+    constants: dict[str, Any] = {}
+    for name, file in files.items():
+        only_array(Path(file))
+        (constants[name],) = read_arrays(Path(file)).values()
+    return constants
 
 
 def _arguments(
@@ -108,4 +116,5 @@ def _arguments(
         found["target"] = load_device(options["target"]).with_(settings_of(changes)) if changes else options["target"]
     if "memory-budget" in options:
         found["memory_budget"] = bytes_of(str(options["memory-budget"]))
-    return found | {"runtime": options.get("for"), "fail_on_float": options.get("fail-on-float", False)}
+    found |= {"runtime": options.get("for"), "fail_on_float": options.get("fail-on-float", False)}
+    return found | {"io": options.get("io")}

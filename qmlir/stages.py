@@ -37,7 +37,7 @@ QUANTIZE = (
     "honour-policy",
     "fail-on-float",  # where asked for
 )
-"""nn + calib.observe with ranges → nn on !quant; the pass `quantize` gives each pass its options."""
+"""nn + calib.observe with ranges → nn on !quant, by the settings that the pass `quantize` states on the module."""
 
 OBSERVE = (*SIMPLIFY, "insert-observers")
 """nn → nn + calib: an observer on each activation tensor that remains after fusing."""

@@ -8,21 +8,11 @@ import pytest
 
 from qmlir.cli.flags import argument_parser
 from qmlir.ir.passes import PASSES, pass_class
-from qmlir.policies.quant_config import QuantConfig
 from tests.test_filecheck import FILES
 
 COMMANDS = [line for file in FILES for line in file.read_text(encoding="utf-8").splitlines() if "RUN:" in line]
 
-SHARED = {f.name for f in fields(QuantConfig)}
-"""Options of `quantize` that it hands to its passes: they are tested where they are given to `quantize`."""
-
-OPTIONS = [
-    (name, f.name.replace("_", "-"))
-    for name in PASSES
-    for f in fields(pass_class(name))
-    if f.name != "name"
-    and (f.name not in SHARED or name == "quantize" or not issubclass(pass_class(name), QuantConfig))
-]
+OPTIONS = [(name, f.name.replace("_", "-")) for name in PASSES for f in fields(pass_class(name)) if f.name != "name"]
 
 
 def values(name: str, option: str) -> list[str]:

@@ -19,7 +19,7 @@ from qmlir.numerics.calibration import Search, choose_quantization
 from qmlir.numerics.histograms import Histogram
 from qmlir.numerics.roundings import WeightsToRound
 from qmlir.plugins import CALIBRATIONS, DIALECTS, PASSES, ROUNDINGS, PluginError, known_plugins
-from qmlir.policies.policy import Policy, PolicyError
+from qmlir.settings.policy import Policy, PolicyError
 from tests.packages import install, site
 
 __all__ = ["site"]

@@ -29,7 +29,7 @@ API = {
     "Networks": ["load", "save", "register_op", "scoped_ops", "export", "to_integers"],
     "Quantization": [
         "read_samples", "profile", "data_free_profile", "profile_drift", "quantize", "choose_quantization",
-        "register_calibration", "register_rounding", "policies.quant_config.QuantConfig", "Profile", "Policy", "Rule",
+        "register_calibration", "register_rounding", "settings.quant_config.QuantConfig", "Profile", "Policy", "Rule",
     ],
     "Running": [
         "compile", "bundle", "reference", "load_program", "load_device", "Device", "backends.cpu.jit.Executable",
@@ -47,7 +47,7 @@ API = {
 
 MEMBERS = {
     "QuantConfig": ["recipe", "options"],
-    "Policy": ["of", "load", "with_rules", "with_default", "config"],
+    "Policy": ["of", "load", "with_rules", "with_default"],
     "Rule": ["selectors", "as_dict"],
     "Device": ["with_"],
     "Entry": ["remedy", "as_dict"],

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from qmlir.cli.data import add_data_options, samples_of, stored_in
+from qmlir.cli.data import samples_of, stored_in
 from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, count, one_of
 from qmlir.cli.models import load_known
@@ -14,6 +14,7 @@ from qmlir.cli.terminal import is_verbose, progress, say, table_of, terminal
 from qmlir.cli.workers import add_worker_options, elsewhere, workers_from
 from qmlir.display import counted
 from qmlir.errors import OptionError
+from qmlir.settings.fields import SAMPLES
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -33,7 +34,7 @@ def add_analyze_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir analyze`."""
     parser.add_argument("quantized", type=Path, help="what `qmlir quantize` made of the model, an .mlir file")
     with parser.section("samples"):
-        add_data_options(parser, "inputs to compare on")
+        parser.add_options(*SAMPLES, what="inputs to compare on", required="data")
     parser.add_argument(
         "--sort",
         **one_of(RANKINGS),

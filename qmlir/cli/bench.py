@@ -11,12 +11,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from qmlir.cli.data import add_data_options, samples_of, stored_in
+from qmlir.cli.data import samples_of, stored_in
 from qmlir.cli.documents import FORMAT, add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, count, file_of
 from qmlir.cli.models import load_simplified
 from qmlir.cli.terminal import is_verbose, say, shortened, table_of, terminal
 from qmlir.errors import FileError, printable
+from qmlir.settings.fields import SAMPLES
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -42,7 +43,7 @@ def add_bench_options(parser: ArgumentParser) -> None:
     parser.add_argument("--seconds", type=_seconds, default=SECONDS, help="measure calls this long (default: 2)")
     parser.add_argument("--seed", type=int, default=0, help="of the random inputs, if there is no --data (default: 0)")
     with parser.section("samples"):
-        add_data_options(parser, "inputs, used in turn; by default one random input", required=False)
+        parser.add_options(*SAMPLES, what="inputs, used in turn; by default one random input")
     help = f"list the N slowest layers (default: {SLOWEST}; all with --verbose)"
     parser.add_argument("--slowest", type=count, metavar="N", help=help)
     parser.add_argument("--against", type=file_of(".json"), help="compare with an earlier run's .json file")

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 from qmlir.cli.device import PROGRAM_SUFFIX
 from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, file_of
-from qmlir.cli.models import add_loading_options, load_simplified
+from qmlir.cli.models import load_simplified
 from qmlir.cli.terminal import say, table_of, terminal
 from qmlir.display import counted
 from qmlir.errors import FileError, OptionError
+from qmlir.settings.fields import LOADING
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -43,7 +44,7 @@ def add_certify_options(parser: ArgumentParser) -> None:
         help="check this certificate: derive everything that it states anew, from its artefact alone",
     )
     with parser.section("how to read the model"):
-        add_loading_options(parser)
+        parser.add_options(*LOADING)
     add_json_option(parser)
 
 

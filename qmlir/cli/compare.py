@@ -5,13 +5,14 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmlir.cli.data import add_data_options, samples_of, stored_by
+from qmlir.cli.data import samples_of, stored_by
 from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, count
 from qmlir.cli.models import load_simplified
 from qmlir.cli.terminal import progress, say, table_of, terminal
 from qmlir.display import counted
 from qmlir.errors import OptionError, QmlirError
+from qmlir.settings.fields import SAMPLES
 
 if TYPE_CHECKING:
     from qmlir.analysis.differences import Agreement, Difference
@@ -29,7 +30,7 @@ def add_compare_options(parser: ArgumentParser) -> None:
         "a device that comes with qmlir (default: cpu, then reference; cpu twice for two networks)",
     )
     with parser.section("samples"):
-        add_data_options(parser, "inputs to compare on")
+        parser.add_options(*SAMPLES, what="inputs to compare on", required="data")
     parser.add_argument("--most", type=count, default=10, help="show at most this many tensors (default: 10)")
     parser.add_argument("--fail", action="store_true", help="exit with status 1 if a tensor differs")
     add_json_option(parser)

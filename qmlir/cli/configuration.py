@@ -8,14 +8,14 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from qmlir.cli.flags import ArgumentParser
+from qmlir.cli.printed_options import plain, words_of
 from qmlir.cli.terminal import say
-from qmlir.errors import FileError, OptionError
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from qmlir.ir.reading import ReadingNotes
-    from qmlir.policies.policy import Policy
+    from qmlir.settings.policy import Policy
 
 
 def words_in(path: Path, parser: ArgumentParser) -> list[str]:
@@ -28,20 +28,14 @@ def words_in(path: Path, parser: ArgumentParser) -> list[str]:
     Raises:
         FileError: The file is not a valid policy, or the command does not take the value of an option; with its place.
     """
-    from qmlir.policies.policy import REMEDY, Policy
-    from qmlir.policies.run_options import words_of
+    from qmlir.settings.policy import REMEDY, Policy
     from qmlir.yaml_files import read_yaml
 
-    options = Policy.load(path).options
-    for name, value in options.items():
-        try:
-            parser.parse_args(["model", *words_of({name: value})])
-        except OptionError as error:
-            file = read_yaml(path, "a policy", remedy=REMEDY)
-            spelled = name if name in file.fields["options"] else name.replace("-", "_")
-            place = file.place("options", spelled)
-            raise FileError(place, error.need, got=error.got, remedy=error.remedy) from None
-    return words_of(options)
+    def place(name: str) -> str:
+        file = read_yaml(path, "a policy", remedy=REMEDY)
+        return file.place("options", name if name in file.fields["options"] else name.replace("-", "_"))
+
+    return words_of(Policy.load(path).options, parser, place)
 
 
 def print_configuration(
@@ -61,18 +55,13 @@ def print_configuration(
         notes: How samples are read.
     """
     from qmlir.compiler import Pipeline
-    from qmlir.devices.requirements import required_options
     from qmlir.dialects.target import load_target
-    from qmlir.policies.policy import Policy, conflicts
-    from qmlir.policies.quant_config import QuantConfig
+    from qmlir.settings.policy import Policy
+    from qmlir.settings.resolve import resolve
     from qmlir.transforms.quantize.apply_policy import apply_policy
 
-    chosen = dict(given)
-    conflicts(policy.default, chosen)
-    if arguments.target is not None:
-        chosen |= required_options(arguments.target, {**policy.default, **chosen})
-    in_effect = policy.config(QuantConfig(**chosen)).options()
-    whole = Policy(in_effect, policy.rules, _options_in_effect(arguments, notes))
+    settings = resolve(policy, given, runtime=arguments.runtime, target=arguments.target)
+    whole = Policy(settings.config().options(), policy.rules, _options_in_effect(arguments, notes))
     applied = apply_policy(Pipeline("simplify")(module), whole, load_target())
     sys.stdout.write(whole.text())
     for number, each in enumerate(applied, 1):
@@ -83,34 +72,21 @@ def print_configuration(
 
 def _options_in_effect(arguments: argparse.Namespace, notes: "ReadingNotes") -> dict[str, Any]:
     """Returns the options of the command that are given, or whose defaults are values."""
-    from qmlir.policies.run_options import RUN_OPTIONS
+    from qmlir.settings.fields import RUN_OPTIONS
 
     values: dict[str, Any] = vars(arguments) | {"for": arguments.runtime, **_defaults(arguments)}
     values |= {"preprocess": notes.preprocess or None, "dtype": notes.dtype or None}
     if arguments.set:
-        values["target"] = arguments.named_device
-    found: dict[str, Any] = {}
-    for name, kind in RUN_OPTIONS.items():
-        value: Any = values[name.replace("-", "_")]
-        match kind:
-            case "numbers by name":
-                value = dict[str, Any](value or ())
-            case "texts by name":
-                pairs = (each.split("=", 1) if isinstance(each, str) else each for each in value or ())
-                value = {key.strip(): str(each).strip() for key, each in pairs}
-            case "text":
-                value = None if value is None else str(value)
-            case _:
-                pass
-        if value is not None and value != {}:
-            found[name] = value
-    return found
+        pairs = (each.split("=", 1) for each in arguments.set)
+        values |= {"target": arguments.named_device, "set": [(key.strip(), value.strip()) for key, value in pairs]}
+    held = {name: plain(values[name.replace("-", "_")]) for name in RUN_OPTIONS}
+    return {name: value for name, value in held.items() if value is not None}
 
 
 def _defaults(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the options that are not given but whose defaults are known, by their names among the arguments."""
-    from qmlir.cli.forms import ACTIVATIONS, FORMATS
     from qmlir.ir.budget import BUDGET
+    from qmlir.settings.fields import ACTIVATIONS, FORMATS
     from qmlir.transforms.quantize.side_by_side import MEMORY
 
     defaults: dict[str, Any] = {"fold_budget": BUDGET, "memory_budget": MEMORY}

@@ -1,11 +1,10 @@
-"""The options that name a command's samples, and the samples they select."""
+"""The samples that a command's options select."""
 
 import argparse
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from qmlir.cli.flags import ArgumentParser, count
 from qmlir.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -14,42 +13,6 @@ if TYPE_CHECKING:
     from qmlir.ir.reading import ReadingNotes
     from qmlir.ir.signature import Signature
     from qmlir.samples.files import Samples
-
-
-def add_data_options(parser: ArgumentParser, what: str, *, required: bool = True) -> None:
-    """Adds `--data` and the options that belong to it.
-
-    Args:
-        parser: The parser of a command.
-        what: The purpose of the samples, for the help text.
-        required: Whether the command needs samples.
-    """
-    parser.add_argument(
-        "--data",
-        type=Path,
-        required=required,
-        help=f"{what}: .npy, .npz, FILE.npz:ARRAY, raw .bin, a picture, or a folder of one kind of these, or a "
-        "folder of such folders",
-    )
-    parser.add_argument("--samples", type=count, help="use at most this many samples (default: all)")
-    parser.add_argument(
-        "--dtype",
-        help="the type that raw files store, such as uint8 (default: what the profile or "
-        "the quantized model keeps, or the input's type)",
-    )
-    parser.add_argument(
-        "--preprocess",
-        metavar="OPTIONS",
-        help='how pixels become numbers: "resize=256 scale=0.00392157 mean=0.485,0.456,0.406 std=0.229,0.224,0.225 '
-        'filter=bilinear order=rgb layout=auto"; (x * scale - mean) / std after a crop of the centre; by default what '
-        "the profile or the quantized model keeps",
-    )
-
-
-def add_sequence_option(parser: ArgumentParser) -> None:
-    """Adds `--sequence`, of commands that run networks with states."""
-    help = "how many samples follow one another before the states of a network are reset (default: all)"
-    parser.add_argument("--sequence", type=count, metavar="N", help=help)
 
 
 Stored: TypeAlias = Callable[[], "tuple[ReadingNotes, Path]"]

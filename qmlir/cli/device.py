@@ -70,7 +70,7 @@ def add_show_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir device show`."""
     parser.add_argument("device", help="a device file, or the name of a device that comes with qmlir")
     add_json_option(parser)
-    add_set_option(parser)
+    parser.add_options("set")
 
 
 def run_show(arguments: argparse.Namespace) -> None:
@@ -91,7 +91,7 @@ def add_check_options(parser: ArgumentParser) -> None:
         "model", type=Path, nargs="?", help="an .onnx, .tflite or .mlir file, or a Caffe2 net (.pb, .pbtxt)"
     )
     add_json_option(parser)
-    add_set_option(parser)
+    parser.add_options("set")
 
 
 def run_check(arguments: argparse.Namespace) -> None:
@@ -229,22 +229,6 @@ def target_text(arguments: argparse.Namespace) -> str | None:
     from qmlir.devices import text_of
 
     return None if arguments.target is None else text_of(arguments.target)
-
-
-def add_target_option(parser: ArgumentParser, help: str) -> None:
-    """Adds the option that names a device."""
-    parser.add_argument("--target", metavar="DEVICE", help=f"{help}: a device file, or one that comes with qmlir")
-    add_set_option(parser)
-
-
-def add_set_option(parser: ArgumentParser) -> None:
-    """Adds the option that changes keys of the device."""
-    parser.add_argument(
-        "--set",
-        action="append",
-        metavar="KEY=VALUE",
-        help="change a key of the device, such as array.lanes.k=16 or memory.act.bytes=65536; may be repeated",
-    )
 
 
 def change_device(arguments: argparse.Namespace) -> None:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 from qmlir.cli.data import samples_at, stored_by
 from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, count, file_of, names_of
-from qmlir.cli.models import add_loading_options, load_known
+from qmlir.cli.models import load_known
 from qmlir.cli.printed_options import add_config_file_options
 from qmlir.cli.terminal import counting, say, table_of, terminal
 from qmlir.cli.workers import add_worker_options, workers_from
 from qmlir.display import bytes_text, counted
 from qmlir.errors import OptionError
 from qmlir.files import together, write_whole
+from qmlir.settings.fields import LOADING
 
 if TYPE_CHECKING:
     from qmlir.analysis.explore import Workload
@@ -51,7 +52,7 @@ def add_explore_options(parser: ArgumentParser) -> None:
         add("--preprocess", metavar="OPTIONS", help="how pictures become inputs, as for qmlir profile")
         add("--profile", action="append", default=[], type=Path, help="a profile; once for each model")
     with parser.section("how to read the models"):
-        add_loading_options(parser)
+        parser.add_options(*LOADING)
     add(
         "--front",
         type=names_of,

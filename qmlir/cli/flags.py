@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from copy import copy
+from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
@@ -14,6 +15,7 @@ from typing import Any, NoReturn
 from qmlir.display import bytes_of
 from qmlir.errors import OptionError, near_misses
 from qmlir.plugins import with_number, without_number
+from qmlir.settings.fields import OPTIONS, Option, names_of
 
 PIPELINE_FLAG = "pass-pipeline"
 
@@ -112,6 +114,22 @@ class ArgumentParser(argparse.ArgumentParser):
         container = super() if self._section is None else self._section
         return container.add_argument(*names, **settings)
 
+    def add_options(self, *names: str, required: str = "", **words: str) -> None:
+        """Adds options that commands share, which settings/fields.py declares.
+
+        Args:
+            names: Keys of `OPTIONS`.
+            required: The option that the command needs, if any.
+            words: The command's own words for the help texts.
+        """
+        for name in names:
+            option, dest = OPTIONS[name], "runtime" if name == "for" else name.replace("-", "_")
+            help = option.help
+            for word, text in words.items():
+                help = help.replace(f"{{{word}}}", text)
+            flags = ("-o", "--output") if name == "output" else (f"--{name}",)
+            self.add_argument(*flags, dest=dest, help=help, **_settings_of(option), required=name == required)
+
     def error(self, message: str) -> NoReturn:
         raise OptionError("command line", message.removeprefix("argument "))
 
@@ -165,6 +183,36 @@ def choice(values: Sequence[str]) -> dict[str, Any]:
     return one_of(values) | {"default": None}
 
 
+def _settings_of(option: Option) -> dict[str, Any]:
+    """Returns argparse's settings for an option that commands share."""
+    match option.kind:
+        case "flag":
+            return {"action": "store_true"}
+        case "switch":
+            return {"action": argparse.BooleanOptionalAction, "default": None}
+        case "choice":
+            return choice(option.values)
+        case "changes by name":
+            return {"action": "append", "metavar": option.metavar}
+        case "path" if option.values:
+            return {"type": file_of(*option.values), "metavar": option.metavar}
+        case "numbers by name" | "texts by name" | "paths by name":
+            return {"action": "append", "default": [], "type": partial(_pair, option), "metavar": option.metavar}
+        case _:
+            kinds = {"path": Path, "names": names_of, "count": count, "integer": int, "size": size}
+            return {"type": kinds.get(option.kind), "default": option.default, "metavar": option.metavar}
+
+
+def _pair(option: Option, text: str) -> tuple[str, Any]:
+    """Converts text such as data=1x3x8x8 to a name and a value."""
+    name, _, value = text.partition("=")
+    numbers = option.kind == "numbers by name"
+    if not name or not value or (numbers and (not value.isdecimal() or int(value) < 1)):
+        more = " with a positive number" if numbers else ""
+        raise argparse.ArgumentTypeError(f"must be {option.metavar}{more}, got {text}")
+    return name, int(value) if numbers else Path(value) if option.kind == "paths by name" else value
+
+
 def file_of(*suffixes: str) -> Callable[[str], Path]:
     """Returns an argparse type that accepts file names with one of these suffixes."""
 
@@ -181,19 +229,6 @@ def count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a positive number, got {text}")
     return int(text)
-
-
-def shape_of(text: str) -> tuple[str, str]:
-    """Converts text such as data=1x3x8x8 to a name and a shape, as an argparse type."""
-    name, _, shape = text.partition("=")
-    if not name or not shape:
-        raise argparse.ArgumentTypeError(f"must be NAME=SHAPE, got {text}")
-    return name, shape
-
-
-def names_of(text: str) -> tuple[str, ...]:
-    """Converts names with commas between them, as an argparse type."""
-    return tuple(name for name in text.split(",") if name)
 
 
 def size(text: str) -> int:
@@ -241,7 +276,7 @@ def argument_parser() -> ArgumentParser:
     init = "the init net of a Caffe2 net (--weights of qmlir)"
     switches.add_argument("--init-net", metavar="FILE", help=init)
     shape = "shape of an input of a Caffe2 net: data=1x3x224x224, indices=8xi64"
-    switches.add_argument("--shape", action="append", default=[], type=shape_of, metavar="NAME=SHAPE", help=shape)
+    switches.add_argument("--shape", **_settings_of(OPTIONS["shape"]), help=shape)
     for ends in ("inputs", "outputs"):
         help = f"tensors of a model file that become the network's {ends}"
         switches.add_argument(f"--{ends}", type=names_of, metavar="NAME,…", help=help)

@@ -11,19 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from qmlir.cli import device
 from qmlir.cli.documents import add_json_option, signature_fields, write_document
-from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of
+from qmlir.cli.flags import ArgumentParser, choice, file_of, one_of
 from qmlir.cli.models import add_code_options, add_processor_options, compiled, load_simplified, memory_of
 from qmlir.cli.printed_options import add_config_file_options
 from qmlir.cli.terminal import say
 from qmlir.errors import OptionError
+from qmlir.settings.fields import ACTIVATIONS
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from qmlir.backends.cpu.jit import Executable
 
-FORMATS = ("onnx-qdq", "onnx-qoperator", "onnx-integer", "tflite")
-ACTIVATIONS = ("uint8", "kept")
 CODE_SUFFIXES = {"obj": ".o", "llvm-ir": ".ll", "asm": ".s"}
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -32,21 +31,9 @@ CODE_SUFFIXES = {"obj": ".o", "llvm-ir": ".ll", "asm": ".s"}
 
 def add_export_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir export`."""
-    add_format_options(parser)
+    parser.add_options("format", "activations", "opset")
     parser.add_argument("-o", "--output", type=file_of(".onnx", ".tflite"), required=True, help="the file to write")
     add_json_option(parser)
-
-
-def add_format_options(parser: ArgumentParser) -> None:
-    """Adds the options that choose a form of .onnx and .tflite files."""
-    add = parser.add_argument
-    help = "what to write: floats between casts, onnxruntime's operators on integers, integers spelled out in ONNX's "
-    help += "operators, or a TFLite file (default: by the file's name, tflite or onnx-qdq)"
-    add("--format", **choice(FORMATS), help=help)
-    help = "how onnx-qdq stores signed bytes between operations: as unsigned ones, which mean the same numbers and "
-    help += "are much faster in onnxruntime on x86, or kept as they are (default: uint8)"
-    add("--activations", **choice(ACTIVATIONS), help=help)
-    add("--opset", type=count, help="version of ONNX's operators (default: what onnxruntime runs)")
 
 
 def run_export(arguments: argparse.Namespace) -> None:
@@ -91,13 +78,12 @@ def _say_written(files: Iterable[Path]) -> None:
 def add_compile_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir compile`."""
     parser.add_argument("--emit", **one_of(tuple(CODE_SUFFIXES)), help="what to write (default: obj)")
-    add_threads_option(parser)
-    add_batch_option(parser)
+    parser.add_options("threads", "batch")
     help = "write the program of an accelerator instead, or with --emit asm its commands as text"
-    device.add_target_option(parser, help)
+    parser.add_options("target", "set", what=help)
     with parser.section("which processor"):
         add_code_options(parser)
-    add_io_option(parser)
+    parser.add_options("io")
     help = "add debug lines, by which gdb and perf name the layer that code computes; the instructions stay the same"
     parser.add_argument("-g", "--debug-info", action="store_true", help=help)
     with parser.section("a bundle for embedded programs"):
@@ -106,19 +92,6 @@ def add_compile_options(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--output", type=Path, required=True, help=help)
     add_config_file_options(parser)
     add_json_option(parser)
-
-
-def add_threads_option(parser: ArgumentParser) -> None:
-    """Adds the option that says how many threads a call may use; without it, the value is None."""
-    help = "threads that one call may use; the results are the same bits for any number (default: 1)"
-    parser.add_argument("--threads", type=count, metavar="N", help=help)
-
-
-def add_io_option(parser: ArgumentParser) -> None:
-    """Adds the option that says what a quantized network takes and gives; without it, the value is None."""
-    help = "what a quantized network takes and gives: integers with its own scales and zero points, which the header "
-    help += "states, or floats (default: what the model says)"
-    parser.add_argument("--io", **choice(("int8", "uint8", "int16", "float")), help=help)
 
 
 BUNDLE_OPTIONS = {"--api": "api", "--weights-in": "weights_in", "--prefix": "prefix", "--archive": "archive"}
@@ -139,13 +112,6 @@ def add_bundle_options(parser: ArgumentParser) -> None:
     add("--weights-in", **choice(("object", "array", "file")), help=help)
     add("--prefix", metavar="NAME", help="prefix of all symbols and files (default: the model's name)")
     add("--archive", action="store_true", help="write a static library, .a, in place of the object")
-
-
-def add_batch_option(parser: ArgumentParser) -> None:
-    """Adds the option that says how many samples a call may have; without it, the value is None."""
-    help = "let a call take any number of samples up to N, with the same bits as a call for each (default: the model's "
-    help += "own shapes)"
-    parser.add_argument("--batch", type=count, metavar="N", help=help)
 
 
 def refuse_batch(arguments: argparse.Namespace, elsewhere: bool) -> None:
@@ -219,9 +185,6 @@ def _write_code(
 # `qmlir quantize`: the form that the output's suffix names.
 
 MLIR = ".mlir"
-FORMS = (MLIR, ".onnx", ".tflite", CODE_SUFFIXES["obj"], device.PROGRAM_SUFFIX)
-"""Suffixes of the files that `qmlir quantize` writes."""
-
 ONLY_FOR: Mapping[str, tuple[str, ...]] = {
     "format": (".onnx", ".tflite"),
     "activations": (".onnx",),
@@ -248,16 +211,13 @@ class Written:
 
 def add_form_options(parser: ArgumentParser) -> None:
     """Adds the output of `qmlir quantize`, and the options that are for one of its forms."""
-    add_io_option(parser)
+    parser.add_options("io")
     with parser.section("an .onnx or .tflite file"):
-        add_format_options(parser)
+        parser.add_options("format", "activations", "opset")
     with parser.section("an .o file"):
-        add_threads_option(parser)
-        add_batch_option(parser)
+        parser.add_options("threads", "batch")
         add_processor_options(parser)
-    help = "the file to write; its suffix chooses the form: .mlir for qmlir's other commands, .onnx or .tflite for "
-    help += "another runtime, .o for machine code with weights and a C header, .npu for the program of --target"
-    parser.add_argument("-o", "--output", type=file_of(*FORMS), help=help)
+    parser.add_options("output")
 
 
 def check_form(arguments: argparse.Namespace) -> None:

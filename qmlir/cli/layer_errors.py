@@ -4,7 +4,6 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from qmlir.cli.documents import prints_document
-from qmlir.cli.flags import ArgumentParser
 from qmlir.cli.terminal import progress, say, table_of, terminal
 from qmlir.display import counted
 from qmlir.errors import OptionError, QmlirError
@@ -16,14 +15,6 @@ if TYPE_CHECKING:
 
     from qmlir.analysis.worst import WorstOperations
     from qmlir.samples.files import Samples
-
-
-def add_layer_errors_option(parser: ArgumentParser) -> None:
-    """Adds `--layer-errors` and `--no-layer-errors`; without either, the value is None."""
-    help = "name the operations with the lowest SQNR, and the SQNR at the outputs, on up to 8 samples, held out where "
-    help += "there are more than --samples (default: where there are samples and it takes a few seconds: up to 500 "
-    help += "million MACs and 200 operations)"
-    parser.add_argument("--layer-errors", action=argparse.BooleanOptionalAction, default=None, help=help)
 
 
 def require_samples(arguments: argparse.Namespace) -> None:

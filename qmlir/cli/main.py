@@ -31,17 +31,18 @@ from qmlir.cli import (
     tuning,
 )
 from qmlir.cli import report as reporting
-from qmlir.cli.data import add_data_options, add_sequence_option, samples_of, stored_in
+from qmlir.cli.data import samples_of, stored_in
 from qmlir.cli.documents import add_json_option, prints_document, signature_fields, with_targets, write_document
 from qmlir.cli.examples import EXAMPLES
 from qmlir.cli.flags import ArgumentParser, RawHelpFormatter, file_of, one_of, version_text
-from qmlir.cli.models import add_code_options, add_loading_options, compiled, load_known, load_simplified
+from qmlir.cli.models import add_code_options, compiled, load_known, load_simplified
 from qmlir.cli.printed_options import asks_for_options, print_options
 from qmlir.cli.refusals import refuse_early, signature_before
 from qmlir.cli.standard_streams import with_standard_streams
 from qmlir.cli.terminal import Detail, printing, progress, say
 from qmlir.display import counted
 from qmlir.errors import OptionError, near_misses
+from qmlir.settings.fields import LOADING, SAMPLES
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -215,7 +216,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
         sub = bare(name, run, help)
         sub.add_argument("model", type=Path, help="an .onnx, .tflite or .mlir file, or a Caffe2 net (.pb, .pbtxt)")
         with sub.section("how to read the model"):
-            add_loading_options(sub)
+            sub.add_options(*LOADING)
         return sub
 
     sub = command("import", _import, "read a model, simplify it and write it as MLIR")
@@ -273,7 +274,7 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
     sub = bare("device check", device.run_check, "print what a device can do, and what becomes of a network on it")
     device.add_check_options(sub)
     with sub.section("how to read the model"):
-        add_loading_options(sub)
+        sub.add_options(*LOADING)
 
     forms.add_compile_options(
         command("compile", forms.run_compile, "compile a network to an object file, its weights and a C header")
@@ -294,13 +295,12 @@ def _parser() -> tuple[ArgumentParser, dict[str, ArgumentParser], Callable[[str]
 
     sub = command("run", _run, "run a network on samples")
     with sub.section("samples"):
-        add_data_options(sub, "inputs")
-        add_sequence_option(sub)
+        sub.add_options(*SAMPLES, what="inputs", required="data")
+        sub.add_options("sequence")
         scoring.add_scoring_options(sub, splits=False)
     sub.add_argument("--reference", action="store_true", help="evaluate in numpy instead of compiling")
-    forms.add_threads_option(sub)
-    forms.add_batch_option(sub)
-    device.add_target_option(sub, "simulate an accelerator; the model may be a program compiled for it")
+    sub.add_options("threads", "batch")
+    sub.add_options("target", "set", what="simulate an accelerator; the model may be a program compiled for it")
     device.add_simulation_options(sub)
     with sub.section("which processor"):
         add_code_options(sub)

@@ -9,11 +9,13 @@ list, or a mapping if its values are NAME=VALUE. `qmlir quantize` has `--policy`
 
 import argparse
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from qmlir.cli.flags import ArgumentParser
 from qmlir.errors import FileError, OptionError, near_misses
+from qmlir.settings.fields import scalar_text
 
 OF_ONE_RUN = ("help", "quiet", "verbose", "debug", "json", "print-config", "config")
 """Options that a file does not hold: how the command prints, and the file itself."""
@@ -41,7 +43,7 @@ def print_options(arguments: argparse.Namespace, parser: ArgumentParser) -> None
     values = {**vars(arguments), **_defaults(arguments)}
     options: dict[str, Any] = {}
     for name, action in _held(parser).items():
-        held = _plain(values[action.dest])
+        held = plain(values[action.dest])
         if held is not None and (held is not False or isinstance(action, argparse.BooleanOptionalAction)):
             options[name] = held
     whole = {arguments.subcommand: options}
@@ -60,7 +62,7 @@ def _held(parser: ArgumentParser) -> dict[str, argparse.Action]:
     return found
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Returns a value as plain data; None for one that is not given."""
     match value:
         case None | bool() | int() | float():
@@ -70,8 +72,8 @@ def _plain(value: Any) -> Any:
         case list():
             entries = cast(list[Any], value)
             if entries and all(isinstance(each, tuple) for each in entries):
-                return {str(key): _plain(each) for key, each in entries}
-            return [_plain(each) for each in entries] or None
+                return {str(key): plain(each) for key, each in entries}
+            return [plain(each) for each in entries] or None
         case _:
             return str(value)
 
@@ -137,18 +139,32 @@ def words_in(path: Path, command: str, parser: ArgumentParser) -> list[str]:
         raise FileError(file.place(command), need, got="no options by name", remedy=REMEDY)
     known = _held(parser)
     parser.require_nothing()
-    rest = ["model"] * len(parser.positionals())
-    words: list[str] = []
-    for name, value in cast(dict[Any, Any], options).items():
+    options = cast(dict[str, Any], options)
+    for name in options:
         if name not in known:
             remedy = near_misses(str(name), known)
             raise FileError(file.place(command, name, name=True), need, got=str(name), remedy=remedy)
+    return words_of(options, parser, lambda name: file.place(command, name))
+
+
+def words_of(options: Mapping[str, Any], parser: ArgumentParser, place: Callable[[str], str]) -> list[str]:
+    """Returns options as words of a command line.
+
+    Args:
+        options: Option → plain value.
+        parser: The parser of the command.
+        place: Says where a file holds an option.
+
+    Raises:
+        FileError: The command does not take the value of an option; with its place.
+    """
+    known, rest, words = _held(parser), ["model"] * len(parser.positionals()), list[str]()
+    for name, value in options.items():
         try:
             own = _words(name, value, known[name])
             parser.parse_args([*rest, *own])
         except OptionError as error:
-            place = file.place(command, name)
-            raise FileError(place, error.need, got=error.got, remedy=error.remedy) from None
+            raise FileError(place(name), error.need, got=error.got, remedy=error.remedy) from None
         words += own
     return words
 
@@ -163,7 +179,7 @@ def _words(name: str, value: Any, action: argparse.Action) -> list[str]:
             return []
     entries: list[object] = [value]
     if repeated and isinstance(value, dict):
-        entries = [f"{key}={each}" for key, each in cast(dict[Any, Any], value).items()]
+        entries = [f"{key}={scalar_text(each)}" for key, each in cast(dict[Any, Any], value).items()]
     elif repeated and isinstance(value, list):
         entries = [*cast(list[object], value)]
     if action.nargs == 0 or not all(isinstance(each, str | int | float) for each in entries):

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from qmlir.cli.configuration import print_configuration
-from qmlir.cli.data import add_data_options, add_sequence_option, given_notes, samples_at, samples_of, stored_by
-from qmlir.cli.device import add_target_option, target_text
+from qmlir.cli.data import given_notes, samples_at, samples_of, stored_by
+from qmlir.cli.device import target_text
 from qmlir.cli.documents import add_json_option, ledger_fields, write_document
-from qmlir.cli.flags import ArgumentParser, choice, count, file_of, one_of, size
+from qmlir.cli.flags import ArgumentParser, choice, count, one_of
 from qmlir.cli.forms import add_form_options, check_form, write_form
-from qmlir.cli.layer_errors import add_layer_errors_option, measured_samples, print_layer_errors, require_samples
+from qmlir.cli.layer_errors import measured_samples, print_layer_errors, require_samples
 from qmlir.cli.models import load_known
 from qmlir.cli.pass_list import OptionInfo, read_pass
 from qmlir.cli.printed_options import add_config_file_options
@@ -20,6 +20,7 @@ from qmlir.cli.scoring import add_scoring_options, held_out, print_comparison, w
 from qmlir.cli.terminal import counting, is_quiet, is_verbose, progress, say
 from qmlir.cli.workers import add_worker_options, workers_from
 from qmlir.display import counted
+from qmlir.settings.fields import SAMPLES
 
 # ---------------------------------------------------------------------------------------------------------------
 # `qmlir profile` and `qmlir profile merge`: learn the ranges of tensors from data, and merge profiles.
@@ -36,8 +37,7 @@ FORMATS = ("qmlir", "glow")
 def add_profile_options(parser: ArgumentParser) -> None:
     """Adds the options of `qmlir profile`."""
     with parser.section("samples"):
-        add_data_options(parser, "calibration samples", required=False)
-        add_sequence_option(parser)
+        parser.add_options(*SAMPLES, "sequence", what="calibration samples")
     with parser.section("without samples"):
         _add_data_free_options(parser)
     parser.add_argument("--bins", type=count, default=2000, help="the most bins of a histogram (default: 2000)")
@@ -200,13 +200,10 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from qmlir.ir.signature import Array
-    from qmlir.policies.policy import Policy
     from qmlir.samples.files import Samples
+    from qmlir.settings.policy import Policy
 
-RUNTIMES = ("onnxruntime",)
-"""The runtimes that networks are quantized for: the keys of `compiler.RUNTIME_OPTIONS`."""
-
-CONFIG = "qmlir.policies.quant_config:QuantConfig"
+CONFIG = "qmlir.settings.quant_config:QuantConfig"
 
 
 def config_options() -> list[OptionInfo]:
@@ -215,12 +212,9 @@ def config_options() -> list[OptionInfo]:
 
 
 def add_quantize_options(parser: ArgumentParser) -> None:
-    """Adds the options of `qmlir quantize`; those in policies/run_options.py can stand in a policy's file, too."""
+    """Adds the options of `qmlir quantize`; those in settings/fields.py can stand in a policy's file, too."""
     add = parser.add_argument
-    add("--profile", type=Path, help="a profile, of ours or of Glow's (default: the ranges in the IR, or of --data)")
-    add("--save-profile", type=file_of(".yaml"), help="keep the profile that is learned from --data")
-    add("--partial-profile", action="store_true", help="accept a profile that lacks some of the tensors")
-    add("--profile-by-name", action="store_true", help="accept tensors that were computed in another way then")
+    parser.add_options("profile", "save-profile", "partial-profile", "profile-by-name")
     with parser.section("how to quantize"):
         add_config_options(parser)
     help = "a .yaml file of rules for single operations, which may hold all other options, too: what --print-config "
@@ -236,22 +230,11 @@ def add_quantize_options(parser: ArgumentParser) -> None:
     )
     what = "learn ranges, round weights and correct biases, layer by layer, on these samples"
     with parser.section("samples"):
-        add_data_options(parser, what, required=False)
-        add_sequence_option(parser)
-        help = "what the values of all samples may take while weights are rounded and biases corrected; a line says if "
-        help += "this allows fewer samples (default: 512MiB)"
-        add("--memory-budget", type=size, metavar="SIZE", help=help)
+        parser.add_options(*SAMPLES, "sequence", "memory-budget", what=what)
     with parser.section("scores"):
         add_scoring_options(parser, splits=True)
-        add_layer_errors_option(parser)
-    help = "the runtime that is to run the exported network: other defaults, for onnxruntime --precision uint8 "
-    help += "--weight-precision int7, whose kernels are fast on x86 and, unlike those for weights of 8 bits, exact "
-    help += "without VNNI, too. Where it is installed, a line says whether the quantized network is faster there than "
-    help += "the float network"
-    add("--for", dest="runtime", **choice(RUNTIMES), help=help)
-    add_target_option(parser, "what a device asks for")
-    add("--fail-on-float", action="store_true", help="refuse if an operation stays float")
-    add("--ledger", type=Path, help="write the decision for each operation as JSON")
+        parser.add_options("layer-errors")
+    parser.add_options("for", "target", "set", "fail-on-float", "ledger", what="what a device asks for")
     add_form_options(parser)
     add_json_option(parser)
 
@@ -283,6 +266,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     from qmlir.errors import OptionError
     from qmlir.ir.signature import signature_of
     from qmlir.samples.reading import in_sequences
+    from qmlir.settings.resolve import resolve
     from qmlir.transforms.quantize.before_ranges import check_before_ranges
 
     output: Path | None = arguments.output
@@ -295,7 +279,7 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     module = load_known(arguments)
     if output is None or arguments.print_config:
         notes = given_notes(arguments).over(stored_by((module, arguments.model), profile=arguments.profile)()[0])
-        print_configuration(module, policy, _given(arguments), arguments, notes)
+        print_configuration(module, policy, given_settings(arguments), arguments, notes)
         return
     signature = signature_of(main_function(module))
     stored = stored_by((module, arguments.model), profile=arguments.profile)
@@ -310,11 +294,13 @@ def run_quantize(arguments: argparse.Namespace) -> None:
     elif samples is not None:
         samples = samples.first(arguments.samples)
     measured, unseen = measured_samples(everything, samples, tests if trial is None else trial.samples)
-    check_before_ranges(module, policy, _given(arguments), arguments.target)
+    settings = resolve(policy, given_settings(arguments), runtime=arguments.runtime, target=arguments.target)
+    check_before_ranges(module, policy, settings)
     report = _ranges(module, samples, arguments)
     data = None if samples is None else _some(samples, module, arguments.memory_budget, report)
     data = None if data is None else in_sequences(data, arguments.sequence, signature)
-    options = _given(arguments) | {"fail_on_float": arguments.fail_on_float, "target": arguments.target}
+    options = given_settings(arguments) | {"fail_on_float": arguments.fail_on_float, "target": arguments.target}
+    options["runtime"] = arguments.runtime
     notes = stored()[0] if samples is None else given_notes(arguments).over(stored()[0])
     options |= {"memory_budget": arguments.memory_budget, "preprocess": notes.preprocess, "dtype": notes.dtype}
     quantized = quantize(module, policy=policy, data=data, **options)
@@ -371,17 +357,14 @@ def _some(
     return progress(islice(samples, used), used, "rounding weights and correcting biases")
 
 
-def _given(arguments: argparse.Namespace) -> dict[str, Any]:
+def given_settings(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the quantizer's options that the command line gives, by their names in Python."""
-    from qmlir.compiler import RUNTIME_OPTIONS
-
     named = [option.name.replace("-", "_") for option in config_options()]
-    given = {name: value for name in named if (value := getattr(arguments, name)) is not None}
-    return {**RUNTIME_OPTIONS.get(arguments.runtime, {}), **given}
+    return {name: value for name in named if (value := getattr(arguments, name)) is not None}
 
 
 def _policy(arguments: argparse.Namespace) -> "Policy":
-    from qmlir.policies.policy import Policy, rule_of
+    from qmlir.settings.policy import Policy, rule_of
 
     policy = Policy.load(arguments.policy) if arguments.policy is not None else Policy()
     return Policy(policy.default, policy.rules).with_rules([rule_of(text) for text in arguments.rule])

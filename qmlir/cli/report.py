@@ -4,14 +4,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qmlir.cli.data import add_data_options, samples_of, stored_by
-from qmlir.cli.device import add_target_option
+from qmlir.cli.data import samples_of, stored_by
 from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, file_of
-from qmlir.cli.models import add_loading_options, load_known
-from qmlir.cli.scoring import add_label_options
+from qmlir.cli.models import load_known
 from qmlir.cli.terminal import progress, say
 from qmlir.errors import OptionError
+from qmlir.settings.fields import LOADING, SAMPLES
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -26,13 +25,13 @@ def add_report_options(parser: ArgumentParser) -> None:
     models = "the float model and one or two networks quantized from it, or fewer of these: .onnx, .tflite or .mlir"
     add("models", type=Path, nargs="+", metavar="MODEL", help=models)
     with parser.section("how to read the models"):
-        add_loading_options(parser)
+        parser.add_options(*LOADING)
     with parser.section("samples"):
         what = "samples, for the error of each layer and the distribution of its values"
-        add_data_options(parser, what, required=False)
-        add_label_options(parser, "each network")
+        parser.add_options(*SAMPLES, what=what)
+        parser.add_options("labels", "label-offset", what="each network", more="")
     add("--profile", type=Path, help="the distributions of tensors (default: learned from --data)")
-    add_target_option(parser, "show the cycles on a device")
+    parser.add_options("target", "set", what="show the cycles on a device")
     add("--seconds", type=_seconds, default=SECONDS, help="measure calls of each network so long; 0: not (default: 1)")
     add("--title", help="the page's title (default: the name of the first model)")
     add("-o", "--output", type=file_of(".html"), required=True, help="the .html file to write")

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from qmlir.cli.flags import ArgumentParser
@@ -18,13 +17,6 @@ if TYPE_CHECKING:
     from qmlir.ir.signature import Signature
     from qmlir.numerics import Int64s
     from qmlir.samples.files import Samples
-
-HELP = (
-    "the class of each sample, counted from 0: a text file with a class a line or lines of file name and class, .npy, "
-    "FILE.npz:ARRAY, `names` for the number that a sample's file name starts with, or `folders` for a folder of "
-    "samples a class"
-)
-"""What `--labels` accepts."""
 
 PART = 5
 """Without a number of samples, one in so many serves for quantization, and the others are scored."""
@@ -42,29 +34,8 @@ def add_scoring_options(parser: ArgumentParser, *, splits: bool) -> None:
     )
     held_out += "seed, serve for quantization, and the others are scored"
     what = "float and quantized network" if splits else "outputs"
-    add_label_options(parser, what, held_out if splits else "")
-    parser.add_argument(
-        "--metric",
-        metavar="MODULE:FUNCTION",
-        help="your own score: a Python function of the outputs for all samples (an array, or a dict of arrays by name) "
-        "and of the labels (None without --labels), which returns a number",
-    )
-    if splits:
-        parser.add_argument(
-            "--test-data", type=Path, help="score and measure errors on these samples, and quantize on all of --data"
-        )
-
-
-def add_label_options(parser: ArgumentParser, what: str, more: str = "") -> None:
-    """Adds `--labels` and `--label-offset`.
-
-    Args:
-        parser: The parser of a command.
-        what: What is scored, for the help text.
-        more: The end of the help text.
-    """
-    parser.add_argument("--labels", metavar="FILE", help=f"score {what} by {HELP}{more}")
-    parser.add_argument("--label-offset", type=int, default=0, metavar="N", help="added to each label (default: 0)")
+    parser.add_options("labels", "label-offset", what=what, more=held_out if splits else "")
+    parser.add_options("metric", *["test-data"] if splits else [])
 
 
 @dataclass(frozen=True)

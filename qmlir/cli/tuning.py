@@ -6,18 +6,19 @@ import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from qmlir.cli.data import add_data_options, samples_at
-from qmlir.cli.device import add_target_option, target_text
+from qmlir.cli.data import samples_at
+from qmlir.cli.device import target_text
 from qmlir.cli.documents import add_json_option, write_document
 from qmlir.cli.flags import ArgumentParser, count, file_of
 from qmlir.cli.models import load_known
 from qmlir.cli.printed_options import add_config_file_options
-from qmlir.cli.quantizing import add_config_options, config_options
+from qmlir.cli.quantizing import add_config_options, given_settings
 from qmlir.cli.scoring import add_scoring_options, held_out
 from qmlir.cli.terminal import say, table_of, terminal
 from qmlir.cli.workers import add_worker_options, workers_from
 from qmlir.display import counted
 from qmlir.files import together, write_whole
+from qmlir.settings.fields import SAMPLES
 
 if TYPE_CHECKING:
     from qmlir.analysis.tune import Point, Tuned
@@ -41,13 +42,13 @@ def add_tune_options(parser: ArgumentParser) -> None:
         "metric; or a difference to the int8 network, such as agreement=int8-0.5",
     )
     with parser.section("samples"):
-        add_data_options(parser, "learn ranges and quantize on these samples")
+        parser.add_options(*SAMPLES, what="learn ranges and quantize on these samples", required="data")
         parser.add_argument("--profile", type=Path, help="a profile (default: the ranges of --data)")
     with parser.section("scores"):
         add_scoring_options(parser, splits=True)
     with parser.section("options that the search leaves as they are"):
         add_config_options(parser)
-        add_target_option(parser, "quantize for a device")
+        parser.add_options("target", "set", what="quantize for a device")
     parser.add_argument("--most", type=count, help="the most quantizations (default: 20)")
     parser.add_argument(
         "--levels",
@@ -87,8 +88,6 @@ def run_tune(arguments: argparse.Namespace) -> None:
     samples, tests = (None if path is None else samples_at(path, arguments, signature) for path in paths)
     assert samples is not None
     used, trial = held_out(arguments, samples, tests, signature)
-    named = [option.name.replace("-", "_") for option in config_options()]
-    options: dict[str, Any] = {name: value for name in named if (value := getattr(arguments, name)) is not None}
     limits: dict[str, Any] = {
         "budget": arguments.budget,
         "floor": arguments.floor,
@@ -100,8 +99,9 @@ def run_tune(arguments: argparse.Namespace) -> None:
         "most": arguments.most or MOST,
         "levels": arguments.levels or LEVELS,
     }
+    limits |= given_settings(arguments)
     with workers_from(arguments) as workers:
-        found = tune(module, list(used or ()), tests=list(trial.samples), workers=workers, **limits, **options)
+        found = tune(module, list(used or ()), tests=list(trial.samples), workers=workers, **limits)
     say(trial.said)
     _print_front(found)
     files = [arguments.output]

@@ -5,9 +5,10 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from qmlir.cli.flags import ArgumentParser, count, size
+from qmlir.cli.flags import ArgumentParser
 from qmlir.cli.terminal import say
 from qmlir.errors import OptionError
+from qmlir.settings.fields import WORKERS
 
 if TYPE_CHECKING:
     from qmlir.executors import Workers
@@ -16,19 +17,7 @@ if TYPE_CHECKING:
 def add_worker_options(parser: ArgumentParser) -> None:
     """Adds the options that choose workers; results are the same bytes wherever the work runs."""
     with parser.section("where the work runs"):
-        parser.add_argument("--jobs", type=count, metavar="N", help="in N processes of this machine; 1 is this process")
-        parser.add_argument(
-            "--scheduler",
-            metavar="ADDRESS",
-            help="on the workers of a Dask cluster, such as tcp://localhost:8786; they need qmlir, and files under the "
-            "same paths",
-        )
-        parser.add_argument(
-            "--worker-memory",
-            type=size,
-            metavar="SIZE",
-            help="the most memory of each process of --jobs, such as 2GiB (default: an equal share of this machine's)",
-        )
+        parser.add_options(*WORKERS)
 
 
 def elsewhere(arguments: argparse.Namespace) -> list[tuple[str, object]]:

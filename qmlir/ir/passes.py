@@ -25,12 +25,12 @@ from qmlir.plugins import Plugin, admits, choices, plugin, plugins_in
 # Each option has a type, a default and a help line:
 #
 #     @dataclass(frozen=True)
-#     class ChooseScalesPass(ModulePass):
+#     class ShareItemsPass(ModulePass):
 #         """One sentence; then before and after as IR."""
-#         name = "choose-scales"
-#         schema: Schema = option("asymmetric", "how a range becomes a scale and a zero point")
+#         name = "share-items"
+#         threads: int = option(1, "threads that one call may use")
 #
-# Drivers read the types to parse `--choose-scales=schema=symmetric`; `-` and `_` are the same in option names.
+# Drivers read the types to parse `--share-items=threads=2`; `-` and `_` are the same in option names.
 
 
 T = TypeVar("T")
@@ -69,8 +69,12 @@ def check_option(pass_type: type, name: str, value: object) -> None:
         OptionError: The value has another type, or the option lists its values and this is none of them; the error
             names similar values.
     """
-    hint: Any = option_types(pass_type)[name]
     where = f"{pass_type.__dict__.get('name', pass_type.__name__)} {name.replace('_', '-')}"
+    check_value(where, option_types(pass_type)[name], value)
+
+
+def check_value(where: str, hint: Any, value: object) -> None:
+    """Checks that a value has the type of an annotation; see `check_option`."""
     if (listed := choices(hint)) is not None:
         known = [str(v) for v in listed]
         if not admits(hint, value):
@@ -311,11 +315,12 @@ def _pass_of(entry: object) -> ModulePass:
 
 
 def _text_of(step: ModulePass) -> str:
-    """Returns a pass as an element of `--pass-pipeline`, with the options that differ from their defaults."""
+    """Returns a pass as an element of `--pass-pipeline`, with the options that are given or differ from defaults."""
+    given: frozenset[str] = getattr(step, "given", frozenset())
     changed = {
         field.name: value
         for field in dataclasses.fields(step)
-        if field.init and (value := getattr(step, field.name)) != _default_of(field)
+        if field.init and ((value := getattr(step, field.name)) != _default_of(field) or field.name in given)
     }
     return pass_text(step.name, changed)
 

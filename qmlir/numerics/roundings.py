@@ -21,7 +21,7 @@ from qmlir.numerics import Array, Float32s, Float64s
 from qmlir.plugins import ROUNDINGS, Plugin, plugin, register
 
 BUILT_IN = ("auto", "nearest", "gptq", "adaround")
-"""The names that plugins cannot have: values of the option `rounding`, see policies/quant_config.py."""
+"""The names that plugins cannot have: values of the option `rounding`, see settings/quant_config.py."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from qmlir.analysis.tune.result import Point
 from qmlir.analysis.tune.search import filled
 from qmlir.analysis.tune.trials import Trial
 from qmlir.errors import OptionError, QmlirError
-from qmlir.policies.policy import Policy
+from qmlir.settings.policy import Policy
 from tests.cli.small import Small, write_small
 
 # ---------------------------------------------------------------------------------------------------------------

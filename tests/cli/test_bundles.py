@@ -16,7 +16,7 @@ from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.cli.documents import schema
 from qmlir.cli.main import main
 from qmlir.errors import OptionError, UnsupportedError
-from qmlir.policies.quant_config import QuantConfig
+from qmlir.settings.quant_config import QuantConfig
 from tests.cli.small import Small, run, write_small
 from tests.conftest import crossed
 

@@ -8,8 +8,6 @@ import onnxruntime
 import pytest
 
 import qmlir
-from qmlir.cli.forms import FORMATS
-from qmlir.compiler import EXPORT_FORMATS
 from tests.backends.onnx import runtime
 from tests.backends.tflite.runtime import LiteRT
 from tests.cli.small import Small, run
@@ -94,8 +92,3 @@ def test_bad_options(
     assert run("export", small.onnx, *options) == 1
     assert message in " ".join(capsys.readouterr().err.split())
     assert sorted(small.onnx.parent.iterdir()) == before
-
-
-def test_the_driver_knows_each_format() -> None:
-    """It names them itself, so that `qmlir --help` need not import the compiler."""
-    assert FORMATS == EXPORT_FORMATS

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from qmlir.cli import quantizing
-from qmlir.cli.forms import FORMS
+from qmlir.settings.fields import OPTIONS
 from tests.cli.small import Small, run
 
 DEVICE = "ethos-u55-like"
@@ -135,4 +135,4 @@ def test_remedies(small: Small, wrong: str, right: str, monkeypatch: pytest.Monk
 
 
 def test_each_form_has_a_case() -> None:
-    assert {Path(name).suffix for _, _, name in CASES.values()} | {".mlir"} == set(FORMS)
+    assert {Path(name).suffix for _, _, name in CASES.values()} | {".mlir"} == set(OPTIONS["output"].values)

@@ -17,9 +17,9 @@ from qmlir.cli import quantizing
 from qmlir.cli.bundle import c_identifier
 from qmlir.ir.passes import pass_class
 from qmlir.plugins import numbered, with_number
-from qmlir.policies.policy import Policy
-from qmlir.policies.quant_config import QuantConfig, QuantOptions
 from qmlir.profiles.profile import Profile, structure_of
+from qmlir.settings.policy import Policy
+from qmlir.settings.quant_config import QuantConfig, QuantOptions
 from tests.cli.small import Small, run, write_small
 
 

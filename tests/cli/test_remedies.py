@@ -15,7 +15,7 @@ import qmlir
 import qmlir.errors
 from qmlir.cli import main as qmlir_main
 from qmlir.policies.ledger import REMEDIES, Entry
-from qmlir.policies.policy import Policy, PolicyError, Rule, rule_of
+from qmlir.settings.policy import Policy, PolicyError, Rule, rule_of
 from qmlir.transforms.quantize import side_by_side
 
 RNG = np.random.default_rng(3)

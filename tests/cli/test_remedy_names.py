@@ -22,9 +22,9 @@ from qmlir.errors import OptionError
 from qmlir.ir.passes import PASSES, pass_class
 from qmlir.plugins import is_numbered
 from qmlir.policies.ledger import CODES, REMEDIES
-from qmlir.policies.quant_config import Recipe
 from qmlir.policies.runtimes import Runtime
 from qmlir.samples.pictures import Preprocessing
+from qmlir.settings.quant_config import Recipe
 from tests.remedies.texts import remedies
 
 

@@ -9,8 +9,8 @@ from qmlir.cli.ledger import read_ledger
 from qmlir.devices import load_device
 from qmlir.errors import FileError, QmlirError
 from qmlir.ir.side_file import map_side_file
-from qmlir.policies.policy import Policy
 from qmlir.profiles.profile import Profile
+from qmlir.settings.policy import Policy
 from qmlir.yaml_files import NESTING, check_data
 
 

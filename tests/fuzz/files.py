@@ -39,10 +39,10 @@ from qmlir.ir.signature import signature_of
 from qmlir.ir.source import parse_text
 from qmlir.ir.verify import verification_errors
 from qmlir.ir.weights import WeightsMode, module_text
-from qmlir.policies.policy import Policy
 from qmlir.profiles.files import save_glow
 from qmlir.profiles.profile import Profile
 from qmlir.samples.files import Samples
+from qmlir.settings.policy import Policy
 from qmlir.transforms.quantize.apply_profile import apply_profile
 from tests.cli.small import write_small
 from tests.conformance import flatbuffer_mutations, mutations

@@ -9,8 +9,8 @@ import numpy as np
 from qmlir.compiler import EXPORT_FORMATS
 from qmlir.numerics import codebooks
 from qmlir.numerics.schemas import SCHEMAS
-from qmlir.policies.policy import Policy
 from qmlir.policies.runtimes import Runtime
+from qmlir.settings.policy import Policy
 
 PRECISIONS = ("int8", "int8", "int8", "int16", "int16", "uint8")
 WEIGHTS = ("same", "same", "same", "same", "int8", "int7", "int6", "int5", "int4", "int3", "int2", "int16")

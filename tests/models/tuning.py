@@ -28,7 +28,7 @@ from qmlir.analysis.tune.assignment import Assignment
 from qmlir.analysis.tune.layers import layers_of
 from qmlir.analysis.tune.trials import Laboratory
 from qmlir.errors import QmlirWarning
-from qmlir.policies.policy import Policy
+from qmlir.settings.policy import Policy
 from tests.conftest import ROOT
 from tests.models.accuracy import shared_file as shared
 from tests.models.networks import NETWORKS, logits, split

@@ -253,7 +253,9 @@ TO_TFLITE = {
     "quantize it with bias=int32": Case(
         export(LONG),
         lambda f: qmlir.export(
-            module_of(BIASED, f, ("quantize-bias", {"bias": "int32"})), f / "b.tflite", format="tflite"
+            module_of(BIASED, f, ("apply-policy", {"settings": "bias=int32"}), "quantize-bias"),
+            f / "b.tflite",
+            format="tflite",
         ),
     ),
     "leave the empty slice out": edited(STEPPED, ("sizes = array<i64: 0>", "sizes = array<i64: 2>"), ("<0xf", "<2xf")),
@@ -279,7 +281,9 @@ TO_ONNX = {
     "quantize it with bias=int32": Case(
         export(LONG, "onnx-qdq"),
         lambda f: qmlir.export(
-            module_of(BIASED, f, ("quantize-bias", {"bias": "int32"})), f / "b.onnx", format="onnx-qdq"
+            module_of(BIASED, f, ("apply-policy", {"settings": "bias=int32"}), "quantize-bias"),
+            f / "b.onnx",
+            format="onnx-qdq",
         ),
     ),
     "export with opset …": Case(export(GELU, "onnx-qdq", opset=19), export(GELU, "onnx-qdq", opset=20)),

@@ -202,9 +202,12 @@ PASSES = {
         opt("net.onnx --insert-observers --apply-profile -o o.mlir"),
         opt("net.onnx --simplify --insert-observers --apply-profile=file=net.yaml -o o.mlir"),
     ),
-    'give some: --…="data=samples.npy"': Case(
+    'give some before: --apply-policy="settings={data=samples.npy}"': Case(
         opt("net.onnx --round-weights -o o.mlir"),
-        opt("net.onnx --simplify --quantize=profile=net.yaml --round-weights=data=samples.npy -o o.mlir"),
+        opt(
+            "net.onnx --simplify --quantize=profile=net.yaml --apply-policy=settings={data=samples.npy} "
+            "--round-weights -o o.mlir"
+        ),
     ),
     "profile the network and give profile=FILE, or run --insert-observers and --apply-profile first, or write ranges "
     "into the IR: calib.observe %v {name = …, range = [lo, hi]}": Case(

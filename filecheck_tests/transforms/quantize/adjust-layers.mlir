@@ -1,10 +1,10 @@
-// RUN: qmlir-opt --adjust-layers="data=%S/Inputs/correlated.npy" %s | filecheck %s
-// RUN: qmlir-opt --adjust-layers="data=%S/Inputs/correlated.npy rounding=nearest" %s | filecheck %s --check-prefix=NEAREST
-// RUN: qmlir-opt --adjust-layers="data=%S/Inputs/correlated.npy rounding=gptq" %s | filecheck %s
-// RUN: qmlir-opt --adjust-layers="data=%S/Inputs/correlated.npy rounding=adaround" %s | filecheck %s --check-prefix=UP-OR-DOWN
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/correlated.npy}" --adjust-layers %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/correlated.npy rounding=nearest}" --adjust-layers %s | filecheck %s --check-prefix=NEAREST
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/correlated.npy rounding=gptq}" --adjust-layers %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/correlated.npy rounding=adaround}" --adjust-layers %s | filecheck %s --check-prefix=UP-OR-DOWN
 // RUN: not qmlir-opt --adjust-layers %s 2>&1 | filecheck %s --check-prefix=NONE
 
-// NONE: adjust-layers: needs data; give some: --adjust-layers="data=samples.npy"
+// NONE: adjust-layers: needs data; give some before: --apply-policy="settings={data=samples.npy}"
 
 // Both inputs are always the same, 3.5 in the mean, so the sums are 0.8·x₀ and 0.4·x₀. Rounded together, the first
 // weights give 1·x₀, which is 0.7 too much in the mean; the nearest integers give 0, which is 2.8 too little. The bias

@@ -1,5 +1,5 @@
-// RUN: qmlir-opt --align-scales="data=%S/Inputs/samples.npy schema=symmetric_with_power2_scale" %s | filecheck %s
-// RUN: qmlir-opt --align-scales="data=%S/Inputs/samples.npy" %s | filecheck %s --check-prefix=SAME
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/samples.npy schema=symmetric_with_power2_scale}" --align-scales %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/samples.npy}" --align-scales %s | filecheck %s --check-prefix=SAME
 
 // The tensor in between ends at 6, for which the best scale, 6/127, is no power of two: all of it is multiplied so that
 // the scale is one, with the clamp, and the reader's weights are divided: 7.9375 is 127/16.

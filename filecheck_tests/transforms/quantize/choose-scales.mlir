@@ -1,7 +1,7 @@
 // RUN: qmlir-opt --choose-scales --split-input-file %s | filecheck %s
-// RUN: qmlir-opt --choose-scales="schema=symmetric" --split-input-file %s | filecheck %s --check-prefix=SYM
-// RUN: qmlir-opt --choose-scales="schema=symmetric_with_uint8" --split-input-file %s | filecheck %s --check-prefix=UINT8
-// RUN: qmlir-opt --choose-scales="schema=symmetric_with_power2_scale" --split-input-file %s | filecheck %s --check-prefix=POWER2
+// RUN: qmlir-opt --apply-policy="settings={schema=symmetric}" --choose-scales --split-input-file %s | filecheck %s --check-prefix=SYM
+// RUN: qmlir-opt --apply-policy="settings={schema=symmetric_with_uint8}" --choose-scales --split-input-file %s | filecheck %s --check-prefix=UINT8
+// RUN: qmlir-opt --apply-policy="settings={schema=symmetric_with_power2_scale}" --choose-scales --split-input-file %s | filecheck %s --check-prefix=POWER2
 
 // The four schemas on a range with both signs and on one that is never negative. Observers go.
 // CHECK-LABEL: func.func @schemas

@@ -1,12 +1,12 @@
 // One value in 100,000 lies far out: how much of the range each calibration keeps of [0, 8].
 
-// RUN: qmlir-opt --choose-scales="calibration=minmax" %s | filecheck %s --check-prefix=MINMAX
+// RUN: qmlir-opt --apply-policy="settings={calibration=minmax}" --choose-scales %s | filecheck %s --check-prefix=MINMAX
 // RUN: qmlir-opt --choose-scales %s | filecheck %s --check-prefix=AUTO
-// RUN: qmlir-opt --choose-scales="calibration=auto" %s | filecheck %s --check-prefix=AUTO
-// RUN: qmlir-opt --choose-scales="calibration=mse" %s | filecheck %s --check-prefix=MSE
-// RUN: qmlir-opt --choose-scales="calibration=percentile" %s | filecheck %s --check-prefix=PERCENTILE
-// RUN: qmlir-opt --choose-scales="calibration=aciq" %s | filecheck %s --check-prefix=ACIQ
-// RUN: not qmlir-opt --choose-scales="calibration=kl precision=int16" %s 2>&1 | filecheck %s --check-prefix=KL
+// RUN: qmlir-opt --apply-policy="settings={calibration=auto}" --choose-scales %s | filecheck %s --check-prefix=AUTO
+// RUN: qmlir-opt --apply-policy="settings={calibration=mse}" --choose-scales %s | filecheck %s --check-prefix=MSE
+// RUN: qmlir-opt --apply-policy="settings={calibration=percentile}" --choose-scales %s | filecheck %s --check-prefix=PERCENTILE
+// RUN: qmlir-opt --apply-policy="settings={calibration=aciq}" --choose-scales %s | filecheck %s --check-prefix=ACIQ
+// RUN: not qmlir-opt --apply-policy="settings={calibration=kl precision=int16}" --choose-scales %s 2>&1 | filecheck %s --check-prefix=KL
 
 // Inputs keep all of their range unless told otherwise.
 // MINMAX: quant.qcast %x : {{.*}}<i8:f32, 0.031372550874948502:-128>>

@@ -2,15 +2,15 @@
 // values, of which two are nearly equal: a table of four entries has one for both. 0 is an entry, because six terms do
 // not fill steps of four.
 
-// RUN: qmlir-opt --choose-scales="weight-levels=codebook weight-precision=int2" %s | filecheck %s
-// RUN: qmlir-opt --choose-scales="weight-levels=codebook weight-precision=int2 schema=symmetric_with_power2_scale" %s | filecheck %s --check-prefix=POWER
-// RUN: qmlir-opt --choose-scales="weight-levels=codebook weight-precision=int2 per-channel=false" %s | filecheck %s --check-prefix=TENSOR
+// RUN: qmlir-opt --apply-policy="settings={weight-levels=codebook weight-precision=int2}" --choose-scales %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={weight-levels=codebook weight-precision=int2 schema=symmetric_with_power2_scale}" --choose-scales %s | filecheck %s --check-prefix=POWER
+// RUN: qmlir-opt --apply-policy="settings={weight-levels=codebook weight-precision=int2 per-channel=false}" --choose-scales %s | filecheck %s --check-prefix=TENSOR
 // RUN: qmlir-opt --quantize="weight-levels=codebook weight-precision=int2" %s | filecheck %s --check-prefix=STORED
 // RUN: qmlir-opt --quantize="weight-levels=even weight-precision=int2" %s | filecheck %s --check-prefix=EVEN
-// RUN: not qmlir-opt --choose-scales="weight-levels=codebook" %s 2>&1 | filecheck %s --check-prefix=BITS
-// RUN: not qmlir-opt --choose-scales="weight-levels=codebook weight-precision=int4 granularity=group-32" %s 2>&1 | filecheck %s --check-prefix=GROUPS
-// RUN: not qmlir-opt --choose-scales="weight-levels=codebook weight-precision=int4 glow-exact=true calibration=minmax" %s 2>&1 | filecheck %s --check-prefix=GLOW
-// RUN: not qmlir-opt --choose-scales="weight-levels=odd weight-precision=int4" %s 2>&1 | filecheck %s --check-prefix=NAME
+// RUN: not qmlir-opt --apply-policy="settings={weight-levels=codebook}" --choose-scales %s 2>&1 | filecheck %s --check-prefix=BITS
+// RUN: not qmlir-opt --apply-policy="settings={weight-levels=codebook weight-precision=int4 granularity=group-32}" --choose-scales %s 2>&1 | filecheck %s --check-prefix=GROUPS
+// RUN: not qmlir-opt --apply-policy="settings={weight-levels=codebook weight-precision=int4 glow-exact=true calibration=minmax}" --choose-scales %s 2>&1 | filecheck %s --check-prefix=GLOW
+// RUN: not qmlir-opt --apply-policy="settings={weight-levels=odd weight-precision=int4}" --choose-scales %s 2>&1 | filecheck %s --check-prefix=NAME
 
 // CHECK: %w = nn.constant {{.*}}qmlir.unrounded = #qmlir.weights<tensor<1x6xf32>, [1.0, -0.1{{[0-9]*}}, 0.1{{[0-9]*}}, 0.11{{[0-9]*}}, 1.0, 0.5]>, qmlir.codebook = #qmlir.codebook<2, #qmlir.weights<tensor<4xi8>, [0, 7, 32, 63]>>
 // CHECK: quant.qcast %w : tensor<1x6xf32> to tensor<1x6x!quant.uniform<i8<-63:63>:f32:0, {0.0158{{[0-9]*}}}>>

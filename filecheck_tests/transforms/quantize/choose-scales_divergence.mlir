@@ -1,9 +1,9 @@
 // One value of 2,521 lies far out, at 8; the others below 4.375. Both searches of the least divergence leave it out.
 
-// RUN: qmlir-opt --choose-scales="calibration=minmax" %s | filecheck %s --check-prefix=ALL
-// RUN: qmlir-opt --choose-scales="calibration=kl" %s | filecheck %s --check-prefix=GLOW
-// RUN: qmlir-opt --choose-scales="calibration=kl_tvm" %s | filecheck %s --check-prefix=TVM
-// RUN: not qmlir-opt --choose-scales="calibration=kl precision=int16" %s 2>&1 | filecheck %s --check-prefix=FEW
+// RUN: qmlir-opt --apply-policy="settings={calibration=minmax}" --choose-scales %s | filecheck %s --check-prefix=ALL
+// RUN: qmlir-opt --apply-policy="settings={calibration=kl}" --choose-scales %s | filecheck %s --check-prefix=GLOW
+// RUN: qmlir-opt --apply-policy="settings={calibration=kl_tvm}" --choose-scales %s | filecheck %s --check-prefix=TVM
+// RUN: not qmlir-opt --apply-policy="settings={calibration=kl precision=int16}" --choose-scales %s 2>&1 | filecheck %s --check-prefix=FEW
 
 // ALL: quant.qcast %x : {{.*}}<i8:f32, 0.031372550874948502:-128>>
 // The end of Glow's window of 278 bins of 1/64, over 255; and of TVM's, whose bins lie around multiples of 1/64.

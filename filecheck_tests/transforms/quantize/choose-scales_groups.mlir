@@ -1,6 +1,6 @@
 // Sums of more than 32 terms: the weights become multiples of their group's integer, and keep the floats beside them.
 
-// RUN: qmlir-opt --choose-scales="granularity=group-32 weight-precision=int4" %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={granularity=group-32 weight-precision=int4}" --choose-scales %s | filecheck %s
 // RUN: qmlir-opt --quantize="granularity=group-32 weight-precision=int4" %s | filecheck %s --check-prefix=STORED
 // RUN: qmlir-opt --quantize="granularity=group-64 weight-precision=int4" %s | filecheck %s --check-prefix=CHANNEL
 // RUN: qmlir-opt --quantize="granularity=group-128 weight-precision=int4" %s | filecheck %s --check-prefix=CHANNEL

@@ -1,8 +1,8 @@
 // Room for values that nobody has seen, not beyond a clamp, not where a calibration is named, and not for an input:
 // data of 16 bits have twice the range, data of 8 bits as much as the extremes of more samples are expected to reach.
 
-// RUN: qmlir-opt --choose-scales="schema=symmetric precision=int16 weight-precision=int8" %s | filecheck %s --check-prefix=AUTO
-// RUN: qmlir-opt --choose-scales="schema=symmetric precision=int16 weight-precision=int8 calibration=minmax" %s | filecheck %s --check-prefix=MINMAX
+// RUN: qmlir-opt --apply-policy="settings={schema=symmetric precision=int16 weight-precision=int8}" --choose-scales %s | filecheck %s --check-prefix=AUTO
+// RUN: qmlir-opt --apply-policy="settings={schema=symmetric precision=int16 weight-precision=int8 calibration=minmax}" --choose-scales %s | filecheck %s --check-prefix=MINMAX
 // RUN: qmlir-opt --choose-scales %s | filecheck %s --check-prefix=BYTES
 
 // AUTO: quant.qcast %x : {{.*}}<i16:f32, 6.1037{{[0-9]+}}E-5>>

@@ -1,6 +1,6 @@
 // Ranges and weights from which no type follows: the error names the tensor.
 
-// RUN: not qmlir-opt --choose-scales="schema=symmetric precision=uint8" --split-input-file %s 2>&1 | filecheck %s
+// RUN: not qmlir-opt --apply-policy="settings={schema=symmetric precision=uint8}" --choose-scales --split-input-file %s 2>&1 | filecheck %s
 // CHECK: error: choose-scales: schema symmetric needs signed integers, got uint8; use int8, or another schema
 
 // RUN: qmlir-opt --choose-scales --split-input-file --verify-diagnostics %s

@@ -1,21 +1,21 @@
 // Each option that decides how values are stored, on one layer.
 
-// RUN: qmlir-opt --choose-scales="precision=uint8" %s | filecheck %s --check-prefix=UINT8
-// RUN: qmlir-opt --choose-scales="precision=int16 schema=symmetric" %s | filecheck %s --check-prefix=INT16
-// RUN: qmlir-opt --choose-scales="precision=int16 weight-precision=int8" %s | filecheck %s --check-prefix=MIXED
-// RUN: qmlir-opt --choose-scales="weight-precision=int4 per-channel=false" %s | filecheck %s --check-prefix=INT4
-// RUN: qmlir-opt --choose-scales="calibration=minmax" %s | filecheck %s --check-prefix=MINMAX
-// RUN: qmlir-opt --choose-scales="calibration=moving_average" %s | filecheck %s --check-prefix=AVERAGE
-// RUN: qmlir-opt --choose-scales="glow-exact=true calibration=minmax" %s | filecheck %s --check-prefix=GLOW
-// RUN: qmlir-opt --choose-scales="bias=int8" %s | filecheck %s --check-prefix=ROOM
+// RUN: qmlir-opt --apply-policy="settings={precision=uint8}" --choose-scales %s | filecheck %s --check-prefix=UINT8
+// RUN: qmlir-opt --apply-policy="settings={precision=int16 schema=symmetric}" --choose-scales %s | filecheck %s --check-prefix=INT16
+// RUN: qmlir-opt --apply-policy="settings={precision=int16 weight-precision=int8}" --choose-scales %s | filecheck %s --check-prefix=MIXED
+// RUN: qmlir-opt --apply-policy="settings={weight-precision=int4 per-channel=false}" --choose-scales %s | filecheck %s --check-prefix=INT4
+// RUN: qmlir-opt --apply-policy="settings={calibration=minmax}" --choose-scales %s | filecheck %s --check-prefix=MINMAX
+// RUN: qmlir-opt --apply-policy="settings={calibration=moving_average}" --choose-scales %s | filecheck %s --check-prefix=AVERAGE
+// RUN: qmlir-opt --apply-policy="settings={glow-exact=true calibration=minmax}" --choose-scales %s | filecheck %s --check-prefix=GLOW
+// RUN: qmlir-opt --apply-policy="settings={bias=int8}" --choose-scales %s | filecheck %s --check-prefix=ROOM
 // RUN: qmlir-opt --quantize="bias=int8" %s | filecheck %s --check-prefix=BIAS8
 // RUN: qmlir-opt --quantize="bias=int64" %s | filecheck %s --check-prefix=BIAS64
-// RUN: not qmlir-opt --choose-scales="calibration=percentile-99.9" %s 2>&1 | filecheck %s --check-prefix=PERCENT
-// RUN: not qmlir-opt --choose-scales="calibration=mse-99" %s 2>&1 | filecheck %s --check-prefix=NUMBER
-// RUN: not qmlir-opt --choose-scales="granularity=group-32" %s 2>&1 | filecheck %s --check-prefix=GROUPS
-// RUN: not qmlir-opt --choose-scales="calibration=kl" %s 2>&1 | filecheck %s --check-prefix=KL
-// RUN: not qmlir-opt --choose-scales="glow-exact=true calibration=mse" %s 2>&1 | filecheck %s --check-prefix=GLOWMSE
-// RUN: not qmlir-opt --choose-scales="weight-precision=int9" %s 2>&1 | filecheck %s --check-prefix=INT9
+// RUN: not qmlir-opt --apply-policy="settings={calibration=percentile-99.9}" --choose-scales %s 2>&1 | filecheck %s --check-prefix=PERCENT
+// RUN: not qmlir-opt --apply-policy="settings={calibration=mse-99}" --choose-scales %s 2>&1 | filecheck %s --check-prefix=NUMBER
+// RUN: not qmlir-opt --apply-policy="settings={granularity=group-32}" --choose-scales %s 2>&1 | filecheck %s --check-prefix=GROUPS
+// RUN: not qmlir-opt --apply-policy="settings={calibration=kl}" --choose-scales %s 2>&1 | filecheck %s --check-prefix=KL
+// RUN: not qmlir-opt --apply-policy="settings={glow-exact=true calibration=mse}" --choose-scales %s 2>&1 | filecheck %s --check-prefix=GLOWMSE
+// RUN: not qmlir-opt --apply-policy="settings={weight-precision=int9}" --choose-scales %s 2>&1 | filecheck %s --check-prefix=INT9
 
 // UINT8: quant.qcast %x : {{.*}}!quant.uniform<u8:f32, 0.0078431377187371254:128>>
 // UINT8: quant.qcast %w : {{.*}}!quant.uniform<i8<-127:127>:f32:0,

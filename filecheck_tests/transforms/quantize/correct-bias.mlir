@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --correct-bias="data=%S/Inputs/samples.npy" %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/samples.npy}" --correct-bias %s | filecheck %s
 
 // Inputs [1, 1] and [3, 1]. The weight 0.3 is stored as 0.25, so that sums are 0.05·x₀ too low, 0.1 in the mean: the
 // bias, which there was none, takes it back. What the second layer reads is right in the mean, and its weights are

@@ -1,6 +1,6 @@
-// RUN: qmlir-opt --equalize-channels="data=%S/Inputs/samples.npy" %s | filecheck %s
-// RUN: qmlir-opt --equalize-channels="data=%S/Inputs/samples.npy per-channel=false" %s | filecheck %s --check-prefix=SAME
-// RUN: qmlir-opt --equalize-channels="data=%S/Inputs/samples.npy glow-exact=true" %s | filecheck %s --check-prefix=SAME
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/samples.npy}" --equalize-channels %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/samples.npy per-channel=false}" --equalize-channels %s | filecheck %s --check-prefix=SAME
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/samples.npy glow-exact=true}" --equalize-channels %s | filecheck %s --check-prefix=SAME
 
 // Inputs [1, 1] and [3, 1]. The channels in between reach 3 and 0.03, a hundredth. The second grows by
 // 100 to the power 0.4, 6.3: its weights, and what is observed of it. The reader's weight for it shrinks by as much, so

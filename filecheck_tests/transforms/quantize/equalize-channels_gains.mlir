@@ -1,7 +1,7 @@
-// RUN: qmlir-opt --equalize-channels="data=%S/Inputs/samples.npy" %s | filecheck %s
-// RUN: qmlir-opt --equalize-channels="data=%S/Inputs/samples.npy per-channel=false" %s | filecheck %s --check-prefix=SAME
-// RUN: qmlir-opt --equalize-channels="data=%S/Inputs/samples.npy glow-exact=true" %s | filecheck %s --check-prefix=SAME
-// RUN: qmlir-opt --widen-residuals="residuals=int16" --equalize-channels="data=%S/Inputs/samples.npy" %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/samples.npy}" --equalize-channels %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/samples.npy per-channel=false}" --equalize-channels %s | filecheck %s --check-prefix=SAME
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/samples.npy glow-exact=true}" --equalize-channels %s | filecheck %s --check-prefix=SAME
+// RUN: qmlir-opt --apply-policy="settings={residuals=int16}" --widen-residuals --apply-policy="settings={data=%S/Inputs/samples.npy}" --equalize-channels %s | filecheck %s
 
 // A layer reads gained channels that reach 3 and 300, by weights of 1. The gains are divided by 1/√10 and √10, whose
 // mean logarithm is 0, and the weights multiplied.

@@ -1,5 +1,5 @@
-// RUN: qmlir-opt --equalize-channels="data=%S/Inputs/samples.npy" %s | filecheck %s
-// RUN: qmlir-opt --equalize-channels="data=%S/Inputs/samples.npy per-channel=false" %s | filecheck %s --check-prefix=SAME
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/samples.npy}" --equalize-channels %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/samples.npy per-channel=false}" --equalize-channels %s | filecheck %s --check-prefix=SAME
 
 // Channels that a concatenation joins have the largest of all of them in common, 3: 0.03 grows by 6.3, wherever it is made.
 // CHECK-LABEL: func.func @joined

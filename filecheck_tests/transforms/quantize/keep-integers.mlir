@@ -1,5 +1,5 @@
-// RUN: qmlir-opt --keep-integers="data=%S/Inputs/quarters.npy" --split-input-file %s | filecheck %s
-// RUN: qmlir-opt --keep-integers="data=%S/Inputs/quarters.npy schema=symmetric" --split-input-file %s | filecheck %s --check-prefix=OTHER
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/quarters.npy}" --keep-integers --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/quarters.npy schema=symmetric}" --keep-integers --split-input-file %s | filecheck %s --check-prefix=OTHER
 
 // All samples are multiples of 0.25, from 0 to 1: with that step, the integers are kept, where the range that a profile
 // has learnt would round them. Values that are never negative begin at the least integer.

@@ -1,5 +1,5 @@
 // RUN: qmlir-opt --narrow-floats --split-input-file %s | filecheck %s
-// RUN: qmlir-opt --narrow-floats=precision=bfloat16 --split-input-file %s | filecheck %s --check-prefix=ALL
+// RUN: qmlir-opt --apply-policy="settings={precision=bfloat16}" --narrow-floats --split-input-file %s | filecheck %s --check-prefix=ALL
 
 // A layer between integers: an f32 value is narrowed where it begins, its constants are rounded, its result is widened.
 

@@ -1,15 +1,15 @@
 // The storage that the option asks for, and that an operation asks for itself.
 
 // RUN: qmlir-opt --quantize-bias %s | filecheck %s --check-prefixes=CHECK,AUTO
-// RUN: qmlir-opt --quantize-bias="bias=auto" %s | filecheck %s --check-prefixes=CHECK,AUTO
-// RUN: qmlir-opt --quantize-bias="bias=int8" %s | filecheck %s --check-prefixes=CHECK,INT8
-// RUN: qmlir-opt --quantize-bias="bias=int16" %s | filecheck %s --check-prefixes=CHECK,INT16
-// RUN: qmlir-opt --quantize-bias="bias=int32" %s | filecheck %s --check-prefixes=CHECK,AUTO
-// RUN: qmlir-opt --quantize-bias="bias=int64" %s | filecheck %s --check-prefixes=CHECK,INT64
-// RUN: qmlir-opt --quantize-bias="bias=int8 schema=symmetric_with_power2_scale" %s | filecheck %s --check-prefixes=CHECK,POWER2
-// RUN: qmlir-opt --quantize-bias="bias=int8 glow-exact=true" %s | filecheck %s --check-prefixes=CHECK,GLOW
-// RUN: qmlir-opt --quantize-bias="bias=int8 glow-exact=true schema=symmetric" %s | filecheck %s --check-prefixes=CHECK,GLOWSYM
-// RUN: not qmlir-opt --quantize-bias="bias=int4" %s 2>&1 | filecheck %s --check-prefix=INT4
+// RUN: qmlir-opt --apply-policy="settings={bias=auto}" --quantize-bias %s | filecheck %s --check-prefixes=CHECK,AUTO
+// RUN: qmlir-opt --apply-policy="settings={bias=int8}" --quantize-bias %s | filecheck %s --check-prefixes=CHECK,INT8
+// RUN: qmlir-opt --apply-policy="settings={bias=int16}" --quantize-bias %s | filecheck %s --check-prefixes=CHECK,INT16
+// RUN: qmlir-opt --apply-policy="settings={bias=int32}" --quantize-bias %s | filecheck %s --check-prefixes=CHECK,AUTO
+// RUN: qmlir-opt --apply-policy="settings={bias=int64}" --quantize-bias %s | filecheck %s --check-prefixes=CHECK,INT64
+// RUN: qmlir-opt --apply-policy="settings={bias=int8 schema=symmetric_with_power2_scale}" --quantize-bias %s | filecheck %s --check-prefixes=CHECK,POWER2
+// RUN: qmlir-opt --apply-policy="settings={bias=int8 glow-exact=true}" --quantize-bias %s | filecheck %s --check-prefixes=CHECK,GLOW
+// RUN: qmlir-opt --apply-policy="settings={bias=int8 glow-exact=true schema=symmetric}" --quantize-bias %s | filecheck %s --check-prefixes=CHECK,GLOWSYM
+// RUN: not qmlir-opt --apply-policy="settings={bias=int4}" --quantize-bias %s 2>&1 | filecheck %s --check-prefix=INT4
 
 // AUTO: nn.constant <tensor<2xi32>, [8, -320]> : tensor<2x!quant.uniform<i32:f32, 1.250000e-01>>
 // Of 8 bits it has a scale of its own, the least that holds it: 40 / 127.

@@ -1,5 +1,5 @@
-// RUN: qmlir-opt --round-weights="data=%S/Inputs/correlated.npy" %s | filecheck %s
-// RUN: qmlir-opt --round-weights="data=%S/Inputs/correlated.npy" --quantize-ops %s | filecheck %s --check-prefix=FOLDED
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/correlated.npy}" --round-weights %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/correlated.npy}" --round-weights --quantize-ops %s | filecheck %s --check-prefix=FOLDED
 
 // Both inputs are always the same, so the sums are 0.8·x₀ and 0.4·x₀: 1·x₀ comes nearer to the first than 0·x₀, which
 // the nearest integers make of it. Of the second 0·x₀ is as near as it gets. The layer reads what the cast makes of the

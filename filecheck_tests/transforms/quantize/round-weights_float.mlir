@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --round-weights="data=%S/Inputs/correlated.npy" --quantize-ops %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/correlated.npy}" --round-weights --quantize-ops %s | filecheck %s
 
 // An operation that turns out to have no integer form goes on with the weights that it had.
 // CHECK-LABEL: func.func @float

@@ -1,5 +1,5 @@
-// RUN: qmlir-opt --search-inputs="data=%S/Inputs/samples.npy schema=symmetric_with_power2_scale" %s | filecheck %s
-// RUN: qmlir-opt --search-inputs="data=%S/Inputs/samples.npy" %s | filecheck %s --check-prefix=SAME
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/samples.npy schema=symmetric_with_power2_scale}" --search-inputs %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={data=%S/Inputs/samples.npy}" --search-inputs %s | filecheck %s --check-prefix=SAME
 
 // Inputs [1, 1] and [3, 1], and a range that another picture has widened to 100. A scale of 1 would hold it, and three
 // smaller powers of two are tried: all of them keep these samples exactly, and the widest of the best is taken.

@@ -1,6 +1,6 @@
 // RUN: qmlir-opt --separate-slices --split-input-file %s | filecheck %s
-// RUN: qmlir-opt --separate-slices="precision=int16" --split-input-file %s | filecheck %s --check-prefix=INT16
-// RUN: qmlir-opt --separate-slices="schema=symmetric" --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={precision=int16}" --separate-slices --split-input-file %s | filecheck %s --check-prefix=INT16
+// RUN: qmlir-opt --apply-policy="settings={schema=symmetric}" --separate-slices --split-input-file %s | filecheck %s
 
 // The slice near 0 has a function of its own, the other keeps the one that both had. In 16 bits neither needs one.
 // CHECK-LABEL: func.func @gates

@@ -1,4 +1,4 @@
-// RUN: qmlir-opt --split-squares="precision=int16" --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={precision=int16}" --split-squares --split-input-file %s | filecheck %s
 // RUN: qmlir-opt --split-squares --split-input-file %s | filecheck %s --check-prefix=BYTES
 // RUN: qmlir-opt --quantize="precision=int16" --split-input-file %s | filecheck %s --check-prefix=WHOLE
 

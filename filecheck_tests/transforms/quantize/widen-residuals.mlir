@@ -1,11 +1,11 @@
-// RUN: qmlir-opt --widen-residuals="residuals=int16" --split-input-file %s | filecheck %s
-// RUN: qmlir-opt --widen-residuals="residuals=auto" --split-input-file %s | filecheck %s --check-prefix=AUTO
+// RUN: qmlir-opt --apply-policy="settings={residuals=int16}" --widen-residuals --split-input-file %s | filecheck %s
+// RUN: qmlir-opt --apply-policy="settings={residuals=auto}" --widen-residuals --split-input-file %s | filecheck %s --check-prefix=AUTO
 // RUN: qmlir-opt --widen-residuals --split-input-file %s | filecheck %s --check-prefix=SAME
-// RUN: qmlir-opt --widen-residuals="residuals=int16 precision=int16" --split-input-file %s | filecheck %s --check-prefix=SAME
-// RUN: qmlir-opt --widen-residuals="residuals=int16 schema=symmetric_with_power2_scale" --split-input-file %s | filecheck %s --check-prefix=POWER
+// RUN: qmlir-opt --apply-policy="settings={residuals=int16 precision=int16}" --widen-residuals --split-input-file %s | filecheck %s --check-prefix=SAME
+// RUN: qmlir-opt --apply-policy="settings={residuals=int16 schema=symmetric_with_power2_scale}" --widen-residuals --split-input-file %s | filecheck %s --check-prefix=POWER
 
 // The sum, the gain and the shift behind the normalization that reads it, what the layer adds and the result that the network returns have 16 bits; the layers compute on 8.
-// SAME-NOT: int16
+// SAME-NOT: policy = {precision = "int16"
 // SAME-NOT: qmlir.residual
 // POWER: precision = "int16", schema = "symmetric_with_power2_scale"
 // AUTO-LABEL: func.func @block

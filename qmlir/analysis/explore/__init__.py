@@ -26,7 +26,7 @@ from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import signature_of
 from qmlir.ir.states import states_of
-from qmlir.policies.policy import Policy
+from qmlir.settings.policy import Policy
 from qmlir.sharded import profile as learn
 from qmlir.sharded import text_of as network_text
 

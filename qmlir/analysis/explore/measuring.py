@@ -24,8 +24,8 @@ from qmlir.dialects.target import DEVICE
 from qmlir.errors import QmlirError
 from qmlir.ir.interfaces import Array
 from qmlir.isa.commands import encode
-from qmlir.policies.policy import Policy
 from qmlir.profiles.profile import Profile
+from qmlir.settings.policy import Policy
 from qmlir.sharded import network_of
 
 

@@ -42,7 +42,7 @@ from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.interfaces import Array
 from qmlir.ir.signature import signature_of
 from qmlir.ir.states import states_of
-from qmlir.policies.quant_config import QuantConfig, QuantOptions
+from qmlir.settings.quant_config import QuantConfig, QuantOptions
 from qmlir.sharded import profile as learn
 
 if TYPE_CHECKING:

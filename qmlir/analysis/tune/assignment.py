@@ -16,8 +16,8 @@ from qmlir.analysis.own_errors import INPUT
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.ir.interfaces import shape_of
 from qmlir.numerics.codebooks import BITS as CODEBOOK_BITS
-from qmlir.policies.policy import Policy, Rule
-from qmlir.policies.quant_config import Settings
+from qmlir.settings.policy import Policy, Rule
+from qmlir.settings.quant_config import PlainSettings
 from qmlir.transforms.quantize.recipes import why_no_groups
 
 WIDE = "int16"
@@ -46,7 +46,7 @@ def has_groups(bits: float) -> bool:
     return bits != int(bits)
 
 
-def has_codebook(bits: float, settings: Settings) -> bool:
+def has_codebook(bits: float, settings: PlainSettings) -> bool:
     """Whether weights that take so many bits each are entries of a codebook, if they have settings."""
     return settings.get(LEVELS) == CODEBOOK and bits in CODEBOOK_BITS
 
@@ -79,7 +79,7 @@ class Layer:
     groups: int = 0
     outputs: int = 0
 
-    def bytes(self, bits: float, settings: Settings | None = None) -> int:
+    def bytes(self, bits: float, settings: PlainSettings | None = None) -> int:
         """Returns the most bytes of the weights, packed, with what else their constants take more than with 8 bits.
 
         These are the multipliers of their groups, the table of a codebook, and biases of 64 bits, which weights of 16
@@ -111,10 +111,12 @@ class Assignment:
 
     bits: tuple[tuple[str, float], ...]
     wide: frozenset[str] = frozenset()
-    settings: Settings = field(default_factory=dict[str, Any])
+    settings: PlainSettings = field(default_factory=dict[str, Any])
 
     @classmethod
-    def uniform(cls, layers: Sequence[Layer], bits: float, settings: Settings, *, wide: bool = False) -> "Assignment":
+    def uniform(
+        cls, layers: Sequence[Layer], bits: float, settings: PlainSettings, *, wide: bool = False
+    ) -> "Assignment":
         """Returns the assignment of one precision to all weights, and of 8 or 16 bits to all data.
 
         Weights have multipliers of groups if `bits` says so and their operation takes them.

@@ -19,7 +19,7 @@ from itertools import product
 from math import inf, nan, prod
 
 from qmlir.analysis.tune.assignment import Assignment, DataNoises, Layer, WeightNoises, has_codebook, has_groups
-from qmlir.policies.quant_config import Settings
+from qmlir.settings.quant_config import PlainSettings
 
 MOST_COMBINATIONS = 20_000
 """The most assignments of bits to weights that are predicted one by one."""
@@ -124,22 +124,24 @@ class Model:
         first = self.bytes(assignment) / self._whole["bytes"] if self._cost == "bytes" else second
         return Predicted(assignment, self.noise(assignment), first + SECOND * second)
 
-    def cheapest(self, settings: Settings, *, highest: bool = False) -> Assignment:
+    def cheapest(self, settings: PlainSettings, *, highest: bool = False) -> Assignment:
         """Returns the assignment with the fewest bits for all weights, or with the most."""
         return Assignment.uniform(self.layers, self.levels[-1 if highest else 0], settings)
 
-    def front(self, settings: Settings) -> list[Predicted]:
+    def front(self, settings: PlainSettings) -> list[Predicted]:
         """Lists the assignments that none is better than in both noise and cost, the cheapest first."""
         return self._kept("front", self._front, settings)
 
-    def _kept(self, what: str, make: Callable[[Settings], list[Predicted]], settings: Settings) -> list[Predicted]:
+    def _kept(
+        self, what: str, make: Callable[[PlainSettings], list[Predicted]], settings: PlainSettings
+    ) -> list[Predicted]:
         """Returns a list of all assignments with some settings, which is made only once."""
         key = f"{what} {sorted(settings.items())}"
         if key not in self._known:
             self._known[key] = make(settings)
         return self._known[key]
 
-    def _front(self, settings: Settings) -> list[Predicted]:
+    def _front(self, settings: PlainSettings) -> list[Predicted]:
         start = self.predicted(self.cheapest(settings))
         found = [start]
         if self.complete:
@@ -148,7 +150,7 @@ class Model:
         found += self._upgrades(start)
         return undominated(found)
 
-    def _combined(self, settings: Settings) -> list[Predicted]:
+    def _combined(self, settings: PlainSettings) -> list[Predicted]:
         """All assignments of bits to weights, with data of 8 bits."""
         every = product(*self._levels.values())
         return [self.predicted(Assignment(tuple(zip(self._levels, e, strict=True)), settings=settings)) for e in every]
@@ -196,7 +198,7 @@ class Model:
             {"bytes": self.bytes, "macs-bits": self.macs_bits}[self._cost](assignment) if self._cost in _KNOWN else None
         )
 
-    def within(self, settings: Settings, most: float, count: int) -> list[Predicted]:
+    def within(self, settings: PlainSettings, most: float, count: int) -> list[Predicted]:
         """Lists the assignments of known cost within a budget that have the least predicted noise, the least first."""
         points = self._kept("combined", self._combined, settings) if self.complete else self.front(settings)
         cheap = [each for each, cost in zip(points, self._costs_of(points), strict=True) if cost <= most]

@@ -10,7 +10,7 @@ from qmlir.analysis.tune.reasons import policy_text
 from qmlir.analysis.tune.trials import Trial
 from qmlir.display import Shown, Table
 from qmlir.files import path_of, write_whole
-from qmlir.policies.policy import Policy
+from qmlir.settings.policy import Policy
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from qmlir.analysis.tune.result import Point, Tuned
 from qmlir.analysis.tune.verification import Verification
 from qmlir.numerics.codebooks import BITS as CODEBOOK_BITS
 from qmlir.numerics.groups import BITS as GROUPED_BITS
-from qmlir.policies.policy import Policy
+from qmlir.settings.policy import Policy
 
 SETTINGS: tuple[Mapping[str, Any], ...] = ({"schema": "symmetric"}, {"calibration": "minmax"})
 """Options of the quantizer that are tried one at a time on the int8 network, in place of the defaults."""

@@ -31,8 +31,8 @@ from qmlir.errors import QmlirError
 from qmlir.executors import Workers
 from qmlir.ir.interfaces import Array
 from qmlir.numerics import Int64s
-from qmlir.policies.policy import Policy
 from qmlir.profiles.profile import Profile
+from qmlir.settings.policy import Policy
 from qmlir.sharded import network_of, text_of
 
 FOLDER = "tune"

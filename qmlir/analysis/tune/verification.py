@@ -15,7 +15,7 @@ from qmlir.analysis.tune.chances import Chances
 from qmlir.analysis.tune.front import Model, Predicted, undominated
 from qmlir.analysis.tune.limits import Budget, Floor
 from qmlir.display import counted
-from qmlir.policies.quant_config import Settings
+from qmlir.settings.quant_config import PlainSettings
 
 PATIENCE = 4
 """Repairs in a row that fail before the search ends."""
@@ -38,7 +38,7 @@ class Verification:
 
     attempts: Attempts
     model: Model
-    settings: Settings
+    settings: PlainSettings
 
     def run(self) -> str:
         """Quantizes the predicted assignments that decide, and repairs the best; returns how, in words."""

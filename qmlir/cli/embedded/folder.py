@@ -208,7 +208,7 @@ def _made(asked: Asked, module: "ModuleOp", model: Mapping[str, str | None]) -> 
     from qmlir.backends.cpu.stack import called_outside, stack_bytes
     from qmlir.dialects.loops import ARENA_BOUND
     from qmlir.ir.signature import signature_of
-    from qmlir.policies.recorded import recorded_quantizer
+    from qmlir.settings.recorded import recorded_quantizer
 
     machine, memory = asked.machine, asked.memory
     entry = compiler.main_function(module)

@@ -36,7 +36,6 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.budget import Budget, budget_of
 from qmlir.ir.interfaces import element_of, shape_of, tensor_type
 from qmlir.ir.memory import within_memory
-from qmlir.ir.passes import option
 from qmlir.ir.rewriting import replace, rewrite
 from qmlir.ir.types import dtype_of
 
@@ -166,9 +165,5 @@ class FoldConstantsPass(ModulePass):
 
     name = "fold-constants"
 
-    budget: int = option(
-        -1, "bytes by which constants may grow where they are computed; -1: what the module says, or 1 GiB"
-    )
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        fold_constants(op, None if self.budget < 0 else Budget(self.budget))
+        fold_constants(op)

@@ -13,7 +13,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from qmlir.ir.budget import Budget, budget_of
-from qmlir.ir.passes import option
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
 from qmlir.transforms.nn.drop_bounds import DropBoundsPass
 from qmlir.transforms.nn.fold_batch_norm import FoldBatchNormPass
@@ -82,9 +81,5 @@ class SimplifyPass(ModulePass):
 
     name = "simplify"
 
-    budget: int = option(
-        -1, "bytes by which constants may grow where they are computed; -1: what the module says, or 1 GiB"
-    )
-
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        simplify(op, None if self.budget < 0 else Budget(self.budget))
+        simplify(op)

@@ -27,7 +27,7 @@ from xdsl.ir import SSAValue
 from qmlir.dialects.calib import ObserveOp
 from qmlir.numerics import Array
 from qmlir.numerics.calibration import choose_quantization
-from qmlir.policies.quant_config import QuantConfig, Recipe
+from qmlir.settings.quant_config import Recipe, config_of
 from qmlir.transforms.quantize.channel_pairs import (
     ChannelPair,
     ContractionSum,
@@ -40,7 +40,7 @@ from qmlir.transforms.quantize.side_by_side import SampledPass
 
 
 @dataclass(frozen=True)
-class AlignScalesPass(QuantConfig, SampledPass):
+class AlignScalesPass(SampledPass):
     """Multiplies tensors between contractions so that powers of two are good scales, where the schema asks for these.
 
     ```mlir
@@ -55,8 +55,8 @@ class AlignScalesPass(QuantConfig, SampledPass):
     name = "align-scales"
 
     def adjust(self, function: func.FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> None:
-        if self.recipe().searches_exponents:
-            align_scales(function, samples, self.recipe())
+        if (recipe := config_of(function).recipe()).searches_exponents:
+            align_scales(function, samples, recipe)
 
 
 def align_scales(function: func.FuncOp, inputs: Sequence[Sequence[Array]], recipe: Recipe) -> int:

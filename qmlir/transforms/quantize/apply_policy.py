@@ -26,6 +26,7 @@ from qmlir.dialects.target import Target
 from qmlir.errors import OptionError, QmlirWarning, near_misses
 from qmlir.ir.context import QmlirContext
 from qmlir.ir.names import names_of
+from qmlir.ir.option_parsing import build_options, parse_options
 from qmlir.ir.passes import option
 from qmlir.ir.rewriting import names_of_value, node_name, tensor_name
 from qmlir.ir.signature import defined_functions
@@ -33,17 +34,19 @@ from qmlir.numerics.halves import HALVES
 from qmlir.numerics.schemas import STORAGE_RANGES, QuantizationError, exponent_of, is_symmetric, quantization_of_range
 from qmlir.policies.ledger import Entry, deciding_operations, decisions
 from qmlir.policies.legality import target_of
-from qmlir.policies.policy import Policy, PolicyError, Rule, rule_of
-from qmlir.policies.quant_config import (
+from qmlir.settings.policy import Policy, PolicyError, Rule, rule_of
+from qmlir.settings.quant_config import (
     POLICY,
     TENSOR_SETTINGS,
     WEIGHT_SETTINGS,
-    QuantConfig,
+    NetworkConfig,
+    PlainSettings,
     Recipe,
-    Settings,
+    config_of,
     policy_attribute,
     recipe_of,
     settings_of,
+    write_config,
 )
 from qmlir.transforms.quantize.recipes import computes_in_halves, float_input, why_no_groups
 from qmlir.transforms.quantize.scale_group import storage_type
@@ -241,7 +244,7 @@ OF_INTEGERS = {"precision", *WEIGHT_SETTINGS}
 
 
 @dataclass(frozen=True)
-class ApplyPolicyPass(QuantConfig, ModulePass):
+class ApplyPolicyPass(ModulePass):
     """Writes the rules of a policy on the operations they match, as `qmlir.policy`.
 
     ```mlir
@@ -249,16 +252,25 @@ class ApplyPolicyPass(QuantConfig, ModulePass):
     // becomes, by the rule {name: conv1, precision: int16}
     %0 = nn.conv2d %x, %w {qmlir.name = #qmlir.name<nodes ["conv1"]>, qmlir.policy = {precision = "int16"}} : …
     ```
+
+    With `settings` it states the settings of the whole network on the module, as `qmlir.config`, for passes that run by
+    themselves; `quantize` does so for its own passes.
     """
 
     name = "apply-policy"
     file: str = option("", "the policy, in YAML")
     rules: str = option("", "more rules, with ; between them: {name=conv1 precision=int16; layer=last keep-float=true}")
+    settings: str = option("", "state these settings of the network for later passes: {schema=symmetric data=x.npy}")
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if self.settings:
+            config = build_options(parse_options(self.name, self.settings), NetworkConfig)
+            write_config(op, config, config.data)
+            if not self.file and not self.rules:
+                return
         chosen = ctx.policy if isinstance(ctx, QmlirContext) else None  # by `quantize`, which has merged the default
         policy = chosen if isinstance(chosen, Policy) else self._policy()
-        applied = apply_policy(op, policy, target_of(ctx), base=self.recipe(), spread_default=chosen is None)
+        applied = apply_policy(op, policy, target_of(ctx), base=config_of(op).recipe(), spread_default=chosen is None)
         if isinstance(ctx, QmlirContext):
             ctx.applied = applied
 
@@ -316,7 +328,7 @@ def apply_policy(
     return applied
 
 
-def _carriers(rule: Rule, matched: Sequence[Operation], base: Recipe, target: Target) -> dict[Operation, Settings]:
+def _carriers(rule: Rule, matched: Sequence[Operation], base: Recipe, target: Target) -> dict[Operation, PlainSettings]:
     """The settings that each matched operation takes from a rule; warns of operations that cannot honour theirs.
 
     Raises:
@@ -325,7 +337,7 @@ def _carriers(rule: Rule, matched: Sequence[Operation], base: Recipe, target: Ta
     foreign = {op: _foreign(op, rule.settings) for op in matched}
     if nobodys := [name for name in rule.settings if all(name in reasons for reasons in foreign.values())]:
         raise _unhonoured(rule, {_called(op): reasons[nobodys[0]] for op, reasons in foreign.items()})
-    found: dict[Operation, Settings] = {}
+    found: dict[Operation, PlainSettings] = {}
     refusals: dict[str, str] = {}
     for op in matched:
         own = {name: value for name, value in rule.settings.items() if name not in foreign[op]}
@@ -394,7 +406,7 @@ def _warn_of(rule: Rule, reasons: Mapping[str, str], honoured: int) -> None:
     warnings.warn(text, QmlirWarning, stacklevel=3)
 
 
-def _write(carrier: Operation, settings: Settings) -> None:
+def _write(carrier: Operation, settings: PlainSettings) -> None:
     """Adds settings to an operation or an observer, in place of earlier settings of the same names."""
     before = carrier.attributes.get(POLICY)
     own = settings_of(before) if isinstance(before, DictionaryAttr) else {}
@@ -405,7 +417,7 @@ def _write(carrier: Operation, settings: Settings) -> None:
 # Which settings an operation can honour
 
 
-def _foreign(op: Operation, settings: Settings) -> dict[str, str]:
+def _foreign(op: Operation, settings: PlainSettings) -> dict[str, str]:
     """Setting → reason, for each setting about something that an operation or an input lacks, such as weights."""
     half = settings.get("precision") if settings.get("precision") in HALVES else None
     if isinstance(op, ObserveOp):
@@ -430,7 +442,7 @@ def _foreign(op: Operation, settings: Settings) -> dict[str, str]:
     return found
 
 
-def _refusal(op: Operation, settings: Settings, recipe: Recipe, target: Target) -> str | None:
+def _refusal(op: Operation, settings: PlainSettings, recipe: Recipe, target: Target) -> str | None:
     """Why an operation or an input cannot have some settings; None if it can."""
     wanted = recipe.with_settings(settings)
     if wanted.keep_float:
@@ -444,13 +456,13 @@ def _refusal(op: Operation, settings: Settings, recipe: Recipe, target: Target) 
     return _refused_parameters(wanted, settings)
 
 
-def _contradicted(settings: Settings, own: str, what: str) -> str | None:
+def _contradicted(settings: PlainSettings, own: str, what: str) -> str | None:
     """Why a rule cannot give settings of integers beside its own setting, by which an operation has none; or None."""
     others = [_spelled(name) for name in settings if name != own]
     return f"what {what} has no {', '.join(others)}" if others else None
 
 
-def _refused_parameters(recipe: Recipe, settings: Settings) -> str | None:
+def _refused_parameters(recipe: Recipe, settings: PlainSettings) -> str | None:
     """Why a recipe's schema, precision, fixed range and fixed parameters do not fit together; None if they do."""
     lo, hi = recipe.range or (0.0, 0.0)
     try:
@@ -476,7 +488,7 @@ def _called(op: Operation) -> str:
     return f'input "{op.tensor.data}"' if isinstance(op, ObserveOp) else f'{op.name} "{node_name(op)}"'
 
 
-def _said(settings: Settings) -> str:
+def _said(settings: PlainSettings) -> str:
     return ", ".join(f"{_spelled(name)} {value}" for name, value in settings.items())
 
 

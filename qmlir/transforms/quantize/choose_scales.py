@@ -63,7 +63,7 @@ from qmlir.numerics.schemas import (
 )
 from qmlir.policies.ledger import CALIBRATION, DATA_FREE, RANGE, decide, decision_of, note_method
 from qmlir.policies.legality import target_of
-from qmlir.policies.quant_config import QuantConfig, Recipe
+from qmlir.settings.quant_config import Recipe, config_of
 from qmlir.transforms.quantize.masks import ranges_of_masked
 from qmlir.transforms.quantize.on_floats import clamp_to_domain
 from qmlir.transforms.quantize.recipes import EMPTY, MOVED, Reason, Recipes, called, no_range, why_no_groups
@@ -77,7 +77,7 @@ LARGEST_SCALE = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
-class ChooseScalesPass(QuantConfig, ModulePass):
+class ChooseScalesPass(ModulePass):
     """Puts `quant.qcast` and `quant.dcast` on each tensor of integer operations; removes observers.
 
     ```mlir
@@ -94,10 +94,10 @@ class ChooseScalesPass(QuantConfig, ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         target = target_of(ctx)
-        recipe = self.recipe()
+        recipe = config_of(op).recipe()
         recipe.check(self.name)
         for function in defined_functions(op):
-            if self.schema == "symmetric_with_power2_scale":
+            if recipe.schema == "symmetric_with_power2_scale":
                 function.attributes[SCALES] = PowerOfTwoAttr()
             _Chooser(recipe, target, function.body.block).run()
             self._check_promise(function)

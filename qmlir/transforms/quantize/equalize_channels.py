@@ -38,7 +38,7 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.ir.interfaces import Array
 from qmlir.numerics.schemas import weight_bits
 from qmlir.policies.legality import target_of
-from qmlir.policies.quant_config import QuantConfig
+from qmlir.settings.quant_config import config_of
 from qmlir.transforms.quantize.channel_joins import channel_joins
 from qmlir.transforms.quantize.channel_pairs import (
     LARGEST_FACTOR,
@@ -56,7 +56,7 @@ SHARE = 0.4
 
 
 @dataclass(frozen=True)
-class EqualizeChannelsPass(QuantConfig, SampledPass):
+class EqualizeChannelsPass(SampledPass):
     """Equalizes the channels between contractions, unless weights have one scale a tensor or parameters are Glow's.
 
     ```mlir
@@ -74,8 +74,9 @@ class EqualizeChannelsPass(QuantConfig, SampledPass):
     name = "equalize-channels"
 
     def adjust(self, function: func.FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> None:
-        if self.per_channel and not self.glow_exact:
-            recipes = Recipes(function.body.block, self.recipe(), target_of(ctx))
+        config = config_of(function)
+        if config.per_channel and not config.glow_exact:
+            recipes = Recipes(function.body.block, config.recipe(), target_of(ctx))
             equalize_channels(function, samples, recipes)
             equalize_gains(function, samples, recipes, target_of(ctx))
 

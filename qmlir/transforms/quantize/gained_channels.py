@@ -47,7 +47,7 @@ from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.traversal import reached
 from qmlir.numerics.schemas import Schema, weight_bits
-from qmlir.policies.quant_config import POLICY, policy_attribute
+from qmlir.settings.quant_config import POLICY, policy_attribute
 from qmlir.transforms.quantize.channel_pairs import (
     LARGEST_FACTOR,
     constant_array,

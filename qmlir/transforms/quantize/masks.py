@@ -56,7 +56,7 @@ from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.traversal import needed_first
 from qmlir.numerics.schemas import STORAGE_RANGES
-from qmlir.policies.quant_config import Recipe
+from qmlir.settings.quant_config import Recipe
 from qmlir.transforms.quantize.scale_group import hull_of
 from qmlir.transforms.quantize.scale_groups import expected
 

@@ -29,12 +29,12 @@ from qmlir.ir.signature import defined_functions
 from qmlir.ir.types import element_type_of
 from qmlir.numerics.halves import HALVES, HalfPrecision
 from qmlir.policies.ledger import decide, decision_of
-from qmlir.policies.quant_config import QuantConfig, recipe_of
+from qmlir.settings.quant_config import QuantConfig, config_of, recipe_of
 from qmlir.transforms.quantize.recipes import HALVED, called, computes_in_halves
 
 
 @dataclass(frozen=True)
-class NarrowFloatsPass(QuantConfig, ModulePass):
+class NarrowFloatsPass(ModulePass):
     """Computes operations in f16 or bf16 where their policy says so.
 
     ```mlir
@@ -52,7 +52,7 @@ class NarrowFloatsPass(QuantConfig, ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in defined_functions(op):
-            _Narrowing(function.body.block).run(self)
+            _Narrowing(function.body.block).run(config_of(op))
 
 
 class _Narrowing:

@@ -1,12 +1,13 @@
 """`quantize`: turns a float network whose tensors have ranges into a network on quantized types.
 
-The passes that do it are listed in stages.py as `QUANTIZE`. Here are the pipeline, which gives each pass its options
-and leaves out what there is no data for, and the passes that only check: `require-network` and `require-ranges` before
-the others, `honour-policy` and `fail-on-float` behind them.
+The passes that do it are listed in stages.py as `QUANTIZE`. Here are the pipeline, which states the settings on the
+module and leaves out what there is no data for, and the passes that only check: `require-network` and `require-ranges`
+before the others, `honour-policy` and `fail-on-float` behind them.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any, ClassVar, Self
 
 from xdsl.context import Context
 from xdsl.dialects import func
@@ -23,8 +24,9 @@ from qmlir.ir.passes import PassPipeline, configured_pass, option, pass_class, p
 from qmlir.ir.rewriting import node_name
 from qmlir.numerics.roundings import rounding_called
 from qmlir.policies.ledger import deciding_operations, decision_of, decisions
-from qmlir.policies.policy import Policy
-from qmlir.policies.quant_config import ON_DATA, POLICY, QuantConfig, Recipe
+from qmlir.settings.policy import Policy
+from qmlir.settings.quant_config import CONFIG, ON_DATA, POLICY, QuantConfig, Recipe, config_of, write_config
+from qmlir.settings.resolve import resolve
 from qmlir.transforms.quantize.apply_policy import policy_of, refuse_unhonoured
 from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
 from qmlir.transforms.quantize.fold_qdq import fold_qdq, is_as_imported
@@ -56,32 +58,42 @@ class QuantizePass(QuantConfig, PassPipeline):
     rules: str = option("", "more rules, with ; between them: {name=conv1 precision=int16; layer=last keep-float=true}")
     data: str = option("", "samples to round weights, correct biases and choose scales on: a .npy or an .npz file")
     fail_on_float: bool = option(False, "refuse if an operation stays float, with the reason of each")
+    given: ClassVar[frozenset[str]]
+
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        """Keeps the names of the options that are given: a policy's default may contradict only the others."""
+        made = super().__new__(cls)
+        vars(made)["given"] = frozenset(given)
+        return made
 
     def steps(self, ctx: QmlirContext, module: ModuleOp) -> Iterator[ModulePass]:
         held = ctx.policy
         ctx.policy = policy = held if isinstance(held, Policy) else policy_of(self.policy, self.rules)
+        before = module.attributes.get(CONFIG)
         try:
-            config = policy.config(self)
+            given = {name: value for name, value in self.options().items() if name in self.given}
+            stated = config_of(module)
+            config, data = resolve(policy, given, base=stated).config(), self.data or stated.data
+            write_config(module, config, data)
             config.recipe().check(self.name)
             recipes = [config.recipe(), *(config.recipe().with_settings(rule.settings) for rule in policy.rules)]
-            _check_rounding(recipes, sampled=bool(self.data) or self.data in ctx.samples)
+            _check_rounding(recipes, sampled=bool(data) or data in ctx.samples)
             if config.recipe().half is not None and lacks_ranges(module):
                 yield configured_pass("simplify", {})  # as a network is before its ranges are learned
-            given = {**config.options(), "data": self.data}
             for name in pipeline(self.name):
-                step = pass_class(name)
-                options = {key: value for key, value in given.items() if key in step.__dataclass_fields__}
-                if name == ApplyProfilePass.name:
-                    options = {"file": self.profile}
-                if self._is_due(step, ctx, module, config):
-                    yield configured_pass(name, options)
+                if self._is_due(pass_class(name), ctx, module):
+                    yield configured_pass(name, {"file": self.profile} if name == ApplyProfilePass.name else {})
         finally:
             ctx.policy = held
+            module.attributes.pop(CONFIG, None)
+            if before is not None:
+                module.attributes[CONFIG] = before
 
-    def _is_due(self, step: type[ModulePass], ctx: QmlirContext, module: ModuleOp, config: QuantConfig) -> bool:
+    def _is_due(self, step: type[ModulePass], ctx: QmlirContext, module: ModuleOp) -> bool:
         """Whether a pass has something to do, for the options and the module as the passes before have left it."""
+        config = config_of(module)
         if issubclass(step, SampledPass):
-            return bool(self.data) or self.data in ctx.samples
+            return bool(config.data) or config.data in ctx.samples
         due = {"apply-profile": bool(self.profile), "fail-on-float": self.fail_on_float}
         due["require-ranges"] = config.recipe().half is None  # floats of 16 bits need none
         return is_as_imported(module) if step.name == "gather-casts" else due.get(step.name, True)

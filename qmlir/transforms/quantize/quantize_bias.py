@@ -36,11 +36,11 @@ from qmlir.numerics import fixed_point, schemas
 from qmlir.numerics.schemas import RANGES, SMALLEST_SCALE, Schema, StoredPrecision, power_of_two_above
 from qmlir.policies.ledger import decide, decision_of
 from qmlir.policies.legality import require_integer_form, target_of
-from qmlir.policies.quant_config import BiasPrecision, QuantConfig, Recipe, recipe_of
+from qmlir.settings.quant_config import BiasPrecision, Recipe, config_of, recipe_of
 
 
 @dataclass(frozen=True)
-class QuantizeBiasPass(QuantConfig, ModulePass):
+class QuantizeBiasPass(ModulePass):
     """Gives each quantized convolution and fully connected layer an integer bias, by default of scale s_x·s_w.
 
     ```mlir
@@ -53,7 +53,7 @@ class QuantizeBiasPass(QuantConfig, ModulePass):
     name = "quantize-bias"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        target, default = target_of(ctx), self.recipe()
+        target, default = target_of(ctx), config_of(op).recipe()
         for operation in [o for o in op.walk() if isinstance(o, WeightedOp)]:
             if operation.b is not None and is_float(operation.b) and is_quantized(operation.x):
                 _quantize_bias(operation, target, recipe_of(operation, default))

@@ -22,7 +22,7 @@ from qmlir.ir.names import PARAMETER, POWER
 from qmlir.ir.rewriting import tensor_name
 from qmlir.numerics.halves import HALVES, HalfPrecision
 from qmlir.numerics.schemas import is_symmetric, weight_bits
-from qmlir.policies.quant_config import POLICY, Format, Recipe, recipe_of, settings_of
+from qmlir.settings.quant_config import POLICY, Format, Recipe, recipe_of, settings_of
 from qmlir.transforms.quantize.scale_group import storage_type
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from qmlir.numerics.roundings import WeightsToRound, rounded_by, rounding_called
 from qmlir.numerics.schemas import QuantizationError
 from qmlir.plugins import Plugin
 from qmlir.policies.ledger import ROUNDING, note_method
-from qmlir.policies.quant_config import QuantConfig, Recipe, recipe_of
+from qmlir.settings.quant_config import Recipe, config_of, recipe_of
 from qmlir.transforms.quantize.correct_bias import correct
 from qmlir.transforms.quantize.covariances import Moments, mean_of
 from qmlir.transforms.quantize.learned_rounding import Reconstruction, learned_integers
@@ -71,7 +71,7 @@ VALUES = 1 << 24
 
 
 @dataclass(frozen=True)
-class RoundWeightsPass(QuantConfig, SampledPass):
+class RoundWeightsPass(SampledPass):
     """Rounds weights on calibration data, between `choose-scales` and `quantize-ops`.
 
     ```mlir
@@ -86,11 +86,11 @@ class RoundWeightsPass(QuantConfig, SampledPass):
     name = "round-weights"
 
     def adjust(self, function: func.FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> int:
-        return SideBySide(function.body.block, samples).run(WeightRounding(self.recipe()))
+        return SideBySide(function.body.block, samples).run(WeightRounding(config_of(function).recipe()))
 
 
 @dataclass(frozen=True)
-class AdjustLayersPass(QuantConfig, SampledPass):
+class AdjustLayersPass(SampledPass):
     """Rounds the weights of a layer and corrects its bias on calibration data, before the next layer is adjusted.
 
     The result differs from that of round-weights followed by correct-bias: here, the weights of a layer are rounded for
@@ -107,7 +107,7 @@ class AdjustLayersPass(QuantConfig, SampledPass):
     name = "adjust-layers"
 
     def adjust(self, function: func.FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> int:
-        return SideBySide(function.body.block, samples).run(WeightRounding(self.recipe()), correct)
+        return SideBySide(function.body.block, samples).run(WeightRounding(config_of(function).recipe()), correct)
 
 
 @dataclass(frozen=True)

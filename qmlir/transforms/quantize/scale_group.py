@@ -11,7 +11,7 @@ from qmlir.dialects.quant.rules import FixedScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.numerics.schemas import Precision, QuantizationError, Schema, is_centred
 from qmlir.plugins import Plugin
-from qmlir.policies.quant_config import Recipe
+from qmlir.settings.quant_config import Recipe
 
 
 @dataclass

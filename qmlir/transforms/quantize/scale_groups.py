@@ -33,7 +33,7 @@ from qmlir.numerics.schemas import (
     weight_range,
 )
 from qmlir.plugins import Plugin
-from qmlir.policies.quant_config import Format, Recipe
+from qmlir.settings.quant_config import Format, Recipe
 from qmlir.transforms.quantize.exponents import is_whole_exponent, with_whole_numbers
 from qmlir.transforms.quantize.recipes import argument_of, called
 from qmlir.transforms.quantize.scale_group import (

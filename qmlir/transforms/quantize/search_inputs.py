@@ -17,7 +17,7 @@ from qmlir.ir.traversal import reached
 from qmlir.numerics import Array
 from qmlir.numerics.schemas import STORAGE_RANGES, Precision, power_of_two_above
 from qmlir.policies.legality import target_of
-from qmlir.policies.quant_config import POLICY, QuantConfig, policy_attribute, recipe_of
+from qmlir.settings.quant_config import POLICY, config_of, policy_attribute, recipe_of
 from qmlir.transforms.quantize.channel_pairs import evaluations
 from qmlir.transforms.quantize.recipes import Recipes, float_input
 from qmlir.transforms.quantize.side_by_side import SampledPass
@@ -35,7 +35,7 @@ TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
-class KeepIntegersPass(QuantConfig, SampledPass):
+class KeepIntegersPass(SampledPass):
     """Gives inputs whose samples are integers times a step the parameters that keep these integers.
 
     ```mlir
@@ -48,7 +48,7 @@ class KeepIntegersPass(QuantConfig, SampledPass):
     name = "keep-integers"
 
     def adjust(self, function: FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> None:
-        keep_integers(function, samples, Recipes(function.body.block, self.recipe(), target_of(ctx)))
+        keep_integers(function, samples, Recipes(function.body.block, config_of(function).recipe(), target_of(ctx)))
 
 
 def keep_integers(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes) -> None:
@@ -133,7 +133,7 @@ SAMPLES = 64
 
 
 @dataclass(frozen=True)
-class SearchInputsPass(QuantConfig, SampledPass):
+class SearchInputsPass(SampledPass):
     """Gives inputs the power-of-two scale that costs the network's results least, where the schema has such scales.
 
     ```mlir
@@ -146,8 +146,8 @@ class SearchInputsPass(QuantConfig, SampledPass):
     name = "search-inputs"
 
     def adjust(self, function: FuncOp, samples: Sequence[Sequence[Array]], ctx: Context) -> None:
-        if self.recipe().searches_exponents:
-            search_inputs(function, samples, Recipes(function.body.block, self.recipe(), target_of(ctx)))
+        if (recipe := config_of(function).recipe()).searches_exponents:
+            search_inputs(function, samples, Recipes(function.body.block, recipe, target_of(ctx)))
 
 
 def search_inputs(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: Recipes) -> None:

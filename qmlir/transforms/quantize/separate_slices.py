@@ -29,7 +29,7 @@ from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import set_names
 from qmlir.ir.signature import defined_functions
 from qmlir.policies.legality import target_of
-from qmlir.policies.quant_config import QuantConfig, Recipe
+from qmlir.settings.quant_config import Recipe, config_of
 from qmlir.transforms.quantize.recipes import Recipes
 
 MOVED = (SliceOp, ReshapeOp, TransposeOp)
@@ -37,7 +37,7 @@ MOVED = (SliceOp, ReshapeOp, TransposeOp)
 
 
 @dataclass(frozen=True)
-class SeparateSlicesPass(QuantConfig, ModulePass):
+class SeparateSlicesPass(ModulePass):
     """Moves functions with a fixed scale behind slices of their results that the scale does not suit.
 
     The observer of a slice holds the slice's range. If a slice stays where it is, its observer is removed, since it has
@@ -58,7 +58,7 @@ class SeparateSlicesPass(QuantConfig, ModulePass):
     name = "separate-slices"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        separate_slices(op, self.recipe(), target_of(ctx))
+        separate_slices(op, config_of(op).recipe(), target_of(ctx))
 
 
 def separate_slices(module: ModuleOp, recipe: Recipe, target: Target) -> None:

@@ -24,10 +24,10 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.errors import FileError, OptionError, PipelineError, QmlirWarning
 from qmlir.ir.context import QmlirContext
 from qmlir.ir.interfaces import Array, shape_of
-from qmlir.ir.passes import option
 from qmlir.ir.signature import Signature, defined_functions, signature_of
 from qmlir.ir.weights import WeightsAttr
 from qmlir.profiles.profile import require_finite
+from qmlir.settings.quant_config import config_of
 from qmlir.transforms.quantize.nominal import Meaning, nominal_meaning
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -128,9 +128,7 @@ def _samples_in(path: Path, signature: Signature) -> Iterator[Array | dict[str, 
 
 @dataclass(frozen=True)
 class SampledPass(ModulePass):
-    """A pass that decides on calibration samples: those of its file, or those that the context holds."""
-
-    data: str = option("", "samples: a .npy file of the only input, or an .npz file with one array for each input")
+    """A pass that decides on calibration samples: those of the file in the module's settings, or of the context."""
 
     @on_one_thread
     def apply(self, ctx: Context, op: ModuleOp) -> None:
@@ -144,18 +142,20 @@ class SampledPass(ModulePass):
         """The samples, with the limit and the errors of `some_samples`; all passes on a context work on the same.
 
         Raises:
-            OptionError: The pass has no file, and the context has no samples.
+            OptionError: The settings name no file, and the context has no samples.
             FileError: The file is not a .npy or an .npz file.
         """
         held: dict[str, Any] = ctx.samples if isinstance(ctx, QmlirContext) else {}
-        if self.data and self.data not in held:
-            held[self.data] = _samples_in(Path(self.data), signature_of(network_of(module)).flat())
-        if self.data not in held:
-            raise OptionError(self.name, "needs data", remedy=f'give some: --{self.name}="data=samples.npy"')
-        if not isinstance(held[self.data], Taken):
+        data = config_of(module).data
+        if data and data not in held:
+            held[data] = _samples_in(Path(data), signature_of(network_of(module)).flat())
+        if data not in held:
+            remedy = 'give some before: --apply-policy="settings={data=samples.npy}"'
+            raise OptionError(self.name, "needs data", remedy=remedy)
+        if not isinstance(held[data], Taken):
             budget = ctx.samples_budget if isinstance(ctx, QmlirContext) else None
-            held[self.data] = Taken(some_samples(module, held[self.data], budget))
-        return held[self.data]
+            held[data] = Taken(some_samples(module, held[data], budget))
+        return held[data]
 
 
 class Taken(list[list[Array]]):

@@ -24,12 +24,12 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.ir.names import names_of
 from qmlir.ir.rewriting import node_name, take_over
 from qmlir.ir.signature import defined_functions
-from qmlir.policies.quant_config import POLICY, QuantConfig, Recipe, policy_attribute, recipe_of
+from qmlir.settings.quant_config import POLICY, Recipe, config_of, policy_attribute, recipe_of
 from qmlir.transforms.quantize.scale_groups import expected
 
 
 @dataclass(frozen=True)
-class SplitSquaresPass(QuantConfig, ModulePass):
+class SplitSquaresPass(ModulePass):
     """Splits squared differences that are to have 16 bits into a difference and a product.
 
     ```mlir
@@ -47,7 +47,7 @@ class SplitSquaresPass(QuantConfig, ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in defined_functions(op):
-            split_squares(function.body.block, self.recipe())
+            split_squares(function.body.block, config_of(op).recipe())
 
 
 def split_squares(block: Block, default: Recipe) -> None:

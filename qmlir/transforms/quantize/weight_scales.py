@@ -15,7 +15,7 @@ from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.numerics.schemas import weight_bits
-from qmlir.policies.quant_config import Recipe
+from qmlir.settings.quant_config import Recipe
 from qmlir.transforms.quantize.levels import Entries, Levels
 from qmlir.transforms.quantize.near_integers import cost, rounded_in_turn
 from qmlir.transforms.quantize.side_by_side import Layer

@@ -53,7 +53,7 @@ from qmlir.ir.traversal import reached
 from qmlir.numerics.calibration import choose_quantization
 from qmlir.numerics.schemas import is_symmetric, weight_bits
 from qmlir.policies.legality import target_of
-from qmlir.policies.quant_config import POLICY, QuantConfig, Recipe, policy_attribute, recipe_of
+from qmlir.settings.quant_config import POLICY, Recipe, config_of, policy_attribute, recipe_of
 from qmlir.transforms.quantize.recipes import names_format, why_lacking
 from qmlir.transforms.quantize.scale_groups import expected
 
@@ -62,7 +62,7 @@ LEAST = 36.0
 
 
 @dataclass(frozen=True)
-class WidenResidualsPass(QuantConfig, ModulePass):
+class WidenResidualsPass(ModulePass):
     """Writes a policy of 16 bits on the sums, the normalizations and the entering tensors of residual streams.
 
     ```mlir
@@ -80,7 +80,7 @@ class WidenResidualsPass(QuantConfig, ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for function in defined_functions(op):
-            widen_residuals(function.body.block, self.recipe(), target_of(ctx))
+            widen_residuals(function.body.block, config_of(op).recipe(), target_of(ctx))
 
 
 @dataclass

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 import qmlir
 from qmlir.dialects.inputs import MIXES, batch_symbols
 from qmlir.errors import PipelineError, QmlirWarning
-from qmlir.policies.policy import Policy, rule_of
+from qmlir.settings.policy import Policy, rule_of
 from tests.backends.onnx.runtime import SATURATING, run, session
 from tests.conftest import crossed
 

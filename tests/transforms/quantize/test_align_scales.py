@@ -10,7 +10,7 @@ from qmlir.compiler import main_function
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import AddOp, Conv2DOp
 from qmlir.numerics.calibration import choose_quantization
-from qmlir.policies.quant_config import Recipe
+from qmlir.settings.quant_config import Recipe
 from qmlir.transforms.quantize.align_scales import align_scales
 from qmlir.transforms.quantize.apply_profile import apply_profile
 from qmlir.transforms.quantize.channel_pairs import contraction_sums

@@ -15,7 +15,7 @@ from qmlir.frontends.onnx import load_onnx
 from qmlir.ir.context import make_context
 from qmlir.ir.rewriting import node_name
 from qmlir.policies.legality import target_of
-from qmlir.policies.policy import Policy, PolicyError, Rule
+from qmlir.settings.policy import Policy, PolicyError, Rule
 from qmlir.transforms.quantize.apply_policy import NamedNetwork, apply_policy
 
 

@@ -13,7 +13,7 @@ from qmlir.dialects.nn import ConstantOp, FullyConnectedOp, MulOp
 from qmlir.dialects.target import load_target
 from qmlir.errors import ProfileError
 from qmlir.numerics.schemas import Schema
-from qmlir.policies.quant_config import Recipe
+from qmlir.settings.quant_config import Recipe
 from qmlir.transforms.quantize.apply_profile import apply_profile
 from qmlir.transforms.quantize.equalize_channels import equalize_channels
 from qmlir.transforms.quantize.gained_channels import GainedChannels, equalize_gains

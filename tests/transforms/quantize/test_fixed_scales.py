@@ -13,7 +13,7 @@ from qmlir.dialects.nn.base import NNOp
 from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.dialects.quant.rules import FixedScale
 from qmlir.policies.ledger import decisions
-from qmlir.policies.policy import Policy, rule_of
+from qmlir.settings.policy import Policy, rule_of
 from tests.conftest import crossed
 from tests.transforms.quantize.calibrated import Array, calibrated, operation, run, sqnr, uniform
 

@@ -15,7 +15,7 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qmlir import GROUPS, ConstantBufferOp, GroupsAttr
 from qmlir.numerics import groups
 from qmlir.numerics.schemas import QuantizationError
-from qmlir.policies.policy import PolicyError
+from qmlir.settings.policy import PolicyError
 from tests.conftest import ROOT
 from tests.lowering.both import to_loops
 

@@ -18,8 +18,8 @@ from qmlir.dialects.nn.base import is_quantized
 from qmlir.errors import PipelineError
 from qmlir.ir.rewriting import node_name
 from qmlir.policies.ledger import decisions
-from qmlir.policies.policy import Policy, rule_of
 from qmlir.profiles.profile import Profile
+from qmlir.settings.policy import Policy, rule_of
 from tests.conftest import crossed
 from tests.transforms.quantize.calibrated import Array, parsed, quantized
 

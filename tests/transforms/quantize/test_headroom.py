@@ -13,7 +13,7 @@ from qmlir.dialects.calib import Observation, ObserveOp
 from qmlir.dialects.nn import AddOp
 from qmlir.ir.states import StateAttr, set_state
 from qmlir.numerics.histograms import Histogram
-from qmlir.policies.quant_config import Recipe
+from qmlir.settings.quant_config import Recipe
 from qmlir.transforms.quantize.scale_groups import expected
 from tests.transforms.quantize.calibrated import calibrated, learnt, parsed, sqnr
 

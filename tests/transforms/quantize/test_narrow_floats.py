@@ -22,8 +22,8 @@ from qmlir.ir.context import make_context
 from qmlir.ir.interfaces import element_of
 from qmlir.numerics.halves import HALVES, HalfPrecision
 from qmlir.policies.ledger import Entry, decisions
-from qmlir.policies.policy import Policy, PolicyError, Rule, rule_of
 from qmlir.profiles.profile import Profile
+from qmlir.settings.policy import Policy, PolicyError, Rule, rule_of
 from tests.conftest import ROOT
 from tests.lowering.both import network
 from tests.transforms.quantize.calibrated import Array, parsed

@@ -10,7 +10,7 @@ from qmlir.compiler import OBSERVE, Pipeline
 from qmlir.dialects.nn.base import is_quantized
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.ir.names import POWER
-from qmlir.policies.policy import Policy, rule_of
+from qmlir.settings.policy import Policy, rule_of
 from tests.conftest import crossed
 from tests.frontends.onnx.agreement import load, model, node
 from tests.transforms.quantize.calibrated import Array, calibrated, entry, learnt, quantized, run, sqnr, uniform

@@ -18,7 +18,7 @@ from qmlir.errors import PipelineError, QmlirError, QmlirWarning
 from qmlir.ir.context import make_context
 from qmlir.numerics.schemas import SCHEMAS
 from qmlir.policies.ledger import decision_of, decisions
-from qmlir.policies.policy import Policy, PolicyError, Rule
+from qmlir.settings.policy import Policy, PolicyError, Rule
 from qmlir.transforms.quantize.quantize import QuantizePass
 from tests.graphs import Graph, graphs
 from tests.transforms.quantize.calibrated import (

@@ -13,7 +13,7 @@ from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.errors import PipelineError
 from qmlir.policies.ledger import decisions
-from qmlir.policies.policy import Policy, rule_of
+from qmlir.settings.policy import Policy, rule_of
 from tests.graphs import Graph, graphs
 from tests.transforms.quantize.calibrated import Array, calibrated, learnt, parsed, run, sqnr, uniform
 

@@ -92,7 +92,8 @@ def errors(module: ModuleOp, samples: list[Array]) -> list[tuple[float, float]]:
 
 def test_no_layer_errs_more_on_what_it_was_rounded_on() -> None:
     ranged = calibrated(parsed(DEEP), samples := pictures(40, 3))
-    found = errors(qmlir.Pipeline(("choose-scales", {"weight_precision": "int4"}))(ranged), samples)
+    chosen = qmlir.Pipeline(("apply-policy", {"settings": "weight-precision=int4"}), "choose-scales")(ranged)
+    found = errors(chosen, samples)
     assert len(found) == 3
     assert all(after <= before for before, after in found)
     assert sum(after for _, after in found) < 0.7 * sum(before for before, _ in found)

@@ -9,7 +9,7 @@ import qmlir
 from qmlir.compiler import main_function
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.target import load_target
-from qmlir.policies.quant_config import POLICY, Recipe, policy_attribute, settings_of
+from qmlir.settings.quant_config import POLICY, Recipe, policy_attribute, settings_of
 from qmlir.transforms.quantize.apply_profile import apply_profile
 from qmlir.transforms.quantize.recipes import Recipes
 from qmlir.transforms.quantize.search_inputs import search_inputs

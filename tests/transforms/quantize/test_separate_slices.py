@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.dialects import nn
-from qmlir.policies.policy import Policy, rule_of
 from qmlir.profiles.profile import Profile
+from qmlir.settings.policy import Policy, rule_of
 from tests.conftest import crossed
 from tests.frontends.onnx.agreement import load, model, node
 from tests.transforms.quantize.calibrated import Array, sqnr, text_of

@@ -13,8 +13,8 @@ from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.numerics.schemas import ZERO_RANGE_SCALE, Schema
 from qmlir.policies.ledger import decisions
-from qmlir.policies.policy import Policy
 from qmlir.policies.runtimes import Runtime, follow
+from qmlir.settings.policy import Policy
 from tests.conftest import crossed
 from tests.frontends.onnx.agreement import load, model, node
 

@@ -8,7 +8,7 @@
       - {between: [pool1_out, logits], calibration: kl}   # operations that compute the second tensor from the first
       - {layer: first, precision: int16}              # the first or the last convolution or dense layer
       - {name: image, range: [-1.0, 1.0]}             # a tensor's range, which overrides the observed range
-    options: {data: samples.npz, target: nmp}         # all other options of `qmlir quantize` (run_options.py)
+    options: {data: samples.npz, target: nmp}         # all other options of `qmlir quantize` (fields.py)
 
 A rule applies to the operations that match all of its selectors. If several rules give a setting, the last rule wins.
 Settings are the fields of a `Recipe` (the quantization options of one operation), spelled with `-` or `_`.
@@ -24,12 +24,12 @@ from typing import Any, cast
 
 import yaml
 
-from qmlir.errors import FileError, OptionError, QmlirError, near_misses
+from qmlir.errors import FileError, QmlirError, near_misses
 from qmlir.files import path_of
 from qmlir.ir.passes import option_types
 from qmlir.plugins import admits, choices
-from qmlir.policies.quant_config import TENSOR_SETTINGS, QuantConfig, Recipe, Settings
-from qmlir.policies.run_options import NEEDS, RUN_OPTIONS, fits
+from qmlir.settings.fields import RUN_OPTIONS, fits, need
+from qmlir.settings.quant_config import TENSOR_SETTINGS, PlainSettings, Recipe
 from qmlir.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 
 REMEDY = "see docs/quantization.md for what a policy may say"
@@ -75,7 +75,7 @@ class Rule:
     name: conv1
     """
 
-    settings: Settings
+    settings: PlainSettings
     name: str = ""
     glob: str = ""
     regex: str = ""
@@ -93,7 +93,7 @@ class Rule:
         return {key: value for key in SELECTORS if (value := getattr(self, key))}
 
     def __str__(self) -> str:
-        return ", ".join(f"{key}: {_inline(value)}" for key, value in self.selectors.items())
+        return ", ".join(f"{key}: {inline(value)}" for key, value in self.selectors.items())
 
     def as_dict(self) -> dict[str, Any]:
         """The rule as plain data, as users write it."""
@@ -114,9 +114,9 @@ class Policy:
     {'default': {}, 'rules': [{'name': 'conv1', 'precision': 'int16'}]}
     """
 
-    default: Settings = field(default_factory=dict[str, Any])
+    default: PlainSettings = field(default_factory=dict[str, Any])
     rules: Sequence[Rule] = ()
-    options: Settings = field(default_factory=dict[str, Any])
+    options: PlainSettings = field(default_factory=dict[str, Any])
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "default", _checked(self.default, "policy", "default"))
@@ -160,22 +160,9 @@ class Policy:
         """Returns the policy with more rules after its own rules."""
         return Policy(self.default, (*self.rules, *more), self.options)
 
-    def with_default(self, settings: Settings) -> "Policy":
+    def with_default(self, settings: PlainSettings) -> "Policy":
         """Returns the policy with changed default settings; settings that are not given stay as they are."""
         return Policy({**self.default, **settings}, self.rules, self.options)
-
-    def config(self, options: QuantConfig) -> QuantConfig:
-        """Returns options of the quantizer under the policy's default settings.
-
-        Raises:
-            OptionError: An option contradicts the default, or the default holds what only a rule can give.
-        """
-        given = options.options()
-        conflicts(self.default, given)
-        if unknown := self.default.keys() - given.keys():
-            remedy = "use a rule"
-            raise OptionError("policy", "cannot set this by default", got=", ".join(sorted(unknown)), remedy=remedy)
-        return QuantConfig(**{**given, **self.default})
 
     def as_dict(self) -> dict[str, Any]:
         """The policy as plain data, which `of` reads."""
@@ -245,13 +232,13 @@ def _policy_of(data: Mapping[str, Any], place: Callable[[int], str]) -> Policy:
     default: Any = data.get("default") or {}
     rules: Any = data.get("rules") or []
     if not isinstance(default, dict):
-        raise Misstep("default must be settings by name", "default", got=_inline(default))
+        raise Misstep("default must be settings by name", "default", got=inline(default))
     if not isinstance(rules, list):
-        raise Misstep("rules must be a list", "rules", got=_inline(rules))
+        raise Misstep("rules must be a list", "rules", got=inline(rules))
     settings = _settings_of(cast(dict[Any, Any], default), "default")
     options: Any = data.get("options") or {}
     if not isinstance(options, dict):
-        raise Misstep("options must be values by name", "options", got=_inline(options))
+        raise Misstep("options must be values by name", "options", got=inline(options))
     found = tuple(_rule_of(r, i, place(i)) for i, r in enumerate(cast(list[Any], rules)))
     return Policy(settings, found, _options_of(cast(dict[Any, Any], options)))
 
@@ -266,15 +253,15 @@ def _options_of(data: Mapping[Any, Any]) -> dict[str, Any]:
             raise Misstep("there is no such option", "options", key, got=str(key), remedy=remedy, name=True)
         if name in found:
             raise Misstep("must name each key once", "options", key, got=f"{key} again", name=True)
-        if not fits(RUN_OPTIONS[name], value):
-            raise Misstep(NEEDS[RUN_OPTIONS[name]], "options", key, got=_inline(value))
+        if not fits(kind := RUN_OPTIONS[name].kind, value):
+            raise Misstep(need(kind), "options", key, got=inline(value))
         found[name] = value
     return found
 
 
 def _rule_of(data: Any, index: int, place: str) -> Rule:
     if not isinstance(data, dict):
-        raise Misstep("a rule is selectors and settings by name", "rules", index, got=_inline(data))
+        raise Misstep("a rule is selectors and settings by name", "rules", index, got=inline(data))
     entries = cast(dict[Any, Any], data)
     selectors = {key: value for key, value in entries.items() if key in SELECTORS}
     if not selectors:
@@ -293,10 +280,10 @@ def _check_selector(key: str, value: Any, index: int) -> None:
     if key == "between":
         pair = cast(list[Any], value) if isinstance(value, list) else []
         if len(pair) != 2 or not all(isinstance(v, str) and v for v in pair):
-            raise Misstep("between must be two tensors' names", "rules", index, key, got=_inline(value))
+            raise Misstep("between must be two tensors' names", "rules", index, key, got=inline(value))
     elif not isinstance(value, str) or not value:
         remedy = "put it into quotes" if value is not None else None
-        raise Misstep(f"{key} must be text", "rules", index, key, got=_inline(value), remedy=remedy)
+        raise Misstep(f"{key} must be text", "rules", index, key, got=inline(value), remedy=remedy)
     elif key == "layer" and value not in LAYERS:
         raise Misstep("layer must be first or last", "rules", index, key, got=value)
     elif key == "regex":
@@ -306,7 +293,7 @@ def _check_selector(key: str, value: Any, index: int) -> None:
             raise Misstep("regex must be a regular expression", "rules", index, key, got=f"{value} ({error})") from None
 
 
-def _checked(settings: Settings, place: str, *keys: Key) -> dict[str, Any]:
+def _checked(settings: PlainSettings, place: str, *keys: Key) -> dict[str, Any]:
     """Returns settings with the names of `Recipe`'s fields, for names spelled with `-` or `_`.
 
     Raises:
@@ -340,32 +327,32 @@ def _value_of(name: str, value: Any, hint: Any, keys: Sequence[Key]) -> Any:
         known = [str(v) for v in listed]
         if not admits(hint, value):
             need = f"must be one of {', '.join(known)}"
-            raise Misstep(need, *keys, got=_inline(value), remedy=_near(value, known))
+            raise Misstep(need, *keys, got=inline(value), remedy=_near(value, known))
         return value
     if hint is bool:
         if not isinstance(value, bool):
-            raise Misstep("must be true or false", *keys, got=_inline(value))
+            raise Misstep("must be true or false", *keys, got=inline(value))
         return value
     numbers: list[Any] = [number_of(n) for n in cast(list[Any], value)] if isinstance(value, list | tuple) else []
     if len(numbers) != 2 or not all(isinstance(n, int | float) and not isinstance(n, bool) for n in numbers):
         need = "must be [lowest, highest]" if name == "range" else "must be [scale, zero point]"
-        raise Misstep(need, *keys, got=_inline(value))
+        raise Misstep(need, *keys, got=inline(value))
     return _range_of(numbers, keys) if name == "range" else _parameters_of(numbers, keys)
 
 
 def _range_of(numbers: Sequence[float], keys: Sequence[Key]) -> tuple[float, float]:
     lo, hi = (float(n) for n in numbers)
     if not -math.inf < lo <= hi < math.inf:
-        raise Misstep("must be two finite numbers in order", *keys, got=_inline(numbers))
+        raise Misstep("must be two finite numbers in order", *keys, got=inline(numbers))
     return lo, hi
 
 
 def _parameters_of(numbers: Sequence[float], keys: Sequence[Key]) -> tuple[float, int]:
     scale, zero_point = numbers
     if not 0 < scale < math.inf:
-        raise Misstep("the scale must be a positive number", *keys, got=_inline(numbers))
+        raise Misstep("the scale must be a positive number", *keys, got=inline(numbers))
     if zero_point != round(zero_point):
-        raise Misstep("the zero point must be an integer", *keys, got=_inline(numbers))
+        raise Misstep("the zero point must be an integer", *keys, got=inline(numbers))
     return float(scale), int(zero_point)
 
 
@@ -386,23 +373,10 @@ def _written(settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _inline(value: Any) -> str:
-    """A value as YAML on one line."""
+def inline(value: Any) -> str:
+    """Returns a value as YAML on one line."""
     if isinstance(value, str):
         return value
     shown = list(cast(tuple[Any, ...], value)) if isinstance(value, tuple) else value
     text = yaml.safe_dump(shown, default_flow_style=True, width=1000).removesuffix("...\n").strip()
     return text if len(text) <= 80 else text[:77] + "…"
-
-
-def conflicts(default: Settings, given: Settings) -> None:
-    """Checks that options do not contradict a policy's default; an option with its standard value never does.
-
-    Raises:
-        OptionError: An option and the policy's default give different values.
-    """
-    standard = QuantConfig()
-    for name, value in given.items():
-        if name in default and default[name] != value != getattr(standard, name):
-            need = f"must not contradict the policy's default, {default[name]}"
-            raise OptionError(name.replace("_", "-"), need, got=_inline(value), remedy="drop one of the two")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from qmlir.errors import FileError, OptionError
-from qmlir.policies.policy import Policy, PolicyError, Rule, conflicts, rule_of
-from qmlir.policies.quant_config import Recipe
+from qmlir.errors import FileError
+from qmlir.settings.policy import Policy, PolicyError, Rule, rule_of
+from qmlir.settings.quant_config import Recipe
 
 TEXT = """
 default: {schema: symmetric, weight-precision: int6}
@@ -113,12 +113,3 @@ def test_data_and_words_are_refused_as_files_are() -> None:
         rule_of("conv1")
     with pytest.raises(PolicyError, match=r'rule "name=x range=\[": must be \[lowest'):
         rule_of("name=x range=[")
-
-
-def test_contradictions() -> None:
-    conflicts({"schema": "symmetric"}, {"schema": "symmetric", "precision": "int8"})
-    conflicts({"schema": "symmetric"}, {"schema": "asymmetric"})  # nobody said it
-    with pytest.raises(
-        OptionError, match="schema: must not contradict the policy's default, symmetric, got symmetric_"
-    ):
-        conflicts({"schema": "symmetric"}, {"schema": "symmetric_with_uint8"})

@@ -7,6 +7,13 @@ observer of the tensor, as the attribute `qmlir.policy`; settings that are not t
     nn.conv2d … {qmlir.policy = {precision = "int16", weight_precision = "int8"}}
     calib.observe %x {name = "x", qmlir.policy = {range = [-1.0, 1.0]}}
 
+The network's own settings stand on the module while it is quantized, those that differ from the standard values:
+
+    builtin.module attributes {qmlir.config = {schema = "symmetric", calibration = "kl"}} { … }
+
+The attribute is on the module and not on a function, so that passes of modules, of functions and of blocks find it in
+the same way (`config_of`). They have no options of their own for what it states.
+
 The settings on an operation apply to its weights, its bias and its result. The settings on an observer apply to its
 tensor, and override those of the operation that makes the tensor.
 """
@@ -15,7 +22,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Annotated, Any, Literal, TypeAlias, TypedDict, cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, IntegerAttr, ModuleOp, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from qmlir.errors import OptionError, near_misses
@@ -37,6 +44,9 @@ from qmlir.plugins import ROUNDINGS, Extensible
 
 POLICY = "qmlir.policy"
 """The attribute key for the settings that an operation or an observer carries."""
+
+CONFIG = "qmlir.config"
+"""The attribute key, on a module, for the settings of a network that differ from the standard values."""
 
 BiasPrecision: TypeAlias = Literal["auto", "int8", "int16", "int32", "int64"]
 
@@ -69,7 +79,7 @@ WEIGHT_SETTINGS = (
 TENSOR_SETTINGS = ("range", "parameters")
 """Settings of a tensor, which is an operation's result or an input of the network."""
 
-Settings: TypeAlias = Mapping[str, Any]
+PlainSettings: TypeAlias = Mapping[str, Any]
 """Some of a recipe's fields by name, as plain values."""
 
 
@@ -105,6 +115,31 @@ class QuantConfig:
     def options(self) -> dict[str, Any]:
         """Returns the options by name; fields that subclasses add are left out."""
         return {f.name: getattr(self, f.name) for f in fields(QuantConfig)}
+
+
+@dataclass(frozen=True)
+class NetworkConfig(QuantConfig):
+    """The settings that a module states: the options of the quantizer, and the samples that it decides on."""
+
+    data: str = option("", "samples: a .npy file of the only input, or an .npz file with one array for each input")
+
+
+def config_of(op: Operation) -> NetworkConfig:
+    """Returns the settings of the network that an operation belongs to; standard values if its module states none."""
+    while (parent := op.parent_op()) is not None:
+        op = parent
+    stated = op.attributes.get(CONFIG)
+    return NetworkConfig(**settings_of(stated)) if isinstance(stated, DictionaryAttr) else NetworkConfig()
+
+
+def write_config(module: ModuleOp, config: QuantConfig, data: str = "") -> None:
+    """States the settings of a network on its module, in place of what it stated before."""
+    standard = NetworkConfig()
+    settings = {**config.options(), "data": data}
+    changed = {name: value for name, value in settings.items() if value != getattr(standard, name)}
+    module.attributes.pop(CONFIG, None)
+    if changed:
+        module.attributes[CONFIG] = policy_attribute(changed)
 
 
 class QuantOptions(TypedDict, total=False):
@@ -223,7 +258,7 @@ class Recipe(QuantConfig):
             return int(self.bias.removeprefix("int"))
         return 64 if data_bits > 8 and sum_bits > 32 else 32
 
-    def with_settings(self, settings: Settings) -> "Recipe":
+    def with_settings(self, settings: PlainSettings) -> "Recipe":
         """Returns the recipe with some fields changed.
 
         Raises:
@@ -247,7 +282,7 @@ def settings_of(policy: DictionaryAttr) -> dict[str, Any]:
     return {name: _plain(value) for name, value in policy.data.items()}
 
 
-def policy_attribute(settings: Settings) -> DictionaryAttr:
+def policy_attribute(settings: PlainSettings) -> DictionaryAttr:
     """Returns the `qmlir.policy` attribute that holds some of a recipe's fields."""
     return DictionaryAttr({name: _attribute(value) for name, value in settings.items()})
 

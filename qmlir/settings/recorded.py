@@ -6,8 +6,8 @@ from typing import Any, cast
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 
 from qmlir.errors import OptionError
-from qmlir.policies.policy import Policy
-from qmlir.policies.quant_config import QuantConfig, policy_attribute, settings_of
+from qmlir.settings.policy import Policy
+from qmlir.settings.quant_config import QuantConfig, policy_attribute, settings_of
 
 QUANTIZER = "qmlir.quantizer"
 """The attribute's name: a dictionary of the options, and of `rules`, an array of dictionaries."""
@@ -15,18 +15,14 @@ QUANTIZER = "qmlir.quantizer"
 RULES = "rules"
 
 
-def record_quantizer(module: ModuleOp, given: Mapping[str, Any], policy: Policy) -> None:
+def record_quantizer(module: ModuleOp, config: QuantConfig, policy: Policy) -> None:
     """Writes the options in effect and the rules on a module.
 
     Args:
         module: The network that they quantize.
-        given: Options of the quantizer that are given, by name.
-        policy: The policy, with its default and its rules.
-
-    Raises:
-        OptionError: An option contradicts the policy's default.
+        config: The options in effect.
+        policy: The policy, whose rules are written.
     """
-    config = policy.config(QuantConfig(**given))
     rules = [policy_attribute({key: _as_tuple(value) for key, value in r.as_dict().items()}) for r in policy.rules]
     options = policy_attribute(config.options())
     module.attributes[QUANTIZER] = DictionaryAttr({**options.data, RULES: ArrayAttr(rules)})

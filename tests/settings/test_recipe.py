@@ -5,7 +5,18 @@ from xdsl.dialects.builtin import ArrayAttr, UnitAttr
 
 from qmlir.dialects.calib import ObserveOp
 from qmlir.errors import OptionError
-from qmlir.policies.quant_config import POLICY, Recipe, policy_attribute, recipe_of, settings_of
+from qmlir.settings.quant_config import (
+    CONFIG,
+    POLICY,
+    NetworkConfig,
+    QuantConfig,
+    Recipe,
+    config_of,
+    policy_attribute,
+    recipe_of,
+    settings_of,
+    write_config,
+)
 from tests.transforms.quantize.calibrated import operation, parsed
 
 SETTINGS = {"precision": "int16", "per_channel": False, "range": (-1.0, 1.0), "parameters": (0.5, 3)}
@@ -29,6 +40,17 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
     expected = Recipe(schema="symmetric", precision="int16", weight_precision="int8", range=(-1.0, 1.0))
     assert recipe_of(observer, DEFAULT) == expected
     assert recipe_of(operation(module, "nn.relu"), DEFAULT) == DEFAULT
+
+
+def test_a_module_states_the_settings_of_its_network() -> None:
+    module = parsed("func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {\n  func.return %x : tensor<4xf32>\n}\n")
+    (function,) = module.ops
+    assert config_of(function) == NetworkConfig()
+    write_config(module, QuantConfig(calibration="kl"), "samples.npy")
+    assert module.attributes[CONFIG] == policy_attribute({"calibration": "kl", "data": "samples.npy"})
+    assert config_of(function) == NetworkConfig(calibration="kl", data="samples.npy")
+    write_config(module, QuantConfig())
+    assert CONFIG not in module.attributes
 
 
 def test_refusals() -> None:
