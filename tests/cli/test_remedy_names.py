@@ -92,7 +92,8 @@ def _complaints(text: str) -> Iterator[str]:
         if name in {*PASSES, "…"}:  # of `--…=` any pass may be meant
             passes = map(pass_class, PASSES if name == "…" else [name])
             known = {f.name.replace("_", "-") for cls in passes for f in dataclasses.fields(cls)}
-            keys = re.findall(r"([\w-]+)=", (value or "").strip('"'))
+            outer = re.sub(r"\{.*\}", "", value or "")  # settings={…} holds those of another pass
+            keys = re.findall(r"([\w-]+)=", outer.strip('"'))
             yield from (f"--{name} has no option {key}" for key in keys if key not in known)
         elif f"--{name}" not in flags():
             yield f"there is no flag --{name}"
