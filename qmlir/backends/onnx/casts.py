@@ -76,14 +76,14 @@ def dequantize_cast(op: DequantizeCastOp, values: Values) -> None:
     require_uniform(op)
     held = op.input.owner
     stored = constant(held.input if isinstance(held, StorageCastOp) and op.quantized.is_signed else op.input)
-    if stored is not None and any(map(_by_other_axis, op.result.uses)):
+    if stored is not None and any(map(_misreads_scales, op.result.uses)):
         values.hold(op.result, values.graph.constant(op.evaluate(stored)[0]))
         return
     order = values.order(op.input)
     values.hold(op.result, values.real(op.input, order), order)
 
 
-def _by_other_axis(use: Use) -> bool:
+def _misreads_scales(use: Use) -> bool:
     """Whether a value is read in a place where onnxruntime takes scales along another axis, or a single one."""
     op, cast = use.operation, use.operation.operands[use.index].owner
     if not isinstance(cast, DequantizeCastOp) or not cast.quantized.is_per_axis:

@@ -252,14 +252,12 @@ class _Folding:
             decide(op, "float", *reason)
             return
         if (held := decision_of(op)) is not None and held.outcome.data == "float":
-            return  # choose-scales decided so; integers around it change nothing
+            return  # choose-scales decided so, and knows more than the casts show
         sources = [_source_of(op, v) for v in data_operands(op)]
         result = _wanted_result(op, sources)
         known = [s for s in sources if s is not None]
         if (result is None and data_results(op)) or len(known) < len(sources):
-            # What choose-scales has recorded is more exact than what the casts show.
-            if (decision := decision_of(op)) is None or decision.outcome.data != "float":
-                decide(op, "float", *self._why_without_casts(op, sources, result))
+            decide(op, "float", *self._why_without_casts(op, sources, result))
             return
         if result is not None and not _is_read_as(op.results[0], result) and not _keeps_numbers(op, known):
             decide(op, "float", *SHARED)
