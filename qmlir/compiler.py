@@ -5,12 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 
 from qmlir import arguments
 from qmlir.arguments import Network
 from qmlir.dialects.inputs import note_reading
-from qmlir.dialects.target import DEVICE
 from qmlir.errors import OptionError, ProfileError
 from qmlir.files import path_of
 from qmlir.frontends import read_network
@@ -20,6 +19,7 @@ from qmlir.frontends.torch_modules import TorchModule, example_for, file_of, is_
 from qmlir.ir.budget import BUDGET, limit
 from qmlir.ir.callable_network import Calibration
 from qmlir.ir.context import QmlirContext, make_context
+from qmlir.ir.facts import DEVICE
 from qmlir.ir.garbage import collected_rarely
 from qmlir.ir.interfaces import Array
 from qmlir.ir.passes import Pipeline, configured_pass
@@ -247,7 +247,7 @@ def quantize(
     if target is not None:
         from qmlir.devices import text_of
 
-        result.attributes[DEVICE] = StringAttr(text_of(target))
+        DEVICE.put(result, text_of(target))
     context = context_of(result)
     if memory_budget is not None:
         context.samples_budget = arguments.integer_given("memory_budget", memory_budget)
@@ -326,9 +326,8 @@ def context_of(module: ModuleOp, target: "Accelerator | None" = None) -> QmlirCo
         target: A device; by default the device that the module names.
     """
     context = make_context()
-    named = module.attributes.get(DEVICE)
-    if target is None and isinstance(named, StringAttr):
-        target = named.data
+    if target is None:
+        target = DEVICE.of(module)
     if target is not None:
         from qmlir.devices import load_device  # device files need pydantic, a fifth of all imports
         from qmlir.devices.requirements import target_of_device

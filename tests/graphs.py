@@ -29,8 +29,9 @@ from qmlir.dialects.nn.base import bound, is_float
 from qmlir.dialects.windows import ints
 from qmlir.errors import PipelineError
 from qmlir.ir.context import make_context
+from qmlir.ir.facts import NAME
 from qmlir.ir.interfaces import shape_of
-from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.names import NameAttr
 from qmlir.ir.weights import WeightsAttr, WeightsMode, module_text
 from qmlir.transforms.quantize.observers import InsertObserversPass
 
@@ -68,14 +69,14 @@ class _Builder:
 
     def add(self, op: Operation) -> SSAValue:
         """Appends an operation under a name of its own."""
-        op.attributes[NAME] = NameAttr.of([f"node{len(self.values)}"], [f"t{len(self.values)}"])
+        NAME.put(op, NameAttr.of([f"node{len(self.values)}"], [f"t{len(self.values)}"]))
         self.block.add_op(op)
         self.values.append(op.results[0])
         return op.results[0]
 
     def compare(self, op: Operation) -> SSAValue:
         """Appends an operation that yields truth values or indices."""
-        op.attributes[NAME] = NameAttr.of([f"compared{len(self.found)}"], [f"c{len(self.found)}"])
+        NAME.put(op, NameAttr.of([f"compared{len(self.found)}"], [f"c{len(self.found)}"]))
         self.block.add_op(op)
         self.found.append(op.results[0])
         return op.results[0]
@@ -275,7 +276,7 @@ def graphs(draw: st.DrawFn, most: int = 6, *, choices: bool = False) -> Graph:
         results.append(draw(st.sampled_from(builder.values)))
     builder.block.add_op(func.ReturnOp(*results, *builder.found))
     builder.function.update_function_type()
-    builder.function.arg_attrs = ArrayAttr([DictionaryAttr({NAME: NameAttr.of(tensors=["t0"])})])
+    builder.function.arg_attrs = ArrayAttr([DictionaryAttr(NAME.entry(NameAttr.of(tensors=["t0"])))])
     module = ModuleOp([builder.function])
     InsertObserversPass().apply(make_context(), module)
     samples = [builder.rng.normal(size=shape).astype(np.float32) for _ in range(4)]

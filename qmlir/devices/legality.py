@@ -31,8 +31,8 @@ from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.qint.contraction import WeightedOp
 from qmlir.dialects.qint.requantize import AccumulatingOp, width_of
 from qmlir.dialects.quant.ops import CastOp, StorageCastOp
+from qmlir.ir.facts import NAME
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of
-from qmlir.ir.names import NAME
 from qmlir.ir.rewriting import node_name
 from qmlir.numerics.contracts import CONTRACTS, MULTIPLIER_BITS
 
@@ -361,11 +361,11 @@ def verdicts(module: ModuleOp, device: Device, host: Mapping[Operation, Sequence
 def source_nodes(op: Operation) -> str:
     """The source nodes of an operation; sums are named by the operation that ends them, which carries the names."""
     named = op
-    while NAME not in named.attributes and (uses := list(named.results[0].uses)) and len(uses) == 1:
+    while not NAME.on(named) and (uses := list(named.results[0].uses)) and len(uses) == 1:
         named = uses[0].operation
         if not isinstance(named, TensorOp):
             return node_name(op)
-    return node_name(named if NAME in named.attributes else op)
+    return node_name(named if NAME.on(named) else op)
 
 
 def _computing(module: ModuleOp) -> Iterator[Operation]:

@@ -7,24 +7,15 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, StringAttr, i64
+from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 from xdsl.ir import SSAValue
 
 from qmlir.devices.description import Device
 from qmlir.devices.reading import load_device
 from qmlir.dialects.npu import BufferOp, CallOp, IssueOp
-from qmlir.dialects.target import DEVICE
 from qmlir.errors import PipelineError
+from qmlir.ir.facts import DEVICE, FILLED
 from qmlir.isa.commands import Arithmetic, Post, SetContext
-
-LAYERS = "npu.layers"
-"""The module attribute with the layer names that `Mark` commands refer to."""
-
-STATES = "npu.states"
-"""The module attribute with the states that the host keeps between runs: number of the input → a `StateAttr`."""
-
-FILLED = "npu.filled"
-"""The module attribute that says how full each external memory is: name of the memory → a `Filled`."""
 
 Step = IssueOp | CallOp
 """An operation that takes a position in a queue: a command, or a call of the host."""
@@ -36,12 +27,12 @@ def device_of(module: ModuleOp) -> Device:
     Raises:
         PipelineError: The module names no device.
     """
-    named = module.attributes.get(DEVICE)
-    if not isinstance(named, StringAttr):
+    named = DEVICE.of(module)
+    if named is None:
         raise PipelineError(
             "the module", f"must name its device in {DEVICE}", got="none", remedy="run qint-to-npu first"
         )
-    return load_device(named.data)
+    return load_device(named)
 
 
 @dataclass(frozen=True)
@@ -65,8 +56,8 @@ class Filled:
 def filled_of(module: ModuleOp) -> dict[str, Filled]:
     """How full each external memory of a module's device is; empty before `npu-place`."""
     found: dict[str, Filled] = {}
-    noted = module.attributes.get(FILLED)
-    for name, entry in noted.data.items() if isinstance(noted, DictionaryAttr) else ():
+    noted = FILLED.of(module)
+    for name, entry in () if noted is None else noted.data.items():
         assert isinstance(entry, DictionaryAttr)
         values = {key: value.value.data for key, value in entry.data.items() if isinstance(value, IntegerAttr)}
         found[name] = Filled(**values)

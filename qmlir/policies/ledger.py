@@ -4,20 +4,22 @@ Passes write a `#qmlir.decision` on every operation they decide about. This modu
 a terminal, for JSON and for tests. An operation without a decision has not been through the quantizer.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
-from xdsl.ir import Attribute, Operation
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
+from qmlir.dialects.inputs import texts_by_name
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.qmlir import DECISION, DecisionAttr, OpaqueOp
+from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.types import quantized_element
-from qmlir.dialects.remarks import remark_on, remarks_of
 from qmlir.display import Rows, Table, counted
+from qmlir.ir.decision import DecisionAttr
+from qmlir.ir.facts import DECISION, METHODS, REMARKS
 from qmlir.ir.interfaces import TensorOp
-from qmlir.ir.names import REMARK
+from qmlir.ir.names import names_of
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.verify import require_module
 from qmlir.numerics.schemas import scale_text
@@ -68,9 +70,6 @@ REMEDIES = {
 }
 """Reason code of an operation that stays float, or on the host → what would change the decision."""
 
-
-METHODS = "qmlir.methods"
-"""The attribute key, on an operation, of what chose its range or its weights, such as a plugin and its package."""
 
 CALIBRATION, ROUNDING, RANGE = "calibration", "rounding", "range"
 """The keys of `qmlir.methods`: the options of the quantizer that named the plugins, and the origin of the range."""
@@ -159,31 +158,24 @@ def _by_operation(entries: Sequence[Entry]) -> dict[tuple[str, str, int], Entry]
 
 
 def decide(op: Operation, outcome: str, code: str, reason: str) -> None:
-    """Records the decision about an operation, with the remark of the operation's importer behind it."""
+    """Records the decision about an operation."""
     assert code in CODES
-    if isinstance(remark := op.attributes.get(REMARK), StringAttr):
-        reason = f"{reason}; {remark.data}"
-    op.attributes[DECISION] = DecisionAttr.of(outcome, code, reason)
+    DECISION.put(op, DecisionAttr.of(outcome, code, reason))
 
 
 def note_method(op: Operation, setting: str, method: str) -> None:
     """Records on an operation what chose its range or its weights; the decision's reason says so later."""
-    held = op.attributes.get(METHODS)
-    before = dict(held.data) if isinstance(held, DictionaryAttr) else dict[str, Attribute]()
-    op.attributes[METHODS] = DictionaryAttr({**before, setting: StringAttr(method)})
+    METHODS.put(op, {**noted_methods(op), setting: method})
 
 
-def noted_methods(op: Operation) -> dict[str, str]:
+def noted_methods(op: Operation) -> Mapping[str, str]:
     """Returns the methods that an operation was quantized by, such as `{"calibration": "clip-tails of mine 1.0"}`."""
-    held = op.attributes.get(METHODS)
-    entries = held.data.items() if isinstance(held, DictionaryAttr) else ()
-    return {setting: value.data for setting, value in entries if isinstance(value, StringAttr)}
+    return METHODS.of(op) or {}
 
 
 def decision_of(op: Operation) -> DecisionAttr | None:
     """Returns the decision recorded on an operation; None if there is none."""
-    decision = op.attributes.get(DECISION)
-    return decision if isinstance(decision, DecisionAttr) else None
+    return DECISION.of(op)
 
 
 class Decisions(Rows[Entry]):
@@ -231,6 +223,23 @@ def _remarks(module: ModuleOp) -> dict[Operation, list[str]]:
             decided = decided.operands[0].owner
         found.setdefault(decided, []).append(said)
     return found
+
+
+def remarks_of(module: ModuleOp) -> Mapping[str, str]:
+    """Returns the remarks of a module by the names of tensors.
+
+    Raises:
+        PipelineError: The attribute is not a dictionary of texts.
+    """
+    return texts_by_name(module, REMARKS, "texts by tensor")
+
+
+def remark_on(op: Operation, remarks: Mapping[str, str]) -> str:
+    """Returns the remarks about the tensors that an operation gives or has absorbed, joined; empty without any."""
+    if not remarks:
+        return ""
+    names = names_of(op)
+    return "; ".join(dict.fromkeys(remarks[n] for n in (*names.tensors, *names.absorbed) if n in remarks))
 
 
 def _crossing(op: Operation) -> int | None:

@@ -34,8 +34,9 @@ from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.windows import ints
 from qmlir.ir.context import make_context
+from qmlir.ir.facts import NAME
 from qmlir.ir.interfaces import shape_of
-from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.names import NameAttr
 from qmlir.transforms.quantize.observers import InsertObserversPass
 
 Array = npt.NDArray[Any]
@@ -168,7 +169,7 @@ class _Draft:
             op.erase()
             raise _Misfit
         number = len(self.computed)
-        op.attributes[NAME] = NameAttr.of([f"node{number}"], [f"t{number}"])
+        NAME.put(op, NameAttr.of([f"node{number}"], [f"t{number}"]))
         self.block.add_op(op)
         self.computed.append(op.results[0])
         return op.results[0]
@@ -224,7 +225,7 @@ class _Draft:
             results.append(self.one_of(self.computed))
         self.block.add_op(func.ReturnOp(*results))
         self.function.update_function_type()
-        names = [DictionaryAttr({NAME: NameAttr.of(tensors=[f"x{n}"])}) for n in range(len(self.block.args))]
+        names = [DictionaryAttr(NAME.entry(NameAttr.of(tensors=[f"x{n}"]))) for n in range(len(self.block.args))]
         self.function.arg_attrs = ArrayAttr(names)
         module = ModuleOp([self.function])
         module.verify()

@@ -23,17 +23,19 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, MemRefType, UnrealizedConversionCastOp, i8, i16, i32
+from xdsl.dialects.builtin import MemRefType, UnrealizedConversionCastOp, i8, i16, i32
 from xdsl.dialects.memref import ReinterpretCastOp
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import Buffer, Code
 from qmlir.codegen.features import has_vectors, loads_words_anywhere, looks_up_bytes
 from qmlir.codegen.kernel import Array, Kernel, MainLowering
 from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
-from qmlir.dialects.qmlir import BITS, CODEBOOK, GROUPS, CodebookAttr, ConstantBufferOp, GroupsAttr
+from qmlir.dialects.qmlir import CodebookAttr, ConstantBufferOp, GroupsAttr
 from qmlir.dialects.quant.ops import StorageCastOp
+from qmlir.ir.fact import Fact, V
+from qmlir.ir.facts import BITS, CODEBOOK, GROUPS
 
 BYTE = 8
 """The bits of weights that are not packed."""
@@ -68,20 +70,18 @@ def width_in_chunks(bits: int, chunk: int) -> int:
     return next(b for b in range(bits, BYTE + 1) if b == BYTE or all(chunk * w % BYTE == 0 for w, _ in pieces(b)))
 
 
-def _attribute(tensor: SSAValue, key: str) -> Attribute | None:
-    """An attribute of the constant that a tensor or a buffer is."""
+def _stated(tensor: SSAValue, fact: Fact[V]) -> V | None:
+    """What a fact says of the constant that a tensor or a buffer is."""
     constant = tensor.owner
     while isinstance(constant, ReshapeOp | ReinterpretCastOp | StorageCastOp | UnrealizedConversionCastOp):
         constant = constant.operands[0].owner
-    return constant.attributes.get(key) if isinstance(constant, ConstantOp | ConstantBufferOp) else None
+    return fact.of(constant) if isinstance(constant, ConstantOp | ConstantBufferOp) else None
 
 
 def width_of_weights(tensor: SSAValue, weights: Array) -> int:
     """The bits that each of a tensor's constant weights is to take: fewer than 8 if the constant says so."""
-    bits = _attribute(tensor, BITS)
-    if not isinstance(bits, IntegerAttr) or weights.dtype != np.int8:
-        return BYTE
-    return bits.value.data if fit(weights, bits.value.data) else BYTE
+    bits = _stated(tensor, BITS)
+    return BYTE if bits is None or weights.dtype != np.int8 or not fit(weights, bits) else bits
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Groups:
 
 def groups_of_weights(tensor: SSAValue, weights: Array) -> Groups | None:
     """The groups of a tensor's constant weights; None if it has none, or a step of a kernel would span two."""
-    groups = _attribute(tensor, GROUPS)
+    groups = _stated(tensor, GROUPS)
     if not isinstance(groups, GroupsAttr) or weights.dtype != np.int8 or weights.shape[-1] % STEP:
         return None
     quotients, size = groups.quotients(weights), groups.size.data
@@ -110,7 +110,7 @@ def groups_of_weights(tensor: SSAValue, weights: Array) -> Groups | None:
 
 def codebook_of_weights(tensor: SSAValue, weights: Array) -> CodebookAttr | None:
     """The codebook of a tensor's constant weights; None if it has none, or takes no fewer bytes than the weights."""
-    codebook = _attribute(tensor, CODEBOOK)
+    codebook = _stated(tensor, CODEBOOK)
     if not isinstance(codebook, CodebookAttr) or weights.dtype != np.int8 or codebook.places(weights) is None:
         return None
     return codebook if codebook.bytes(weights.size) < weights.size else None

@@ -12,12 +12,11 @@ from qmlir.dialects.nn.base import is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.qint.requantize import int32, width_of
-from qmlir.dialects.qmlir import BITS, UNSIGNED_WEIGHTS
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
+from qmlir.ir.facts import BITS, INTEGER_OPERATOR, UNSIGNED_WEIGHTS
 from qmlir.ir.interfaces import Array, element_of, shape_of
-from qmlir.ir.names import INTEGER_OPERATOR
 from qmlir.lowering.nn_to_qint.computed_weights import Made, products, windows
 from qmlir.lowering.nn_to_qint.movement import reshape, window_properties
 from qmlir.lowering.nn_to_qint.scales import operand_zero_points, requantize
@@ -39,9 +38,9 @@ def saturates(op: WeightedOp, rounding: Rounding) -> bool:
     """Whether pairs of products saturate: the operation is an integer operator of u8 by s8 in the source model."""
     constant = isinstance(op.w.owner, nn.ConstantOp)
     fits = isinstance(op, nn.FullyConnectedOp) or (isinstance(op, nn.Conv2DOp) and op.group_count() == 1)
-    signed = uniform(op.w).storage == i8 and UNSIGNED_WEIGHTS not in op.attributes
+    signed = uniform(op.w).storage == i8 and not UNSIGNED_WEIGHTS.on(op)
     symmetric = signed and not any(uniform(op.w).zero_points)
-    marked = INTEGER_OPERATOR in op.attributes and displaced(op) == 128
+    marked = INTEGER_OPERATOR.on(op) and displaced(op) == 128
     return rounding.pairs and marked and constant and fits and symmetric
 
 
@@ -228,7 +227,7 @@ def _centred(op: WeightedOp) -> nn.ConstantOp | None:
 def few_bits(least: int, greatest: int) -> dict[str, Attribute]:
     """The attribute of a constant whose integers need 2 to 7 bits; no attribute if they need more."""
     bits = next((n for n in range(2, 8) if -(1 << n - 1) <= least and greatest < 1 << n - 1), None)
-    return {} if bits is None else {BITS: IntegerAttr(bits, i64)}
+    return {} if bits is None else BITS.entry(bits)
 
 
 def _ended(op: WeightedOp | nn.MatMulOp, sums: Operation, acc: SSAValue, rounding: Rounding) -> list[Operation]:

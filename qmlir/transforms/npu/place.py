@@ -22,11 +22,12 @@ from xdsl.passes import ModulePass
 from qmlir.devices import Device
 from qmlir.devices.description import Memory
 from qmlir.devices.engines import Region, Rest, regions, staged_from
-from qmlir.devices.module import FILLED, Filled, Life, device_of, function_of, lives_of, steps_of
+from qmlir.devices.module import Filled, Life, device_of, function_of, lives_of, steps_of
 from qmlir.devices.schema import Role
 from qmlir.dialects.npu import IssueOp
 from qmlir.errors import PipelineError
 from qmlir.ir.arena import Full, Item, around, live_at_most, place
+from qmlir.ir.facts import FILLED
 from qmlir.isa.commands import Mark
 from qmlir.transforms.npu.cascade.residency import rests_of
 
@@ -71,7 +72,7 @@ class NPUPlacePass(ModulePass):
                 filled[memory.id] = _place_rest(
                     rest, memory, staged_from(memory, device) if roles else memory.addressable
                 )
-        op.attributes[FILLED] = DictionaryAttr({name: entry.attribute() for name, entry in filled.items()})
+        FILLED.put(op, DictionaryAttr({name: entry.attribute() for name, entry in filled.items()}))
 
 
 @dataclass(frozen=True)

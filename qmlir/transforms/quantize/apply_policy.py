@@ -10,7 +10,7 @@ from functools import cached_property
 
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -25,6 +25,7 @@ from qmlir.dialects.quant.rules import FixedScale
 from qmlir.dialects.target import Target
 from qmlir.errors import OptionError, QmlirWarning, near_misses
 from qmlir.ir.context import QmlirContext
+from qmlir.ir.facts import POLICY
 from qmlir.ir.names import names_of
 from qmlir.ir.option_parsing import build_options, parse_options
 from qmlir.ir.passes import option
@@ -36,16 +37,14 @@ from qmlir.policies.ledger import Entry, deciding_operations, decisions
 from qmlir.policies.legality import target_of
 from qmlir.settings.policy import Policy, PolicyError, Rule, rule_of
 from qmlir.settings.quant_config import (
-    POLICY,
     TENSOR_SETTINGS,
     WEIGHT_SETTINGS,
     NetworkConfig,
     PlainSettings,
     Recipe,
+    add_settings,
     config_of,
-    policy_attribute,
     recipe_of,
-    settings_of,
     write_config,
 )
 from qmlir.transforms.quantize.recipes import computes_in_halves, float_input, why_no_groups
@@ -91,7 +90,7 @@ class NamedNetwork:
     def drop_unused_observers(self) -> None:
         """Removes the observers that were inserted here and that no rule gave a setting."""
         for observer in self.made:
-            if POLICY not in observer.attributes:
+            if not POLICY.on(observer):
                 Rewriter.erase_op(observer)
 
     def carriers(self) -> list[Operation]:
@@ -317,12 +316,12 @@ def apply_policy(
     base = (base or Recipe()).with_settings(policy.default)
     if spread_default and policy.default:
         for carrier in network.carriers():
-            _write(carrier, policy.default)
+            add_settings(carrier, policy.default)
     applied: list[Applied] = []
     for rule in policy.rules:
         carriers = _carriers(rule, network.matching(rule), base, target)
         for op, settings in carriers.items():
-            _write(op, settings)
+            add_settings(op, settings)
         applied.append(Applied(rule, frozenset(node_name(op) for op in carriers if not isinstance(op, ObserveOp))))
     network.drop_unused_observers()
     return applied
@@ -404,13 +403,6 @@ def _warn_of(rule: Rule, reasons: Mapping[str, str], honoured: int) -> None:
     count = f"{len(reasons)} of the {honoured + len(reasons)} that it matches"
     text = f"{rule.place}: {count} cannot have {_said(rule.settings)}: {named}{more}"
     warnings.warn(text, QmlirWarning, stacklevel=3)
-
-
-def _write(carrier: Operation, settings: PlainSettings) -> None:
-    """Adds settings to an operation or an observer, in place of earlier settings of the same names."""
-    before = carrier.attributes.get(POLICY)
-    own = settings_of(before) if isinstance(before, DictionaryAttr) else {}
-    carrier.attributes[POLICY] = policy_attribute({**own, **settings})
 
 
 # ---------------------------------------------------------------------------------------------------------------

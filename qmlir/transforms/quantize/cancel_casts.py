@@ -18,7 +18,7 @@ from qmlir.dialects.nn.quantizable import uniform
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.target import Target
-from qmlir.ir.names import INTEGER_OPERATOR
+from qmlir.ir.facts import INTEGER_OPERATOR
 from qmlir.ir.rewriting import replace
 from qmlir.policies.legality import target_of
 from qmlir.transforms.quantize.quantize_ops import change_of_scale, decide_quantized
@@ -69,7 +69,7 @@ def _undone(change: RequantizeOp) -> SSAValue | None:
     inner = change.x.owner
     if not isinstance(inner, RequantizeOp) or inner.x.type != change.y.type or not is_quantized(inner.x):
         return None
-    if INTEGER_OPERATOR in change.attributes or INTEGER_OPERATOR in inner.attributes:
+    if INTEGER_OPERATOR.on(change) or INTEGER_OPERATOR.on(inner):
         return None
     return inner.x if _holds(uniform(inner.y), uniform(inner.x)) else None
 

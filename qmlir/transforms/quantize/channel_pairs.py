@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, TensorType, f32, f64
+from xdsl.dialects.builtin import TensorType, f32
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -37,16 +37,14 @@ from qmlir.dialects.nn import (
 from qmlir.dialects.nn.base import Clamped, bound, is_float
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp
+from qmlir.ir.fact import restated
+from qmlir.ir.facts import FACTORS, POLICY
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.numerics.halves import HALVES
 from qmlir.profiles.profile import TensorProfile, require_finite
-from qmlir.settings.quant_config import POLICY, settings_of
+from qmlir.settings.quant_config import settings_of
 from qmlir.transforms.quantize.nominal import nominal_meaning
 from qmlir.transforms.quantize.side_by_side import linear_part
-
-FACTORS = "qmlir.channel_factors"
-"""The attribute key, on an operation, of the factors that the channels of its result were multiplied with."""
-
 
 LARGEST_FACTOR = 8.0
 """The largest factor of a channel: a channel that is nearly dead on the data may be alive on other data."""
@@ -235,8 +233,8 @@ def has_own_range(op: Operation) -> bool:
 
     What else it can say is about the range of the result as it is, or about weights with one scale for all channels.
     """
-    policy = op.attributes.get(POLICY)
-    if not isinstance(policy, DictionaryAttr):
+    policy = POLICY.of(op)
+    if policy is None:
         return False
     settings = settings_of(policy)
     return not _OF_INTEGERS.issuperset(settings) or settings.get("precision") in HALVES
@@ -248,7 +246,7 @@ _OF_INTEGERS = {"precision", "weight_precision", "granularity", "bias", "roundin
 
 def is_spoken_for(value: SSAValue) -> bool:
     """Whether the policy has settings for a tensor."""
-    return any(isinstance(u.operation, ObserveOp) and POLICY in u.operation.attributes for u in value.uses)
+    return any(isinstance(u.operation, ObserveOp) and POLICY.on(u.operation) for u in value.uses)
 
 
 def constant_array(value: SSAValue) -> Array | None:
@@ -263,9 +261,9 @@ def constant_array(value: SSAValue) -> Array | None:
 
 def note_factors(op: Operation, factors: Array) -> None:
     """Multiplies the factors noted on an operation, of the channels of its result, by further factors."""
-    before = op.attributes.get(FACTORS)
-    held = factors if not isinstance(before, DenseArrayBase) else factors * np.array(before.get_values())
-    op.attributes[FACTORS] = DenseArrayBase.from_list(f64, held.tolist())
+    before = FACTORS.of(op)
+    held = factors if before is None else factors * np.array(before)
+    FACTORS.put(op, held.tolist())
 
 
 def scale_result(op: WeightedOp, factors: Array) -> None:
@@ -297,7 +295,7 @@ def scaled_along(array: Array | None, factors: Array, axis: int) -> Array:
 def set_constant(op: Operation, index: int, array: Array) -> None:
     """Gives an operation a new constant as operand `index`; erases the old constant if nothing else reads it."""
     old = op.operands[index]
-    attributes = dict(old.owner.attributes) if isinstance(old.owner, ConstantOp) else {}
+    attributes = restated(old.owner) if isinstance(old.owner, ConstantOp) else {}
     constant = ConstantOp(array, TensorType(f32, array.shape), attributes)
     constant.y.name_hint = old.name_hint
     Rewriter.insert_op(constant, InsertPoint.before(op))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects import func
-from xdsl.dialects.builtin import DenseArrayBase, IntegerType, ModuleOp, TensorType, UnitAttr, i8, i64
+from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType, i8
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -29,26 +29,18 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import LEAST_FACTOR, data_operands, data_values, is_weight
-from qmlir.dialects.qmlir import (
-    CODEBOOK,
-    DECISION,
-    GROUPS,
-    WIDENED,
-    CodebookAttr,
-    GroupsAttr,
-    PowerOfTwoAttr,
-    promises_powers_of_two,
-)
+from qmlir.dialects.qmlir import CodebookAttr, GroupsAttr, PowerOfTwoAttr, promises_powers_of_two
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.target import Target
+from qmlir.ir.fact import restated
+from qmlir.ir.facts import CODEBOOK, DECISION, GROUPS, IMPORTED, SCALES, UNROUNDED, WIDENED
 from qmlir.ir.interfaces import Array, element_of, shape_of, tensor_type
 from qmlir.ir.locations import locate, tensor_location
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.states import state_values
-from qmlir.ir.verify import SCALES
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import codebooks, groups
 from qmlir.numerics.schemas import (
@@ -68,7 +60,7 @@ from qmlir.transforms.quantize.masks import ranges_of_masked
 from qmlir.transforms.quantize.on_floats import clamp_to_domain
 from qmlir.transforms.quantize.recipes import EMPTY, MOVED, Reason, Recipes, called, no_range, why_no_groups
 from qmlir.transforms.quantize.scale_groups import FINE, ScaleGroups
-from qmlir.transforms.quantize.side_by_side import IMPORTED, UNROUNDED, cast_of_weights
+from qmlir.transforms.quantize.side_by_side import cast_of_weights
 
 BIAS_LIMITS = {32: 2.0**30, 64: 2.0**62}
 """Accumulator bits → largest bias in the accumulator's steps: half of the range is for the products."""
@@ -98,7 +90,7 @@ class ChooseScalesPass(ModulePass):
         recipe.check(self.name)
         for function in defined_functions(op):
             if recipe.schema == "symmetric_with_power2_scale":
-                function.attributes[SCALES] = PowerOfTwoAttr()
+                SCALES.put(function, PowerOfTwoAttr())
             _Chooser(recipe, target, function.body.block).run()
             self._check_promise(function)
 
@@ -138,7 +130,7 @@ class _Chooser:
             if isinstance(op, WeightedOp) and (self._requantizes(op) or isinstance(op.w.owner, ConstantOp)):
                 self._cast_weights(op)
             elif isinstance(op, WeightedOp) and (cast := cast_of_weights(op)) is not None:
-                cast.attributes[IMPORTED] = UnitAttr()
+                IMPORTED.put(cast)
         self._cast_activations(able)
         for op in able:
             method = None if isinstance(op, MovementOp) else self.groups.method_of(op.results[0])
@@ -157,7 +149,7 @@ class _Chooser:
         for op in self.operations:
             if (why := self._why_float(op)) is None:
                 able[op] = None
-                op.attributes.pop(DECISION, None)
+                DECISION.drop(op)
             elif self.observed or decision_of(op) is None:
                 decide(op, "float", *why)  # without ranges there is nothing new to say
         # Data movement between float operations stays float: integers would gain nothing there.
@@ -301,7 +293,7 @@ class _Chooser:
         if not breaks and weight_bits(recipe.stored_weights) >= kept.storage_width:
             return False
         (real,) = back.evaluate(stored.value.array)
-        constant = ConstantOp(real, tensor_type(op.w), dict(stored.attributes))
+        constant = ConstantOp(real, tensor_type(op.w), restated(stored))
         constant.y.name_hint = op.w.name_hint
         Rewriter.insert_op(constant, InsertPoint.before(op))
         op.operands[1] = constant.y
@@ -357,7 +349,7 @@ class _Chooser:
         stored = groups.nearest(rows, scales, multipliers, size, limits).reshape(weights.shape)
         low, high = (groups.largest_multiplier(limits) * limit for limit in limits)
         element = UniformType.per_axis(i8, op.CHANNEL_AXIS, scales.tolist(), None, low, high)
-        self._cast_rounded(op, stored, element, {GROUPS: GroupsAttr.of(size, weight_bits(precision), multipliers)})
+        self._cast_rounded(op, stored, element, GROUPS.entry(GroupsAttr.of(size, weight_bits(precision), multipliers)))
 
     def _cast_codebook(self, op: WeightedOp, recipe: Recipe) -> None:
         """Casts weights to 8 bits, and rounds them to the entries of a table that is fitted to the layer.
@@ -379,7 +371,7 @@ class _Chooser:
         else:
             element = UniformType.per_tensor(i8, float(scales[0]), 0, low, high)
         held = np.ascontiguousarray(np.moveaxis(stored, 0, op.CHANNEL_AXIS))
-        self._cast_rounded(op, held, element, {CODEBOOK: CodebookAttr.of(bits, table)})
+        self._cast_rounded(op, held, element, CODEBOOK.entry(CodebookAttr.of(bits, table)))
 
     def _cast_rounded(self, op: WeightedOp, stored: Array, element: UniformType, stated: dict[str, Attribute]) -> None:
         """Casts weights that are rounded already to stored integers, about which an attribute states something."""
@@ -387,7 +379,7 @@ class _Chooser:
         assert isinstance(constant, ConstantOp)
         weights, (scales, _) = constant.value.array, element.parameters_along(stored.ndim)
         real = (stored * scales).astype(np.float32)
-        attributes = constant.attributes | {UNROUNDED: WeightsAttr(weights)} | stated
+        attributes = restated(constant) | UNROUNDED.entry(WeightsAttr(weights)) | stated
         rounded = ConstantOp(real, tensor_type(op.w), attributes)
         rounded.y.name_hint = op.w.name_hint
         quantized = QuantizeCastOp(rounded.y, TensorType(element, weights.shape))
@@ -455,9 +447,7 @@ class _Chooser:
         if self.recipes.of(op).schema == "symmetric_with_power2_scale":
             wider = np.array([power_of_two_above(s) if s else s for s in wider.tolist()])
         if (widened := np.flatnonzero(wider > scales)).size:
-            before = op.attributes.get(WIDENED)
-            known = before.get_values() if isinstance(before, DenseArrayBase) else ()
-            op.attributes[WIDENED] = DenseArrayBase.from_list(i64, sorted({*known, *widened.tolist()}))
+            WIDENED.put(op, sorted({*(WIDENED.of(op) or ()), *widened.tolist()}))
         return np.maximum(scales, wider)
 
 

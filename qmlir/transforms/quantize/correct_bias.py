@@ -31,8 +31,9 @@ from xdsl.ir import Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.nn import ConstantOp
+from qmlir.ir.fact import restated
+from qmlir.ir.facts import POWER
 from qmlir.ir.interfaces import Array
-from qmlir.ir.names import POWER
 from qmlir.transforms.quantize.side_by_side import Layer, SampledPass, SideBySide
 
 HARM = 2.0
@@ -59,7 +60,7 @@ class CorrectBiasPass(SampledPass):
 
 def correct(layer: Layer) -> bool:
     """Gives a contraction the bias that restores the means of its sums; returns whether the bias changed."""
-    if POWER in layer.op.attributes:
+    if POWER.on(layer.op):
         return False
     exact, read = layer.exact_sums(), layer.sums()
     shifts = [
@@ -73,7 +74,7 @@ def correct(layer: Layer) -> bool:
         return False
     layer.corrected = corrected
     op = layer.op
-    attributes = dict(op.b.owner.attributes) if op.b is not None and isinstance(op.b.owner, Operation) else {}
+    attributes = restated(op.b.owner) if op.b is not None and isinstance(op.b.owner, Operation) else {}
     constant = ConstantOp(corrected, TensorType(f32, corrected.shape), attributes)
     Rewriter.insert_op(constant, InsertPoint.before(op))
     constant.y.name_hint = op.b.name_hint if op.b is not None else None

@@ -24,7 +24,7 @@ for a quotient that is halfway between two, or nearly so, if a chain adds its ze
 from dataclasses import dataclass, field
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, StringAttr, TensorType
+from xdsl.dialects.builtin import IntegerType, ModuleOp, Signedness, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.utils.exceptions import VerifyException
@@ -47,8 +47,8 @@ from qmlir.dialects.nn.queries import constant_of, used_once
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.syntax import default_range
 from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.facts import QUANTIZATION
 from qmlir.ir.interfaces import Array, element_of, shape_of
-from qmlir.ir.names import QUANTIZATION
 from qmlir.ir.rewriting import PatternPass, replace
 from qmlir.ir.types import is_integer
 
@@ -233,7 +233,7 @@ class FoldFakeQuantization(RewritePattern):
         if all(_saturates(chain, type, bounds, factor) for bounds in all_bounds):
             x = source
         quantize = QuantizeCastOp(x, TensorType(type, shape_of(x)))
-        quantize.attributes[QUANTIZATION] = StringAttr("float32" if isinstance(first, DivOp) else "float32_reciprocal")
+        QUANTIZATION.put(quantize, "float32" if isinstance(first, DivOp) else "float32_reciprocal")
         back = DequantizeCastOp(quantize.result, op.y.type)
         absorbed = [*(clamps if x is source else ()), first, *chain.operations[:0:-1]]
         replace(rewriter, op, [quantize, back], absorbing=absorbed)

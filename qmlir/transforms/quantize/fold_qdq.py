@@ -22,8 +22,8 @@ from qmlir.dialects.nn.reduction import AdditionOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.context import make_context
+from qmlir.ir.facts import ON_FLOATS
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import replace, rewrite
 from qmlir.policies.float_rounding import state_addition, state_cast
 from qmlir.policies.ledger import decisions
@@ -124,7 +124,7 @@ def _state_rounding(module: ModuleOp) -> None:
     """
     runtime = runtime_of(module)
     for op in module.walk():
-        if isinstance(op, QuantizeCastOp) or (isinstance(op, DequantizeCastOp) and ON_FLOATS in op.attributes):
+        if isinstance(op, QuantizeCastOp) or (isinstance(op, DequantizeCastOp) and ON_FLOATS.on(op)):
             state_cast(op, runtime)
         elif isinstance(op, AdditionOp):
             state_addition(op, runtime)

@@ -25,7 +25,6 @@ from typing import cast
 
 import numpy as np
 from xdsl.dialects import func
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation, SSAValue, Use
 from xdsl.rewriter import InsertPoint, Rewriter
 
@@ -41,13 +40,13 @@ from qmlir.dialects.nn import (
     TransposeOp,
 )
 from qmlir.dialects.nn.base import is_float
-from qmlir.dialects.qmlir import RESIDUAL
 from qmlir.dialects.target import Target
+from qmlir.ir.facts import POLICY, RESIDUAL
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.traversal import reached
 from qmlir.numerics.schemas import Schema, weight_bits
-from qmlir.settings.quant_config import POLICY, policy_attribute
+from qmlir.settings.quant_config import policy_attribute
 from qmlir.transforms.quantize.channel_pairs import (
     LARGEST_FACTOR,
     constant_array,
@@ -134,8 +133,8 @@ class GainedChannels:
         constant = ConstantOp(factors.astype(np.float32))
         product = MulOp.make([self.y, constant.y])
         observer = ObserveOp(product.y, f"{tensor_name(self.y) or self.y.name_hint or 'stream'}.equalized")
-        product.attributes[POLICY] = policy_attribute({"precision": "int16", "schema": self.schema})
-        product.attributes[RESIDUAL] = StringAttr("the channels of a residual stream, equalized for layers of 8 bits")
+        POLICY.put(product, policy_attribute({"precision": "int16", "schema": self.schema}))
+        RESIDUAL.put(product, "the channels of a residual stream, equalized for layers of 8 bits")
         Rewriter.insert_op([constant, product, observer], InsertPoint.after(cast(Operation, self.y.owner)))
         for reader in (*self.between, *self.readers):
             if reader.operands[0] is self.y:

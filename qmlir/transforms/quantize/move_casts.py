@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, ModuleOp, TensorType, UnitAttr
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, ModuleOp, TensorType
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
@@ -28,8 +28,8 @@ from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.facts import ON_FLOATS
 from qmlir.ir.interfaces import element_of, shape_of
-from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import replace, rewrite
 from qmlir.numerics import fixed_point
 from qmlir.transforms.quantize.on_floats import is_on_floats
@@ -114,7 +114,7 @@ class SinkDequantizeBelowMovement(RewritePattern):
         moved = _on(op, sources, element)
         back = DequantizeCastOp(moved.results[0], op.results[0].type)
         if all(is_on_floats(v) for v in data):
-            back.attributes[ON_FLOATS] = UnitAttr()
+            ON_FLOATS.put(back)
         replace(rewriter, op, [moved, back], doing=moved)
 
 

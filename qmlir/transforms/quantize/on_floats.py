@@ -14,7 +14,7 @@ from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import data_operands, data_results, uniform
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
-from qmlir.ir.names import ON_FLOATS
+from qmlir.ir.facts import ON_FLOATS
 from qmlir.policies.ledger import decide, decision_of
 from qmlir.policies.runtimes import follows_litert, runtime_of
 from qmlir.transforms.nn.fuse_activation import activation_bounds, bound_properties
@@ -41,7 +41,7 @@ TABLED_BITS = 16
 
 def is_on_floats(value: SSAValue) -> bool:
     """Whether a value comes out of a dequantization that is an operator of the source model."""
-    return isinstance(value.owner, DequantizeCastOp) and ON_FLOATS in value.owner.attributes
+    return isinstance(value.owner, DequantizeCastOp) and ON_FLOATS.on(value.owner)
 
 
 def computes_on_floats(op: Operation, chosen: Container[SSAValue] = ()) -> bool:
@@ -53,9 +53,7 @@ def computes_on_floats(op: Operation, chosen: Container[SSAValue] = ()) -> bool:
     """
     if not follows(op) or not all(_is_the_models(v, chosen) for v in data_operands(op)):
         return False
-    return all(
-        ON_FLOATS in u.operation.attributes for u in op.results[0].uses if isinstance(u.operation, QuantizeCastOp)
-    )
+    return all(ON_FLOATS.on(u.operation) for u in op.results[0].uses if isinstance(u.operation, QuantizeCastOp))
 
 
 def _is_the_models(value: SSAValue, chosen: Container[SSAValue]) -> bool:

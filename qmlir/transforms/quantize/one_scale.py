@@ -13,6 +13,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.fact import restated
 from qmlir.ir.interfaces import Array, element_of, shape_of
 from qmlir.numerics import fixed_point
 
@@ -28,7 +29,7 @@ def in_one_scale(value: SSAValue) -> SSAValue:
     if (found := _in_one_scale(constant.value.array, type)) is None:
         return value
     stored, single = found
-    new = ConstantOp(stored, TensorType(single, shape_of(value)), constant.attributes)
+    new = ConstantOp(stored, TensorType(single, shape_of(value)), restated(constant))
     new.y.name_hint = value.name_hint
     Rewriter.insert_op(new, InsertPoint.before(constant))
     return new.y

@@ -11,12 +11,12 @@ network is lowered, nn-to-qint rounds the bias once to the accumulator's units. 
 network, it stays as it came.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, TensorType, i8, i16, i32, i64
+from xdsl.dialects.builtin import ModuleOp, TensorType, i8, i16, i32, i64
 from xdsl.ir import Attribute, Operation
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -26,11 +26,12 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.base import is_float, is_quantized
 from qmlir.dialects.nn.contraction import WeightedOp, real_bias
 from qmlir.dialects.nn.quantizable import Int64s, uniform
-from qmlir.dialects.qmlir import WIDENED
 from qmlir.dialects.quant.rules import AccumulatorScale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.target import Target
 from qmlir.errors import UnsupportedError
+from qmlir.ir.fact import restated
+from qmlir.ir.facts import WIDENED
 from qmlir.ir.interfaces import Array, tensor_type
 from qmlir.numerics import fixed_point, schemas
 from qmlir.numerics.schemas import RANGES, SMALLEST_SCALE, Schema, StoredPrecision, power_of_two_above
@@ -60,7 +61,7 @@ class QuantizeBiasPass(ModulePass):
 
 
 def _quantize_bias(op: WeightedOp, target: Target, recipe: Recipe) -> None:
-    widened, precision = op.attributes.pop(WIDENED, None), recipe.bias
+    widened, precision = WIDENED.drop(op), recipe.bias
     try:
         if precision == "int64" and target.sum_bits <= 32:
             raise UnsupportedError(f"a bias of 64 bits needs sums of 64 bits, which {target.name} has not", code="bias")
@@ -86,11 +87,11 @@ def _quantize_bias(op: WeightedOp, target: Target, recipe: Recipe) -> None:
         decide(op, "quantized", decision.code.data, f"{decision.reason.data}; {said}")
 
 
-def _widening(widened: Attribute | None) -> str:
+def _widening(widened: Sequence[int] | None) -> str:
     """A sentence on the channels whose weight scales were widened so that biases and shifts fit; empty without such."""
-    if not isinstance(widened, DenseArrayBase):
+    if widened is None:
         return ""
-    channels = [str(c) for c in widened.get_values()]
+    channels = [str(c) for c in widened]
     some = ", ".join(channels[:4]) + (f" and {len(channels) - 4} more" if len(channels) > 4 else "")
     return f"weight scales widened for biases and shifts to fit in channel{'s' * (len(channels) > 1)} {some}"
 
@@ -106,7 +107,7 @@ def _accumulated(op: WeightedOp, constant: ConstantOp, precision: BiasPrecision)
         stored = np.clip(stored, -1 << 31, (1 << 31) - 1)  # bias correction may have enlarged it
     type = _bias_type(op, stored, precision)
     held = stored.astype(np.int64 if type == i64 else np.int32)
-    return ConstantOp(held, TensorType(type, held.shape), dict(constant.attributes)), _repair(op, constant, stored)
+    return ConstantOp(held, TensorType(type, held.shape), restated(constant)), _repair(op, constant, stored)
 
 
 def _repair(op: WeightedOp, constant: ConstantOp, stored: Int64s) -> str:
@@ -137,7 +138,7 @@ OWN: Mapping[BiasPrecision, StoredPrecision] = {"int8": "int8", "int16": "int16"
 
 def _narrow(op: WeightedOp, constant: ConstantOp, recipe: Recipe, target: Target) -> ConstantOp | None:
     """A bias of 8 or 16 bits, if it came so or if the recipe (quantization config) asks for that; else None."""
-    attributes = dict(constant.attributes)
+    attributes = restated(constant)
     if recipe.bias == "auto" and is_quantized(constant.y) and uniform(constant.y).storage in (i8, i16):
         return ConstantOp(constant.value, tensor_type(constant.y), attributes)
     if (precision := OWN.get(recipe.bias)) is None:

@@ -9,7 +9,7 @@ elsewhere, and a `#qmlir.decision` on every operation. Weights become stored int
 from collections.abc import Sequence
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import AnyFloat, Float32Type, ModuleOp, StringAttr, TensorType, UnitAttr
+from xdsl.dialects.builtin import AnyFloat, Float32Type, ModuleOp, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter
@@ -28,18 +28,18 @@ from qmlir.dialects.nn.quantizable import (
     storage_name,
     uniform,
 )
-from qmlir.dialects.qmlir import RESIDUAL, CodebookAttr, GroupsAttr, OpaqueOp, stated_levels
+from qmlir.dialects.qmlir import CodebookAttr, GroupsAttr, OpaqueOp, stated_levels
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.target import Target
 from qmlir.errors import UnsupportedError
+from qmlir.ir.fact import restated
+from qmlir.ir.facts import ON_FLOATS, RESIDUAL, UNROUNDED
 from qmlir.ir.interfaces import TensorOp, element_of, shape_of, tensor_type
-from qmlir.ir.names import ON_FLOATS
 from qmlir.ir.rewriting import replace
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.types import element_type, is_integer
-from qmlir.ir.weights import WeightsAttr
 from qmlir.policies.conversions import converted_integers, quantized_integers
 from qmlir.policies.ledger import decide, deciding_operations, decision_of, noted_methods
 from qmlir.policies.legality import require_integer_form, target_of
@@ -71,7 +71,6 @@ from qmlir.transforms.quantize.recipes import (
     no_range,
     source_of,
 )
-from qmlir.transforms.quantize.side_by_side import UNROUNDED
 
 
 class QuantizeOpsPass(ModulePass):
@@ -150,7 +149,7 @@ def _record_quantized(op: Operation, *, signed: bool = False) -> None:
             text += f", {storage_name(stored) if is_integer(stored) else stored} weights in blocks of {op.size}"
         elif isinstance(op, MatMulOp) and any(isinstance(x.owner, ConstantOp) for x in (op.lhs, op.rhs)):
             text += ", a constant factor per tensor: it has a matrix for each of a batch"
-        if ON_FLOATS in op.attributes:
+        if ON_FLOATS.on(op):
             text += ", a table of what the model computes on floats"
         elif why := rounded_as_default(op, runtime, signed=signed):
             text += f", rounded as by default: {why}"
@@ -158,8 +157,8 @@ def _record_quantized(op: Operation, *, signed: bool = False) -> None:
             text += f"; {why}"
         elif runtime != "default" and isinstance(op, QuantizableOp) and (lost := op.lost_sums()):
             text += f"; {lost} in {runtime}, where they become 0"
-        if isinstance(why := op.attributes.get(RESIDUAL), StringAttr):
-            text += f", {why.data}"
+        if (why := RESIDUAL.of(op)) is not None:
+            text += f", {why}"
         text += "".join(f", {setting} by {method}" for setting, method in noted_methods(op).items())
         decide(op, "quantized", "integer", text)
 
@@ -216,8 +215,7 @@ class _Folding:
             self._fold_dequantized(cast, constant, constant.input.owner)
         elif isinstance(constant, ConstantOp):
             (stored,) = cast.evaluate(constant.value.array)
-            attributes = {key: value for key, value in constant.attributes.items() if key != UNROUNDED}
-            new = ConstantOp(stored, tensor_type(cast.result), attributes)
+            new = ConstantOp(stored, tensor_type(cast.result), restated(constant, but=UNROUNDED))
             replace(PatternRewriter(cast), cast, new)
             self.folded[new.y] = constant.y
 
@@ -228,9 +226,9 @@ class _Folding:
         """
         (floats,) = back.evaluate(constant.value.array)
         (stored,) = cast.evaluate(floats)
-        new = ConstantOp(stored, tensor_type(cast.result), constant.attributes)
+        new = ConstantOp(stored, tensor_type(cast.result), restated(constant))
         replace(PatternRewriter(cast), cast, new)
-        if ON_FLOATS not in back.attributes:
+        if not ON_FLOATS.on(back):
             self.folded[new.y] = back.result
 
     def decide(self, op: Operation) -> None:
@@ -303,7 +301,7 @@ class _Folding:
             return
         back = DequantizeCastOp(quantized.results[0], op.results[0].type)
         if computes_on_floats(op, self.folded):
-            back.attributes[ON_FLOATS] = UnitAttr()
+            ON_FLOATS.put(back)
         casts = [u.operation for u in op.results[0].uses if isinstance(u.operation, QuantizeCastOp)]
         clamp = domain_clamp(op)
         replace(PatternRewriter(op), op, [*new, back], absorbing=[] if clamp is None else [clamp], doing=quantized)
@@ -327,11 +325,11 @@ def change_of_scale(cast: QuantizeCastOp, back: DequantizeCastOp) -> RequantizeO
     None where the followed runtime computes both casts on floats and no table gives the same bits.
     """
     new = RequantizeOp.make([back.input], element=element_of(cast.result))
-    if ON_FLOATS in cast.attributes and ON_FLOATS in back.attributes and follows(cast):
+    if ON_FLOATS.on(cast) and ON_FLOATS.on(back) and follows(cast):
         if not has_table(new):
             new.erase()
             return None
-        new.attributes[ON_FLOATS] = UnitAttr()
+        ON_FLOATS.put(new)
     return new
 
 
@@ -347,16 +345,15 @@ def _require_same_bits(new: Sequence[Operation]) -> None:
         if not has_table(op):
             code, reason = COMPUTED_ON_FLOATS
             raise UnsupportedError(reason, code=code)
-        op.attributes[ON_FLOATS] = UnitAttr()
+        ON_FLOATS.put(op)
 
 
 def _unrounded(value: SSAValue) -> SSAValue:
     """The constant with the float network's values if `round-weights` replaced these; else the given value."""
     constant = value.owner
-    if not isinstance(constant, ConstantOp) or not isinstance(held := constant.attributes.get(UNROUNDED), WeightsAttr):
+    if not isinstance(constant, ConstantOp) or (held := UNROUNDED.of(constant)) is None:
         return value
-    attributes = {key: kept for key, kept in constant.attributes.items() if key != UNROUNDED}
-    new = ConstantOp(held, tensor_type(value), attributes)
+    new = ConstantOp(held, tensor_type(value), restated(constant, but=UNROUNDED))
     new.y.name_hint = value.name_hint
     Rewriter.insert_op(new, InsertPoint.before(constant))
     return new.y
@@ -434,7 +431,7 @@ def _on(op: Operation, sources: Sequence[SSAValue], result: Attribute) -> Operat
         operands=[data.get(operand, operand) for operand in op.operands],
         result_types=[result],
         properties=dict(op.properties),
-        attributes=dict(op.attributes),
+        attributes=restated(op),
     )
 
 

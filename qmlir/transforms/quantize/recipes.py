@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from math import prod
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from qmlir.dialects.calib import ObserveOp
@@ -13,16 +12,15 @@ from qmlir.dialects.nn.base import NNOp, is_float, is_half
 from qmlir.dialects.nn.contraction import SCALES_OF_TERMS, WeightedOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import computed_storage, data_operands, data_results, data_values, is_weight
-from qmlir.dialects.qmlir import BLOCK
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import keeps_scale
 from qmlir.dialects.target import Target
+from qmlir.ir.facts import BLOCK, PARAMETER, POLICY, POWER
 from qmlir.ir.interfaces import shape_of
-from qmlir.ir.names import PARAMETER, POWER
 from qmlir.ir.rewriting import tensor_name
 from qmlir.numerics.halves import HALVES, HalfPrecision
 from qmlir.numerics.schemas import is_symmetric, weight_bits
-from qmlir.settings.quant_config import POLICY, Format, Recipe, recipe_of, settings_of
+from qmlir.settings.quant_config import Format, Recipe, recipe_of, settings_of
 from qmlir.transforms.quantize.scale_group import storage_type
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -114,10 +112,10 @@ def blocked(op: Operation) -> Reason | None:
     if recipe_of(op, Recipe()).keep_float:
         return KEPT_FLOAT
     sources = [source_of(v).owner for v in op.operands]
-    sizes = [o.attributes[BLOCK] for o in sources if isinstance(o, ConstantOp) and BLOCK in o.attributes]
+    sizes = [BLOCK.of(o) or "several" for o in sources if isinstance(o, ConstantOp) and BLOCK.on(o)]
     if not sizes:
         return None
-    size = sizes[0].value.data if isinstance(sizes[0], IntegerAttr) else "several"
+    size = sizes[0]
     if size == 1:
         return "blocked", SCALES_OF_TERMS
     return "blocked", f"its weights have a scale for each block of {size}, which integer sums cannot share"
@@ -298,7 +296,7 @@ class Recipes:
         format = self.of_value(source).format if format is None else format
         own = recipe_of(op, self.default)
         recipe = own.in_format(format)
-        if isinstance(op, MovementOp) and POLICY not in op.attributes and source not in self._floats:
+        if isinstance(op, MovementOp) and not POLICY.on(op) and source not in self._floats:
             # The result has the values of the operand, so it has the operand's recipe, less a range or parameters.
             recipe = self.of_value(source).with_settings({"range": None, "parameters": None}).in_format(format)
         return own if why_lacking(op, recipe, self._target) and not why_lacking(op, own, self._target) else recipe
@@ -322,8 +320,8 @@ def _only_compares(op: Operation) -> bool:
 
 def names_format(carrier: Operation) -> bool:
     """Whether the policy of an operation or an observer names a schema or a precision."""
-    policy = carrier.attributes.get(POLICY)
-    return isinstance(policy, DictionaryAttr) and not {"schema", "precision"}.isdisjoint(settings_of(policy))
+    policy = POLICY.of(carrier)
+    return policy is not None and not {"schema", "precision"}.isdisjoint(settings_of(policy))
 
 
 def _bits(format: Format) -> int:
@@ -338,8 +336,7 @@ def why_lacking(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
 
 def _power(op: Operation, recipe: Recipe) -> int:
     """The exponent in an operation's `qmlir.power` attribute; 1 without the attribute, and under `glow_exact`."""
-    exponent = op.attributes.get(POWER)
-    return exponent.value.data if isinstance(exponent, IntegerAttr) and not recipe.glow_exact else 1
+    return 1 if recipe.glow_exact else POWER.of(op) or 1
 
 
 def _digits(op: Operation, recipe: Recipe) -> int:
@@ -357,7 +354,7 @@ def _why_float(op: Operation, recipe: Recipe, target: Target) -> Reason | None:
         return COMPUTED_WEIGHTS
     if isinstance(op, DivOp) and not isinstance(source_of(op.rhs).owner, ConstantOp):
         return COMPUTED_DIVISOR
-    if PARAMETER in op.attributes:
+    if PARAMETER.on(op):
         return COMPUTED_PARAMETERS
     if isinstance(op, WeightedOp) and op.b is not None and op.bias_constant() is None:
         return COMPUTED_BIAS

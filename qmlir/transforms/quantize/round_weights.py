@@ -14,8 +14,10 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp
-from qmlir.dialects.qmlir import CODEBOOK, CodebookAttr, GroupsAttr, stated_levels
+from qmlir.dialects.qmlir import CodebookAttr, GroupsAttr, stated_levels
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
+from qmlir.ir.fact import restated
+from qmlir.ir.facts import CODEBOOK, IMPORTED, UNROUNDED
 from qmlir.ir.interfaces import Array, shape_of, tensor_type
 from qmlir.ir.rewriting import node_name
 from qmlir.ir.weights import WeightsAttr
@@ -32,7 +34,7 @@ from qmlir.transforms.quantize.learned_rounding import Reconstruction, learned_i
 from qmlir.transforms.quantize.levels import Entries, Even, Levels
 from qmlir.transforms.quantize.matrix_terms import Terms
 from qmlir.transforms.quantize.near_integers import cost, near_integers, rounded_in_turn
-from qmlir.transforms.quantize.side_by_side import IMPORTED, UNROUNDED, Layer, SampledPass, SideBySide, cast_of_weights
+from qmlir.transforms.quantize.side_by_side import Layer, SampledPass, SideBySide, cast_of_weights
 from qmlir.transforms.quantize.weight_scales import LEAST_REFITTED, factors_of_scales, searches_scales, set_scales
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -145,7 +147,7 @@ class WeightRounding:
         stored = terms.as_stored(integers).astype(nearest.dtype)
         back = layer.op.w.owner
         assert isinstance(back, DequantizeCastOp)
-        attributes = old.attributes | {UNROUNDED: WeightsAttr(layer.weights)} | _statement(stated, levels)
+        attributes = restated(old) | UNROUNDED.entry(WeightsAttr(layer.weights)) | _statement(stated, levels)
         if (stored == nearest).all() and (back.evaluate(stored)[0] == layer.stored).all():
             return False
         (layer.stored,) = back.evaluate(stored)
@@ -161,7 +163,7 @@ class WeightRounding:
         """The cast that rounds the weights of an operation; None if its rounding is not ours to change."""
         recipe = recipe_of(op, self.default)
         cast, back = cast_of_weights(op), op.w.owner
-        if recipe.rounding == "nearest" or recipe.glow_exact or cast is None or IMPORTED in cast.attributes:
+        if recipe.rounding == "nearest" or recipe.glow_exact or cast is None or IMPORTED.on(cast):
             return None
         assert isinstance(back, DequantizeCastOp)
         return cast if _is_read_by(back, op) and _is_read_by(cast, back) and _data_step(op) is not None else None
@@ -304,7 +306,7 @@ def _nearest(layer: Layer, cast: QuantizeCastOp, terms: Terms, levels: Levels) -
 def _statement(stated: GroupsAttr | CodebookAttr | None, levels: Levels) -> dict[str, Attribute]:
     """The attributes that state the levels of rounded weights, where these are not those that a constant states."""
     if isinstance(stated, CodebookAttr) and isinstance(levels, Entries):
-        return {CODEBOOK: CodebookAttr.of(stated.bits.data, levels.table)}
+        return CODEBOOK.entry(CodebookAttr.of(stated.bits.data, levels.table))
     return {}
 
 

@@ -14,10 +14,10 @@ from qmlir.dialects.nn.base import Clamped
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import FillingOp
 from qmlir.dialects.nn.quantizable import data_operands, data_values, is_weight
-from qmlir.dialects.qmlir import RESIDUAL
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.rules import FixedScale, keeps_scale
 from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.facts import RESIDUAL
 from qmlir.ir.interfaces import element_of
 from qmlir.ir.states import state_values
 from qmlir.ir.traversal import reached
@@ -533,7 +533,7 @@ def _keeps_outliers(group: Group, recipe: Recipe) -> bool:
     """
     if recipe.calibration != "auto" or recipe.searches_exponents:
         return False
-    return any(isinstance(v.owner, Operation) and RESIDUAL in v.owner.attributes for v in group.seen)
+    return any(isinstance(v.owner, Operation) and RESIDUAL.on(v.owner) for v in group.seen)
 
 
 def _together(seen: Sequence[Observation]) -> tuple[Bounds, Histogram | None]:

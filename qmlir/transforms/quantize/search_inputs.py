@@ -13,11 +13,12 @@ from qmlir.dialects.nn import ReshapeOp, TransposeOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.quantizable import data_operands
 from qmlir.dialects.quant.rules import keeps_scale
+from qmlir.ir.facts import POLICY
 from qmlir.ir.traversal import reached
 from qmlir.numerics import Array
 from qmlir.numerics.schemas import STORAGE_RANGES, Precision, power_of_two_above
 from qmlir.policies.legality import target_of
-from qmlir.settings.quant_config import POLICY, config_of, policy_attribute, recipe_of
+from qmlir.settings.quant_config import add_settings, config_of, recipe_of
 from qmlir.transforms.quantize.channel_pairs import evaluations
 from qmlir.transforms.quantize.recipes import Recipes, float_input
 from qmlir.transforms.quantize.side_by_side import SampledPass
@@ -74,9 +75,7 @@ def keep_integers(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: 
             continue
         values = np.unique(np.concatenate([np.unique(sample[index].astype(np.float32)) for sample in inputs]))
         if (parameters := integers_of(values, recipe.integers)) is not None:
-            held = observer.attributes.get(POLICY)
-            policy = policy_attribute({"parameters": parameters})
-            observer.attributes[POLICY] = policy if held is None else type(policy)({**held.data, **policy.data})  # type: ignore[union-attr]
+            add_settings(observer, {"parameters": parameters})
 
 
 def _has_a_type_of_its_own(value: SSAValue) -> bool:
@@ -169,7 +168,7 @@ def search_inputs(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: 
         if value is None or (observer := observers.get(value)) is None:
             continue
         recipe = recipes.of_value(value)
-        if POLICY in observer.attributes or not recipe.searches_exponents:
+        if POLICY.on(observer) or not recipe.searches_exponents:
             continue
         if observer.bounds is None or observer.bounds[0] == observer.bounds[1] or not results:
             continue
@@ -187,7 +186,7 @@ def search_inputs(function: FuncOp, inputs: Sequence[Sequence[Array]], recipes: 
                 for v in results
             )
         best = min(errors, key=lambda scale: (errors[scale], -scale))
-        observer.attributes[POLICY] = policy_attribute({"parameters": (best, 0)})
+        add_settings(observer, {"parameters": (best, 0)})
 
 
 def _feeds_contractions(value: SSAValue) -> bool:

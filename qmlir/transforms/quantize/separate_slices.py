@@ -25,6 +25,7 @@ from qmlir.dialects.nn.elementwise import FunctionOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.quant.rules import FixedScale
 from qmlir.dialects.target import Target
+from qmlir.ir.fact import restated
 from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import set_names
 from qmlir.ir.signature import defined_functions
@@ -115,7 +116,7 @@ def _move_behind(function: FunctionOp, end: SliceOp, observers: dict[SSAValue, O
         moved = type(movement).make([value], movement.properties)
         Rewriter.insert_op(moved, InsertPoint.before(end))
         value = moved.y
-    new = type(function).make([value], function.properties, attributes=function.attributes)
+    new = type(function).make([value], function.properties, attributes=restated(function))
     new.y.name_hint = end.y.name_hint
     Rewriter.insert_op(new, InsertPoint.before(end))
     observers[new.y] = observers.pop(end.y)

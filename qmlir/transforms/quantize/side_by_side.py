@@ -23,9 +23,9 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.errors import FileError, OptionError, PipelineError, QmlirWarning
 from qmlir.ir.context import QmlirContext
+from qmlir.ir.facts import UNROUNDED
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.signature import Signature, defined_functions, signature_of
-from qmlir.ir.weights import WeightsAttr
 from qmlir.profiles.profile import require_finite
 from qmlir.settings.quant_config import config_of
 from qmlir.transforms.quantize.nominal import Meaning, nominal_meaning
@@ -67,11 +67,6 @@ def on_one_thread(function: Callable[P, T]) -> Callable[P, T]:
 
 Samples = Iterable[Array | Mapping[str, Array]]
 
-UNROUNDED = "qmlir.unrounded"
-"""The attribute key of the float network's values, on a constant that holds values rounded to a quantized type."""
-
-IMPORTED = "qmlir.imported"
-"""The attribute key, between `choose-scales` and `quantize-ops`, of a cast of weights that came with the network."""
 
 MEMORY = 512 << 20
 """Bytes that the values of all samples may take at a time by default; a large network is evaluated on fewer samples."""
@@ -272,7 +267,7 @@ class SideBySide:
         else:
             self._store(self.floats, op, nominal_meaning(op, rounds=False))
         self._store(self.quantized, op, nominal_meaning(op))
-        if isinstance(op, ConstantOp) and isinstance(held := op.attributes.get(UNROUNDED), WeightsAttr):
+        if isinstance(op, ConstantOp) and (held := UNROUNDED.of(op)) is not None:
             self.floats[op.y] = [held.array for _ in self.samples]
 
     def _is_float(self, value: SSAValue) -> bool:

@@ -13,7 +13,7 @@ import math
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
@@ -21,10 +21,11 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn import MulOp, SquaredDifferenceOp, SubOp
 from qmlir.dialects.nn.base import is_float
+from qmlir.ir.facts import POLICY
 from qmlir.ir.names import names_of
 from qmlir.ir.rewriting import node_name, take_over
 from qmlir.ir.signature import defined_functions
-from qmlir.settings.quant_config import POLICY, Recipe, config_of, policy_attribute, recipe_of
+from qmlir.settings.quant_config import Recipe, add_settings, config_of, recipe_of
 from qmlir.transforms.quantize.scale_groups import expected
 
 
@@ -65,15 +66,12 @@ def _split(op: SquaredDifferenceOp, highest: float) -> None:
     """Splits a squared difference whose greatest expected result is known."""
     difference = SubOp.make([op.lhs, op.rhs])
     square = MulOp.make([difference.y, difference.y], dict(op.properties))
-    held = op.attributes.get(POLICY)
     for new in (difference, square):
-        if held is not None:
-            new.attributes[POLICY] = held
+        POLICY.set(new, POLICY.of(op))
     root = math.sqrt(max(highest, 0.0))
     observer = ObserveOp(difference.y, f"{node_name(op)} difference", (-root, root))
-    own = dict(held.data) if isinstance(held, DictionaryAttr) else {}
-    # The range is what the root says, whatever calibration narrows other ranges.
-    observer.attributes[POLICY] = DictionaryAttr({**own, **policy_attribute({"calibration": "minmax"}).data})
+    POLICY.set(observer, POLICY.of(op))
+    add_settings(observer, {"calibration": "minmax"})  # the root gives the range, whatever narrows other ranges
     Rewriter.insert_op([difference, observer, square], InsertPoint.before(op))
     names = names_of(op)
     op.y.replace_all_uses_with(square.y)

@@ -10,9 +10,9 @@ import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.rewriter import Rewriter
 
-from qmlir.dialects.qmlir import WIDENED
 from qmlir.dialects.quant.ops import QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
+from qmlir.ir.facts import WIDENED
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.numerics.schemas import weight_bits
 from qmlir.settings.quant_config import Recipe
@@ -41,7 +41,7 @@ def searches_scales(layer: Layer, cast: QuantizeCastOp, recipe: Recipe, data: fl
     few = weight_bits(recipe.stored_weights) < FEW_BITS and cast.quantized.storage_width <= FEW_BITS
     searched = recipe.calibration in ("auto", "mse") and recipe.schema != "symmetric_with_power2_scale"
     results = [u.operation.quantized for u in layer.op.y.uses if isinstance(u.operation, QuantizeCastOp)]
-    if not (few and searched and results and data) or WIDENED in layer.op.attributes:
+    if not (few and searched and results and data) or WIDENED.on(layer.op):
         return False
     least = LEAST_REFITTED if isinstance(levels, Entries) else min(FACTORS)
     steps = np.asarray(cast.quantized.scales) * data * least

@@ -30,7 +30,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.passes import ModulePass
@@ -44,16 +44,16 @@ from qmlir.dialects.nn.functions import LinearOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.normalization import OverTrailingOp
 from qmlir.dialects.nn.quantizable import data_operands
-from qmlir.dialects.qmlir import RESIDUAL
 from qmlir.dialects.target import Target
 from qmlir.display import counted
+from qmlir.ir.facts import RESIDUAL
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.traversal import reached
 from qmlir.numerics.calibration import choose_quantization
 from qmlir.numerics.schemas import is_symmetric, weight_bits
 from qmlir.policies.legality import target_of
-from qmlir.settings.quant_config import POLICY, Recipe, config_of, policy_attribute, recipe_of
+from qmlir.settings.quant_config import Recipe, add_settings, config_of, recipe_of
 from qmlir.transforms.quantize.recipes import names_format, why_lacking
 from qmlir.transforms.quantize.scale_groups import expected
 
@@ -188,12 +188,8 @@ def _widen(carrier: Operation, recipe: Recipe, op: Operation, target: Target, wh
     schema = recipe.schema if is_symmetric(recipe.schema) else "symmetric"
     if carrier is op and why_lacking(op, replace(recipe, schema=schema, precision="int16"), target) is not None:
         return False
-    held = carrier.attributes.get(POLICY)
-    wide = policy_attribute({"precision": "int16", "schema": schema})
-    carrier.attributes[POLICY] = DictionaryAttr(
-        {**(held.data if isinstance(held, DictionaryAttr) else {}), **wide.data}
-    )
-    op.attributes[RESIDUAL] = StringAttr(why)
+    add_settings(carrier, {"precision": "int16", "schema": schema})
+    RESIDUAL.put(op, why)
     return True
 
 

@@ -14,9 +14,10 @@ from qmlir.codegen.kernels.bits import BYTE, Packing, pack, pack_in_order
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import BlockedFullyConnectedOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.qint.requantize import int32
-from qmlir.dialects.qmlir import BITS, CODEBOOK, CodebookAttr, ConstantBufferOp
+from qmlir.dialects.qmlir import CodebookAttr, ConstantBufferOp
 from qmlir.dialects.windows import ints
 from qmlir.ir.arena import CACHE_LINE
+from qmlir.ir.facts import BITS, CODEBOOK
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import Array
 from tests.backends.cpu import programs
@@ -58,7 +59,7 @@ def weights_of(table: Array, *shape: int) -> Array:
 
 def constant(w: Array, table: Array) -> ConstantOp:
     bits = (len(table) - 1).bit_length()
-    held: dict[str, Attribute] = {CODEBOOK: CodebookAttr.of(bits, table)}
+    held: dict[str, Attribute] = CODEBOOK.entry(CodebookAttr.of(bits, table))
     return ConstantOp(w, None, held)
 
 
@@ -204,7 +205,7 @@ def test_fewer_bits_than_a_codebook_has() -> None:
 
     def graph(x: SSAValue) -> SSAValue:
         held = constant(w, table)
-        held.attributes[BITS] = IntegerAttr(2, i64)
+        BITS.put(held, 2)
         return requantized(FullyConnectedOp.make([x, held.y, []], {"zero_point": int32(7)}).acc, len(w), 3)
 
     x = integers(0, 4, 128)
@@ -305,7 +306,7 @@ def with_codebooks(module: ModuleOp, bits: int) -> int:
         table = np.quantile(w, np.linspace(0, 1, 1 << bits)).round().astype(np.int8)
         nearest = np.abs(w[..., None].astype(int) - table).argmin(-1)
         op.properties["value"] = WeightsAttr(table[nearest])
-        op.attributes[CODEBOOK] = CodebookAttr.of(bits, table)
+        CODEBOOK.put(op, CodebookAttr.of(bits, table))
         saved += w.size - CodebookAttr.of(bits, table).bytes(w.size)
     return saved
 

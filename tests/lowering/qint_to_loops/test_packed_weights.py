@@ -14,8 +14,9 @@ from qmlir.codegen.kernels.bits import BYTE, pack_bits, pieces, width_in_chunks
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import BlockedFullyConnectedOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.qint.requantize import int32
-from qmlir.dialects.qmlir import BITS, GROUPS, ConstantBufferOp, GroupsAttr
+from qmlir.dialects.qmlir import ConstantBufferOp, GroupsAttr
 from qmlir.dialects.windows import ints
+from qmlir.ir.facts import BITS, GROUPS
 from qmlir.numerics import Array
 from qmlir.numerics.groups import spread
 from tests.backends.cpu import programs
@@ -37,14 +38,14 @@ def weights_of(bits: int, *shape: int) -> Array:
 
 
 def constant(w: Array, bits: int) -> ConstantOp:
-    return ConstantOp(w, None, {BITS: IntegerAttr(bits, i64)})
+    return ConstantOp(w, None, BITS.entry(bits))
 
 
 def multiples(w: Array, size: int) -> ConstantOp:
     """A constant of weights times multipliers of their groups of `size` terms, which it states."""
     rows = w.reshape(len(w), -1)
     m = np.random.default_rng(9).integers(1, 19, (len(w), -(-rows.shape[1] // size)), np.int8)
-    held: dict[str, Attribute] = {GROUPS: GroupsAttr.of(size, 4, m)}
+    held: dict[str, Attribute] = GROUPS.entry(GroupsAttr.of(size, 4, m))
     return ConstantOp((rows * spread(m, size, rows.shape[1])).reshape(w.shape), None, held)
 
 

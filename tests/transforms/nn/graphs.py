@@ -33,8 +33,9 @@ from qmlir.dialects.nn import (
 )
 from qmlir.dialects.nn.base import bound
 from qmlir.dialects.windows import ints
+from qmlir.ir.facts import NAME
 from qmlir.ir.interfaces import Array, TensorOp, shape_of
-from qmlir.ir.names import NAME, NameAttr
+from qmlir.ir.names import NameAttr
 from qmlir.ir.rewriting import names_of_value, set_names
 
 LARGEST = 1 << 12
@@ -84,12 +85,12 @@ class RandomGraph:
         return NameAttr.of([f"node{self.count}"] if self.rng.random() < 0.7 else [], [f"tensor{self.count}"])
 
     def constant(self, array: Array) -> SSAValue:
-        return self.builder.insert(ConstantOp(array.astype(np.float32), attributes={NAME: self.name()})).y
+        return self.builder.insert(ConstantOp(array.astype(np.float32), attributes=NAME.entry(self.name()))).y
 
     def do(
         self, kind: type[TensorOp], operands: Sequence[SSAValue | Sequence[SSAValue]], **properties: Attribute | None
     ) -> SSAValue:
-        return self.builder.insert(kind.make(operands, properties, attributes={NAME: self.name()})).results[0]
+        return self.builder.insert(kind.make(operands, properties, attributes=NAME.entry(self.name()))).results[0]
 
     def permuted(self, x: SSAValue, p: Sequence[int]) -> SSAValue:
         """A transpose as frontends insert it, without a name."""

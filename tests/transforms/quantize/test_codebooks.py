@@ -12,7 +12,8 @@ import qmlir
 from qmlir.analysis.certify import certificate_of
 from qmlir.analysis.counts import decided
 from qmlir.dialects.nn import ConstantOp
-from qmlir.dialects.qmlir import CODEBOOK, CodebookAttr
+from qmlir.dialects.qmlir import CodebookAttr
+from qmlir.ir.facts import CODEBOOK
 from qmlir.numerics import Array, codebooks
 from qmlir.numerics.schemas import QuantizationError
 from qmlir.transforms.quantize.levels import Entries
@@ -39,7 +40,7 @@ def digits() -> ModuleOp:
 def with_codebooks(module: ModuleOp) -> list[tuple[ConstantOp, CodebookAttr]]:
     """The constants that state a codebook."""
     constants = [op for op in module.walk() if isinstance(op, ConstantOp)]
-    return [(op, held) for op in constants if isinstance(held := op.attributes.get(CODEBOOK), CodebookAttr)]
+    return [(op, held) for op in constants if isinstance(held := CODEBOOK.of(op), CodebookAttr)]
 
 
 def normal(*shape: int) -> Array:

@@ -12,7 +12,8 @@ import qmlir
 from qmlir.analysis.certify import certificate_of
 from qmlir.analysis.counts import decided
 from qmlir.dialects.nn import ConstantOp
-from qmlir.dialects.qmlir import GROUPS, ConstantBufferOp, GroupsAttr
+from qmlir.dialects.qmlir import ConstantBufferOp, GroupsAttr
+from qmlir.ir.facts import GROUPS
 from qmlir.numerics import groups
 from qmlir.numerics.schemas import QuantizationError
 from qmlir.settings.policy import PolicyError
@@ -39,7 +40,7 @@ def digits() -> ModuleOp:
 def grouped(module: ModuleOp) -> list[tuple[ConstantOp, GroupsAttr]]:
     """The constants that have groups."""
     constants = [op for op in module.walk() if isinstance(op, ConstantOp)]
-    return [(op, held) for op in constants if isinstance(held := op.attributes.get(GROUPS), GroupsAttr)]
+    return [(op, held) for op in constants if isinstance(held := GROUPS.of(op), GroupsAttr)]
 
 
 @pytest.mark.parametrize("limits", [(-1, 1), (-7, 7), (-8, 7), (-31, 31)])
