@@ -34,7 +34,6 @@ from qmlir.dialects.npu import BufferOp, CallOp
 from qmlir.dialects.npu.commands import Numbers
 from qmlir.display import Table
 from qmlir.errors import QmlirError, UnsupportedError
-from qmlir.files import together
 from qmlir.ir.callable_network import CallableNetwork, Sample
 from qmlir.ir.facts import COUNTS, HOST_STATES, LAYERS
 from qmlir.ir.interfaces import Array
@@ -47,6 +46,7 @@ from qmlir.ir.weights import WeightsAttr
 from qmlir.isa.commands import Host, Sync
 from qmlir.isa.encoding import Command, Wait
 from qmlir.policies.ledger import Entry
+from qmlir.running.files import together
 
 # ---------------------------------------------------------------------------------------------------------------
 # Assembles a module of placed and ordered commands into the program that a device or its simulator runs.

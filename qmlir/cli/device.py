@@ -338,7 +338,7 @@ def _say_host(entries: "Sequence[Entry]") -> None:
 def _write_listing(executable: "Simulated", path: Path) -> Path:
     """Writes the commands as text, for `--emit asm`."""
     from qmlir.backends.npu.stream import listing
-    from qmlir.files import write_whole
+    from qmlir.running.files import write_whole
 
     write_whole(path, listing(executable.program.commands, executable.device).encode())
     return path

@@ -11,12 +11,12 @@ import numpy as np
 import yaml
 
 from qmlir.errors import FileError
-from qmlir.files import replacing, write_whole
 from qmlir.ir.reading import ReadingNotes
 from qmlir.numerics import Float64s, Int64s
 from qmlir.numerics.histograms import SQUARE_UNIT, VALUE_UNIT, Moments
 from qmlir.profiles.profile import BINS, Profile, TensorProfile, exact, grid, structure_of
-from qmlir.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
+from qmlir.running.files import replacing, write_whole
+from qmlir.running.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 
 # ---------------------------------------------------------------------------------------------------------------
 # Reads and writes Glow's `profile.yaml`.

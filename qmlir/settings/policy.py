@@ -25,12 +25,12 @@ from typing import Any, cast
 import yaml
 
 from qmlir.errors import FileError, QmlirError, near_misses
-from qmlir.files import path_of
 from qmlir.ir.passes import option_types
 from qmlir.plugins import admits, choices
+from qmlir.running.files import path_of
+from qmlir.running.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 from qmlir.settings.fields import RUN_OPTIONS, fits, need
 from qmlir.settings.quant_config import TENSOR_SETTINGS, PlainSettings, Recipe
-from qmlir.yaml_files import Dumper, Key, YamlFile, number_of, read_yaml
 
 REMEDY = "see docs/quantization.md for what a policy may say"
 

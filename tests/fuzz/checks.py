@@ -31,7 +31,7 @@ import onnx
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from qmlir.compiler import OBSERVE, main_function, to_integers
+from qmlir.compiler import main_function, to_integers
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn.base import NNOp, is_float
 from qmlir.dialects.quant.ops import QuantizeCastOp
@@ -42,6 +42,7 @@ from qmlir.ir.facts import QUANTIZATION
 from qmlir.ir.signature import Signature, signature_of
 from qmlir.policies.runtimes import follow
 from qmlir.profiles.profile import Profile
+from qmlir.stages import OBSERVE
 from qmlir.transforms.quantize.observers import by_tensor, observed_keys, observed_shapes, observers
 from tests.backends.onnx.stepwise import FloatErrors, compare
 from tests.backends.tflite.runtime import LiteRT, computes_in_floats

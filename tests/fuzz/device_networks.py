@@ -28,7 +28,7 @@ from xdsl.ir import Operation, SSAValue
 
 import qmlir
 from qmlir.backends.reference import trace
-from qmlir.compiler import OBSERVE, main_function
+from qmlir.compiler import main_function
 from qmlir.dialects import nn
 from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.nn.base import bound
@@ -37,6 +37,7 @@ from qmlir.ir.context import make_context
 from qmlir.ir.facts import NAME
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.names import NameAttr
+from qmlir.stages import OBSERVE
 from qmlir.transforms.quantize.observers import InsertObserversPass
 
 Array = npt.NDArray[Any]

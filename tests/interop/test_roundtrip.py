@@ -9,12 +9,13 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, Signedness
 from xdsl.ir import Block, Region
 
 import qmlir
-from qmlir.compiler import TO_INTEGERS, TO_LLVM, TO_LOOPS, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
 from qmlir.ir.weights import WeightsMode, module_text
+from qmlir.stages import TO_INTEGERS, to_llvm, to_loops, to_plan
 from tests.conftest import ROOT, THOROUGH
 from tests.interop.upstream import iree_opt, mlir_opt
 from tests.models.networks import NETWORKS, Find, split
@@ -80,10 +81,10 @@ def test_quantized_modules(module: ModuleOp) -> None:
 LEVELS = {
     "quantized": (),
     "integers": TO_INTEGERS,
-    "loops": (*TO_INTEGERS, *TO_LOOPS),
-    "planned": (*TO_INTEGERS, *TO_LOOPS, "plan-memory"),
+    "loops": (*TO_INTEGERS, *to_loops()),
+    "planned": (*TO_INTEGERS, *to_loops(), "plan-memory"),
     "linalg": (*TO_INTEGERS, "qint-to-linalg"),
-    "llvm": (*TO_INTEGERS, *TO_LOOPS, *TO_LLVM),
+    "llvm": (*TO_INTEGERS, *to_loops(), *to_plan(), *to_llvm()),
 }
 """Level → the passes to it from a quantized network. Operations of ours pass mlir-opt as unregistered ones."""
 

@@ -17,12 +17,12 @@ from qmlir.backends.cpu.machine import compile_object
 from qmlir.checker import CheckError, check_certificate
 from qmlir.checker.code import Code, disassembled
 from qmlir.checker.document import FORMAT
-from qmlir.compiler import to_machine_code
 from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import FileError, NodeError
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.signature import main_function
+from qmlir.running.machine_code import to_machine_code
 from tests.checker.networks import quantized, text
 
 pytestmark = pytest.mark.skipif(

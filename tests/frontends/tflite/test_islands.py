@@ -11,8 +11,9 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from qmlir.compiler import IMPORTED, Pipeline
+from qmlir.compiler import Pipeline
 from qmlir.policies.ledger import decisions
+from qmlir.stages import IMPORTED
 from tests.backends.tflite.runtime import kinds
 from tests.conftest import crossed
 from tests.frontends.tflite.cases import Case
