@@ -100,11 +100,12 @@ fuzz: $(READY) ## N (1000) random networks from SEED (0), for SECONDS at most, o
 files: $(READY) ## N (5000) damaged files of each format that is read, on JOBS: results or typed errors, 20 s, 2 GB
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz.files --count $(or $(N),5000) --jobs $(JOBS)
 
-tables: $(TOOLS) ## write the generated pages anew: OPERATORS.md, DEVICES.md, and of docs/ errors, json, api, command-line
+tables: $(TOOLS) ## write the generated pages anew: OPERATORS.md, DEVICES.md, and of docs/ errors, json, api, command-line, architecture
 	$(BIN)/python -W ignore -m tests.conformance.matrix
 	$(BIN)/python -W ignore -m tests.devices.pages
 	$(BIN)/python -W ignore -m tests.cli.documents_page
 	$(BIN)/python -W ignore -m tests.errors.page
+	$(BIN)/python -W ignore -m tests.ir.test_facts
 	$(BIN)/python -W ignore docs/site/reference.py
 
 bench: $(READY) ## speed: the networks of QMLIR_PEERS and QMLIR_SHARED beside other runtimes, layers, the compiler itself

@@ -23,6 +23,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp
 from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import GreedyRewritePatternApplier, PatternRewriter, PatternRewriteWalker, RewritePattern
+from xdsl.traits import ConstantLike
 from xdsl.transforms.dead_code_elimination import is_trivially_dead, region_dce
 
 from qmlir.ir.fact import Heir, Movement, moved
@@ -96,7 +97,9 @@ def replace(
     news = [new] if isinstance(new, Operation) else list(new)
     values = list(news[-1].results if results is None else results)
     giving = next((v.op for v in values if isinstance(v, OpResult) and v.op in news), None) if doing is None else doing
-    for source, movement in (*((o, Movement.FUSED) for o in absorbing), (op, Movement.REPLACED)):
+    folds = giving is not None and giving.has_trait(ConstantLike)
+    fused, replaced = (Movement.FOLDED,) * 2 if folds else (Movement.FUSED, Movement.REPLACED)
+    for source, movement in (*((o, fused) for o in absorbing), (op, replaced)):
         _keep_facts(source, movement, news, giving)
     gone = _only_used_by(op, absorbing)
     inner = [names_of(o) for o in dict.fromkeys(absorbing) if o in gone]
@@ -130,7 +133,7 @@ def _keep_facts(op: Operation, movement: Movement, news: Sequence[Operation], gi
 
     Args:
         op: The operation that is replaced or absorbed.
-        movement: Which of the two.
+        movement: Which of the two, or that a constant takes its place.
         news: The new operations.
         giving: The new operation that gives the result.
     """
