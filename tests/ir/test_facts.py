@@ -283,13 +283,17 @@ def test_each_text_like_a_key_is_known() -> None:
 
 
 def table() -> str:
+    """Who takes over facts, those that move alike in one row; then what each fact says."""
+
     def text(rule: Heir | str) -> str:
         return f"**{rule.value}**" if isinstance(rule, Heir) else rule
 
-    heads = ["fact", "stands on", "says", *(m.value for m in Movement)]
-    rows = [[f"`{f}`", f.where, f.says, *(text(f.moves[m]) for m in Movement)] for f in ON_OPERATIONS]
-    others = [[f"`{f}`", f.where, f.says, f"`{f.ends}`" if f.ends else ""] for f in FACTS.values() if not f.moves]
-    return written(heads, rows) + "\n" + written(["fact", "stands on", "says", "until"], others)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for fact in ON_OPERATIONS:
+        alike.setdefault(tuple(text(fact.moves[m]) for m in Movement), []).append(f"`{fact}`")
+    moves = written(["fact", *(m.value for m in Movement)], [[", ".join(facts), *row] for row, facts in alike.items()])
+    rows = [[f"`{f}`", f.where, f.says + (f" Ends with `{f.ends}`." if f.ends else "")] for f in FACTS.values()]
+    return moves + "\n" + written(["fact", "stands on", "says"], rows)
 
 
 def written(heads: list[str], rows: list[list[str]]) -> str:
