@@ -141,8 +141,8 @@ def _keep_facts(op: Operation, movement: Movement, news: Sequence[Operation], gi
         for new in news:
             if type(new) is type(op):
                 new.attributes.update(facts)
-    if giving is not None and (facts := moved(op, movement, Heir.RESULT)):
-        giving.attributes = facts | giving.attributes
+    for key, attribute in moved(op, movement, Heir.RESULT).items() if giving is not None else ():
+        giving.attributes.setdefault(key, attribute)
 
 
 def _only_used_by(op: Operation, candidates: Sequence[Operation]) -> list[Operation]:

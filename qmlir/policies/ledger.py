@@ -6,6 +6,7 @@ a terminal, for JSON and for tests. An operation without a decision has not been
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
@@ -24,50 +25,70 @@ from qmlir.ir.rewriting import node_name
 from qmlir.ir.verify import require_module
 from qmlir.numerics.schemas import scale_text
 
-CODES = {
-    "integer": "computed in integers",
-    "moved": "moves integers without arithmetic",
-    "compared": "compares integers",
-    "no-range": "a tensor it reads or writes has no range",
-    "target": "the target has no integer form of the operation",
-    "precision": "the target has an integer form of the operation on other types",
-    "computed-weights": "its weights are computed, so they have no parameters before run time",
-    "accumulator": "its sums do not fit 32 bits",
-    "factor": "its scales are too far apart for a multiplier",
-    "bias": "its bias is computed, or does not fit the accumulator's scale",
-    "blocked": "its weights have parameters for each block or input channel, for which it has no integer form",
-    "shared": "its result is read as floats too, which quantizing it would change",
-    "runtime": "the runtime that is followed computes it on floats",
-    "policy": "the policy keeps it in floats",
-    "half": "the policy computes it in floats of 16 bits",
-    "empty": "a tensor it reads or writes has no elements",
-    "neighbours": "no integer operation makes what it reads, or reads what it makes",
-    "type": "it computes on floats other than f32",
-    "unknown": "the operation is not known to qmlir",
-    "device": "the device computes it",
-    "host": "the device does not compute it; its host does",
-}
-"""Reason codes: stable names for programs; the decision's own sentence is for people."""
 
-REMEDIES = {
-    "no-range": "profile the network, or fix a range in the policy",
-    "target": "leave it float, or build it of operations that OPERATORS.md lists as computed in integers",
-    "precision": "choose another precision for it in the policy",
-    "computed-weights": "make its weights a constant of the model",
-    "accumulator": "give it or its weights a lower precision in the policy",
-    "factor": "fix the range of its tensors in the policy",
-    "bias": "make its bias a constant of the model, or give its input a wider range in the policy",
-    "blocked": "give its weights one scale for each output channel",
-    "shared": "quantize the other operations that read its result",
-    "runtime": "follow no runtime: load the model with numerics=default",
-    "policy": "drop the policy's rule",
-    "half": "choose a precision of integers for it",
-    "empty": "drop it from the model: it computes nothing",
-    "neighbours": "quantize what it reads from or writes to",
-    "type": "convert the model to float32",
-    "unknown": "replace it in the model by operations that are known",
-    "host": "change the network or the key of the device file that the sentence ends with",
+class Kind(NamedTuple):
+    """What a reason code says, and what would change the decision; empty if the operation is quantized."""
+
+    says: str
+    remedy: str = ""
+
+
+KINDS = {
+    "integer": Kind("computed in integers"),
+    "moved": Kind("moves integers without arithmetic"),
+    "compared": Kind("compares integers"),
+    "no-range": Kind("a tensor it reads or writes has no range", "profile the network, or fix a range in the policy"),
+    "target": Kind(
+        "the target has no integer form of the operation",
+        "leave it float, or build it of operations that OPERATORS.md lists as computed in integers",
+    ),
+    "precision": Kind(
+        "the target has an integer form of the operation on other types",
+        "choose another precision for it in the policy",
+    ),
+    "computed-weights": Kind(
+        "its weights are computed, so they have no parameters before run time",
+        "make its weights a constant of the model",
+    ),
+    "accumulator": Kind("its sums do not fit 32 bits", "give it or its weights a lower precision in the policy"),
+    "factor": Kind("its scales are too far apart for a multiplier", "fix the range of its tensors in the policy"),
+    "bias": Kind(
+        "its bias is computed, or does not fit the accumulator's scale",
+        "make its bias a constant of the model, or give its input a wider range in the policy",
+    ),
+    "blocked": Kind(
+        "its weights have parameters for each block or input channel, for which it has no integer form",
+        "give its weights one scale for each output channel",
+    ),
+    "shared": Kind(
+        "its result is read as floats too, which quantizing it would change",
+        "quantize the other operations that read its result",
+    ),
+    "runtime": Kind(
+        "the runtime that is followed computes it on floats",
+        "follow no runtime: load the model with numerics=default",
+    ),
+    "policy": Kind("the policy keeps it in floats", "drop the policy's rule"),
+    "half": Kind("the policy computes it in floats of 16 bits", "choose a precision of integers for it"),
+    "empty": Kind("a tensor it reads or writes has no elements", "drop it from the model: it computes nothing"),
+    "neighbours": Kind(
+        "no integer operation makes what it reads, or reads what it makes",
+        "quantize what it reads from or writes to",
+    ),
+    "type": Kind("it computes on floats other than f32", "convert the model to float32"),
+    "unknown": Kind("the operation is not known to qmlir", "replace it in the model by operations that are known"),
+    "device": Kind("the device computes it"),
+    "host": Kind(
+        "the device does not compute it; its host does",
+        "change the network or the key of the device file that the sentence ends with",
+    ),
 }
+"""Reason codes: stable names for programs; the decision's own sentence is for people.
+
+Who decides, in which order, and with which sentence: transforms/quantize/reasons.py.
+"""
+
+REMEDIES = {code: kind.remedy for code, kind in KINDS.items() if kind.remedy}
 """Reason code of an operation that stays float, or on the host → what would change the decision."""
 
 
@@ -88,7 +109,7 @@ class Entry:
     node       the source nodes that the operation represents
     operation  its kind, such as `nn.conv2d`
     outcome    `quantized` or `float`
-    code       a key of `CODES`
+    code       a key of `KINDS`
     reason     one sentence
     scale      scales of its quantized result and of its weights, `2^-7` for a power of two; empty below the nn level
     crossing   offload cost: cycles of the call of the device's host that runs the operation; None without such a call
@@ -159,7 +180,7 @@ def _by_operation(entries: Sequence[Entry]) -> dict[tuple[str, str, int], Entry]
 
 def decide(op: Operation, outcome: str, code: str, reason: str) -> None:
     """Records the decision about an operation."""
-    assert code in CODES
+    assert code in KINDS
     DECISION.put(op, DecisionAttr.of(outcome, code, reason))
 
 

@@ -47,7 +47,8 @@ from qmlir.settings.quant_config import (
     recipe_of,
     write_config,
 )
-from qmlir.transforms.quantize.recipes import computes_in_halves, float_input, why_no_groups
+from qmlir.transforms.quantize.reasons import computes_in_halves, why_no_groups
+from qmlir.transforms.quantize.recipes import float_input
 from qmlir.transforms.quantize.scale_group import storage_type
 
 # ---------------------------------------------------------------------------------------------------------------

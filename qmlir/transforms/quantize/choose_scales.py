@@ -53,12 +53,13 @@ from qmlir.numerics.schemas import (
     weight_bits,
     weight_range,
 )
-from qmlir.policies.ledger import CALIBRATION, DATA_FREE, RANGE, decide, decision_of, note_method
+from qmlir.policies.ledger import CALIBRATION, DATA_FREE, RANGE, decision_of, note_method
 from qmlir.policies.legality import target_of
 from qmlir.settings.quant_config import Recipe, config_of
 from qmlir.transforms.quantize.masks import ranges_of_masked
 from qmlir.transforms.quantize.on_floats import clamp_to_domain
-from qmlir.transforms.quantize.recipes import EMPTY, MOVED, Reason, Recipes, called, no_range, why_no_groups
+from qmlir.transforms.quantize.reasons import MOVED, Reason, called, leave_float, why_no_groups, why_without_scales
+from qmlir.transforms.quantize.recipes import Recipes
 from qmlir.transforms.quantize.scale_groups import FINE, ScaleGroups
 from qmlir.transforms.quantize.side_by_side import cast_of_weights
 
@@ -151,10 +152,10 @@ class _Chooser:
                 able[op] = None
                 DECISION.drop(op)
             elif self.observed or decision_of(op) is None:
-                decide(op, "float", *why)  # without ranges there is nothing new to say
+                leave_float(op, why)  # without ranges there is nothing new to say
         # Data movement between float operations stays float: integers would gain nothing there.
         for op in self._moving_floats(able):
-            decide(op, "float", *MOVED)
+            leave_float(op, MOVED)
             del able[op]
         return able
 
@@ -186,17 +187,8 @@ class _Chooser:
             integers += [o for o in (*makers, *readers) if o in movements]
 
     def _why_float(self, op: Operation) -> Reason | None:
-        """Why an operation cannot become integer: the target, weights, bias, or a tensor without elements or range."""
-        if any(0 in shape_of(v) for v in data_values(op)):
-            return EMPTY
-        if (reason := self.recipes.why_float(op)) is not None:
-            return reason
         lacking = [v for v in self._activations(op) if not self.groups.has_range(v)]
-        # A moved result lacks a range only because its operand does: naming the operand is enough.
-        lacking = [v for v in lacking if not (isinstance(op, MovementOp) and v in op.results)] or lacking
-        if lacking and isinstance(op, MovementOp) and self.recipes.default.half is not None:
-            return MOVED
-        return no_range(map(called, lacking)) if lacking else None
+        return why_without_scales(op, self.recipes.why_float(op), lacking, halves=self.recipes.default.half is not None)
 
     def _activations(self, op: Operation) -> Sequence[SSAValue]:
         return [v for v in data_values(op) if not is_weight(v, op)]

@@ -29,9 +29,9 @@ from qmlir.ir.rewriting import node_name, replace
 from qmlir.ir.signature import defined_functions
 from qmlir.ir.types import element_type_of
 from qmlir.numerics.halves import HALVES, HalfPrecision
-from qmlir.policies.ledger import decide, decision_of
+from qmlir.policies.ledger import decision_of
 from qmlir.settings.quant_config import QuantConfig, config_of, recipe_of
-from qmlir.transforms.quantize.recipes import HALVED, called, computes_in_halves
+from qmlir.transforms.quantize.reasons import HALVED, called, computes_in_halves, leave_float
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class _Narrowing:
         element = element_type_of(HALVES[half].dtype)
         operands = [self._operand(v, half, element, op) if is_float(v) else v for v in op.operands]
         new = with_floats(op, operands, element)
-        decide(new, "float", *HALVED[half])
+        leave_float(new, HALVED[half])
         casts = {r: CastOp.make([y], element=element_of(r)) for r, y in zip(op.results, new.results, strict=True)
                  if is_half(y)}  # fmt: skip
         results = [casts[r].y if r in casts else y for r, y in zip(op.results, new.results, strict=True)]

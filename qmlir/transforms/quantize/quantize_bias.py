@@ -38,6 +38,7 @@ from qmlir.numerics.schemas import RANGES, SMALLEST_SCALE, Schema, StoredPrecisi
 from qmlir.policies.ledger import decide, decision_of
 from qmlir.policies.legality import require_integer_form, target_of
 from qmlir.settings.quant_config import BiasPrecision, Recipe, config_of, recipe_of
+from qmlir.transforms.quantize.reasons import leave_float, no_long_sums
 
 
 @dataclass(frozen=True)
@@ -64,10 +65,11 @@ def _quantize_bias(op: WeightedOp, target: Target, recipe: Recipe) -> None:
     widened, precision = WIDENED.drop(op), recipe.bias
     try:
         if precision == "int64" and target.sum_bits <= 32:
-            raise UnsupportedError(f"a bias of 64 bits needs sums of 64 bits, which {target.name} has not", code="bias")
+            leave_float(op, no_long_sums(target))
+            return
         require_integer_form(op, target)
     except UnsupportedError as why:
-        decide(op, "float", why.code, why.need)
+        leave_float(op, why)
         return
     constant = op.bias_constant()
     assert op.b is not None

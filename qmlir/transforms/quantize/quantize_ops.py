@@ -21,7 +21,6 @@ from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import (
     QuantizableOp,
-    computed_storage,
     data_operands,
     data_results,
     data_values,
@@ -61,15 +60,14 @@ from qmlir.transforms.quantize.on_floats import (
     moves_numbers,
 )
 from qmlir.transforms.quantize.one_scale import in_one_scale
-from qmlir.transforms.quantize.recipes import (
+from qmlir.transforms.quantize.reasons import (
     COMPUTED_ON_FLOATS,
-    COMPUTED_WEIGHTS,
     SHARED,
-    Reason,
     blocked,
-    called,
-    no_range,
-    source_of,
+    leave_float,
+    on_other_floats,
+    unknown,
+    why_without_casts,
 )
 
 
@@ -103,7 +101,7 @@ def decide_quantized(op: Operation, target: Target) -> None:
     try:
         require_integer_form(op, target)
     except UnsupportedError as why:
-        decide(op, "float", why.code, why.need)
+        leave_float(op, why)
     else:
         _record_quantized(op)
 
@@ -188,8 +186,7 @@ def _decide_other_floats(block: Block) -> None:
         between = not behind.isdisjoint(op.operands) and not before.isdisjoint(op.results)
         if floats and (between or isinstance(op, NNOp)):
             others = ", ".join(dict.fromkeys(str(e) for e in floats if not isinstance(e, Float32Type))) or "f32"
-            decide(op, "float", "type", f"it is computed on {others} between quantized operations" if between else
-                   f"it is computed on {others}, and only f32 can be quantized")  # fmt: skip
+            leave_float(op, on_other_floats(others, between=between))
 
 
 def _converts_integers(op: CastOp) -> bool:
@@ -234,7 +231,7 @@ class _Folding:
     def decide(self, op: Operation) -> None:
         """Quantizes an operation if possible, and records the decision."""
         if isinstance(op, OpaqueOp):
-            decide(op, "float", "unknown", f"{op.kind.data} is not known to qmlir: {op.reason.data}")
+            leave_float(op, unknown(op))
         elif any(map(is_float, data_values(op))):
             self._decide_float(op)
         elif any(map(is_quantized, data_values(op))) and decision_of(op) is None:
@@ -247,7 +244,7 @@ class _Folding:
             )
             return
         if (reason := blocked(op)) is not None:
-            decide(op, "float", *reason)
+            leave_float(op, reason)
             return
         if (held := decision_of(op)) is not None and held.outcome.data == "float":
             return  # choose-scales decided so, and knows more than the casts show
@@ -255,10 +252,10 @@ class _Folding:
         result = _wanted_result(op, sources)
         known = [s for s in sources if s is not None]
         if (result is None and data_results(op)) or len(known) < len(sources):
-            decide(op, "float", *self._why_without_casts(op, sources, result))
+            leave_float(op, why_without_casts(op, sources, result, self.target))
             return
         if result is not None and not _is_read_as(op.results[0], result) and not _keeps_numbers(op, known):
-            decide(op, "float", *SHARED)
+            leave_float(op, SHARED)
             return
         new = _quantized_form(op, known, result)
         try:
@@ -270,21 +267,9 @@ class _Folding:
             for made in reversed(new):
                 made.erase()
             self._read_float_constants(op, sources)
-            decide(op, "float", why.code, why.need)
+            leave_float(op, why)
             return
         self._commit(op, new)
-
-    def _why_without_casts(
-        self, op: Operation, sources: Sequence[SSAValue | None], result: UniformType | None
-    ) -> Reason:
-        if isinstance(op, WeightedOp) and not isinstance(source_of(op.w).owner, ConstantOp):
-            return COMPUTED_WEIGHTS
-        known = next((uniform(s) for s in sources if s is not None), result)
-        storage = computed_storage(known.storage) if known is not None else "i8"
-        if (refusal := self.target.refusal(op, storage)) is not None:
-            return refusal
-        lacking = [v for v, s in zip(data_operands(op), sources, strict=True) if s is None]
-        return no_range(map(called, [*lacking, *(data_results(op) if result is None else ())]))
 
     def _read_float_constants(self, op: Operation, sources: Sequence[SSAValue | None]) -> None:
         """Makes an operation that stays float read its constants unrounded."""
@@ -343,8 +328,7 @@ def _require_same_bits(new: Sequence[Operation]) -> None:
         if moves_numbers(op):
             continue
         if not has_table(op):
-            code, reason = COMPUTED_ON_FLOATS
-            raise UnsupportedError(reason, code=code)
+            raise UnsupportedError(COMPUTED_ON_FLOATS.sentence, code=COMPUTED_ON_FLOATS.code)
         ON_FLOATS.put(op)
 
 

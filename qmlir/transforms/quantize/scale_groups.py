@@ -35,7 +35,8 @@ from qmlir.numerics.schemas import (
 from qmlir.plugins import Plugin
 from qmlir.settings.quant_config import Format, Recipe
 from qmlir.transforms.quantize.exponents import is_whole_exponent, with_whole_numbers
-from qmlir.transforms.quantize.recipes import argument_of, called
+from qmlir.transforms.quantize.reasons import called
+from qmlir.transforms.quantize.recipes import argument_of
 from qmlir.transforms.quantize.scale_group import (
     Group,
     fixed_scale_of,

@@ -54,7 +54,7 @@ from qmlir.numerics.calibration import choose_quantization
 from qmlir.numerics.schemas import is_symmetric, weight_bits
 from qmlir.policies.legality import target_of
 from qmlir.settings.quant_config import Recipe, add_settings, config_of, recipe_of
-from qmlir.transforms.quantize.recipes import names_format, why_lacking
+from qmlir.transforms.quantize.reasons import names_format, why_lacking
 from qmlir.transforms.quantize.scale_groups import expected
 
 LEAST = 36.0
