@@ -48,6 +48,6 @@ def test_the_check_says_what_the_compiler_does(seed: int, name: str) -> None:
         device, host = divided(quantized, name)
     except PipelineError:  # nothing of this network is the device's
         return
-    verdicts = judge(quantized, name)
-    assert Counter(v.operation for v in verdicts if not v.refusals) == device
-    assert Counter(v.operation for v in verdicts if v.refusals) == host
+    judged = judge(quantized, name)
+    assert Counter(v.operation for v in judged if not v.refusals) == device
+    assert Counter(v.operation for v in judged if v.refusals) == host
