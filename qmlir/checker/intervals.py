@@ -276,13 +276,6 @@ def _windows(d: Deriver, node: Node) -> tuple[int, bool]:
     return prod(map(max, counts)), not all(map(all, counts))
 
 
-def _combined(d: Deriver, node: Node) -> Derived:
-    """A maximum or minimum of elements and their updates; sums and products have no bound."""
-    if node.properties["reduction"] not in ("max", "min"):
-        raise UnprovenError(f"updates combined by {node.properties['reduction']}", "must be combined by max or min")
-    return _moved(slice(None, -1))(d, node)
-
-
 def _average(d: Deriver, node: Node) -> Derived:
     data, offset, (count, empty) = d.operand(node), node.number("offset"), _windows(d, node)
     if node.number("count_include_pad"):
@@ -351,7 +344,6 @@ RULES: Mapping[str, Rule] = {
     ),
     **dict.fromkeys(("nn.gather", "nn.gather_nd", "nn.scatter_nd"), _moved(slice(None, -1))),
     **dict.fromkeys(("nn.reduce_max", "nn.reduce_min"), _moved(slice(None))),
-    "nn.scatter_reduce_nd": _combined,
     "nn.cast": _converted,
     "nn.where": _moved(slice(1, None)),
     "nn.maximum": _extremum(max),

@@ -147,16 +147,10 @@ def test_each_operation_has_an_integer_form(op: type[TensorOp]) -> None:
     assert (op in LOWERINGS) != (op.name in NO_INTEGERS), "a lowering to qint, or a reason why there is none"
 
 
-def sums_up(sample: Sample) -> bool:
-    """Whether a sample adds or multiplies updates, as many as the data say, which quantized data cannot be."""
-    op = sample.build()
-    return isinstance(op, nn.ScatterReduceNDOp) and op.reduction.data in ("add", "mul")
-
-
 CASES = [
     pytest.param(sample, schema, per_channel, id=f"{sample}-{schema}{'-per_channel' if per_channel else ''}")
     for sample in NN_SAMPLES
-    if sample.op in LOWERINGS and not sums_up(sample)
+    if sample.op in LOWERINGS
     for schema in SCHEMAS
     for per_channel in ([False, True] if issubclass(sample.op, WeightedOp) else [False])
 ]

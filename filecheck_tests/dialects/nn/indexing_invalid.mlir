@@ -100,8 +100,8 @@ func.func @c2_reduction(%x: tensor<3xf32>, %u: tensor<2xf32>, %i: tensor<2x1xi64
 // -----
 
 !a = !quant.uniform<i8:f32, 0.5>
-func.func @c3_quantized(%x: tensor<3x!a>, %u: tensor<2x!a>, %i: tensor<2x1xi64>) {
-  // expected-error@+1 {{'nn.scatter_reduce_nd' combines quantized data by max or min, got add}}
+func.func @reduce_quantized(%x: tensor<3x!a>, %u: tensor<2x!a>, %i: tensor<2x1xi64>) {
+  // expected-error@+1 {{'nn.scatter_reduce_nd' needs operands that are}}
   %0 = nn.scatter_reduce_nd %x, %u, %i {reduction = "add"} : tensor<3x!a>, tensor<2x!a>, tensor<2x1xi64> -> tensor<3x!a>
   func.return
 }

@@ -86,15 +86,3 @@ func.func @words(%x: tensor<3x5x!w>) -> tensor<3x1x!w> {
   %0 = nn.reduce_max %x {axes = array<i64: 1>} : tensor<3x5x!w> -> tensor<3x1x!w>
   func.return %0 : tensor<3x1x!w>
 }
-
-// -----
-
-!a = !quant.uniform<i8:f32, 0.5:3>
-
-// Updates that are combined by a maximum are that of the integers.
-// CHECK-LABEL: func.func @updates
-// CHECK: nn.scatter_reduce_nd %{{.*}} {reduction = "max"} : tensor<3xi8>, tensor<2xi8>, tensor<2x1xi64> -> tensor<3xi8>
-func.func @updates(%x: tensor<3x!a>, %u: tensor<2x!a>, %i: tensor<2x1xi64>) -> tensor<3x!a> {
-  %0 = nn.scatter_reduce_nd %x, %u, %i {reduction = "max"} : tensor<3x!a>, tensor<2x!a>, tensor<2x1xi64> -> tensor<3x!a>
-  func.return %0 : tensor<3x!a>
-}

@@ -278,7 +278,7 @@ def clamp(op: nn.ReluOp | nn.ClampOp, values: StoredValues) -> None:
 
 MOVED = (
     nn.MaxPool2DOp, nn.ReduceMaxOp, nn.ReduceMinOp, nn.ReshapeOp, nn.ConcatOp, nn.PadOp, nn.BroadcastOp, nn.SliceOp,
-    nn.GatherOp, nn.GatherNDOp, nn.ScatterNDOp, nn.ScatterReduceNDOp,
+    nn.GatherOp, nn.GatherNDOp, nn.ScatterNDOp,
 )  # fmt: skip
 
 

@@ -12,15 +12,12 @@ from typing import Any, ClassVar
 import numpy as np
 from xdsl.dialects.builtin import BoolAttr, IntegerAttr, StringAttr, TensorType, i32, i64
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.dialects.nn.base import AxisOp, Elements, NNOp
 from qmlir.dialects.nn.movement import MovementOp
 from qmlir.dialects.nn.quantizable import ALL_STORAGES
-from qmlir.dialects.quant.rules import SameScale
-from qmlir.dialects.quant.types import UniformType
-from qmlir.errors import UnsupportedError
 from qmlir.ir.interfaces import Array, Shape, TensorOp, element_of, shape_of
 from qmlir.ir.samples import Axes, MixesSamples, kept_axis
 
@@ -204,17 +201,14 @@ class ScatterReduceNDOp(NNOp):
 
     reduction   "add", "mul", "max" or "min"; each step is rounded separately, integers wrap around
 
-    A maximum or minimum of quantized data of one type is that of their stored integers.
-
     (C1) as for nn.scatter_nd
     (C2) the reduction is one of the four
-    (C3) quantized data are combined by "max" or "min"
     """
 
     name = "nn.scatter_reduce_nd"
-    INTEGER_FORM: ClassVar[tuple[str, ...]] = ALL_STORAGES
-
-    traits = traits_def(SameScale())
+    WHY_FLOAT: ClassVar[str] = (
+        "it combines as many updates at a place as the data say, and no accumulator is wide enough for all"
+    )
 
     x = operand_def(TensorType)
     updates = operand_def(TensorType)
@@ -222,7 +216,7 @@ class ScatterReduceNDOp(NNOp):
     reduction = prop_def(StringAttr)
     y = result_def(TensorType)
 
-    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS | Elements.QUANTIZED
+    ELEMENTS: ClassVar[Elements] = Elements.NUMBERS
 
     assembly_format = (
         "$x `,` $updates `,` $indices attr-dict `:` type($x) `,` type($updates) `,` type($indices) `->` type($y)"
@@ -230,11 +224,6 @@ class ScatterReduceNDOp(NNOp):
 
     def data_operands(self) -> Sequence[SSAValue]:
         return [self.x, self.updates]
-
-    def check_integer_form(self) -> None:
-        if self.reduction.data in ("add", "mul"):
-            why = "it combines as many updates at a place as the data say, and no accumulator is wide enough for all"
-            raise UnsupportedError(why, code="accumulator")
 
     def infer_shapes(self) -> Sequence[Shape]:
         if self.reduction.data not in REDUCTIONS:  # C2
@@ -251,8 +240,6 @@ class ScatterReduceNDOp(NNOp):
     def verify_(self) -> None:
         super().verify_()
         check_indices(self, self.indices)
-        if isinstance(element_of(self.x), UniformType) and self.reduction.data in ("add", "mul"):  # C3
-            raise VerifyException(f"'{self.name}' combines quantized data by max or min, got {self.reduction.data}")
 
 
 @irdl_op_definition

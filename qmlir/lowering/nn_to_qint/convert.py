@@ -276,7 +276,6 @@ LOWERINGS: Registry[Lowering] = Registry({
     ReduceToSumOp: lower_reduction,
     nn.CumulativeSumOp: lower_cumulative_sum,
     ExtremeOp: lower_movement,
-    nn.ScatterReduceNDOp: lower_movement,
     ArgumentOp: lower_search,
     nn.TopKOp: lower_search,
     nn.MaxPoolIndices2DOp: lower_search,

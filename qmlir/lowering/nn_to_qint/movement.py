@@ -26,9 +26,7 @@ from qmlir.policies.runtimes import Rounding
 # Lowering of data movement: the same operation on the stored integers.
 
 
-def lower_movement(
-    op: MovementOp | ExtremeOp | nn.ScatterReduceNDOp, operands: Sequence[SSAValue], rounding: Rounding
-) -> list[Operation]:
+def lower_movement(op: MovementOp | ExtremeOp, operands: Sequence[SSAValue], rounding: Rounding) -> list[Operation]:
     """Lowers reshape, concat, slice, reduced maxima and the like: only the element type changes."""
     element = uniform(op.y)
     properties = dict(op.properties)
