@@ -19,7 +19,8 @@ import qmlir
 from qmlir.cli.examples import EXAMPLES
 from qmlir.cli.flags import ArgumentParser, argument_parser
 from qmlir.cli.main import command_parsers
-from qmlir.cli.pass_list import OptionInfo, pass_table, read_pass
+from qmlir.cli.pass_list import pass_table, read_pass
+from qmlir.ir.option_text import OptionInfo
 from qmlir.running.files import write_whole
 
 DOCS = Path(__file__).resolve().parents[1]
