@@ -47,11 +47,7 @@ lint: $(TOOLS) ## format, style, types, layers, generated pages
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python -W ignore -m tests.conformance.matrix --check
-	$(BIN)/python -W ignore -m tests.devices.pages --check
-	$(BIN)/python -W ignore -m tests.cli.documents_page --check
-	$(BIN)/python -W ignore -m tests.errors.page --check
-	$(BIN)/python -W ignore docs/site/reference.py --check
+	PYTHONPATH=. $(BIN)/python -W ignore docs/site/pages.py --check
 	$(BIN)/python -W ignore -m tests.models.accuracy --check
 
 docs: $(SITE) ## the documentation's site, in build/site; warnings are errors
@@ -101,11 +97,7 @@ files: $(READY) ## N (5000) damaged files of each format that is read, on JOBS: 
 	OMP_NUM_THREADS=1 $(BIN)/python -W ignore -m tests.fuzz.files --count $(or $(N),5000) --jobs $(JOBS)
 
 tables: $(TOOLS) ## write the generated pages anew: OPERATORS.md, DEVICES.md, and of docs/ errors, json, api, command-line
-	$(BIN)/python -W ignore -m tests.conformance.matrix
-	$(BIN)/python -W ignore -m tests.devices.pages
-	$(BIN)/python -W ignore -m tests.cli.documents_page
-	$(BIN)/python -W ignore -m tests.errors.page
-	$(BIN)/python -W ignore docs/site/reference.py
+	PYTHONPATH=. $(BIN)/python -W ignore docs/site/pages.py
 
 bench: $(READY) ## speed: the networks of QMLIR_PEERS and QMLIR_SHARED beside other runtimes, layers, the compiler itself
 	$(BIN)/python -W ignore -m tests.benchmarks.peers
