@@ -82,7 +82,6 @@ def test_each_operation_is_in_a_filecheck_file(dialect: str) -> None:
 def test_test_folders_mirror_the_package(folder: str) -> None:
     own = {
         "models",
-        "benchmarks",
         "conformance",
         "fuzz",
         "ops",
@@ -278,7 +277,7 @@ def test_nothing_names_a_machine() -> None:
 AT_THE_ROOT = {
     *(".ci", ".gitignore", "LICENSE", "Makefile", "mkdocs.yml", "pyproject.toml"),
     *("ACCURACY.md", "CHANGELOG.md", "CONTRIBUTING.md", "DEVICES.md", "OPERATORS.md", "README.md"),
-    *("docs", "examples", "filecheck_tests", "qmlir", "tests"),
+    *("docs", "examples", "filecheck_tests", "measurements", "qmlir", "tests"),
 }
 
 

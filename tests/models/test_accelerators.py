@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 import qmlir
+from measurements.accelerators import PRECISIONS, SMALL, Prepared, measure, prepare
 from qmlir.compiler import TO_COMMANDS, TO_LAYERS, to_integers
 from qmlir.devices import load_device, shipped_devices
 from qmlir.devices.legality import verdicts
 from qmlir.devices.module import filled_of
 from tests.conftest import ROOT
-from tests.models.accelerators import PRECISIONS, SMALL, Prepared, measure, prepare
 
 pytestmark = [pytest.mark.models, pytest.mark.slow]
 
