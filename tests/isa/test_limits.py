@@ -25,8 +25,8 @@ from qmlir.isa.commands import COMMANDS, Arithmetic, Convolve, Fill, Init, Opera
 from qmlir.isa.encoding import ADDRESS_BITS, WORD, Command, Place, Signed, StreamError, Wait, field_kinds
 from qmlir.isa.limits import LIMITS, MOST_TAPS, broken
 from qmlir.lowering.qint_to_npu.partition import on_the_host
-from tests.fuzz.device_networks import network as random_network
 from tests.fuzz.devices import options_for
+from tests.graphs import network as random_network
 from tests.ops.samples import SAMPLES
 
 
