@@ -15,7 +15,7 @@ from measurements.tuning import network
 from qmlir.analysis.explore import Workload, explore
 from qmlir.analysis.explore.result import Explored
 from qmlir.errors import QmlirWarning
-from qmlir.files import write_whole
+from qmlir.running.files import write_whole
 from tests.conftest import ROOT
 
 PICTURE = ROOT / "docs" / "images" / "explore.svg"

@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
 from qmlir.backends.reference import trace
-from qmlir.compiler import OBSERVE
 from qmlir.dialects import nn
 from qmlir.dialects.calib import ObserveOp
 from qmlir.errors import PipelineError
@@ -27,6 +26,7 @@ from qmlir.ir.interfaces import shape_of
 from qmlir.ir.rewriting import names_of_value
 from qmlir.ir.signature import main_function
 from qmlir.ir.weights import WeightsMode, module_text
+from qmlir.stages import OBSERVE
 from qmlir.transforms.quantize.observers import InsertObserversPass
 from tests.draft import Array, Draft
 from tests.steps import CHOICES, DEVICES, FRONTENDS, IMAGES, Steps

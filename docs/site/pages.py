@@ -18,7 +18,7 @@ import errors
 import operators
 import reference
 
-from qmlir.files import write_whole
+from qmlir.running.files import write_whole
 
 ROOT = Path(__file__).resolve().parents[2]
 

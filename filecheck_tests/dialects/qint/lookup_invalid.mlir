@@ -27,7 +27,7 @@
 // -----
 
 %x = "test.op"() : () -> tensor<2xi16>
-// l1_knots: expected-error@+1 {{'qint.interpolated_lookup' needs i16 data and 513 entries of i16, got i16 and tensor<3xi16>}}
+// l1_breakpoints: expected-error@+1 {{'qint.interpolated_lookup' needs i16 data and 513 entries of i16, got i16 and tensor<3xi16>}}
 %0 = qint.interpolated_lookup %x, <tensor<3xi16>, [1, 2, 3]> : tensor<2xi16> -> tensor<2xi16>
 
 // -----
