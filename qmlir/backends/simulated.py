@@ -28,7 +28,7 @@ from qmlir.devices.module import (
     placed_of,
     steps_of,
 )
-from qmlir.devices.relays import with_relays
+from qmlir.devices.token_forwarding import with_forwarding
 from qmlir.dialects.inputs import reading_notes
 from qmlir.dialects.npu import BufferOp, CallOp
 from qmlir.dialects.npu.commands import Numbers
@@ -74,7 +74,7 @@ def assemble(module: ModuleOp) -> Program:
     routines = [_routine(functions[name], call, numbers) for name, call in calls.items()]
     commands = [numbers.command(step) for step in steps]
     tensors = _named(function, commands, numbers)
-    commands = with_relays(commands, device, [routine.footprint for routine in routines])
+    commands = with_forwarding(commands, device, [routine.footprint for routine in routines])
     return Program(
         flat(device),
         commands,
@@ -158,7 +158,7 @@ def serial(program: Program, device: Device) -> Program:
         commands.append(replace(command, waits=waits))
         issued[command.queue] += 1
     routines = [routine.footprint for routine in program.routines]
-    return replace(program, commands=with_relays(commands, device, routines))
+    return replace(program, commands=with_forwarding(commands, device, routines))
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -332,7 +332,7 @@ def _renumbered(buffers: Sequence[Placed], kinds: Sequence[type[Command]], progr
     Args:
         buffers: Buffers whose lifetimes number other commands.
         kinds: The classes of these other commands.
-        program: A program that has all of them in the same order, with relays among them; otherwise the result is
+        program: A program that has all of them in the same order, with forwarders among them; otherwise the result is
             empty.
     """
     numbers = [-1]

@@ -286,7 +286,7 @@ class Checks:
         shown = self.folder / "shown.onnx"
         steps = compare(module, shown, self.feeds, format, FloatErrors(NOISE, TINY))
         # onnx-integer is exact between integers; onnxruntime computes float parts in f32, which rounds otherwise.
-        # Functions of 16 bits lie on lines between knots, up to 1.5 steps from the number that is rounded there.
+        # Functions of 16 bits lie on lines between breakpoints, up to 1.5 steps from the number that is rounded there.
         lines = any(isinstance(op, qint.InterpolatedLookupOp) for op in to_integers(module).walk())
         if steps.most > (0 if format == "onnx-integer" and not has_float_parts(module) else 1 + lines):
             self.find(check, "steps", f"{steps}")

@@ -151,10 +151,10 @@ def test_levels_of_digits() -> None:
     check_levels(*digits())
 
 
-@pytest.mark.parametrize("way_out", ["qint-to-linalg", "qint-to-tosa"])
-def test_a_younger_tool(way_out: str) -> None:
+@pytest.mark.parametrize("edge", ["qint-to-linalg", "qint-to-tosa"])
+def test_a_younger_tool(edge: str) -> None:
     """TOSA 1.0 and what else changed since LLVM 19; weights as digits and as resources."""
-    module = Pipeline(*TO_INTEGERS, way_out)(digits()[1])
+    module = Pipeline(*TO_INTEGERS, edge)(digits()[1])
     for mode in (WeightsMode.INLINE, WeightsMode.RESOURCE):
         text = module_text(module, mode)
         assert ("dialect_resources" in text) == (mode is WeightsMode.RESOURCE)

@@ -31,8 +31,6 @@ from qmlir.ir.stripes import Stripes
 from qmlir.ir.weights import WeightsAttr, WeightsMode, module_text
 
 ROOT = Path(__file__).parents[2]
-PAGE = ROOT / "docs" / "architecture.md"
-MARKS = "<!-- facts -->\n", "<!-- end of facts -->\n"
 
 WEIGHTS = WeightsAttr(np.zeros(2, np.float32))
 ENTRIES = DictionaryAttr({"a": IntegerAttr(1, i64)})
@@ -276,34 +274,3 @@ def test_each_text_like_a_key_is_known() -> None:
 
     found = {key for p in (ROOT / "qmlir").rglob("*.py") for key in spelled(p)}
     assert sorted(key for key in found if not is_known(key)) == []
-
-
-# ---------------------------------------------------------------------------------------------------------------
-# The table of docs/architecture.md
-
-
-def table() -> str:
-    """Who takes over facts, those that move alike in one row; then what each fact says."""
-
-    def text(rule: Heir | str) -> str:
-        return f"**{rule.value}**" if isinstance(rule, Heir) else rule
-
-    alike: dict[tuple[str, ...], list[str]] = {}
-    for fact in ON_OPERATIONS:
-        alike.setdefault(tuple(text(fact.moves[m]) for m in Movement), []).append(f"`{fact}`")
-    moves = written(["fact", *(m.value for m in Movement)], [[", ".join(facts), *row] for row, facts in alike.items()])
-    rows = [[f"`{f}`", f.where, f.says + (f" Ends with `{f.ends}`." if f.ends else "")] for f in FACTS.values()]
-    return moves + "\n" + written(["fact", "stands on", "says"], rows)
-
-
-def written(heads: list[str], rows: list[list[str]]) -> str:
-    return "".join(f"| {' | '.join(row)} |\n" for row in [heads, ["---"] * len(heads), *rows])
-
-
-def test_the_architecture_page_has_the_table() -> None:
-    assert PAGE.read_text(encoding="utf-8").partition(MARKS[0])[2].partition(MARKS[1])[0] == table(), "run make tables"
-
-
-if __name__ == "__main__":
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(MARKS[0])
-    PAGE.write_text(before + MARKS[0] + table() + MARKS[1] + rest.partition(MARKS[1])[2], encoding="utf-8")

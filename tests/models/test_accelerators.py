@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import qmlir
+from docs.measurements.accelerators import PRECISIONS, SMALL, Prepared, measure, prepare
 from qmlir.compiler import to_integers
 from qmlir.devices import load_device, shipped_devices
-from qmlir.devices.legality import verdicts
+from qmlir.devices.legality import legality_of
 from qmlir.devices.module import filled_of
 from qmlir.stages import TO_COMMANDS, to_layers
 from tests.conftest import ROOT
-from tests.models.accelerators import PRECISIONS, SMALL, Prepared, measure, prepare
 
 pytestmark = [pytest.mark.models, pytest.mark.slow]
 
@@ -89,5 +89,5 @@ def test_a_network_that_came_in_integers(shared: Callable[[str], Path], name: st
         x = rng.integers(limits.min, limits.max, spec.shape, spec.dtype, endpoint=True)
         assert [y.tobytes() for y in executable.run(x)] == [y.tobytes() for y in reference.run(x)]
     assert executable.report is not None
-    products = sum(v.macs for v in verdicts(to_integers(module, ETHOS), load_device(ETHOS)))
+    products = sum(v.macs for v in legality_of(to_integers(module, ETHOS), load_device(ETHOS)))
     assert executable.report.products >= 0.99 * products

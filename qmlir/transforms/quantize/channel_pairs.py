@@ -41,7 +41,7 @@ from qmlir.ir.fact import restated
 from qmlir.ir.facts import FACTORS, POLICY
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.numerics.halves import HALVES
-from qmlir.profiles.profile import TensorProfile, require_finite
+from qmlir.profiles.tensor_profile import TensorProfile, require_finite
 from qmlir.settings.quant_config import settings_of
 from qmlir.transforms.quantize.nominal import nominal_meaning
 from qmlir.transforms.quantize.side_by_side import linear_part

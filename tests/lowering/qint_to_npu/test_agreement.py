@@ -16,8 +16,8 @@ from qmlir.errors import PipelineError
 from qmlir.ir.context import make_context
 from qmlir.ir.interfaces import TensorOp
 from qmlir.stages import to_layers
-from tests.fuzz.device_networks import network
 from tests.fuzz.devices import options_for
+from tests.graphs import network
 
 
 def divided(module: ModuleOp, name: str) -> tuple[Counter[str], Counter[str]]:
@@ -48,6 +48,6 @@ def test_the_check_says_what_the_compiler_does(seed: int, name: str) -> None:
         device, host = divided(quantized, name)
     except PipelineError:  # nothing of this network is the device's
         return
-    verdicts = judge(quantized, name)
-    assert Counter(v.operation for v in verdicts if not v.refusals) == device
-    assert Counter(v.operation for v in verdicts if v.refusals) == host
+    judged = judge(quantized, name)
+    assert Counter(v.operation for v in judged if not v.refusals) == device
+    assert Counter(v.operation for v in judged if v.refusals) == host
