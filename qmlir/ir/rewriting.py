@@ -141,8 +141,9 @@ def _keep_facts(op: Operation, movement: Movement, news: Sequence[Operation], gi
         for new in news:
             if type(new) is type(op):
                 new.attributes.update(facts)
-    for key, attribute in moved(op, movement, Heir.RESULT).items() if giving is not None else ():
-        giving.attributes.setdefault(key, attribute)
+    if giving is not None:
+        for key, attribute in moved(op, movement, Heir.RESULT).items():
+            giving.attributes.setdefault(key, attribute)
 
 
 def _only_used_by(op: Operation, candidates: Sequence[Operation]) -> list[Operation]:
