@@ -166,7 +166,6 @@ class Queue(Table):
     setup: Cycles = Field(default=0, description="before each command's first byte or element")
     burst: Bytes = Field(default=1, description="dma: a transfer moves whole multiples of this from each row")
     dims: Count = Field(default=3, description="dma: loops of one transfer")
-    run_max: Bytes | None = Field(default=None, description="dma: the most contiguous bytes of one transfer")
     can_pad: Flag = Field(default=False, description="dma: writes padding around what it moves")
     outstanding: Count = Field(default=1, description="commands whose setup may overlap")
     shares_bus_with: Name | None = Field(default=None, description="dma: a queue with which it shares its bytes")

@@ -11,16 +11,11 @@ from xdsl.dialects import test
 from xdsl.dialects.builtin import DenseArrayBase, i64
 from xdsl.ir import Attribute, Operation
 
-import qmlir
-from qmlir.devices import Device, load_device
+from qmlir.devices import Device
 from qmlir.devices.legality import FOLLOWED, LIMITS, kind_of, refusals
 from qmlir.dialects import nn, qint
 from qmlir.dialects.qint.requantize import int32
-from qmlir.ir.context import make_context
-from qmlir.ir.source import parse_text
 from qmlir.ir.weights import WeightsAttr
-from qmlir.isa.commands import Move
-from tests.backends.npu.test_compiled import NETWORK, image
 from tests.ops.sample import Sample, axis, groups, i, narrow, scaled, weights, window, zero
 from tests.ops.samples import HALF
 
@@ -288,19 +283,3 @@ def test_weights_around_a_zero_point() -> None:
     assert refusals(differences(-200, 55), without) == [
         "the array multiplies i16 by i8 or i8 by i8, got i8 by i16 or i8 by i8 around a zero point (array.modes)"
     ]
-
-
-@pytest.mark.parametrize("device", ["nmp", "gemmini"])
-def test_transfers_of_few_contiguous_bytes_move_the_same(device: str) -> None:
-    """A run longer than a transfer may have becomes several transfers, as the prediction of cycles knows."""
-    like = load_device(device)
-    queues = {q.id for q in like.queue if q.engine == "dma"}
-    narrow = like.with_({f"queue.{queue}.run_max": 24 for queue in queues})
-    module = parse_text(make_context(), NETWORK, "network")
-    network = qmlir.quantize(module, qmlir.profile(module, [image(seed) for seed in range(4)]), target=narrow)
-    executable = qmlir.compile(network, target=narrow)
-    assert np.array_equal(executable(image(0)), qmlir.reference(network)(image(0)))
-    assert executable.report is not None
-    assert executable.report.cycles == executable.predicted_cycles
-    moves = [command for command in executable.program.commands if isinstance(command, Move)]
-    assert max(move.size for move in moves) == 24

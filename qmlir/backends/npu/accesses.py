@@ -376,5 +376,3 @@ def _require_transfer(command: Move | Unpack, queue: Queue, device: Device) -> N
     loops = 1 + (command.rows > 1) + (command.planes > 1)
     if loops > queue.dims:
         raise Fault(f"a transfer of queue {queue.id} must have at most {queue.dims} loops", got=str(loops))
-    if command.size > (most := queue.run_max or command.size):
-        raise Fault(f"a transfer of queue {queue.id} must have at most {most} contiguous bytes", got=str(command.size))

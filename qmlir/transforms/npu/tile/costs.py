@@ -195,8 +195,7 @@ class TileCommands:
         size = prod(shape) // runs * bits // 8
         source, target = (memory, outside) if leaves else (outside, memory)
         commands = 1 if queue.dims > 1 else runs
-        parts = -(-size // (queue.run_max or size))
-        return [self._move(source, target, queue, -(-size // parts), runs // commands)] * (commands * parts)
+        return [self._move(source, target, queue, size, runs // commands)] * commands
 
     def _move(self, source: Memory, target: Memory, queue: Queue, size: int, runs: int) -> Command:
         number = self.engines.index(queue)

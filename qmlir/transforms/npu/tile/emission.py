@@ -239,10 +239,9 @@ class Emitter:
 
     def copy(self, queue: Queue, source: Spot, target: Spot, size: int) -> None:
         """Copies contiguous bytes."""
-        most = queue.run_max or MOST_BYTES
-        for at in range(0, size, most):
+        for at in range(0, size, MOST_BYTES):
             self.issue(
-                queue, Move, source=source.later(at), target=target.later(at), size=min(size - at, most), rows=1,
+                queue, Move, source=source.later(at), target=target.later(at), size=min(size - at, MOST_BYTES), rows=1,
                 planes=1, source_row=0, source_plane=0, target_row=0, target_plane=0,
             )  # fmt: skip
 
@@ -258,15 +257,13 @@ class Emitter:
         (planes, source_plane, target_plane), (rows, source_row, target_row), (size, _, _) = [
             *[(1, 0, 0)] * (3 - len(inner)), *inner,
         ]  # fmt: skip
-        most = queue.run_max or size
         for place in np.ndindex(*(count for count, _, _ in outer)):
             there, here = (sum(n * loop[side] for n, loop in zip(place, outer, strict=True)) for side in (1, 2))
-            for at in range(0, size, most):
-                self.issue(
-                    queue, Move, source=source.spot.later(there + at), target=target.spot.later(here + at),
-                    size=min(size - at, most), rows=rows, planes=planes, source_row=source_row,
-                    source_plane=source_plane, target_row=target_row, target_plane=target_plane,
-                )  # fmt: skip
+            self.issue(
+                queue, Move, source=source.spot.later(there), target=target.spot.later(here), size=size, rows=rows,
+                planes=planes, source_row=source_row, source_plane=source_plane, target_row=target_row,
+                target_plane=target_plane,
+            )  # fmt: skip
 
     def load(self, view: View, queue: Queue, role: Role = "ifm") -> View:
         """A part of a tensor where a queue can read it: loaded into a dense tile, or in place if possible."""
