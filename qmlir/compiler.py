@@ -264,11 +264,11 @@ def quantize(
     from qmlir.settings.fields import RUNTIMES
     from qmlir.settings.recorded import record_quantizer
     from qmlir.settings.resolve import resolve
-    from qmlir.transforms.quantize.apply_profile import apply_profile
-    from qmlir.transforms.quantize.before_ranges import check_before_ranges
-    from qmlir.transforms.quantize.fold_qdq import is_as_imported
-    from qmlir.transforms.quantize.observers import without_observers
+    from qmlir.transforms.quantize.apply.fold_qdq import is_as_imported
+    from qmlir.transforms.quantize.prepare.before_ranges import check_before_ranges
     from qmlir.transforms.quantize.quantize import learns_ranges
+    from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
+    from qmlir.transforms.quantize.ranges.observers import without_observers
 
     rules = arguments.policy_given(policy)
     if is_torch_module(module):
@@ -354,7 +354,7 @@ def to_integers(module: Network, target: "Accelerator | None" = None) -> ModuleO
 
 def _fold_casts(module: ModuleOp) -> Sequence[str]:
     """Returns the stage that folds the casts of a module that is as imported; none for other modules."""
-    from qmlir.transforms.quantize.fold_qdq import is_as_imported
+    from qmlir.transforms.quantize.apply.fold_qdq import is_as_imported
 
     return stages.FOLD_CASTS if is_as_imported(module) else ()
 

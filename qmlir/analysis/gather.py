@@ -47,8 +47,8 @@ from qmlir.policies.ledger import DATA_FREE, REMEDIES, deciding_operations, deci
 from qmlir.profiles.profile import Profile
 from qmlir.profiles.tensor_profile import TensorProfile
 from qmlir.stages import IMPORTED, SIMPLIFY
-from qmlir.transforms.quantize.apply_profile import is_float
-from qmlir.transforms.quantize.fold_qdq import is_as_imported
+from qmlir.transforms.quantize.apply.fold_qdq import is_as_imported
+from qmlir.transforms.quantize.ranges.apply_profile import is_float
 
 if TYPE_CHECKING:
     from qmlir.backends.simulated import Simulated

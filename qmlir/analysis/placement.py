@@ -10,8 +10,8 @@ from qmlir.frontends.opaque import refuse_opaque
 from qmlir.ir.context import make_context
 from qmlir.lowering.qint_to_npu.partition import on_the_host
 from qmlir.stages import IMPORTED, OBSERVE, TO_INTEGERS
-from qmlir.transforms.quantize.apply_profile import fill_ranges, is_float
-from qmlir.transforms.quantize.fold_qdq import is_as_imported
+from qmlir.transforms.quantize.apply.fold_qdq import is_as_imported
+from qmlir.transforms.quantize.ranges.apply_profile import fill_ranges, is_float
 
 
 def judge(module: ModuleOp, device: Accelerator) -> list[Legality]:

@@ -29,8 +29,8 @@ from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.traversal import needed_first
 from qmlir.policies.ledger import deciding_operations, decisions
 from qmlir.settings.arguments import Network, flag_given, samples_given
-from qmlir.transforms.quantize.masks import unobserved
-from qmlir.transforms.quantize.scale_group import real_range
+from qmlir.transforms.quantize.ranges.masks import unobserved
+from qmlir.transforms.quantize.ranges.scale_group import real_range
 
 # ---------------------------------------------------------------------------------------------------------------
 # Builds networks that return their inner tensors (taps), so that float and quantized networks can be compared.

@@ -64,7 +64,7 @@ def arguments_of(
     from qmlir.profiles.profile import Profile
     from qmlir.running.files import path_of
     from qmlir.samples.reading import in_sequences, samples_as_noted
-    from qmlir.transforms.quantize.apply_profile import apply_profile
+    from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
 
     found: dict[str, Any] = {"module": module, "profile": profile}
     notes = reading_notes(module)

@@ -43,7 +43,7 @@ from qmlir.ir.signature import Signature, signature_of
 from qmlir.policies.runtimes import follow
 from qmlir.profiles.profile import Profile
 from qmlir.stages import OBSERVE
-from qmlir.transforms.quantize.observers import by_tensor, observed_keys, observed_shapes, observers
+from qmlir.transforms.quantize.ranges.observers import by_tensor, observed_keys, observed_shapes, observers
 from tests.backends.onnx.stepwise import FloatErrors, compare
 from tests.backends.tflite.runtime import LiteRT, computes_in_floats
 from tests.frontends.tflite.c_library import functions_of_the_c_library

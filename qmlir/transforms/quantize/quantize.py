@@ -28,11 +28,11 @@ from qmlir.policies.ledger import deciding_operations, decision_of, decisions
 from qmlir.settings.policy import Policy
 from qmlir.settings.quant_config import ON_DATA, QuantConfig, Recipe, config_of, write_config
 from qmlir.settings.resolve import resolve
-from qmlir.transforms.quantize.apply_policy import policy_of, refuse_unhonoured
-from qmlir.transforms.quantize.apply_profile import ApplyProfilePass
-from qmlir.transforms.quantize.fold_qdq import fold_qdq, is_as_imported
-from qmlir.transforms.quantize.observers import observers
-from qmlir.transforms.quantize.side_by_side import SampledPass
+from qmlir.transforms.quantize.adjust.side_by_side import SampledPass
+from qmlir.transforms.quantize.apply.fold_qdq import fold_qdq, is_as_imported
+from qmlir.transforms.quantize.prepare.apply_policy import policy_of, refuse_unhonoured
+from qmlir.transforms.quantize.ranges.apply_profile import ApplyProfilePass
+from qmlir.transforms.quantize.ranges.observers import observers
 
 
 @dataclass(frozen=True)

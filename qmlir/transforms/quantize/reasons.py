@@ -39,7 +39,7 @@ from qmlir.numerics.halves import HALVES, HalfPrecision
 from qmlir.numerics.schemas import weight_bits
 from qmlir.policies.ledger import decide
 from qmlir.settings.quant_config import Recipe, recipe_of, settings_of
-from qmlir.transforms.quantize.scale_group import storage_type
+from qmlir.transforms.quantize.ranges.scale_group import storage_type
 
 WIDEST = 16
 """The bits of the widest integers that data have."""

@@ -16,8 +16,8 @@ from qmlir.dialects.qmlir import CodebookAttr
 from qmlir.ir.facts import CODEBOOK
 from qmlir.numerics import Array, codebooks
 from qmlir.numerics.schemas import QuantizationError
-from qmlir.transforms.quantize.levels import Entries
-from qmlir.transforms.quantize.near_integers import cost, near_integers
+from qmlir.transforms.quantize.adjust.levels import Entries
+from qmlir.transforms.quantize.adjust.near_integers import cost, near_integers
 from tests.conftest import ROOT
 
 DIGITS = ROOT / "examples" / "digits"

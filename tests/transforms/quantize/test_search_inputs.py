@@ -11,9 +11,9 @@ from qmlir.dialects.calib import ObserveOp
 from qmlir.dialects.target import load_target
 from qmlir.ir.facts import POLICY
 from qmlir.settings.quant_config import Recipe, policy_attribute, settings_of
-from qmlir.transforms.quantize.apply_profile import apply_profile
+from qmlir.transforms.quantize.adjust.search_inputs import search_inputs
+from qmlir.transforms.quantize.ranges.apply_profile import apply_profile
 from qmlir.transforms.quantize.recipes import Recipes
-from qmlir.transforms.quantize.search_inputs import search_inputs
 from tests.transforms.quantize.calibrated import Array, learnt, parsed, sqnr
 
 RNG = np.random.default_rng(31)

@@ -28,14 +28,19 @@ from qmlir.numerics.schemas import QuantizationError
 from qmlir.plugins import Plugin
 from qmlir.policies.ledger import ROUNDING, note_method
 from qmlir.settings.quant_config import Recipe, config_of, recipe_of
-from qmlir.transforms.quantize.correct_bias import correct
-from qmlir.transforms.quantize.covariances import Moments, mean_of
-from qmlir.transforms.quantize.learned_rounding import Reconstruction, learned_integers
-from qmlir.transforms.quantize.levels import Entries, Even, Levels
-from qmlir.transforms.quantize.matrix_terms import Terms
-from qmlir.transforms.quantize.near_integers import cost, near_integers, rounded_in_turn
-from qmlir.transforms.quantize.side_by_side import Layer, SampledPass, SideBySide, cast_of_weights
-from qmlir.transforms.quantize.weight_scales import LEAST_REFITTED, factors_of_scales, searches_scales, set_scales
+from qmlir.transforms.quantize.adjust.correct_bias import correct
+from qmlir.transforms.quantize.adjust.covariances import Moments, mean_of
+from qmlir.transforms.quantize.adjust.learned_rounding import Reconstruction, learned_integers
+from qmlir.transforms.quantize.adjust.levels import Entries, Even, Levels
+from qmlir.transforms.quantize.adjust.matrix_terms import Terms
+from qmlir.transforms.quantize.adjust.near_integers import cost, near_integers, rounded_in_turn
+from qmlir.transforms.quantize.adjust.side_by_side import Layer, SampledPass, SideBySide, cast_of_weights
+from qmlir.transforms.quantize.adjust.weight_scales import (
+    LEAST_REFITTED,
+    factors_of_scales,
+    searches_scales,
+    set_scales,
+)
 
 # ---------------------------------------------------------------------------------------------------------------
 # The nearest integer is the best choice for a single weight. But the inputs of a sum vary together, so other weights

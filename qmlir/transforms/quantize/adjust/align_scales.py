@@ -28,15 +28,15 @@ from qmlir.dialects.calib import ObserveOp
 from qmlir.numerics import Array
 from qmlir.numerics.calibration import choose_quantization
 from qmlir.settings.quant_config import Recipe, config_of
-from qmlir.transforms.quantize.channel_pairs import (
+from qmlir.transforms.quantize.adjust.channel_pairs import (
     ChannelPair,
     ContractionSum,
     channel_pairs,
     contraction_sums,
     observe_anew,
 )
-from qmlir.transforms.quantize.scale_groups import expected
-from qmlir.transforms.quantize.side_by_side import SampledPass
+from qmlir.transforms.quantize.adjust.side_by_side import SampledPass
+from qmlir.transforms.quantize.ranges.scale_groups import expected
 
 
 @dataclass(frozen=True)

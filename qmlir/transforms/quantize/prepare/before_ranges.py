@@ -5,8 +5,8 @@ from xdsl.dialects.builtin import ModuleOp
 from qmlir.settings.policy import Policy
 from qmlir.settings.resolve import Settings
 from qmlir.transforms.nn.simplify import simplify
-from qmlir.transforms.quantize.apply_policy import NamedNetwork
-from qmlir.transforms.quantize.observers import observers
+from qmlir.transforms.quantize.prepare.apply_policy import NamedNetwork
+from qmlir.transforms.quantize.ranges.observers import observers
 
 
 def check_before_ranges(module: ModuleOp, policy: Policy, settings: Settings) -> None:

@@ -47,7 +47,7 @@ from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.traversal import reached
 from qmlir.numerics.schemas import Schema, weight_bits
 from qmlir.settings.quant_config import policy_attribute
-from qmlir.transforms.quantize.channel_pairs import (
+from qmlir.transforms.quantize.adjust.channel_pairs import (
     LARGEST_FACTOR,
     constant_array,
     evaluations,

@@ -43,8 +43,8 @@ from qmlir.ir.interfaces import Array, shape_of
 from qmlir.numerics.halves import HALVES
 from qmlir.profiles.tensor_profile import TensorProfile, require_finite
 from qmlir.settings.quant_config import settings_of
-from qmlir.transforms.quantize.nominal import nominal_meaning
-from qmlir.transforms.quantize.side_by_side import linear_part
+from qmlir.transforms.quantize.adjust.nominal import nominal_meaning
+from qmlir.transforms.quantize.adjust.side_by_side import linear_part
 
 LARGEST_FACTOR = 8.0
 """The largest factor of a channel: a channel that is nearly dead on the data may be alive on other data."""

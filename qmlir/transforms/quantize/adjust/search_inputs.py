@@ -19,9 +19,9 @@ from qmlir.numerics import Array
 from qmlir.numerics.schemas import STORAGE_RANGES, Precision, power_of_two_above
 from qmlir.policies.legality import target_of
 from qmlir.settings.quant_config import add_settings, config_of, recipe_of
-from qmlir.transforms.quantize.channel_pairs import evaluations
+from qmlir.transforms.quantize.adjust.channel_pairs import evaluations
+from qmlir.transforms.quantize.adjust.side_by_side import SampledPass
 from qmlir.transforms.quantize.recipes import Recipes, float_input
-from qmlir.transforms.quantize.side_by_side import SampledPass
 
 # ---------------------------------------------------------------------------------------------------------------
 # Keeps the integers of inputs that are integers times a step, as pictures and recordings are.

@@ -31,12 +31,12 @@ from qmlir.policies.ledger import decisions
 from qmlir.policies.runtimes import follows_litert, runtime_of
 from qmlir.transforms.nn.cancel_transposes import cancel_transposes
 from qmlir.transforms.nn.simplify import simplify
-from qmlir.transforms.quantize.cancel_casts import CancelCastsPass
-from qmlir.transforms.quantize.move_casts import move_casts
-from qmlir.transforms.quantize.on_floats import computes_on_floats
-from qmlir.transforms.quantize.quantize_bias import QuantizeBiasPass
-from qmlir.transforms.quantize.quantize_ops import QuantizeOpsPass
-from qmlir.transforms.quantize.spelled_functions import (
+from qmlir.transforms.quantize.apply.cancel_casts import CancelCastsPass
+from qmlir.transforms.quantize.apply.move_casts import move_casts
+from qmlir.transforms.quantize.apply.on_floats import computes_on_floats
+from qmlir.transforms.quantize.apply.quantize_bias import QuantizeBiasPass
+from qmlir.transforms.quantize.apply.quantize_ops import QuantizeOpsPass
+from qmlir.transforms.quantize.apply.spelled_functions import (
     COMPOSED,
     OF_COMPOSED,
     SPELLED,

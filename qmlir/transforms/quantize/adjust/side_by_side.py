@@ -28,7 +28,7 @@ from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.signature import Signature, defined_functions, signature_of
 from qmlir.profiles.tensor_profile import require_finite
 from qmlir.settings.quant_config import config_of
-from qmlir.transforms.quantize.nominal import Meaning, nominal_meaning
+from qmlir.transforms.quantize.adjust.nominal import Meaning, nominal_meaning
 
 # ---------------------------------------------------------------------------------------------------------------
 # Makes sums independent of the number of threads.

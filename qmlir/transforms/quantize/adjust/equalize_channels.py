@@ -39,17 +39,17 @@ from qmlir.ir.interfaces import Array
 from qmlir.numerics.schemas import weight_bits
 from qmlir.policies.legality import target_of
 from qmlir.settings.quant_config import config_of
-from qmlir.transforms.quantize.channel_joins import channel_joins
-from qmlir.transforms.quantize.channel_pairs import (
+from qmlir.transforms.quantize.adjust.channel_joins import channel_joins
+from qmlir.transforms.quantize.adjust.channel_pairs import (
     LARGEST_FACTOR,
     channel_pairs,
     evaluations,
     observe_anew,
 )
-from qmlir.transforms.quantize.gained_channels import equalize_gains
+from qmlir.transforms.quantize.adjust.gained_channels import equalize_gains
+from qmlir.transforms.quantize.adjust.side_by_side import SampledPass
+from qmlir.transforms.quantize.ranges.scale_groups import leaves_room
 from qmlir.transforms.quantize.recipes import Recipes
-from qmlir.transforms.quantize.scale_groups import leaves_room
-from qmlir.transforms.quantize.side_by_side import SampledPass
 
 SHARE = 0.4
 """The exponent of s: 1 would bring all channels to one magnitude, but cost the reader's weights more."""

@@ -56,12 +56,12 @@ from qmlir.numerics.schemas import (
 from qmlir.policies.ledger import CALIBRATION, DATA_FREE, RANGE, decision_of, note_method
 from qmlir.policies.legality import target_of
 from qmlir.settings.quant_config import Recipe, config_of
-from qmlir.transforms.quantize.masks import ranges_of_masked
-from qmlir.transforms.quantize.on_floats import clamp_to_domain
+from qmlir.transforms.quantize.adjust.side_by_side import cast_of_weights
+from qmlir.transforms.quantize.apply.on_floats import clamp_to_domain
+from qmlir.transforms.quantize.ranges.masks import ranges_of_masked
+from qmlir.transforms.quantize.ranges.scale_groups import FINE, ScaleGroups
 from qmlir.transforms.quantize.reasons import MOVED, Reason, called, leave_float, why_no_groups, why_without_scales
 from qmlir.transforms.quantize.recipes import Recipes
-from qmlir.transforms.quantize.scale_groups import FINE, ScaleGroups
-from qmlir.transforms.quantize.side_by_side import cast_of_weights
 
 BIAS_LIMITS = {32: 2.0**30, 64: 2.0**62}
 """Accumulator bits → largest bias in the accumulator's steps: half of the range is for the products."""

@@ -34,10 +34,8 @@ from qmlir.numerics.schemas import (
 )
 from qmlir.plugins import Plugin
 from qmlir.settings.quant_config import Format, Recipe
-from qmlir.transforms.quantize.exponents import is_whole_exponent, with_whole_numbers
-from qmlir.transforms.quantize.reasons import called
-from qmlir.transforms.quantize.recipes import argument_of
-from qmlir.transforms.quantize.scale_group import (
+from qmlir.transforms.quantize.ranges.exponents import is_whole_exponent, with_whole_numbers
+from qmlir.transforms.quantize.ranges.scale_group import (
     Group,
     fixed_scale_of,
     hull_of,
@@ -48,6 +46,8 @@ from qmlir.transforms.quantize.scale_group import (
     uniform_type,
     width_of,
 )
+from qmlir.transforms.quantize.reasons import called
+from qmlir.transforms.quantize.recipes import argument_of
 
 # ---------------------------------------------------------------------------------------------------------------
 # Adds a range margin (headroom) to observed ranges, for the values of data that were not observed.

@@ -32,7 +32,7 @@ from qmlir.ir.facts import ON_FLOATS
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.rewriting import replace, rewrite
 from qmlir.numerics import fixed_point
-from qmlir.transforms.quantize.on_floats import is_on_floats
+from qmlir.transforms.quantize.apply.on_floats import is_on_floats
 
 
 class MoveCastsPass(ModulePass):

@@ -34,7 +34,7 @@ from qmlir.dialects.nn import ConstantOp
 from qmlir.ir.fact import restated
 from qmlir.ir.facts import POWER
 from qmlir.ir.interfaces import Array
-from qmlir.transforms.quantize.side_by_side import Layer, SampledPass, SideBySide
+from qmlir.transforms.quantize.adjust.side_by_side import Layer, SampledPass, SideBySide
 
 HARM = 2.0
 """The largest factor by which a new bias may increase a channel's square error behind the activation function."""

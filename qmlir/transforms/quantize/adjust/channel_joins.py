@@ -19,7 +19,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from qmlir.dialects.nn import ConcatOp
 from qmlir.dialects.nn.contraction import WeightedOp
 from qmlir.ir.interfaces import Array, shape_of
-from qmlir.transforms.quantize.channel_pairs import (
+from qmlir.transforms.quantize.adjust.channel_pairs import (
     connected_results,
     has_own_range,
     is_scalable,

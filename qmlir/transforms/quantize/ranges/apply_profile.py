@@ -22,7 +22,7 @@ from qmlir.profiles.files import glow_name
 from qmlir.profiles.profile import Profile
 from qmlir.profiles.tensor_profile import TensorProfile
 from qmlir.transforms.nn.simplify import simplify
-from qmlir.transforms.quantize.observers import OneSample, insert_observers, observed_keys, observers
+from qmlir.transforms.quantize.ranges.observers import OneSample, insert_observers, observed_keys, observers
 
 # ---------------------------------------------------------------------------------------------------------------
 # Finds the tensors of a network in a profile, and says why others are not found.

@@ -21,7 +21,7 @@ from qmlir.dialects.target import Target
 from qmlir.ir.facts import INTEGER_OPERATOR
 from qmlir.ir.rewriting import replace
 from qmlir.policies.legality import target_of
-from qmlir.transforms.quantize.quantize_ops import change_of_scale, decide_quantized
+from qmlir.transforms.quantize.apply.quantize_ops import change_of_scale, decide_quantized
 
 
 class CancelCastsPass(ModulePass):

@@ -16,9 +16,9 @@ from qmlir.ir.facts import WIDENED
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.numerics.schemas import weight_bits
 from qmlir.settings.quant_config import Recipe
-from qmlir.transforms.quantize.levels import Entries, Levels
-from qmlir.transforms.quantize.near_integers import cost, rounded_in_turn
-from qmlir.transforms.quantize.side_by_side import Layer
+from qmlir.transforms.quantize.adjust.levels import Entries, Levels
+from qmlir.transforms.quantize.adjust.near_integers import cost, rounded_in_turn
+from qmlir.transforms.quantize.adjust.side_by_side import Layer
 
 FACTORS = (0.8, 0.87, 0.94, 1.0, 1.07, 1.15, 1.25)
 """What scales are multiplied by."""

@@ -26,9 +26,9 @@ from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.rewriting import replace
 from qmlir.ir.types import dtype_of, is_integer
 from qmlir.policies.legality import target_of
-from qmlir.transforms.quantize.on_floats import follows
-from qmlir.transforms.quantize.quantize_ops import decide_quantized
-from qmlir.transforms.quantize.scale_group import real_range
+from qmlir.transforms.quantize.apply.on_floats import follows
+from qmlir.transforms.quantize.apply.quantize_ops import decide_quantized
+from qmlir.transforms.quantize.ranges.scale_group import real_range
 
 
 class QuantizeIntegersPass(ModulePass):

@@ -50,8 +50,8 @@ from qmlir.policies.runtime_kernels import (
     stores_signed,
 )
 from qmlir.policies.runtimes import runtime_of
-from qmlir.transforms.quantize.move_casts import holds_padding
-from qmlir.transforms.quantize.on_floats import (
+from qmlir.transforms.quantize.apply.move_casts import holds_padding
+from qmlir.transforms.quantize.apply.on_floats import (
     argument_of,
     computes_on_floats,
     domain_clamp,
@@ -59,7 +59,7 @@ from qmlir.transforms.quantize.on_floats import (
     has_table,
     moves_numbers,
 )
-from qmlir.transforms.quantize.one_scale import in_one_scale
+from qmlir.transforms.quantize.apply.one_scale import in_one_scale
 from qmlir.transforms.quantize.reasons import (
     COMPUTED_ON_FLOATS,
     SHARED,

@@ -21,7 +21,7 @@ near point:
 import numpy as np
 
 from qmlir.numerics import Array
-from qmlir.transforms.quantize.levels import Levels
+from qmlir.transforms.quantize.adjust.levels import Levels
 
 BLOCK = 64
 """The number of columns that are rounded one by one before one matrix product passes their errors to the rest."""

@@ -54,8 +54,8 @@ from qmlir.numerics.calibration import choose_quantization
 from qmlir.numerics.schemas import is_symmetric, weight_bits
 from qmlir.policies.legality import target_of
 from qmlir.settings.quant_config import Recipe, add_settings, config_of, recipe_of
+from qmlir.transforms.quantize.ranges.scale_groups import expected
 from qmlir.transforms.quantize.reasons import names_format, why_lacking
-from qmlir.transforms.quantize.scale_groups import expected
 
 LEAST = 36.0
 """The SQNR in dB that the roundings of a stream must leave of it, for `auto` to leave it in 8 bits."""

@@ -47,9 +47,9 @@ from qmlir.settings.quant_config import (
     recipe_of,
     write_config,
 )
+from qmlir.transforms.quantize.ranges.scale_group import storage_type
 from qmlir.transforms.quantize.reasons import computes_in_halves, why_no_groups
 from qmlir.transforms.quantize.recipes import float_input
-from qmlir.transforms.quantize.scale_group import storage_type
 
 # ---------------------------------------------------------------------------------------------------------------
 # Finds the operations and inputs of a network that a policy's rule selects: by name, by kind, or by position.
