@@ -371,7 +371,7 @@ def context_of(module: ModuleOp, target: "Accelerator | None" = None) -> QmlirCo
         target = DEVICE.of(module)
     if target is not None:
         from qmlir.devices import load_device  # device files need pydantic, a fifth of all imports
-        from qmlir.devices.requirements import target_of_device
+        from qmlir.devices.legality.requirements import target_of_device
 
         context.target = target_of_device(load_device(target))
     return context

@@ -17,8 +17,8 @@ from qmlir.backends.npu.report import Stretch
 from qmlir.backends.npu.trace import Trace
 from qmlir.backends.simulated import Simulated
 from qmlir.compiler import loaded, main_function, to_integers
-from qmlir.devices.legality import source_nodes
-from qmlir.devices.module import Placed
+from qmlir.devices.legality.limits import source_nodes
+from qmlir.devices.model.module import Placed
 from qmlir.ir.facts import ARENA_SIZE, INPUTS, LAYER
 from qmlir.ir.names import names_of
 from qmlir.running.machine_code import to_planned_loops

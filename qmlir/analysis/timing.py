@@ -20,7 +20,7 @@ from qmlir.analysis.counts import figures_of
 from qmlir.backends.cpu.machine import Machine
 from qmlir.backends.cpu.peak import measure_peak
 from qmlir.compiler import main_function, to_integers
-from qmlir.devices.legality import source_nodes
+from qmlir.devices.legality.limits import source_nodes
 from qmlir.errors import QmlirError
 from qmlir.ir.facts import LAYER, TIMED
 from qmlir.ir.interfaces import Array

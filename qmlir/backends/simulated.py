@@ -17,7 +17,7 @@ from qmlir.backends.npu.report import predicted, predicted_cycles
 from qmlir.backends.npu.stream import DTYPES, Kept, Named, Port, Program, Routine, Segment, flat
 from qmlir.backends.npu.trace import Trace, traced
 from qmlir.devices import Device
-from qmlir.devices.module import (
+from qmlir.devices.model.module import (
     Filled,
     Placed,
     buffers_of,
@@ -28,7 +28,7 @@ from qmlir.devices.module import (
     placed_of,
     steps_of,
 )
-from qmlir.devices.token_forwarding import with_forwarding
+from qmlir.devices.model.token_forwarding import with_forwarding
 from qmlir.dialects.inputs import reading_notes
 from qmlir.dialects.npu import BufferOp, CallOp
 from qmlir.dialects.npu.commands import Numbers

@@ -410,7 +410,7 @@ HOST_STATES = listed(Fact(
 ))  # fmt: skip
 
 FILLED = listed(Fact(
-    "npu.filled", DICTIONARY, "module", "How full each external memory is (devices/module.py).",
+    "npu.filled", DICTIONARY, "module", "How full each external memory is (devices/model/module.py).",
 ))  # fmt: skip
 
 RESTS = listed(Fact(

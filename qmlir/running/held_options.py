@@ -58,7 +58,7 @@ def arguments_of(
         given: All other arguments; None for those that the caller leaves out.
     """
     from qmlir.devices import load_device
-    from qmlir.devices.changing import settings_of
+    from qmlir.devices.description.changing import settings_of
     from qmlir.dialects.inputs import reading_notes
     from qmlir.ir.signature import main_function, signature_of
     from qmlir.profiles.profile import Profile

@@ -17,7 +17,7 @@ from qmlir.cli.flags import ArgumentParser, argument_parser
 from qmlir.cli.main import _parser
 from qmlir.compiler import EXPORT_FORMATS
 from qmlir.devices import load_device, shipped_devices
-from qmlir.devices.changing import changed, settings_of
+from qmlir.devices.description.changing import changed, settings_of
 from qmlir.errors import OptionError
 from qmlir.ir.passes import PASSES, pass_class
 from qmlir.plugins import is_numbered

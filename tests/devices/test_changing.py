@@ -7,7 +7,7 @@ import pytest
 
 import qmlir
 from qmlir.devices import load_device, parse_device, shipped_devices, text_of
-from qmlir.devices.changing import settings_of
+from qmlir.devices.description.changing import settings_of
 from qmlir.errors import FileError, OptionError
 from qmlir.ir.facts import DEVICE
 from qmlir.isa.encoding import StreamError

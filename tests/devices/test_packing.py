@@ -5,7 +5,7 @@ import pytest
 
 from qmlir.backends.npu import machine
 from qmlir.checker import weights as checker
-from qmlir.devices.packing import fit, pack, packed_bytes
+from qmlir.devices.model.packing import fit, pack, packed_bytes
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 8, 9, 64, 101])

@@ -19,7 +19,7 @@ from qmlir.analysis.output_measure import has_classes, relative_noise
 from qmlir.analysis.scores import agreeing, with_logits
 from qmlir.compiler import compile, quantize
 from qmlir.devices import Device, load_device, text_of
-from qmlir.devices.requirements import quantization_key
+from qmlir.devices.legality.requirements import quantization_key
 from qmlir.errors import QmlirError
 from qmlir.ir.facts import DEVICE
 from qmlir.ir.interfaces import Array

@@ -17,8 +17,8 @@ from xdsl.ir import Block, Region, SSAValue
 from xdsl.passes import ModulePass
 
 from qmlir.devices import Device, load_device
-from qmlir.devices.boundary_transfers import call
-from qmlir.devices.legality import computes
+from qmlir.devices.legality.limits import computes
+from qmlir.devices.model.boundary_transfers import call
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.npu.layers import HostOp, LayerOp, PartOp, YieldOp
 from qmlir.dialects.quant.ops import CastOp

@@ -11,12 +11,12 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, Module
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.devices import Device
-from qmlir.devices.description import Memory
-from qmlir.devices.engines import Engines, Region, Rest, part_of, regions
-from qmlir.devices.fitting import PoolOp, Regions, pool_room, windows_of
-from qmlir.devices.schema import Role
-from qmlir.devices.stored import stored_bytes, stored_dtype, stored_weights
-from qmlir.devices.work import Contraction, Inside, groups_of, is_pointwise, other_operands, work_of
+from qmlir.devices.description.device import Memory
+from qmlir.devices.description.schema import Role
+from qmlir.devices.legality.fitting import PoolOp, Regions, pool_room, windows_of
+from qmlir.devices.model.engines import Engines, Region, Rest, part_of, regions
+from qmlir.devices.model.stored import stored_bytes, stored_dtype, stored_weights
+from qmlir.devices.model.work import Contraction, Inside, groups_of, is_pointwise, other_operands, work_of
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp
 from qmlir.dialects.npu import LayerOp
@@ -46,8 +46,8 @@ from qmlir.transforms.npu.tile.search import tiling
 #     %1 = npu.layer "expand" (…) -> (…) attributes {stays = 65536 : i64, rest = {…}} { … }
 #
 # The result of a layer with `stays` lies at that address of the memory in which tensors can stay
-# (devices/engines.py), instead of in the external memory. `rest` is the part of this memory that tensors leave to the
-# layer's tiles while it runs.
+# (devices/model/engines.py), instead of in the external memory. `rest` is the part of this memory that tensors leave to
+# the layer's tiles while it runs.
 
 
 def address_of(layer: LayerOp) -> int | None:

@@ -16,9 +16,9 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
 from qmlir.devices import Device
-from qmlir.devices.module import device_of
-from qmlir.devices.properties import work_of
-from qmlir.devices.stored import constant_bytes, stored_bytes
+from qmlir.devices.model.module import device_of
+from qmlir.devices.model.properties import work_of
+from qmlir.devices.model.stored import constant_bytes, stored_bytes
 from qmlir.dialects import qint
 from qmlir.dialects.nn.movement import ConstantOp, MovementOp
 from qmlir.dialects.npu import BufferOp, CallOp, HostOp, LayerOp

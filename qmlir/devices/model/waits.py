@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.devices.description import Device
+from qmlir.devices.description.device import Device
 from qmlir.isa.blocks import Block, Fault, Footprint
 from qmlir.isa.encoding import Command
 from qmlir.numerics import Int64s

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.devices.description import Device
-from qmlir.devices.engines import Engines, Rest, WeightBits
-from qmlir.devices.stored import as_images, stored_bias, stored_dtype
-from qmlir.devices.tables import sizes
+from qmlir.devices.description.device import Device
+from qmlir.devices.model.engines import Engines, Rest, WeightBits
+from qmlir.devices.model.stored import as_images, stored_bias, stored_dtype
+from qmlir.devices.model.tables import sizes
 from qmlir.dialects import qint
 from qmlir.dialects.qint.requantize import width_of
 from qmlir.errors import UnsupportedError

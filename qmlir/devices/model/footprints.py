@@ -8,8 +8,8 @@ granted here.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from qmlir.devices.description import Device
-from qmlir.devices.packing import packed_bytes
+from qmlir.devices.description.device import Device
+from qmlir.devices.model.packing import packed_bytes
 from qmlir.isa.blocks import Block, Fault, Footprint
 from qmlir.isa.commands import (
     Arithmetic,

@@ -11,9 +11,9 @@ from typing import Any, cast
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from qmlir.devices.description import Device
-from qmlir.devices.reading import data_of, problems
-from qmlir.devices.schema import keys_of, table_of
+from qmlir.devices.description.device import Device
+from qmlir.devices.description.reading import data_of, problems
+from qmlir.devices.description.schema import keys_of, table_of
 from qmlir.display import bytes_of
 from qmlir.errors import OptionError, near_misses
 

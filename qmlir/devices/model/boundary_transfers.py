@@ -12,11 +12,11 @@ from math import ceil, prod
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.devices.costs import demand, exact
-from qmlir.devices.description import Device
-from qmlir.devices.packing import BYTE, fit, packed_bytes
-from qmlir.devices.properties import products, work_of
-from qmlir.devices.stored import constant_bytes, copies, stored_bytes, stored_dtype
+from qmlir.devices.description.device import Device
+from qmlir.devices.model.costs import demand, exact
+from qmlir.devices.model.packing import BYTE, fit, packed_bytes
+from qmlir.devices.model.properties import products, work_of
+from qmlir.devices.model.stored import constant_bytes, copies, stored_bytes, stored_dtype
 from qmlir.dialects import qint
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint.contraction import ContractionOp, WeightedOp

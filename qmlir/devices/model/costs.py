@@ -13,8 +13,8 @@ from functools import cache
 from math import ceil
 
 from qmlir.devices import Device
-from qmlir.devices.description import Memory, Queue
-from qmlir.devices.packing import packed_bytes
+from qmlir.devices.description.device import Memory, Queue
+from qmlir.devices.model.packing import packed_bytes
 from qmlir.isa.blocks import Block, Footprint
 from qmlir.isa.commands import (
     Arithmetic,

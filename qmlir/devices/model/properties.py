@@ -9,8 +9,8 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.devices.stored import Array, around_zero_point, as_images, trailing_zeros
-from qmlir.devices.stored import transfers as transfers_of
+from qmlir.devices.model.stored import Array, around_zero_point, as_images, trailing_zeros
+from qmlir.devices.model.stored import transfers as transfers_of
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.contraction import WeightedOp as FloatWeightedOp

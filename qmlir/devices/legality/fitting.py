@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.devices import tables
-from qmlir.devices.description import Device, Memory
-from qmlir.devices.engines import Engines, Region, regions
-from qmlir.devices.room import too_large
-from qmlir.devices.schema import Role
-from qmlir.devices.stored import as_images, stored_dtype, stored_weights
-from qmlir.devices.work import Contraction, Inside, Work, work_of
+from qmlir.devices.description.device import Device, Memory
+from qmlir.devices.description.schema import Role
+from qmlir.devices.model import tables
+from qmlir.devices.model.engines import Engines, Region, regions
+from qmlir.devices.model.room import too_large
+from qmlir.devices.model.stored import as_images, stored_dtype, stored_weights
+from qmlir.devices.model.work import Contraction, Inside, Work, work_of
 from qmlir.dialects import qint
 from qmlir.ir.interfaces import shape_of
 from qmlir.isa.limits import MOST_ELEMENTS, MOST_MEETINGS

@@ -10,8 +10,8 @@ from xdsl.dialects import func
 from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, ModuleOp, i64
 from xdsl.ir import SSAValue
 
-from qmlir.devices.description import Device
-from qmlir.devices.reading import load_device
+from qmlir.devices.description.device import Device
+from qmlir.devices.description.reading import load_device
 from qmlir.dialects.npu import BufferOp, CallOp, IssueOp
 from qmlir.errors import PipelineError
 from qmlir.ir.facts import DEVICE, FILLED

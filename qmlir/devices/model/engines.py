@@ -6,9 +6,9 @@ from fractions import Fraction
 from functools import cache
 from typing import NamedTuple
 
-from qmlir.devices.description import Device, Memory, Queue
-from qmlir.devices.packing import BYTE, fit
-from qmlir.devices.schema import Role
+from qmlir.devices.description.device import Device, Memory, Queue
+from qmlir.devices.description.schema import Role
+from qmlir.devices.model.packing import BYTE, fit
 from qmlir.numerics import Array
 
 

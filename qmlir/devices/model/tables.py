@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from xdsl.ir import Operation
 
-from qmlir.devices.engines import Engines
-from qmlir.devices.schema import Role
+from qmlir.devices.description.schema import Role
+from qmlir.devices.model.engines import Engines
 from qmlir.dialects import qint
 from qmlir.ir.interfaces import Array
 

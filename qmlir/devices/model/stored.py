@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
-from qmlir.devices.description import Device
+from qmlir.devices.description.device import Device
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp, PadOp, ReshapeOp, SliceOp, TransposeOp
 from qmlir.dialects.qint.contraction import WeightedOp

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache, cached_property
 
-from qmlir.devices.description import Device, Memory
-from qmlir.devices.engines import Engines, regions
-from qmlir.devices.packing import packed_bytes
-from qmlir.devices.schema import Role
-from qmlir.devices.work import Work
+from qmlir.devices.description.device import Device, Memory
+from qmlir.devices.description.schema import Role
+from qmlir.devices.model.engines import Engines, regions
+from qmlir.devices.model.packing import packed_bytes
+from qmlir.devices.model.work import Work
 
 
 @dataclass(frozen=True)

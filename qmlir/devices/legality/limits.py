@@ -19,12 +19,12 @@ from typing import Any, cast
 from xdsl.dialects.builtin import IntegerType, ModuleOp
 from xdsl.ir import Operation
 
-from qmlir.devices import properties
-from qmlir.devices.description import Device
-from qmlir.devices.fitting import beyond_memories
-from qmlir.devices.least import beyond_commands
-from qmlir.devices.properties import RightShifts, Sums, Whole, products
-from qmlir.devices.stored import MOST_TRANSFERS
+from qmlir.devices.description.device import Device
+from qmlir.devices.legality.fitting import beyond_memories
+from qmlir.devices.legality.least import beyond_commands
+from qmlir.devices.model import properties
+from qmlir.devices.model.properties import RightShifts, Sums, Whole, products
+from qmlir.devices.model.stored import MOST_TRANSFERS
 from qmlir.dialects import nn, qint
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.nn.movement import MovementOp

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from qmlir.devices.description import Device
-from qmlir.devices.reading import data_of, load_device, shipped_devices
+from qmlir.devices.description.device import Device
+from qmlir.devices.description.reading import data_of, load_device, shipped_devices
 
 
 def summaries() -> list[dict[str, Any]]:

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from qmlir.devices.description import Device
-from qmlir.devices.reading import Accelerator, load_device
+from qmlir.devices.description.device import Device
+from qmlir.devices.description.reading import Accelerator, load_device
 from qmlir.dialects.target import Target, load_target
 from qmlir.errors import OptionError
 from qmlir.numerics.contracts import CONTRACTS, MULTIPLIER_BITS

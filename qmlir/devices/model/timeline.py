@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from qmlir.devices import Device
-from qmlir.devices.costs import Demand, demand
-from qmlir.devices.waits import Hazards, Tokens
+from qmlir.devices.model.costs import Demand, demand
+from qmlir.devices.model.waits import Hazards, Tokens
 from qmlir.isa.blocks import Footprint
 from qmlir.isa.commands import Arithmetic, Host, Pool, Post, Reduce, Window, waits_for_all
 from qmlir.isa.encoding import Command

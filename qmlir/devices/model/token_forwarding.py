@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from qmlir.devices.description import Device
-from qmlir.devices.footprints import footprints
-from qmlir.devices.timeline import Interval, Timeline
-from qmlir.devices.waits import Tokens, tokens
+from qmlir.devices.description.device import Device
+from qmlir.devices.model.footprints import footprints
+from qmlir.devices.model.timeline import Interval, Timeline
+from qmlir.devices.model.waits import Tokens, tokens
 from qmlir.isa.blocks import Footprint
 from qmlir.isa.commands import Sync, waits_for_all
 from qmlir.isa.encoding import MOST_WAITS, Command, Wait

@@ -16,8 +16,8 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from qmlir.devices.description import Device
-from qmlir.devices.schema import keys_of, table_of, unit_of
+from qmlir.devices.description.device import Device
+from qmlir.devices.description.schema import keys_of, table_of, unit_of
 from qmlir.display import counted
 from qmlir.errors import FileError, OptionError, near_misses, printable
 from qmlir.running.files import note_file, path_of

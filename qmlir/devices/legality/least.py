@@ -9,8 +9,8 @@ from typing import Any
 
 from xdsl.ir import Operation
 
-from qmlir.devices.description import Device
-from qmlir.devices.stored import stored_bias, stored_weights
+from qmlir.devices.description.device import Device
+from qmlir.devices.model.stored import stored_bias, stored_weights
 from qmlir.dialects import qint
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint.contraction import WeightedOp

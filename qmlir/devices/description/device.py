@@ -14,7 +14,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from qmlir.devices.schema import (
+from qmlir.devices.description.schema import (
     Accumulator,
     Addend,
     Bits,
@@ -312,12 +312,12 @@ class Device(Table):
         """Returns a variant of the device: `device.with_({"array.lanes.k": 16, "memory.act.bytes": 65536})`.
 
         Args:
-            changes: Key → its value, as plain data in the form of a device file (devices/changing.py).
+            changes: Key → its value, as plain data in the form of a device file (devices/description/changing.py).
 
         Raises:
             OptionError: There is no such key, or the variant breaks the schema.
         """
-        from qmlir.devices.changing import changed
+        from qmlir.devices.description.changing import changed
 
         return changed(self, changes)
 
