@@ -5,9 +5,9 @@ with the attribute `address`, and on the module an attribute that says how full 
 
 A buffer is live from the first command that touches it to the last; an input from the start, an output to the end. The
 kind of buffer decides its place. Tiles lie in the region of their role (devices/model/engines.py), used as a circular
-buffer (ir/arena.py); while tensors stay inside the device, the regions lie in the rest of the memory (residency.py). All other
-buffers of a memory share an arena from address 0, with the constants behind it, one after the other. A
-buffer that already has an address keeps it.
+buffer (ir/arena.py); while tensors stay inside the device, the regions lie in the rest of the memory (residency.py).
+All other buffers of a memory share an arena from address 0, with the constants behind it, one after the other. A buffer
+that already has an address keeps it.
 """
 
 from bisect import bisect_right
