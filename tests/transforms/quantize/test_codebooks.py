@@ -12,10 +12,11 @@ import qmlir
 from qmlir.analysis.certify import certificate_of
 from qmlir.analysis.counts import decided
 from qmlir.dialects.nn import ConstantOp
-from qmlir.dialects.qmlir import CODEBOOK, CodebookAttr
+from qmlir.ir.levels import levels_of
 from qmlir.numerics import Array, codebooks
+from qmlir.numerics.codebooks import Codebook
+from qmlir.numerics.levels import Entries
 from qmlir.numerics.schemas import QuantizationError
-from qmlir.transforms.quantize.levels import Entries
 from qmlir.transforms.quantize.near_integers import cost, near_integers
 from tests.conftest import ROOT
 
@@ -36,10 +37,10 @@ def digits() -> ModuleOp:
     return quantized()
 
 
-def with_codebooks(module: ModuleOp) -> list[tuple[ConstantOp, CodebookAttr]]:
+def with_codebooks(module: ModuleOp) -> list[tuple[ConstantOp, Codebook]]:
     """The constants that state a codebook."""
     constants = [op for op in module.walk() if isinstance(op, ConstantOp)]
-    return [(op, held) for op in constants if isinstance(held := op.attributes.get(CODEBOOK), CodebookAttr)]
+    return [(op, held) for op in constants if isinstance(held := levels_of(op), Codebook)]
 
 
 def normal(*shape: int) -> Array:
@@ -58,7 +59,7 @@ def even_error(rows: Array, bits: int, *, powers: bool) -> float:
     return float(errors.min(axis=0).sum())
 
 
-@pytest.mark.parametrize("bits", codebooks.BITS)
+@pytest.mark.parametrize("bits", Codebook.BITS)
 @pytest.mark.parametrize("powers", [False, True])
 def test_a_table_that_is_fitted(bits: int, powers: bool) -> None:
     rows = normal(30, 200)
@@ -69,7 +70,7 @@ def test_a_table_that_is_fitted(bits: int, powers: bool) -> None:
     assert (scales > 0).all()
     assert (scales == scales.astype(np.float32)).all()
     assert not powers or (np.log2(scales) == np.rint(np.log2(scales))).all()
-    error = ((codebooks.nearest(rows / scales[:, None], table) * scales[:, None] - rows) ** 2).sum()
+    error = ((Entries(table).nearest(rows / scales[:, None]) * scales[:, None] - rows) ** 2).sum()
     assert error < (0.95 if powers else 0.8) * even_error(rows, bits, powers=powers)
 
 
@@ -77,7 +78,7 @@ def test_the_best_of_all_tables() -> None:
     """One channel, three values that four entries hold exactly: with the largest at 63, nothing is lost."""
     rows = np.array([[0.5, -1.0, 0.25, 0.25, 0.5, -1.0, 0.5, 0.25]])
     scales, table = codebooks.fitted(rows, 2)
-    np.testing.assert_allclose(codebooks.nearest(rows / scales[:, None], table) * scales[:, None], rows, atol=0.01)
+    np.testing.assert_allclose(Entries(table).nearest(rows / scales[:, None]) * scales[:, None], rows, atol=0.01)
 
 
 def test_entries_are_near_the_best() -> None:
@@ -86,21 +87,21 @@ def test_entries_are_near_the_best() -> None:
     scales, table = codebooks.fitted(rows, 2)
     real = (rows / scales[:, None]).ravel()
     errors = [
-        ((codebooks.nearest(real, np.array(each, np.int8)) - real) ** 2).sum()
+        ((Entries(np.array(each, np.int8)).nearest(real) - real) ** 2).sum()
         for each in product(range(-63, 64, 7), repeat=4)
         if list(each) == sorted(each)
     ]
-    assert ((codebooks.nearest(real, table) - real) ** 2).sum() < min(errors) * 1.05
+    assert ((Entries(table).nearest(real) - real) ** 2).sum() < min(errors) * 1.05
 
 
-@pytest.mark.parametrize("bits", codebooks.BITS)
+@pytest.mark.parametrize("bits", Codebook.BITS)
 def test_a_table_with_0(bits: int) -> None:
     rows = normal(30, 200) + 0.5
     errors: list[float] = []
     for zero in (False, True):
         scales, table = codebooks.fitted(rows, bits, zero=zero)
         assert not zero or (table == 0).any()
-        errors.append(float(((codebooks.nearest(rows / scales[:, None], table) * scales[:, None] - rows) ** 2).sum()))
+        errors.append(float(((Entries(table).nearest(rows / scales[:, None]) * scales[:, None] - rows) ** 2).sum()))
     assert errors[1] < 1.2 * errors[0]
 
 
@@ -111,7 +112,7 @@ def test_importance_decides() -> None:
     errors: list[float] = []
     for importance in (None, counts):
         scales, table = codebooks.fitted(rows, 2, importance)
-        found = codebooks.nearest(rows / scales[:, None], table) * scales[:, None]
+        found = Entries(table).nearest(rows / scales[:, None]) * scales[:, None]
         errors.append(float((counts * (found - rows) ** 2).sum()))
     assert errors[1] < 0.6 * errors[0]
 
@@ -119,7 +120,7 @@ def test_importance_decides() -> None:
 @pytest.mark.parametrize("rows", [np.zeros((3, 5)), np.full((2, 4), 1e-40), np.full((1, 1), -3.0)])
 def test_weights_without_spread(rows: Array) -> None:
     scales, table = codebooks.fitted(rows, 3)
-    found = codebooks.nearest(rows / scales[:, None], table) * scales[:, None]
+    found = Entries(table).nearest(rows / scales[:, None]) * scales[:, None]
     np.testing.assert_allclose(found, rows, rtol=0.01, atol=1e-36)
 
 
@@ -140,8 +141,8 @@ def test_stored_integers_are_entries(rounding: str, per_channel: bool) -> None:
     found = with_codebooks(quantized(rounding=rounding, per_channel=per_channel))
     assert len(found) == 5
     for op, held in found:
-        assert held.bits.data == 4
-        assert held.places(op.value.array) is not None
+        assert held.bits == 4
+        assert held.holds(op.value.array)
 
 
 @pytest.mark.slow
@@ -158,7 +159,7 @@ def test_a_codebook_loses_less_than_even_levels(digits: ModuleOp) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("precision", ["int8", "int16"])
-@pytest.mark.parametrize("bits", codebooks.BITS)
+@pytest.mark.parametrize("bits", Codebook.BITS)
 def test_machine_code_has_the_bits_of_the_reference(bits: int, precision: str) -> None:
     module = quantized(weight_precision=f"int{bits}", precision=precision)
     assert len(with_codebooks(module)) == 5
@@ -201,7 +202,7 @@ def test_a_rule_for_a_layer() -> None:
     rules = [qmlir.Rule({"weight_levels": "codebook", "weight_precision": "int5"}, name="conv2")]
     module = qmlir.quantize(DIGITS / "digits.onnx", data=images(), policy=qmlir.Policy(rules=rules))
     ((op, held),) = with_codebooks(module)
-    assert (op.y.name_hint, len(held.table.array)) == ("conv2.weight", 32)
+    assert (op.y.name_hint, len(held.table)) == ("conv2.weight", 32)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,10 @@ import qmlir
 from qmlir.analysis.certify import certificate_of
 from qmlir.analysis.counts import decided
 from qmlir.dialects.nn import ConstantOp
-from qmlir.dialects.qmlir import GROUPS, ConstantBufferOp, GroupsAttr
+from qmlir.dialects.qmlir import ConstantBufferOp
+from qmlir.ir.levels import levels_of
 from qmlir.numerics import groups
+from qmlir.numerics.groups import Groups
 from qmlir.numerics.schemas import QuantizationError
 from qmlir.settings.policy import PolicyError
 from tests.conftest import ROOT
@@ -36,10 +38,10 @@ def digits() -> ModuleOp:
     return quantized(granularity="group-32")
 
 
-def grouped(module: ModuleOp) -> list[tuple[ConstantOp, GroupsAttr]]:
+def grouped(module: ModuleOp) -> list[tuple[ConstantOp, Groups]]:
     """The constants that have groups."""
     constants = [op for op in module.walk() if isinstance(op, ConstantOp)]
-    return [(op, held) for op in constants if isinstance(held := op.attributes.get(GROUPS), GroupsAttr)]
+    return [(op, held) for op in constants if isinstance(held := levels_of(op), Groups)]
 
 
 @pytest.mark.parametrize("limits", [(-1, 1), (-7, 7), (-8, 7), (-31, 31)])
@@ -49,7 +51,8 @@ def test_no_multiplier_has_a_smaller_error(limits: tuple[int, int]) -> None:
     rows[1] = 0
     scales = groups.finest_scales(rows, limits)
     chosen = groups.choose_multipliers(rows, scales, size, limits)
-    got = groups.nearest(rows, scales, chosen, size, limits)
+    levels = Groups(limits[1].bit_length() + 1, size, chosen)
+    got = levels.choices(levels.span(limits), rows.shape).nearest(rows / scales[:, None])
     assert chosen.shape == (3, 3)
     for channel, group in product(range(3), range(3)):
         own = rows[channel, group * size : (group + 1) * size]
@@ -70,9 +73,9 @@ def test_stored_integers_are_multiples_of_those_of_their_groups(rounding: str) -
     assert len(found) == 4  # all layers but the first, whose sums have nine terms
     for op, held in found:
         w = op.value.array.reshape(len(op.value.array), -1).astype(int)
-        for channel, group in np.ndindex(*held.multipliers.array.shape):
+        for channel, group in np.ndindex(*held.multipliers.shape):
             own = w[channel, group * 32 : (group + 1) * 32]
-            quotients, rest = np.divmod(own, held.multipliers.array[channel, group])
+            quotients, rest = np.divmod(own, held.multipliers[channel, group])
             assert not rest.any()
             assert np.abs(quotients).max(initial=0) <= 7
 
@@ -122,9 +125,9 @@ def test_bytes_are_counted_as_they_are_stored(digits: ModuleOp) -> None:
         shape = op.value.array.shape
         if shape[0] % 16:
             continue  # the last layer has 10 channels, and its block is padded to 16
-        assert weights[shape] == op.value.array.size // 2 + held.multipliers.array.size
+        assert weights[shape] == op.value.array.size // 2 + held.multipliers.size
         assert op.value.array.size // 2 in sizes
-        assert held.multipliers.array.size in sizes
+        assert held.multipliers.size in sizes
 
 
 @pytest.mark.slow
@@ -160,7 +163,7 @@ def test_a_rule_for_a_layer() -> None:
     rules = [qmlir.Rule({"granularity": "group-32", "weight_precision": "int4"}, name="conv2")]
     module = qmlir.quantize(DIGITS / "digits.onnx", data=images(), policy=qmlir.Policy(rules=rules))
     ((op, held),) = grouped(module)
-    assert (op.y.name_hint, held.size.data, held.bits.data) == ("conv2.weight", 32, 4)
+    assert (op.y.name_hint, held.size, held.bits) == ("conv2.weight", 32, 4)
 
 
 @pytest.mark.parametrize(
