@@ -63,21 +63,21 @@ func.func @c1_form() attributes {qmlir.levels = #qmlir.levels<odd, bits = 4>} {
 
 // -----
 
-// expected-error@+1 {{levels of the form groups have multipliers, as #qmlir.weights}}
+// expected-error@+1 {{levels of the form groups have bits, size, multipliers as #qmlir.weights}}
 func.func @c1_kind() attributes {qmlir.levels = #qmlir.levels<groups, bits = 4, size = 32, multipliers = 5>} {
   func.return
 }
 
 // -----
 
-// expected-error@+1 {{levels of the form codebook have table, as #qmlir.weights}}
+// expected-error@+1 {{levels of the form codebook have bits, table as #qmlir.weights}}
 func.func @c1_missing() attributes {qmlir.levels = #qmlir.levels<codebook, bits = 4>} {
   func.return
 }
 
 // -----
 
-// expected-error@+1 {{levels of the form even have no size}}
+// expected-error@+1 {{levels of the form even have bits}}
 func.func @c1_more() attributes {qmlir.levels = #qmlir.levels<even, bits = 4, size = 32>} {
   func.return
 }

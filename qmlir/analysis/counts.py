@@ -20,7 +20,7 @@ from qmlir.dialects.quant.types import LayerOrAxisType, ScaledType, UniformType
 from qmlir.ir.levels import levels_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.ir.types import element_type, is_integer
-from qmlir.numerics.levels import packed_bytes
+from qmlir.numerics.packing import packed_bytes
 from qmlir.policies.ledger import Entry, decided_operations
 
 

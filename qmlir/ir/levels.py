@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any, cast
 
-from xdsl.dialects.builtin import DictionaryAttr, IntegerAttr, StringAttr, i64
+from xdsl.dialects.builtin import DictionaryAttr, IntAttr, StringAttr
 from xdsl.ir import Attribute, Operation, ParametrizedAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
@@ -27,7 +27,6 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from qmlir.ir.weights import WeightsAttr
-from qmlir.numerics import Array
 from qmlir.numerics.codebooks import Codebook
 from qmlir.numerics.groups import Groups
 from qmlir.numerics.levels import Blocks, Even, Levels
@@ -59,27 +58,26 @@ class LevelsAttr(ParametrizedAttribute):
     @staticmethod
     def of(levels: Levels) -> "LevelsAttr":
         """Builds the attribute from levels."""
-        values = dict[str, Attribute]()
-        for name, type_ in _fields(type(levels)).items():
-            value = getattr(levels, name)
-            values[name] = IntegerAttr(value, i64) if type_ is int else WeightsAttr(value)
+        values = {name: kind(getattr(levels, name)) for name, kind in _fields(type(levels)).items()}
         return LevelsAttr(StringAttr(_NAMES[type(levels)]), DictionaryAttr(values))
 
     @property
     def levels(self) -> Levels:
         """The levels as plain data."""
-        return FORMS[self.form.data](**{key: _plain(value) for key, value in self.values.data.items()})
+        values = cast("Mapping[str, IntAttr[int] | WeightsAttr]", self.values.data)
+        return FORMS[self.form.data](
+            **{k: v.array if isinstance(v, WeightsAttr) else v.data for k, v in values.items()}
+        )
 
     def verify(self) -> None:
         form = FORMS.get(self.form.data)
         if form is None:  # C1
             raise VerifyException(f"levels are {', '.join(FORMS)}, got {self.form.data}")
-        for name, type in _fields(form).items():
-            kind, what = (IntegerAttr, "a whole number") if type is int else (WeightsAttr, "as #qmlir.weights")
-            if not isinstance(self.values.data.get(name), kind):  # C1
-                raise VerifyException(f"levels of the form {self.form.data} have {name}, {what}")
-        if more := self.values.data.keys() - _fields(form).keys():  # C1
-            raise VerifyException(f"levels of the form {self.form.data} have no {min(more)}")
+        if {name: type(value) for name, value in self.values.data.items()} != _fields(form):  # C1
+            needed = ", ".join(
+                f"{name}{' as #qmlir.weights' * (k is WeightsAttr)}" for name, k in _fields(form).items()
+            )
+            raise VerifyException(f"levels of the form {self.form.data} have {needed}")
         if need := self.levels.need():  # C2
             raise VerifyException(need)
 
@@ -91,7 +89,7 @@ class LevelsAttr(ParametrizedAttribute):
                 key = parser.parse_identifier()
                 parser.parse_punctuation("=")
                 number = parser.parse_optional_integer(allow_boolean=False)
-                values[key] = parser.parse_attribute() if number is None else IntegerAttr(number, i64)
+                values[key] = parser.parse_attribute() if number is None else IntAttr(number)
         return StringAttr(form), DictionaryAttr(values)
 
     def print_parameters(self, printer: Printer) -> None:
@@ -99,21 +97,15 @@ class LevelsAttr(ParametrizedAttribute):
             printer.print_string(self.form.data)
             for key, value in self.values.data.items():
                 printer.print_string(f", {key} = ")
-                if isinstance(value, IntegerAttr):
-                    printer.print_string(str(value.value.data))
-                else:
+                if isinstance(value, WeightsAttr):
                     printer.print_attribute(value)
+                else:
+                    printer.print_string(str(cast("IntAttr[int]", value).data))
 
 
-def _fields(form: type[Levels]) -> dict[str, object]:
-    """The names of a form's fields, and their types."""
-    return {f.name: f.type for f in fields(cast(Any, form)) if f.init}
-
-
-def _plain(value: Attribute) -> int | Array:
-    """A field of levels as plain data."""
-    assert isinstance(value, IntegerAttr | WeightsAttr)
-    return value.array if isinstance(value, WeightsAttr) else value.value.data
+def _fields(form: type[Levels]) -> dict[str, type[IntAttr[int] | WeightsAttr]]:
+    """The names of a form's fields, and the attributes that hold them."""
+    return {f.name: IntAttr if f.type is int else WeightsAttr for f in fields(cast(Any, form)) if f.init}
 
 
 def levels_of(constant: Operation) -> Levels | None:

@@ -21,7 +21,8 @@ from typing import ClassVar
 import numpy as np
 
 from qmlir.numerics import Array, Float64s
-from qmlir.numerics.levels import Arrange, Asked, Choices, Entries, Levels, few_bits, packed_bytes, unchanged
+from qmlir.numerics.levels import Arrange, Choices, Entries, Levels, Shape
+from qmlir.numerics.packing import few_bits, packed_bytes
 from qmlir.numerics.schemas import power_of_two_above
 
 LARGEST = {2: 63, 3: 63, 4: 63, 5: 127, 6: 127}
@@ -156,14 +157,16 @@ class Codebook(Levels):
         return ""
 
     @classmethod
-    def fitted(cls, rows: Array, asked: Asked) -> "tuple[Float64s, Callable[[Float64s], Codebook]]":
-        scales, table = fitted(rows, asked.bits, powers_of_two=asked.powers_of_two, zero=asked.zero)
-        return scales, lambda _: Codebook(asked.bits, table)
+    def fitted(
+        cls, rows: Array, bits: int, limits: tuple[int, int], *, size: int, powers_of_two: bool, zero: bool
+    ) -> "tuple[Float64s, Callable[[Float64s], Codebook]]":
+        scales, table = fitted(rows, bits, powers_of_two=powers_of_two, zero=zero)
+        return scales, lambda _: Codebook(bits, table)
 
     def span(self, limits: tuple[int, int]) -> tuple[int, int]:
         return -LARGEST[self.bits], LARGEST[self.bits]
 
-    def choices(self, limits: tuple[int, int], shape: tuple[int, ...], arrange: Arrange = unchanged) -> Entries:
+    def choices(self, limits: tuple[int, int], shape: Shape, arrange: Arrange = np.asarray) -> Entries:
         return Entries(self.table)
 
     def refitted(self, choices: Choices) -> "Codebook":

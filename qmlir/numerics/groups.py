@@ -15,7 +15,8 @@ from typing import ClassVar
 import numpy as np
 
 from qmlir.numerics import Array, Float64s
-from qmlir.numerics.levels import Arrange, Asked, Levels, Multiples, packed_bytes, unchanged
+from qmlir.numerics.levels import Arrange, Levels, Multiples, Shape
+from qmlir.numerics.packing import packed_bytes
 from qmlir.numerics.schemas import power_of_two_above
 
 LARGEST = 127
@@ -93,21 +94,19 @@ class Groups(Levels):
         return ""
 
     @classmethod
-    def fitted(cls, rows: Array, asked: Asked) -> "tuple[Float64s, Callable[[Float64s], Groups]]":
-        scales = finest_scales(rows, asked.limits)
-        if asked.powers_of_two:
+    def fitted(
+        cls, rows: Array, bits: int, limits: tuple[int, int], *, size: int, powers_of_two: bool, zero: bool
+    ) -> "tuple[Float64s, Callable[[Float64s], Groups]]":
+        scales = finest_scales(rows, limits)
+        if powers_of_two:
             scales = np.array([power_of_two_above(float(scale)) for scale in scales])
-
-        def levels(scales: Float64s) -> Groups:
-            return Groups(asked.bits, asked.size, choose_multipliers(rows, scales, asked.size, asked.limits))
-
-        return scales, levels
+        return scales, lambda scales: Groups(bits, size, choose_multipliers(rows, scales, size, limits))
 
     def span(self, limits: tuple[int, int]) -> tuple[int, int]:
         most = largest_multiplier(limits)
         return most * limits[0], most * limits[1]
 
-    def choices(self, limits: tuple[int, int], shape: tuple[int, ...], arrange: Arrange = unchanged) -> Multiples:
+    def choices(self, limits: tuple[int, int], shape: Shape, arrange: Arrange = np.asarray) -> Multiples:
         least, most = self._limits
         steps = arrange(self._steps(shape)).astype(np.float64)  # padded with 0 where blocks of a sum are filled up
         return Multiples((-most if limits[0] == -limits[1] else least, most), np.maximum(steps, 1.0))
@@ -128,7 +127,7 @@ class Groups(Levels):
         holds = not rest.any() and low <= int(found.min(initial=0)) and int(found.max(initial=0)) <= high
         return found if holds else None
 
-    def _steps(self, shape: tuple[int, ...]) -> Array:
+    def _steps(self, shape: Shape) -> Array:
         """The multiplier of each weight."""
         return spread(self.multipliers, self.size, int(np.prod(shape[1:]))).reshape(shape)
 

@@ -24,9 +24,7 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from qmlir.numerics import Array, Float64s
-
-BYTE = 8
-"""The bits of weights that are not packed."""
+from qmlir.numerics.packing import BYTE, packed_bytes
 
 
 class Choices(Protocol):
@@ -88,31 +86,8 @@ class Entries:
         return self
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What a quantizer asks of levels that are fitted to weights.
-
-    bits           bits of a stored integer
-    limits         the least and the greatest integer of so many bits
-    size           weights of a group, for levels that have groups
-    powers_of_two  whether scales are powers of two
-    zero           whether 0 has to be a level, because kernels fill their steps with zeros
-    """
-
-    bits: int
-    limits: tuple[int, int]
-    size: int = 0
-    powers_of_two: bool = False
-    zero: bool = False
-
-
+Shape = tuple[int, ...]
 Arrange = Callable[[Array], Array]
-"""Puts an array in the shape of a constant into the order [g, m, k] of the numbers to round."""
-
-
-def unchanged(array: Array) -> Array:
-    """The array itself."""
-    return array
 
 
 class Levels(ABC):
@@ -125,7 +100,7 @@ class Levels(ABC):
     """The bits of stored integers that a quantizer may ask for."""
 
     LEARNED: ClassVar[bool] = True
-    """Whether roundings that learn to round each weight up or down, such as AdaRound, know these levels."""
+    """Whether a rounding that learns to round each weight up or down, AdaRound, knows these levels."""
 
     UNKNOWN: ClassVar[tuple[str, str] | None] = None
     """What a rounding that does not know these levels does not know, and what to ask for; None if all know them."""
@@ -138,12 +113,18 @@ class Levels(ABC):
         """What the fields have to be and are not; empty if they are valid."""
 
     @classmethod
-    def fitted(cls, rows: Array, asked: Asked) -> "tuple[Float64s, Callable[[Float64s], Levels]]":
+    def fitted(
+        cls, rows: Array, bits: int, limits: tuple[int, int], *, size: int, powers_of_two: bool, zero: bool
+    ) -> "tuple[Float64s, Callable[[Float64s], Levels]]":
         """Fits levels of this form to weights.
 
         Args:
             rows: The weights, finite, [O, K]; a scale for each row.
-            asked: What the levels have to be.
+            bits: The bits of a stored integer.
+            limits: The least and the greatest integer of so many bits.
+            size: The weights of a group, for levels that have groups.
+            powers_of_two: Whether scales are powers of two.
+            zero: Whether 0 has to be a level, because kernels fill their steps with zeros.
 
         Returns:
             The scales that suit the weights, [O], and a function that gives the levels for those scales or wider ones.
@@ -154,15 +135,15 @@ class Levels(ABC):
         """The least and the greatest of all levels, given the limits of a stored integer."""
         return limits
 
-    @abstractmethod
-    def choices(self, limits: tuple[int, int], shape: tuple[int, ...], arrange: Arrange = unchanged) -> Choices:
+    def choices(self, limits: tuple[int, int], shape: Shape, arrange: Arrange = np.asarray) -> Choices:
         """What weights may become.
 
         Args:
             limits: The range of the constant's quantized type, `span` of what was asked for.
             shape: The constant's shape.
-            arrange: The order in which the weights are rounded; their own by default.
+            arrange: Puts numbers in the shape of the constant into the order [g, m, k] in which they are rounded.
         """
+        return Multiples(limits)
 
     def refitted(self, choices: Choices) -> "Levels":
         """The levels after a rounding that may have changed what the weights can become."""
@@ -195,9 +176,6 @@ class Even(Levels):
     def plain_bits(self) -> int:
         return self.bits
 
-    def choices(self, limits: tuple[int, int], shape: tuple[int, ...], arrange: Arrange = unchanged) -> Multiples:
-        return Multiples(limits)
-
 
 @dataclass(frozen=True)
 class Blocks(Levels):
@@ -211,16 +189,3 @@ class Blocks(Levels):
 
     def need(self) -> str:
         return "" if self.size >= 1 else f"blocks have 1 weight or more, got {self.size}"
-
-    def choices(self, limits: tuple[int, int], shape: tuple[int, ...], arrange: Arrange = unchanged) -> Multiples:
-        return Multiples(limits)
-
-
-def few_bits(least: int, greatest: int) -> int:
-    """The bits of signed integers within a range: 2 to 7, or 8 if they need as many or more."""
-    return next((n for n in Levels.BITS if -(1 << n - 1) <= least and greatest < 1 << n - 1), BYTE)
-
-
-def packed_bytes(count: int, bits: int) -> int:
-    """The bytes of so many integers of so many bits, without gaps between them."""
-    return -(-count * bits // 8)

@@ -6,7 +6,7 @@ import pytest
 from qmlir.numerics import Array
 from qmlir.numerics.codebooks import Codebook
 from qmlir.numerics.groups import Groups
-from qmlir.numerics.levels import Asked, Blocks, Entries, Even, Levels, few_bits
+from qmlir.numerics.levels import Blocks, Entries, Even, Levels
 
 ROWS = np.random.default_rng(0).normal(size=(4, 70))
 TABLE = np.array([-9, -2, 0, 5], np.int8)
@@ -38,7 +38,7 @@ def test_choices_are_the_nearest_levels(levels: Levels) -> None:
 @pytest.mark.parametrize("form", [Groups, Codebook])
 @pytest.mark.parametrize("powers", [False, True])
 def test_what_is_fitted_is_valid(form: type[Levels], powers: bool) -> None:
-    scales, levels_for = form.fitted(ROWS, Asked(4, (-7, 7), 32, powers_of_two=powers, zero=True))
+    scales, levels_for = form.fitted(ROWS, 4, (-7, 7), size=32, powers_of_two=powers, zero=True)
     levels = levels_for(scales)
     assert levels.need() == ""
     assert levels.bits == 4
@@ -60,8 +60,3 @@ def test_a_codebook_takes_the_table_of_a_rounding() -> None:
     other = Entries(TABLE + 1)
     assert [form_of(levels.refitted(other)) for levels in FORMS] == [form_of(levels) for levels in FORMS]
     np.testing.assert_array_equal(Codebook(2, TABLE).refitted(other).choices((-9, 9), ()).table, TABLE + 1)
-
-
-@pytest.mark.parametrize(("least", "greatest", "bits"), [(-1, 1, 2), (-2, 1, 2), (-2, 2, 3), (-64, 63, 7), (0, 64, 8)])
-def test_few_bits(least: int, greatest: int, bits: int) -> None:
-    assert few_bits(least, greatest) == bits

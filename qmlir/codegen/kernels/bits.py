@@ -37,7 +37,9 @@ from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.ir.levels import levels_of
 from qmlir.numerics.codebooks import Codebook
 from qmlir.numerics.groups import Groups
-from qmlir.numerics.levels import BYTE, Even, Levels
+from qmlir.numerics.levels import Even, Levels
+from qmlir.numerics.packing import BYTE, fit
+from qmlir.numerics.packing import pack as pack_in_order
 
 PLAIN = Even(BYTE)
 """The levels of weights that are not packed."""
@@ -89,12 +91,6 @@ def levels_to_pack(tensor: SSAValue, weights: Array, *, groups: bool = False) ->
     if isinstance(levels, Codebook) and levels.holds(weights) and levels.bytes(weights.size, BYTE) < weights.size:
         return levels
     return Even(levels.plain_bits) if fit(weights, levels.plain_bits) else PLAIN
-
-
-def fit(weights: Array, bits: int) -> bool:
-    """Whether all weights are signed integers of so many bits."""
-    half = 1 << bits - 1
-    return -half <= int(weights.min(initial=0)) and int(weights.max(initial=0)) < half
 
 
 def pack_bits(weights: Array, bits: int, chunk: int) -> Array:
@@ -158,7 +154,7 @@ def pack(weights: Array, levels: Levels, chunk: int, features: frozenset[str]) -
             return Packing(), weights
         if has_vectors(features):
             return Packing(width), pack_bits(weights, width, chunk)
-        return Packing(width, word=word), pack_in_order(weights, width)
+        return Packing(width, word=word), pack_in_order(weights, width).view(np.int8)
     table, used = levels.table, np.unique(weights)
     entries = table if np.isin(used, table).all() else used
     bits = max(levels.bits, (len(entries) - 1).bit_length())
@@ -170,13 +166,7 @@ def pack(weights: Array, levels: Levels, chunk: int, features: frozenset[str]) -
     if looks_up_bytes(features, len(table)):
         packed = pack_bits(places - (1 << width - 1), width, chunk)
         return Packing(width, len(table)), np.concatenate([table, packed])
-    return Packing(width, len(table), word), np.concatenate([table, pack_in_order(places, width)])
-
-
-def pack_in_order(weights: Array, bits: int) -> Array:
-    """Packs integers of `bits`, which fill whole bytes, one behind the other; int8, 1-D."""
-    fields = weights.reshape(-1, 1).astype(np.uint8) >> np.arange(bits, dtype=np.uint8) & 1
-    return np.packbits(fields, bitorder="little").view(np.int8)
+    return Packing(width, len(table), word), np.concatenate([table, pack_in_order(places, width).view(np.int8)])
 
 
 class PackedWeights(Buffer):

@@ -18,7 +18,7 @@ from qmlir.dialects.windows import WindowOp
 from qmlir.ir.interfaces import Shape
 from qmlir.ir.stripes import Reads
 from qmlir.ir.types import is_integer, is_memref
-from qmlir.numerics.levels import BYTE
+from qmlir.numerics.packing import BYTE
 
 # ---------------------------------------------------------------------------------------------------------------
 # Tiles: parts of a sliding window's input, copied to scratch memory, padded and converted for the kernel's arithmetic.

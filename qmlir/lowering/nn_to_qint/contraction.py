@@ -23,7 +23,8 @@ from qmlir.lowering.nn_to_qint.computed_weights import Made, products, windows
 from qmlir.lowering.nn_to_qint.movement import reshape, window_properties
 from qmlir.lowering.nn_to_qint.scales import operand_zero_points, requantize
 from qmlir.numerics.contracts import CONTRACTS
-from qmlir.numerics.levels import BYTE, Even, few_bits
+from qmlir.numerics.levels import Even
+from qmlir.numerics.packing import BYTE, few_bits
 from qmlir.policies.runtime_kernels import displaced
 from qmlir.policies.runtimes import Rounding
 

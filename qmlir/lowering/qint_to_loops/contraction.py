@@ -34,7 +34,7 @@ from qmlir.codegen.kernel import (
     TapArithmetic,
 )
 from qmlir.codegen.kernels import matrices, sliding
-from qmlir.codegen.kernels.bits import fit, levels_to_pack
+from qmlir.codegen.kernels.bits import levels_to_pack
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
 from qmlir.codegen.kernels.depthwise import LANES, DepthwiseTask, lower_depthwise
 from qmlir.codegen.kernels.packing import Window, in_fewer_bytes, pack_columns, window_of
@@ -66,7 +66,7 @@ from qmlir.lowering.qint_to_loops.arithmetic import (
     WideQuads,
 )
 from qmlir.lowering.qint_to_loops.requantize import fused_requantize, per_channel, requantization
-from qmlir.numerics.levels import BYTE
+from qmlir.numerics.packing import BYTE, fit
 
 
 @dataclass(frozen=True)

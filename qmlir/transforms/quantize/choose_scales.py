@@ -47,7 +47,7 @@ from qmlir.ir.signature import defined_functions
 from qmlir.ir.states import state_values
 from qmlir.ir.verify import SCALES
 from qmlir.ir.weights import WeightsAttr
-from qmlir.numerics.levels import Asked, Levels
+from qmlir.numerics.levels import Levels
 from qmlir.numerics.schemas import (
     SMALLEST_SCALE,
     STORAGE_RANGES,
@@ -346,11 +346,14 @@ class _Chooser:
         by_channel = np.moveaxis(weights, op.CHANNEL_AXIS, 0)
         rows = by_channel.reshape(len(by_channel) if recipe.per_channel else 1, -1)
         limits = weight_range(recipe.stored_weights, narrow=recipe.narrow_weights)
-        # Kernels multiply four terms of a sum at a time, and fill up with zeros: depthwise sums and odd channels.
-        zero = isinstance(op, DepthwiseConv2DOp) or weights.shape[-1] % 4 != 0
-        powers = recipe.schema == "symmetric_with_power2_scale"
         scales, levels_for = form.fitted(
-            rows, Asked(weight_bits(recipe.stored_weights), limits, recipe.group or 0, powers, zero)
+            rows,
+            weight_bits(recipe.stored_weights),
+            limits,
+            size=recipe.group or 0,
+            powers_of_two=recipe.schema == "symmetric_with_power2_scale",
+            # Kernels multiply four terms of a sum at a time, and fill up with zeros: depthwise sums and odd channels.
+            zero=isinstance(op, DepthwiseConv2DOp) or weights.shape[-1] % 4 != 0,
         )
         scales = self._room_for_shift(op, self._room_for_bias(op, self._fine_without_weights(op, scales)))
         levels = levels_for(scales)

@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 import qmlir
 from qmlir.backends.cpu.processors import PROCESSORS
-from qmlir.codegen.kernels.bits import BYTE, Packing, pack, pack_in_order
+from qmlir.codegen.kernels.bits import Packing, pack
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import BlockedFullyConnectedOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.qint.requantize import int32
@@ -21,6 +21,7 @@ from qmlir.ir.levels import stating
 from qmlir.ir.weights import WeightsAttr
 from qmlir.numerics import Array
 from qmlir.numerics.codebooks import Codebook
+from qmlir.numerics.packing import BYTE
 from tests.backends.cpu import programs
 from tests.backends.cpu.test_elsewhere import machine_of
 from tests.conftest import crossed
@@ -271,15 +272,6 @@ def test_no_kernel_by_winograd() -> None:
     plain = np.arange(-65, 65).astype(np.int8)  # more than the 7 bits of entries within ±63
     assert not any("winograd" in name for name in functions(convolution(w, table), x, features))
     assert any("winograd" in name for name in functions(convolution(np.resize(plain, w.shape), table), x, features))
-
-
-def test_places_in_order() -> None:
-    """The layout of processors without vectors, read bit by bit."""
-    places = np.random.default_rng(0).integers(0, 32, 24)
-    packed = pack_in_order(places, 5).view(np.uint8)
-    assert packed.size == 15
-    whole = int.from_bytes(packed.tobytes(), "little")
-    assert [whole >> 5 * i & 31 for i in range(24)] == places.tolist()
 
 
 def with_codebooks(module: ModuleOp, bits: int) -> int:

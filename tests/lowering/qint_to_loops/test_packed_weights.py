@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 import qmlir
 from qmlir.backends.cpu.processors import PROCESSORS
-from qmlir.codegen.kernels.bits import BYTE, pack_bits, pieces, width_in_chunks
+from qmlir.codegen.kernels.bits import pack_bits, pieces, width_in_chunks
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import BlockedFullyConnectedOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.qint.requantize import int32
@@ -20,6 +20,7 @@ from qmlir.ir.levels import stating
 from qmlir.numerics import Array
 from qmlir.numerics.groups import Groups, spread
 from qmlir.numerics.levels import Even
+from qmlir.numerics.packing import BYTE
 from tests.backends.cpu import programs
 from tests.backends.cpu.test_elsewhere import machine_of
 from tests.conftest import crossed
