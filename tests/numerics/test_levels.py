@@ -1,9 +1,11 @@
 """Levels of weights of few bits: what each form lets weights become, and what it costs to store them."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 
-from qmlir.numerics import Array
+from qmlir.numerics import Array, groups
 from qmlir.numerics.codebooks import Codebook
 from qmlir.numerics.groups import Groups
 from qmlir.numerics.levels import Blocks, Entries, Even, Levels
@@ -60,3 +62,25 @@ def test_a_codebook_takes_the_table_of_a_rounding() -> None:
     other = Entries(TABLE + 1)
     assert [form_of(levels.refitted(other)) for levels in FORMS] == [form_of(levels) for levels in FORMS]
     np.testing.assert_array_equal(Codebook(2, TABLE).refitted(other).choices((-9, 9), ()).table, TABLE + 1)
+
+
+@pytest.mark.parametrize("limits", [(-1, 1), (-7, 7), (-8, 7), (-31, 31)])
+def test_no_multiplier_has_a_smaller_error(limits: tuple[int, int]) -> None:
+    rng = np.random.default_rng(3)
+    rows, size = rng.normal(0, 1, (3, 70)) * rng.uniform(0.05, 1, (3, 70)), 32
+    rows[1] = 0
+    scales = groups.finest_scales(rows, limits)
+    chosen = groups.choose_multipliers(rows, scales, size, limits)
+    levels = Groups(limits[1].bit_length() + 1, size, chosen)
+    got = levels.choices(levels.span(limits), rows.shape).nearest(rows / scales[:, None])
+    assert chosen.shape == (3, 3)
+    for channel, group in product(range(3), range(3)):
+        own = rows[channel, group * size : (group + 1) * size]
+        stored = got[channel, group * size : (group + 1) * size].astype(int)
+        assert not (stored % chosen[channel, group]).any()
+        assert limits[0] <= (stored // chosen[channel, group]).min()
+        assert (stored // chosen[channel, group]).max() <= limits[1]
+        error = ((stored * scales[channel] - own) ** 2).sum()
+        for m in range(1, 127 // max(-limits[0], limits[1]) + 1):
+            other = np.clip(np.rint(own / scales[channel] / m), *limits) * m * scales[channel]
+            assert error <= ((other - own) ** 2).sum() * (1 + 1e-12)

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from qmlir.numerics.levels import Multiples
+from qmlir.numerics.levels import Entries, Multiples
 from qmlir.transforms.quantize.near_integers import cost, descended, near_integers, rounded_in_turn
 
 Array = npt.NDArray[Any]
@@ -67,3 +67,13 @@ def test_independent_terms_go_to_the_nearest() -> None:
     t = RNG.uniform(-4, 4, (2, 3, 9))
     h = np.stack([np.diag(RNG.uniform(0.1, 9, 9)) for _ in range(2)])
     assert (near_integers(t, h, CHOICES) == np.clip(np.rint(t), *LIMITS)).all()
+
+
+def test_rounding_in_turn_takes_entries() -> None:
+    rng = np.random.default_rng(5)
+    x = rng.standard_normal((1, 90, 20)) + 2 * rng.standard_normal((1, 90, 1))
+    h, t = x.swapaxes(1, 2) @ x / 90, rng.uniform(-30, 30, (1, 8, 20))
+    choices = Entries(np.array([-30, -11, -3, 0, 2, 7, 19, 31], np.int8))
+    found = near_integers(t, h, choices)
+    assert set(np.unique(found)) <= set(choices.table.tolist())
+    assert cost(found, t, h).sum() < 0.7 * cost(choices.nearest(t), t, h).sum()
