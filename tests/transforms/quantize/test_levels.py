@@ -191,16 +191,8 @@ FEW = "needs weights of 2 to 6 bits, got weight-precision"
         ("groups", {"weight_precision": "int8"}, f"{GROUPS} {FEW}=int8"),
         ("groups", {"per_channel": False}, f"{GROUPS} needs a scale for each channel, got per-channel=false"),
         ("groups", {"glow_exact": True, "calibration": "minmax"}, f"{GROUPS} has no form in Glow"),
-        (
-            "codebook",
-            {"weight_precision": "int8"},
-            f"{CODEBOOK} {FEW}=int8",
-        ),
-        (
-            "codebook",
-            {"weight_precision": "int7"},
-            f"{CODEBOOK} {FEW}=int7",
-        ),
+        ("codebook", {"weight_precision": "int8"}, f"{CODEBOOK} {FEW}=int8"),
+        ("codebook", {"weight_precision": "int7"}, f"{CODEBOOK} {FEW}=int7"),
         ("codebook", {"granularity": "group-32"}, f"{CODEBOOK} has no multipliers of groups, got {GROUPS}"),
         ("codebook", {"glow_exact": True, "calibration": "minmax"}, f"{CODEBOOK} has no form in Glow"),
         ("codebook", {"rounding": "adaround"}, "rounding=adaround knows no codebook, whose entries are not at even"),
