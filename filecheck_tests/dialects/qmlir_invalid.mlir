@@ -16,43 +16,29 @@ func.func @name_twice(%x: tensor<2xf32> {qmlir.name = #qmlir.name<nodes ["a"], n
 
 // -----
 
-func.func @decision_outcome(%x: tensor<2xf32>) {
-  // expected-error@+1 {{a decision is quantized or float, got maybe}}
-  %0 = nn.relu %x {qmlir.decision = #qmlir.decision<maybe, "code", "reason">} : tensor<2xf32> -> tensor<2xf32>
-  func.return
-}
+%x = "test.op"() : () -> tensor<2xf32>
+// decision_outcome: expected-error@+1 {{a decision is quantized or float, got maybe}}
+%0 = nn.relu %x {qmlir.decision = #qmlir.decision<maybe, "code", "reason">} : tensor<2xf32> -> tensor<2xf32>
 
 // -----
 
-func.func @c1_shape() {
-  // expected-error@+1 {{the buffer must have the weights' type tensor<2xi8>, got memref<1x2xi8>}}
-  %0 = qmlir.constant_buffer <tensor<2xi8>, [1, 2]> : memref<1x2xi8>
-  func.return
-}
+// c1_shape: expected-error@+1 {{the buffer must have the weights' type tensor<2xi8>, got memref<1x2xi8>}}
+%0 = qmlir.constant_buffer <tensor<2xi8>, [1, 2]> : memref<1x2xi8>
 
 // -----
 
-func.func @c1_element() {
-  // expected-error@+1 {{the buffer must have the weights' type tensor<2xi8>, got memref<2xi16>}}
-  %0 = qmlir.constant_buffer <tensor<2xi8>, [1, 2]> : memref<2xi16>
-  func.return
-}
+// c1_element: expected-error@+1 {{the buffer must have the weights' type tensor<2xi8>, got memref<2xi16>}}
+%0 = qmlir.constant_buffer <tensor<2xi8>, [1, 2]> : memref<2xi16>
 
 // -----
 
-func.func @c1_no_array_holds_it() {
-  // expected-error@+1 {{the buffer must have the weights' type tensor<2xi8>, got memref<2xindex>}}
-  %0 = qmlir.constant_buffer <tensor<2xi8>, [1, 2]> : memref<2xindex>
-  func.return
-}
+// c1_no_array_holds_it: expected-error@+1 {{the buffer must have the weights' type tensor<2xi8>, got memref<2xindex>}}
+%0 = qmlir.constant_buffer <tensor<2xi8>, [1, 2]> : memref<2xindex>
 
 // -----
 
-func.func @counter() {
-  // expected-error@+1 {{the counter must be one of cycle, steady, got seconds}}
-  %0 = qmlir.clock "seconds"
-  func.return
-}
+// counter: expected-error@+1 {{the counter must be one of cycle, steady, got seconds}}
+%0 = qmlir.clock "seconds"
 
 // -----
 
