@@ -28,12 +28,14 @@ from qmlir.dialects.windows import ints
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.counted import Counted
 from qmlir.ir.budget import Budget
-from qmlir.ir.facts import BLOCK, COUNTS, NAME, REMARKS
+from qmlir.ir.facts import COUNTS, NAME, REMARKS
 from qmlir.ir.interfaces import Array, Shape, TensorOp
+from qmlir.ir.levels import stating
 from qmlir.ir.locations import locate, tensor_location
 from qmlir.ir.names import NameAttr, names_of
 from qmlir.ir.rewriting import name_hint, tensor_name
 from qmlir.numerics import fixed_point
+from qmlir.numerics.levels import Blocks as StatedBlocks
 
 # ---------------------------------------------------------------------------------------------------------------
 # The tensors of the source model, which a converter takes and returns.
@@ -407,7 +409,7 @@ class Builder:
             NAME.put(op, NameAttr.of(tensors=[constant.name]))
             op.y.name_hint = name_hint(constant.name)
         if isinstance(constant, Blocked):
-            BLOCK.put(op, constant.block)
+            op.attributes.update(stating(StatedBlocks(constant.block)))
         self.block.add_op(op)
         if quantized is None:
             return op.y

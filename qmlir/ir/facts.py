@@ -51,6 +51,7 @@ from qmlir.ir.stripes import Stripes
 
 if TYPE_CHECKING:
     from qmlir.ir.decision import DecisionAttr
+    from qmlir.ir.levels import LevelsAttr
     from qmlir.ir.names import NameAttr
     from qmlir.ir.states import StateAttr
     from qmlir.ir.weights import WeightsAttr
@@ -239,25 +240,9 @@ UNROUNDED: "Fact[WeightsAttr]" = listed(Fact(
     "The float network's values, where the constant holds values rounded to a quantized type.", _OF_FLOATS,
 ))  # fmt: skip
 
-BLOCK = listed(Fact(
-    "qmlir.block", INTEGER, "constant",
-    "The block size of floats that the source model stores as block-quantized integers.", _OF_FLOATS,
-))  # fmt: skip
-
-BITS = listed(Fact(
-    "qmlir.bits", INTEGER, "constant",
-    "The bits that each of the integers needs: 2 to 7, of 8 that its type has. Files and machine code store the "
-    "constant in so many bits.", _OF_VALUES,
-))  # fmt: skip
-
-GROUPS = listed(Fact(
-    "qmlir.groups", as_is("qmlir.groups", "`#qmlir.groups`"), "constant",
-    "The groups of weights whose integers have a multiplier in common.", _OF_VALUES,
-))  # fmt: skip
-
-CODEBOOK = listed(Fact(
-    "qmlir.codebook", as_is("qmlir.codebook", "`#qmlir.codebook`"), "constant",
-    "The table whose entries the stored integers are.", _OF_VALUES,
+LEVELS: "Fact[LevelsAttr]" = listed(Fact(
+    "qmlir.levels", as_is("qmlir.levels", "`#qmlir.levels`"), "constant",
+    "The levels that its numbers follow, and in how few bits they are stored (levels.py).", _OF_VALUES,
 ))  # fmt: skip
 
 # ---------------------------------------------------------------------------------------------------------------

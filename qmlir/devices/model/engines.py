@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from qmlir.devices.description.device import Device, Memory, Queue
 from qmlir.devices.description.schema import Role
-from qmlir.devices.model.packing import BYTE, fit
 from qmlir.numerics import Array
+from qmlir.numerics.packing import BYTE, fit
 
 
 class WeightBits(NamedTuple):

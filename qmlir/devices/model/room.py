@@ -8,8 +8,8 @@ from functools import cache, cached_property
 from qmlir.devices.description.device import Device, Memory
 from qmlir.devices.description.schema import Role
 from qmlir.devices.model.engines import Engines, regions
-from qmlir.devices.model.packing import packed_bytes
 from qmlir.devices.model.work import Work
+from qmlir.numerics.packing import packed_bytes
 
 
 @dataclass(frozen=True)

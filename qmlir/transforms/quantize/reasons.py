@@ -32,10 +32,12 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.dialects.target import Target
 from qmlir.errors import UnsupportedError
-from qmlir.ir.facts import BLOCK, PARAMETER, POLICY, POWER
+from qmlir.ir.facts import PARAMETER, POLICY, POWER
 from qmlir.ir.interfaces import shape_of
+from qmlir.ir.levels import levels_of
 from qmlir.ir.rewriting import tensor_name
 from qmlir.numerics.halves import HALVES, HalfPrecision
+from qmlir.numerics.levels import Blocks
 from qmlir.numerics.schemas import weight_bits
 from qmlir.policies.ledger import decide
 from qmlir.settings.quant_config import Recipe, recipe_of, settings_of
@@ -122,13 +124,15 @@ def blocked(op: Operation) -> Reason | None:
     if recipe_of(op, Recipe()).keep_float:
         return KEPT_FLOAT
     sources = [source_of(v).owner for v in op.operands]
-    sizes = [BLOCK.of(o) or "several" for o in sources if isinstance(o, ConstantOp) and BLOCK.on(o)]
-    if not sizes:
+    stated = (levels_of(o) for o in sources if isinstance(o, ConstantOp))
+    blocks = next((levels for levels in stated if isinstance(levels, Blocks)), None)
+    if blocks is None:
         return None
-    size = sizes[0]
-    if size == 1:
+    if blocks.size == 1:
         return Reason("blocked", SCALES_OF_TERMS)
-    return Reason("blocked", f"its weights have a scale for each block of {size}, which integer sums cannot share")
+    return Reason(
+        "blocked", f"its weights have a scale for each block of {blocks.size}, which integer sums cannot share"
+    )
 
 
 def computes_in_halves(op: Operation) -> bool:

@@ -15,7 +15,6 @@ from qmlir.devices.description.schema import Role
 from qmlir.devices.model.costs import demand
 from qmlir.devices.model.engines import Engines
 from qmlir.devices.model.footprints import footprint
-from qmlir.devices.model.packing import BYTE, packed_bytes
 from qmlir.devices.model.room import Kept, Shape, Stay, cut, packed_size
 from qmlir.devices.model.work import Work
 from qmlir.isa.blocks import Footprint
@@ -34,6 +33,7 @@ from qmlir.isa.commands import (
 )
 from qmlir.isa.encoding import Command, Place
 from qmlir.isa.limits import MOST_BYTES, broken
+from qmlir.numerics.packing import BYTE, packed_bytes
 
 # ---------------------------------------------------------------------------------------------------------------
 # Tilings, and the order in which the array reads weights

@@ -19,7 +19,6 @@ from qmlir.devices.description.device import Memory, Queue
 from qmlir.devices.description.schema import Role
 from qmlir.devices.legality.least import context_fields
 from qmlir.devices.model.engines import Engines, Region, Rest, WeightBits, regions
-from qmlir.devices.model.packing import BYTE, pack
 from qmlir.devices.model.stored import as_images, merged, stored_bytes, stored_dtype
 from qmlir.devices.model.tables import entries, role_of
 from qmlir.dialects import qint
@@ -32,6 +31,7 @@ from qmlir.ir.weights import WeightsAttr
 from qmlir.isa.commands import Mark, Move, SetContext, Unpack
 from qmlir.isa.encoding import CONTEXT_BITS, Command, Place, field_kinds, mnemonic
 from qmlir.isa.limits import MOST_BYTES, broken
+from qmlir.numerics.packing import BYTE, pack
 from qmlir.transforms.npu.tile.aliases import home_of
 
 
