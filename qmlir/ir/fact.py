@@ -4,7 +4,7 @@ The passes that move operations ask `moved` which facts they pass on.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeAlias, cast
 
@@ -117,6 +117,10 @@ ARRAY: Form[ArrayAttr[Attribute]] = as_is(ArrayAttr.name, "array")
 ANY: Form[Attribute] = Form("attribute", lambda value: value, lambda attribute: attribute)
 
 
+FACTS: "dict[str, Fact[Any]]" = {}
+"""All facts, by key, in the order of facts.py."""
+
+
 @dataclass(frozen=True, eq=False)
 class Fact(Generic[V]):
     """A fact: its key, the form of its value, what it says, and what becomes of it.
@@ -124,17 +128,20 @@ class Fact(Generic[V]):
     key    the attribute's key
     form   how its value is written
     where  what it stands on
-    says   what it says, in a sentence
     moves  for a fact on operations, who takes it over in each movement, or why it is dropped
+    says   what it says, in a sentence
     ends   for a fact on functions or modules, the pass that takes it away; empty if it stays
     """
 
     key: str
     form: Form[V]
     where: str
+    moves: Moves
     says: str
-    moves: Moves = field(default_factory=dict[Movement, "Heir | str"])
     ends: str = ""
+
+    def __post_init__(self) -> None:
+        FACTS[self.key] = self
 
     def __str__(self) -> str:
         return self.key
@@ -187,24 +194,11 @@ class Fact(Generic[V]):
 class Mark(Fact[bool]):
     """A fact that says all by being there."""
 
+    def __init__(self, key: str, where: str, moves: Moves, says: str):
+        super().__init__(key, MARK, where, moves, says)
+
     def put(self, op: Operation, value: bool = True) -> None:
         super().put(op, value)
-
-
-FACTS: dict[str, Fact[Any]] = {}
-"""All facts, by key, in the order of this module."""
-
-
-def listed(fact: Fact[V]) -> Fact[V]:
-    """Lists a fact."""
-    FACTS[fact.key] = fact
-    return fact
-
-
-def listed_mark(key: str, where: str, says: str, moves: Moves | None = None, ends: str = "") -> Mark:
-    """Lists a fact that says all by being there."""
-    FACTS[key] = fact = Mark(key, MARK, where, says, moves or {}, ends)
-    return fact
 
 
 def moved(op: Operation, movement: Movement, heir: Heir) -> dict[str, Attribute]:
