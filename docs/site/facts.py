@@ -25,8 +25,10 @@ def _tables() -> str:
             row = tuple(f"**{rule.value}**" if isinstance(rule, Heir) else rule for rule in rules)
             alike.setdefault(row, []).append(f"`{fact}`")
     moves = _table(["fact", *(m.value for m in Movement)], [[", ".join(facts), *row] for row, facts in alike.items()])
-    rows = [[f"`{f}`", f.where, f.says + (f" Ends with `{f.ends}`." if f.ends else "")] for f in FACTS.values()]
-    return moves + "\n" + _table(["fact", "stands on", "says"], rows)
+    rows = [
+        [f"`{f}`", f.where, f.form.says, f.says + (f" Ends with `{f.ends}`." if f.ends else "")] for f in FACTS.values()
+    ]
+    return moves + "\n" + _table(["fact", "stands on", "value", "says"], rows)
 
 
 def _table(heads: list[str], rows: list[list[str]]) -> str:
