@@ -27,7 +27,7 @@ demo: $(READY) ## the digits network: profile, quantize, compile, run, compare w
 	$(BIN)/python examples/digits/demo.py
 
 certify: $(READY) ## networks (NETWORKS="kws vit"; all) on integers only: a line for each with what is proved and checked
-	$(BIN)/python -W ignore -m measurements.certificates $(NETWORKS)
+	$(BIN)/python -W ignore -m docs.measurements.certificates $(NETWORKS)
 
 # pytest runs filecheck_tests/ too, in one process; lit then runs the driver's own as real processes. Each worker has
 # half of the files, as long as there are some: what a file's tests share is made once.
@@ -46,7 +46,7 @@ lint: $(TOOLS) ## format, style, types, layers, generated pages
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-cache
 	PYTHONPATH=. $(BIN)/python -W ignore docs/site/pages.py --check
-	$(BIN)/python -W ignore -m measurements.accuracy --check
+	$(BIN)/python -W ignore -m docs.measurements.accuracy --check
 
 docs: $(SITE) ## the documentation's site, in build/site; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
@@ -60,20 +60,20 @@ models-sample: $(READY) ## a few seeded samples of each of these networks, and t
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -m models
 
 accuracy: $(READY) ## what each option of the quantizer costs on them: write ACCURACY.md anew, and docs/accuracy.md's table
-	$(BIN)/python -W ignore -m measurements.accuracy -j $(JOBS)
+	$(BIN)/python -W ignore -m docs.measurements.accuracy -j $(JOBS)
 
 tune: $(READY) ## the fewest bytes of weights near int8's accuracy on these networks, and what the searches cost
-	OMP_NUM_THREADS=1 $(BIN)/python -m measurements.tuning
-	OMP_NUM_THREADS=1 $(BIN)/python -m measurements.tuning --exhaustive
+	OMP_NUM_THREADS=1 $(BIN)/python -m docs.measurements.tuning
+	OMP_NUM_THREADS=1 $(BIN)/python -m docs.measurements.tuning --exhaustive
 
 explore: $(READY) ## networks on variants of a device: cycles, bytes and errors by precision, and which none beats; JOBS
-	OMP_NUM_THREADS=1 $(BIN)/python -m measurements.exploring --jobs $(JOBS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m docs.measurements.exploring --jobs $(JOBS)
 
 npu: $(READY) ## networks on the devices that come with qmlir, simulated: what differs, cycles, utilization
-	$(BIN)/python -m measurements.accelerators
+	$(BIN)/python -m docs.measurements.accelerators
 
 everywhere: $(READY) ## five networks on each processor that code is for, in emulators: bits, sizes, instructions, ratios
-	$(BIN)/python -W ignore -m measurements.everywhere
+	$(BIN)/python -W ignore -m docs.measurements.everywhere
 
 conformance: $(READY) ## all of what `make test` runs a share of, with a table: ONNX's cases, random layers, streams of devices
 	QMLIR_CONFORMANCE=1 $(BIN)/python -m pytest -q tests/conformance tests/lowering tests/backends/npu \
@@ -98,9 +98,9 @@ tables: $(TOOLS) ## write the generated pages anew: OPERATORS.md, DEVICES.md, an
 	PYTHONPATH=. $(BIN)/python -W ignore docs/site/pages.py
 
 bench: $(READY) ## speed: the networks of QMLIR_PEERS and QMLIR_SHARED beside other runtimes, layers, the compiler itself
-	$(BIN)/python -W ignore -m measurements.peers
-	$(BIN)/python -W ignore -m measurements.depthwise
-	$(BIN)/python -m pytest measurements -q -s
+	$(BIN)/python -W ignore -m docs.measurements.peers
+	$(BIN)/python -W ignore -m docs.measurements.depthwise
+	$(BIN)/python -m pytest docs/measurements -q -s
 
 clean: ## remove the environment and everything generated
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis .import_linter_cache

@@ -279,7 +279,7 @@ def test_nothing_names_a_machine() -> None:
 AT_THE_ROOT = {
     *(".ci", ".gitignore", "LICENSE", "Makefile", "mkdocs.yml", "pyproject.toml"),
     *("ACCURACY.md", "CHANGELOG.md", "CONTRIBUTING.md", "DEVICES.md", "OPERATORS.md", "README.md"),
-    *("docs", "examples", "filecheck_tests", "measurements", "qmlir", "tests"),
+    *("docs", "examples", "filecheck_tests", "qmlir", "tests"),
 }
 
 

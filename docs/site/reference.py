@@ -15,7 +15,8 @@ import qmlir
 from qmlir.cli.examples import EXAMPLES
 from qmlir.cli.flags import ArgumentParser, argument_parser
 from qmlir.cli.main import command_parsers
-from qmlir.cli.pass_list import OptionInfo, pass_table, read_pass
+from qmlir.cli.pass_list import pass_table, read_pass
+from qmlir.ir.option_text import OptionInfo
 
 DOCS = Path(__file__).resolve().parents[1]
 MARKER = "<!-- Below: written by `make tables`; CI fails where it is not fresh. -->\n"

@@ -29,8 +29,8 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from measurements.accelerators import PRECISIONS, SMALL, prepare
-from measurements.accuracy import RECIPES, shared_file
+from docs.measurements.accelerators import PRECISIONS, SMALL, prepare
+from docs.measurements.accuracy import RECIPES, shared_file
 from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.cli.main import main as command
 from qmlir.compiler import EXPORT_FORMATS, main_function, to_integers

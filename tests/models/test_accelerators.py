@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import qmlir
-from measurements.accelerators import PRECISIONS, SMALL, Prepared, measure, prepare
+from docs.measurements.accelerators import PRECISIONS, SMALL, Prepared, measure, prepare
 from qmlir.compiler import to_integers
 from qmlir.devices import load_device, shipped_devices
 from qmlir.devices.legality import legality_of

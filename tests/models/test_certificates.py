@@ -7,8 +7,8 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 import qmlir
-from measurements import certificates
-from measurements.certificates import measured, networks
+from docs.measurements import certificates
+from docs.measurements.certificates import measured, networks
 from qmlir.ir.context import make_context
 from qmlir.ir.source import parse_text
 

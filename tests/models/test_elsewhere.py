@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import qmlir
-from measurements.everywhere import inputs_of, without_casts
+from docs.measurements.everywhere import inputs_of, without_casts
 from qmlir.backends.cpu import Machine
 from tests.backends.cpu import programs
 from tests.conftest import crossed

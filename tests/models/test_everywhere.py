@@ -5,7 +5,7 @@ import json
 from xdsl.parser import Parser
 
 import qmlir
-from measurements.everywhere import BESIDE, NETWORKS, ratios
+from docs.measurements.everywhere import BESIDE, NETWORKS, ratios
 from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.ir.context import make_context
 

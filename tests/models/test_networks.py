@@ -17,7 +17,7 @@ import onnxruntime
 import pytest
 
 import qmlir
-from measurements.accuracy import RECIPES, Options
+from docs.measurements.accuracy import RECIPES, Options
 from qmlir.backends.cpu import Executable
 from qmlir.compiler import main_function
 from tests.conftest import crossed

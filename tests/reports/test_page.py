@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import qmlir
-from measurements.test_import import resnet50
+from docs.measurements.test_import import resnet50
 from qmlir.errors import OptionError, QmlirError
 from qmlir.reports import report as reporting
 from qmlir.reports.page import joined

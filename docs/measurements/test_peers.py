@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from measurements.contender import Turn
-from measurements.peers import MODELS, Contender, Effort, Model, NotThere, Spread, main, measured, show, shown
+from docs.measurements.contender import Turn
+from docs.measurements.peers import MODELS, Contender, Effort, Model, NotThere, Spread, main, measured, show, shown
 from tests.conftest import ROOT
 
 DIGITS = ROOT / "examples" / "digits" / "digits.onnx"

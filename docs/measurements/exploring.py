@@ -1,6 +1,6 @@
 """`make explore`: networks on variants of devices that come with qmlir, and the picture of docs/exploring.md.
 
-    python -m measurements.exploring [NETWORK …] [--jobs N] [--picture]
+    python -m docs.measurements.exploring [NETWORK …] [--jobs N] [--picture]
 
 `digits` is the network of examples/digits; others need QMLIR_SHARED. Results are kept in build/explore. `--picture`
 writes docs/images/explore.svg from the sweep of `digits`; a test checks that the picture is fresh.
@@ -11,7 +11,7 @@ import sys
 import warnings
 from typing import Any
 
-from measurements.tuning import network
+from docs.measurements.tuning import network
 from qmlir.analysis.explore import Workload, explore
 from qmlir.analysis.explore.result import Explored
 from qmlir.errors import QmlirWarning

@@ -1,9 +1,9 @@
 """The same bits on every processor: `make everywhere` runs five networks on each of them, in emulators.
 
-python -m measurements.everywhere                          all networks on all processors
-python -m measurements.everywhere kws --cpu cortex-m4      one network on one processor
-python -m measurements.everywhere --inputs 10              fewer inputs than 100
-python -m measurements.everywhere --memory fast            code for speed, not for little memory as bundles have it
+python -m docs.measurements.everywhere                          all networks on all processors
+python -m docs.measurements.everywhere kws --cpu cortex-m4      one network on one processor
+python -m docs.measurements.everywhere --inputs 10              fewer inputs than 100
+python -m docs.measurements.everywhere --memory fast            code for speed, not for little memory as bundles have it
 
 Each network is compiled for a processor and linked with a program that has no library beside memset and memcpy on
 Linux, and nothing elsewhere. The inputs are seeded: the least and the greatest numbers, and random ones. A line says
@@ -33,7 +33,7 @@ from xdsl.ir import SSAValue
 from xdsl.rewriter import Rewriter
 
 import qmlir
-from measurements.certificates import SHARED, networks
+from docs.measurements.certificates import SHARED, networks
 from qmlir.backends.cpu import Executable
 from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.backends.cpu.stack import stack_bytes
