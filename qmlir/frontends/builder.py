@@ -13,13 +13,16 @@ A node's operations enter the function when its converter returns, so a converte
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     BFloat16Type,
+    DictionaryAttr,
     Float16Type,
     IntegerAttr,
+    StringAttr,
     TensorType,
     f32,
     i64,
@@ -55,22 +58,6 @@ Operand = Value | None | Sequence[Value]
 """An operand of an operation: None is an absent optional operand, a sequence is a variadic operand."""
 
 
-class Bodies(Protocol):
-    """Imports subgraphs and other operators in the place of a converter's node (walk.py)."""
-
-    def run(self, graph: Any, arguments: Sequence[Value], step: str = "") -> list[Value]:
-        """Imports a subgraph and returns its outputs; `step` prefixes the names in a run, to tell runs apart."""
-        ...
-
-    def operator(self, operator: str, inputs: Sequence[Value], *, since: int, **attributes: Any) -> Value:
-        """Imports an ONNX operator as operator set `since` defines it, and returns its output."""
-        ...
-
-    def converted(self, operator: str, inputs: Sequence[Value | None], **attributes: Any) -> Value:
-        """Converts inputs by the newest converter of an ONNX operator and returns its output, a part of the node."""
-        ...
-
-
 def _named(value: SSAValue) -> str:
     """Returns the name of a value's tensor, quoted and behind a space; empty if it has no name.
 
@@ -92,16 +79,26 @@ class Node:
     outputs  names of the node's outputs; empty for an output that is left out
     builder  the function that the node's operations are added to
     file     the model's file, for errors
-    bodies   imports the node's subgraphs
     position its number among the nodes of the model's graph, from 1 on; 0 if it is unknown
     """
+
+    ATTRIBUTE: ClassVar[str] = "attribute"
+    """The format's word for an attribute of a node."""
+
+    NAMES_INPUTS: ClassVar[bool] = False
+    """Whether the format gives names to the inputs of operators."""
+
+    NAMES_ARGUMENTS: ClassVar[bool] = False
+    """Whether an argument that a node returns as it is stands for the node, too."""
+
+    MISFITS: ClassVar[tuple[type[Exception], ...]] = (VerifyException, ValueError, IndexError, ArithmeticError)
+    """What numpy, and the operations that a converter adds, raise where inputs and attributes do not fit each other."""
 
     kind: str
     name: str
     outputs: Sequence[str]
     builder: Builder
     file: str
-    bodies: "Bodies | None" = None
     position: int = 0
     _pending: list[Operation] = field(default_factory=list[Operation])
     _named: set[int] = field(default_factory=set[int])
@@ -176,6 +173,14 @@ class Node:
         if len(set(found)) != len(found):
             raise self.error("its axes must differ", str(list(axes)))
         return found
+
+    def attribute(self, name: str, value: Any) -> str:
+        """Returns how an error names an attribute that qmlir does not know."""
+        return f'{self.ATTRIBUTE} "{name}"'
+
+    def ignores(self, name: str, value: Any) -> bool:
+        """Whether an attribute that a converter does not take may be ignored, as it changes no result."""
+        return False
 
     def error(self, need: str, got: str | None = None, remedy: str = "export the model again") -> NodeError:
         """Makes an error about this node, for a model that is wrong and not merely unsupported by qmlir."""
@@ -317,40 +322,42 @@ class Node:
         dtype = self.dtype(like)
         return Constant(np.array(value, np.float32 if dtype.itemsize == 2 and dtype.kind not in "iu" else dtype))
 
-    def add(self, op: Operation) -> None:
-        """Adds an operation that already carries its names."""
+    def _add_whole(self, op: Operation) -> list[Value]:
+        """Adds the operation that a node is imported as, under the names of node and outputs; returns its results."""
+        op.attributes[NAME] = NameAttr.of([self.name], self.outputs)
+        for result, output in zip(op.results, self.outputs, strict=True):
+            result.name_hint = name_hint(output)
         self._pending.append(op)
         self._named.update(range(len(op.results)))
+        return list(op.results)
 
     def add_opaque(
-        self,
-        kind: str,
-        inputs: Sequence[Value | None],
-        types: Sequence[Attribute],
-        reason: str,
-        source: dict[str, Attribute],
-    ) -> list[Value]:
-        """Adds a `qmlir.opaque` operation in the node's place, and returns its results.
+        self, kind: str, inputs: Sequence[Value | None], names: Sequence[str], attributes: Mapping[str, Attribute],
+        version: int, types: Sequence[Attribute], reason: str,
+    ) -> list[Value]:  # fmt: skip
+        """Adds a `qmlir.opaque` operation in the node's place that records what the node says; returns its results.
 
         Args:
             kind: The operator, with the format or domain.
             inputs: The node's inputs; one that is left out, or a constant of a type that the IR lacks, is no operand.
+            names: The names of the inputs; an empty name stands for one that is left out.
+            attributes: The node's attributes.
+            version: The operator's version.
             types: The types of the results.
             reason: Why the node is not imported.
-            source: What the node says: the operator's `version`, its `attributes` and the names of its `inputs`.
         """
+        source: dict[str, Attribute] = {
+            "version": IntegerAttr(version, i64),
+            "attributes": DictionaryAttr(dict(attributes)),
+            "inputs": ArrayAttr(StringAttr(n) for n in names),
+        }
         operands: list[SSAValue] = []
         for value in inputs:
             try:
                 operands += [] if value is None else [self.builder.ssa(value)]
             except UnsupportedError:
                 continue
-        op = OpaqueOp(kind, operands, types, reason=reason, source=source)
-        op.attributes[NAME] = NameAttr.of([self.name], self.outputs)
-        for result, output in zip(op.results, self.outputs, strict=True):
-            result.name_hint = name_hint(output)
-        self.add(op)
-        return list(op.results)
+        return self._add_whole(OpaqueOp(kind, operands, types, reason=reason, source=source))
 
     def add_own(
         self, own: OwnOperator, inputs: Sequence[Value | None], attributes: Mapping[str, Attribute],
@@ -378,12 +385,7 @@ class Node:
             shapes = own.shapes([self.shape(v) for v in values], attribute_values(attributes), len(self.outputs))
             element = element_type_of(own.dtype) if own.dtype is not None else element_of(values[0]) if values else f32
             types = [TensorType(element, sized(shape)) for shape in shapes]
-        op = CustomOp.of(own, values, attributes, types)
-        op.attributes[NAME] = NameAttr.of([self.name], self.outputs)
-        for result, output in zip(op.results, self.outputs, strict=True):
-            result.name_hint = name_hint(output)
-        self.add(op)
-        return list(op.results)
+        return self._add_whole(CustomOp.of(own, values, attributes, types))
 
     def permuted(self, x: Value, permutation: Sequence[int]) -> SSAValue:
         """The input with its dimensions permuted: at import if it is constant, else by `nn.transpose`."""
@@ -445,9 +447,26 @@ class Node:
         if rename:
             locate(self._pending, node_location(self.called(), self.file, self.position))
         add(self._pending)
-        for index, (output, value) in enumerate(zip(self.outputs, results, strict=False)):
+        for index, (output, result) in enumerate(zip(self.outputs, results, strict=False)):
+            value = result.carrier if isinstance(result, Constant) else result
             if rename and output and index not in self._named and isinstance(value, SSAValue):
-                _rename(value, self.name, output)
+                self._rename(value, output)
+
+    def _rename(self, value: SSAValue, tensor: str) -> None:
+        """Adds the node and a tensor to the names that the operation or argument behind a value stands for."""
+        while isinstance(value, OpResult) and NAME not in value.op.attributes:
+            if not isinstance(value.op, TransposeOp | ReshapeOp):
+                break
+            value = value.op.x
+        if not isinstance(value, OpResult) and not self.NAMES_ARGUMENTS:
+            return
+        own = names_of(value.op) if isinstance(value, OpResult) else names_of_value(value)
+        if tensor in own.tensors:  # the last operation of a body already carries the name
+            return
+        # A cast carries no name of its own, so it takes the tensor's.
+        is_only_name = not own.tensors and isinstance(value, OpResult) and isinstance(value.op, QuantCastOp)
+        tensors = [tensor] if is_only_name else own.tensors
+        set_names(value, NameAttr.of([own.nodes, self.name], tensors, [own.data.inside, tensor]))
 
     def discard(self) -> None:
         """Erases the pending operations, after the converter refused."""
@@ -465,18 +484,3 @@ HALVES: dict[str, Attribute] = {"f16": Float16Type(), "bf16": BFloat16Type()}
 
 def _is_half(value: SSAValue) -> bool:
     return isinstance(element_of(value), Float16Type | BFloat16Type)
-
-
-def _rename(value: SSAValue, node: str, tensor: str) -> None:
-    """Adds a node and a tensor to the names that the operation or argument behind a value stands for."""
-    while isinstance(value, OpResult) and NAME not in value.op.attributes:
-        if not isinstance(value.op, TransposeOp | ReshapeOp):
-            break
-        value = value.op.x
-    own = names_of(value.op) if isinstance(value, OpResult) else names_of_value(value)
-    if tensor in own.tensors:  # the last operation of a body already carries the name
-        return
-    # A cast carries no name of its own, so it takes the tensor's.
-    is_only_name = not own.tensors and isinstance(value, OpResult) and isinstance(value.op, QuantCastOp)
-    tensors = [tensor] if is_only_name else own.tensors
-    set_names(value, NameAttr.of([own.nodes, node], tensors, [own.data.inside, tensor]))

@@ -14,10 +14,10 @@ from qmlir.dialects.nn.reduction import ReduceSumOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Properties
-from qmlir.frontends.caffe2.converters import Table
 from qmlir.frontends.caffe2.node import Caffe2Node
 from qmlir.frontends.caffe2.reader import UINT8
 from qmlir.frontends.caffe2.windows import Window
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Dequantized, Value
 from qmlir.frontends.quantized import UNBOUNDED, Bounds
 from qmlir.frontends.windows import Geometry, convolved, cropped, spread

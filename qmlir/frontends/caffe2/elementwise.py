@@ -11,9 +11,9 @@ from qmlir.dialects import nn
 from qmlir.errors import UnsupportedError
 from qmlir.formats.caffe2 import ARITHMETIC, COMPARISONS
 from qmlir.frontends.caffe2.contraction import RELU
-from qmlir.frontends.caffe2.converters import Table
 from qmlir.frontends.caffe2.node import Caffe2Node
 from qmlir.frontends.caffe2.schema import DTYPES, ELEMENTS, element_name
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Floats, Value
 from qmlir.frontends.quantized import UNBOUNDED
 from qmlir.ir.interfaces import TensorOp

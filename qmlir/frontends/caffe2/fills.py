@@ -8,9 +8,9 @@ import numpy as np
 from xdsl.dialects.builtin import i32
 
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.caffe2.converters import Table, shown
 from qmlir.frontends.caffe2.node import Caffe2Node
 from qmlir.frontends.caffe2.schema import DTYPES, element_name
+from qmlir.frontends.converters import Table, shown
 from qmlir.frontends.draws import drawn_by
 from qmlir.frontends.function import Constant, Dequantized, Ints, Value, filled, sized
 from qmlir.ir.interfaces import Array, Shape

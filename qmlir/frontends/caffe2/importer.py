@@ -11,9 +11,8 @@ for an accelerator wrote them (reader.py). Weights are operators of a second net
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from xdsl.dialects import func
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from qmlir.errors import FileError, OptionError, UnsupportedError, near_misses
 from qmlir.frontends.caffe2.node import Caffe2Node
@@ -21,10 +20,9 @@ from qmlir.frontends.caffe2.reader import Net, Operator, read_net
 from qmlir.frontends.caffe2.shapes import tensor_type
 from qmlir.frontends.caffe2.walk import Step, Walk, needed, unconverted
 from qmlir.frontends.cut import WHOLE, Cut, listed
-from qmlir.frontends.function import Builder, Constant, named
+from qmlir.frontends.function import Builder, Constant
 from qmlir.ir.budget import BUDGET, Budget
 from qmlir.ir.interfaces import Array
-from qmlir.ir.rewriting import name_hint
 from qmlir.numerics import native
 
 
@@ -90,22 +88,16 @@ class _Import:
             self.names = list(cut.inputs)
             cut.check_needed(outside, [n for n in self._order(outside) if n not in constants])
         self._check_shapes(self.names)
-        arguments = [self.types[n] for n in self.names]
-        self.builder = Builder(Block(arg_types=arguments), budget)
+        self.builder = Builder.of(self.names, [self.types[n] for n in self.names], budget)
         self.walk = Walk(self.builder, net.file, given=self.names, taken=set(self.names))
-        for name, argument in zip(self.names, self.builder.block.args, strict=True):
-            argument.name_hint = name_hint(name)
-            self.walk.values[name] = argument
+        self.walk.values.update(zip(self.names, self.builder.block.args, strict=True))
         for name, array in constants.items():
             self.walk.values[name] = Constant(array.astype(native(array.dtype), copy=False), name)
 
     def run(self) -> ModuleOp:
         """Imports the operators and returns the module."""
         self.walk.run(self.steps)
-        results = [self._result(n) for n in self.outputs]
-        inputs = [a.type for a in self.builder.block.args]
-        main = func.FuncOp("main", (inputs, []), Region(self.builder.block), arg_attrs=named(self.names))
-        return self.builder.finish(main, results, self.outputs)
+        return self.builder.finish([self._result(n) for n in self.outputs], self.outputs)
 
     def _outputs(self, made: Sequence[Operator], given: set[str]) -> list[str]:
         """Returns the names of the results, which may be tensors with a shape that no operator makes.

@@ -11,9 +11,9 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn.indexing import GatherOp
 from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.caffe2.converters import Table
 from qmlir.frontends.caffe2.node import Caffe2Node
 from qmlir.frontends.caffe2.windows import Window
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Ints, Value
 from qmlir.frontends.windows import padded, sliced
 

@@ -6,7 +6,7 @@ An integer operator of Caffe2 (`Int8…`) stores its result as uint8, with the s
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
@@ -30,6 +30,17 @@ ORDERS = ("NCHW", "NHWC")
 """Layouts of images: channels before or behind the spatial dimensions, however many these are."""
 
 
+UNIMPORTANT = frozenset(
+    """allow_broadcast_fastpath cudnn_exhaustive_search deterministic_mode engine exhaustive_search is_gradient_op
+    init_params net_name op_version order shared_buffer shared_ws_nbytes_limit use_cudnn ws_nbytes_limit""".split()
+)
+"""Arguments that the importer ignores: they choose how to compute.
+
+Nets give the `order` of images to sums and functions of elements, too, which compute the same in every order. The
+converters of operators that compute by the order take it.
+"""
+
+
 @dataclass
 class Caffe2Node(QuantizedNode):
     """A node with the arguments of its operator.
@@ -39,6 +50,8 @@ class Caffe2Node(QuantizedNode):
     given      the names of the net's inputs, in the order of the function's arguments
     """
 
+    ATTRIBUTE: ClassVar[str] = "argument"
+
     arguments: Mapping[str, Any] = field(default_factory=dict[str, Any])
     lookup: Callable[[str], Value | None] = lambda name: None
     given: Sequence[str] = ()
@@ -46,6 +59,9 @@ class Caffe2Node(QuantizedNode):
 
     # ------------------------------------------------------------------------------------------------------------
     # The type of the result
+
+    def ignores(self, name: str, value: Any) -> bool:
+        return name in UNIMPORTANT or (name in (SCALE, ZERO_POINT) and self.kind.startswith("Int8"))
 
     def output_type(self, output: int = 0) -> UniformType | None:
         return self.stated if output == 0 else None

@@ -14,8 +14,8 @@ from qmlir.dialects.nn.normalization import (
     SoftmaxOp,
 )
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.caffe2.converters import Table
 from qmlir.frontends.caffe2.node import Caffe2Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Value
 from qmlir.ir.interfaces import Array
 

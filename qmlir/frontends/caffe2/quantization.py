@@ -4,8 +4,8 @@ from xdsl.dialects.builtin import f32
 
 from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.caffe2.converters import Table
 from qmlir.frontends.caffe2.node import Caffe2Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Value
 
 converts = Table()

@@ -17,9 +17,9 @@ from qmlir.dialects.nn.reduction import (
 from qmlir.errors import UnsupportedError
 from qmlir.formats.caffe2 import ARGUMENTS, REDUCTIONS
 from qmlir.frontends.caffe2.contraction import averaged, type_per_tensor
-from qmlir.frontends.caffe2.converters import Table
 from qmlir.frontends.caffe2.node import Caffe2Node
 from qmlir.frontends.caffe2.windows import Window
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Ints, Value
 from qmlir.frontends.windows import Geometry, cropped
 from qmlir.ir.interfaces import TensorOp

@@ -14,8 +14,8 @@ from qmlir.dialects.nn.contraction import MatMulOp
 from qmlir.dialects.nn.indexing import GatherOp, ScatterNDOp
 from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.caffe2.converters import Table
 from qmlir.frontends.caffe2.node import Caffe2Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.detection import non_zero_places
 from qmlir.frontends.function import Constant, Ints, Value, filled
 from qmlir.frontends.windows import sliced

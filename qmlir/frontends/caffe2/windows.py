@@ -4,12 +4,13 @@ A size is `kernel` for all dimensions, `kernel_h` and `kernel_w`, or `kernels`; 
 Sizes that are not given are 1 (kernels: none), paddings 0. `legacy_pad` chooses the padding by a rule of Caffe's.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from qmlir.frontends.builder import Node
 from qmlir.frontends.caffe2.node import Caffe2Node
+from qmlir.frontends.converters import Attribute, AttributeGroup, kind_of
 from qmlir.frontends.function import Ints
 from qmlir.frontends.windows import Geometry, span
 
@@ -30,7 +31,7 @@ MOST = 1 << 31
 
 
 @dataclass(frozen=True)
-class Window:
+class Window(AttributeGroup):
     """The arguments of a window, of which a value stands for all dimensions if it is single.
 
     kernel, strides, dilations, adj  one value, or a value for each spatial dimension; empty if they are not given
@@ -47,8 +48,12 @@ class Window:
     legacy: int
     everywhere: bool
 
-    @staticmethod
-    def of(node: Caffe2Node) -> "Window":
+    @classmethod
+    def attributes(cls) -> Mapping[str, Attribute]:
+        return dict.fromkeys(WINDOW_ARGUMENTS, Attribute(kind_of(Any)))
+
+    @classmethod
+    def of(cls, node: Caffe2Node, given: Mapping[str, Any]) -> "Window":
         """Reads the arguments of a node.
 
         Raises:

@@ -12,10 +12,10 @@ from qmlir.dialects.nn.elementwise import AddOp, EqualOp, LessOp, ModOp, SubOp, 
 from qmlir.dialects.nn.indexing import GatherNDOp
 from qmlir.dialects.nn.movement import BroadcastOp, SliceOp
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Ints, Value
-from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import coordinates, known_places, scatter_rows, slice_properties
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.windows import sliced
 from qmlir.ir.interfaces import element_of
 from qmlir.ir.types import dtype_of
@@ -27,7 +27,7 @@ converts = Table()
 
 
 @converts("Trilu", since=14)
-def triangle(node: Node, x: Value, k: Value | None = None, *, upper: int = 1) -> Value:
+def triangle(node: ONNXNode, x: Value, k: Value | None = None, *, upper: int = 1) -> Value:
     """Replaces the elements on one side of diagonal k of each matrix by zeros."""
     shape = node.shape(x)
     if len(shape) < 2:
@@ -40,7 +40,7 @@ def triangle(node: Node, x: Value, k: Value | None = None, *, upper: int = 1) ->
 
 
 @converts("OneHot", since=9)
-def one_hot(node: Node, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Value:
+def one_hot(node: ONNXNode, indices: Value, depth: Value, values: Value, *, axis: int = -1) -> Value:
     """Returns `on` at each index along a new axis of size `depth`, else `off`; `values` are [off, on].
 
     An index outside [−depth, depth − 1] gives `off` everywhere.
@@ -56,7 +56,7 @@ def one_hot(node: Node, indices: Value, depth: Value, values: Value, *, axis: in
     return node.compute(WhereOp, [chosen, on, off])
 
 
-def _element(node: Node, values: Value, index: int) -> Value:
+def _element(node: ONNXNode, values: Value, index: int) -> Value:
     """Returns one element of a vector as a scalar."""
     if isinstance(values, Constant):
         return Constant(values.array[index])
@@ -64,7 +64,9 @@ def _element(node: Node, values: Value, index: int) -> Value:
 
 
 @converts("ReverseSequence", since=10)
-def reverse_sequence(node: Node, x: Value, sequence_lens: Value, *, batch_axis: int = 1, time_axis: int = 0) -> Value:
+def reverse_sequence(
+    node: ONNXNode, x: Value, sequence_lens: Value, *, batch_axis: int = 1, time_axis: int = 0
+) -> Value:
     """Reverses the first `sequence_lens` elements of each sequence; the others stay in place."""
     if sorted((batch_axis, time_axis)) != [0, 1]:
         raise node.error("its batch_axis and time_axis must be 0 and 1", f"{batch_axis} and {time_axis}")
@@ -81,7 +83,7 @@ def reverse_sequence(node: Node, x: Value, sequence_lens: Value, *, batch_axis: 
 
 @converts("TensorScatter", since=24)
 def tensor_scatter(
-    node: Node, x: Value, update: Value, write_indices: Value | None = None, *, axis: int = -2, mode: str = "linear"
+    node: ONNXNode, x: Value, update: Value, write_indices: Value | None = None, *, axis: int = -2, mode: str = "linear"
 ) -> Value:
     """Writes an update into a cache x along an axis, at an index of its own for each batch element."""
     shape, new = node.shape(x), node.shape(update)
@@ -115,7 +117,7 @@ SINCE = 23
 
 @converts("MultiHeadAttention", domain="com.microsoft")
 def multi_head_attention(
-    node: Node,
+    node: ONNXNode,
     query: Value,
     key: Value | None = None,
     value: Value | None = None,
@@ -145,7 +147,7 @@ def multi_head_attention(
 
 @converts("Attention", domain="com.microsoft")
 def attention(
-    node: Node,
+    node: ONNXNode,
     x: Value,
     weights: Value,
     bias: Value | None = None,
@@ -172,13 +174,13 @@ def attention(
 
 
 def self_attention(
-    node: Node, packed: Value, sizes: Sequence[int], bias: Value | None, heads: int, scale: float, causal: int
+    node: ONNXNode, packed: Value, sizes: Sequence[int], bias: Value | None, heads: int, scale: float, causal: int
 ) -> SSAValue:
     """Attention over query, key and value, which lie behind one another in the last dimension of [B, S, Q + K + V]."""
     return _attention(node, parts(node, node.builder.ssa(packed), sizes), bias, heads, scale, causal)
 
 
-def parts(node: Node, x: Value, sizes: Sequence[int]) -> list[Value]:
+def parts(node: ONNXNode, x: Value, sizes: Sequence[int]) -> list[Value]:
     """Splits the last dimension of x into parts of the given sizes."""
     *others, total = node.shape(x)
     if sum(sizes) != total:
@@ -194,19 +196,18 @@ def parts(node: Node, x: Value, sizes: Sequence[int]) -> list[Value]:
 
 
 def _attention(
-    node: Node, inputs: Sequence[Value], bias: Value | None, heads: int, scale: float, causal: int
+    node: ONNXNode, inputs: Sequence[Value], bias: Value | None, heads: int, scale: float, causal: int
 ) -> SSAValue:
     given = [*inputs, *([] if bias is None else [bias])]
     attributes: dict[str, float] = {"q_num_heads": heads, "kv_num_heads": heads, "is_causal": causal}
     if scale:
         attributes["scale"] = scale
-    assert node.bodies is not None
-    return node.builder.ssa(node.bodies.operator("Attention", given, since=SINCE, **attributes))
+    return node.builder.ssa(node.operator("Attention", *given, since=SINCE, **attributes))
 
 
 @converts("RotaryEmbedding", domain="com.microsoft")
 def rotary_embedding(
-    node: Node,
+    node: ONNXNode,
     x: Value,
     position_ids: Value,
     cos_cache: Value,
@@ -223,5 +224,4 @@ def rotary_embedding(
     if node.rank(x) == 3 and not num_heads:
         num_heads = node.shape(x)[2] // (2 * node.shape(cos_cache)[1])
     attributes = {"interleaved": interleaved, "num_heads": num_heads, "rotary_embedding_dim": rotary_embedding_dim}
-    assert node.bodies is not None
-    return node.bodies.operator("RotaryEmbedding", [x, cos_cache, sin_cache, position_ids], since=SINCE, **attributes)
+    return node.operator("RotaryEmbedding", x, cos_cache, sin_cache, position_ids, since=SINCE, **attributes)

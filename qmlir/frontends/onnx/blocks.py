@@ -13,8 +13,8 @@ from qmlir.dialects.nn.blocked import BlockedFullyConnectedOp
 from qmlir.dialects.nn.elementwise import AddOp
 from qmlir.dialects.nn.movement import BroadcastOp
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Blocked, Blocks, Constant, Value
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.windows import sliced
 from qmlir.ir.interfaces import Shape
 from qmlir.ir.types import element_type_of, is_integer
@@ -24,7 +24,7 @@ WIDEST = 16
 
 
 def dequantized_blocks(
-    node: Node, x: Constant, scale: Constant, zero_point: Constant | None, axis: int, block_size: int
+    node: ONNXNode, x: Constant, scale: Constant, zero_point: Constant | None, axis: int, block_size: int
 ) -> Blocked:
     """Returns a constant of integers as one with blocks along an axis.
 
@@ -44,7 +44,7 @@ def dequantized_blocks(
     return Blocked(Blocks(stored, scales, points, over, block_size), x.name or node.outputs[0])
 
 
-def check_blocks(node: Node, shape: Shape, parameters: Shape, axis: int, block_size: int) -> None:
+def check_blocks(node: ONNXNode, shape: Shape, parameters: Shape, axis: int, block_size: int) -> None:
     """Checks that parameters are those of blocks along an axis.
 
     Raises:
@@ -57,7 +57,7 @@ def check_blocks(node: Node, shape: Shape, parameters: Shape, axis: int, block_s
         raise node.error(f"its scales must be of shape {blocks}", str(list(parameters)))
 
 
-def spread(node: Node, x: Value, shape: Shape, axis: int, block_size: int) -> Value:
+def spread(node: ONNXNode, x: Value, shape: Shape, axis: int, block_size: int) -> Value:
     """Repeats the parameters of blocks, so that each element of a tensor of the given shape has its own."""
     check_blocks(node, shape, node.shape(x), axis, block_size)
     if isinstance(x, Constant):
@@ -70,7 +70,7 @@ def spread(node: Node, x: Value, shape: Shape, axis: int, block_size: int) -> Va
     return whole if node.shape(whole) == shape else sliced(node, whole, [0] * len(shape), list(shape))
 
 
-def blocked_layer(node: Node, x: Value, w: Constant, bias: Value | None, *, outputs: int = 0) -> SSAValue | None:
+def blocked_layer(node: ONNXNode, x: Value, w: Constant, bias: Value | None, *, outputs: int = 0) -> SSAValue | None:
     """Adds a fully connected layer x [N,I] · wᵀ + bias whose weights w keep the integers that the model stores.
 
     Args:

@@ -7,18 +7,18 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.detection import NONE, Suppression, are_places, non_zero_places
 from qmlir.frontends.function import Constant, Value, computed
-from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import gather, gather_known, known_places
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.windows import sliced
 
 converts = Table()
 
 
 @converts("NonZero", since=9)
-def non_zero(node: Node, x: Value) -> Value:
+def non_zero(node: ONNXNode, x: Value) -> Value:
     """Returns the coordinates of the elements that are not zero, [rank, count]."""
     if isinstance(x, Constant):
         return Constant(np.array(np.nonzero(np.atleast_1d(x.array)), np.int64))
@@ -28,7 +28,7 @@ def non_zero(node: Node, x: Value) -> Value:
 
 
 @converts("Compress", since=9)
-def compress(node: Node, x: Value, condition: Value, *, axis: int | None = None) -> Value:
+def compress(node: ONNXNode, x: Value, condition: Value, *, axis: int | None = None) -> Value:
     """Picks the elements, or the rows along an axis, for which the condition is true."""
     shape = node.shape(x)
     if axis is None:
@@ -44,7 +44,7 @@ def compress(node: Node, x: Value, condition: Value, *, axis: int | None = None)
 
 @converts("NonMaxSuppression", since=10)
 def non_max_suppression(
-    node: Node,
+    node: ONNXNode,
     boxes: Value,
     scores: Value,
     max_output_boxes_per_class: Value | None = None,
@@ -77,7 +77,7 @@ def non_max_suppression(
     return node.compute(nn.WhereOp, [counts, listed, NONE])
 
 
-def _rows(node: Node, kept: SSAValue) -> Constant:
+def _rows(node: ONNXNode, kept: SSAValue) -> Constant:
     """Computes the result for constant boxes and scores, in the place of the operations that were added for it."""
     known = computed(node.pending)
     assert known is not None
@@ -86,7 +86,7 @@ def _rows(node: Node, kept: SSAValue) -> Constant:
     return Constant(np.concatenate([np.argwhere(boxes >= 0)[:, :2], boxes[boxes >= 0][:, None]], axis=1))
 
 
-def _number(node: Node, value: Value | None, what: str) -> float | None:
+def _number(node: ONNXNode, value: Value | None, what: str) -> float | None:
     """Returns the value of an input that must be a number and known at import; None if it is left out."""
     if value is None:
         return None
@@ -96,7 +96,7 @@ def _number(node: Node, value: Value | None, what: str) -> float | None:
     return array.reshape(-1)[0].item()
 
 
-def _corners(node: Node, boxes: Value) -> Value:
+def _corners(node: ONNXNode, boxes: Value) -> Value:
     """Returns boxes (x, y, width, height) around their centers as (y, x, y, x) of opposite corners."""
     images, count, _ = node.shape(boxes)
 

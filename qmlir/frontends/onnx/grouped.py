@@ -9,11 +9,11 @@ from qmlir.dialects.nn.bitwise import AndOp
 from qmlir.dialects.nn.elementwise import AddOp, LessEqualOp, LessOp, WhereOp
 from qmlir.dialects.nn.movement import BroadcastOp
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Value
 from qmlir.frontends.onnx.attention import SINCE, parts
-from qmlir.frontends.onnx.converters import Table
-from qmlir.frontends.onnx.quantization import MICROSOFT, as_floats
+from qmlir.frontends.onnx.node import ONNXNode
+from qmlir.frontends.onnx.quantization import MICROSOFT
 from qmlir.frontends.windows import sliced
 from qmlir.ir.interfaces import element_of
 from qmlir.ir.types import dtype_of
@@ -34,7 +34,7 @@ class _Positions:
     new: int
     total: int
 
-    def rows(self, node: Node) -> Value:
+    def rows(self, node: ONNXNode) -> Value:
         """Returns the position of each new key: [1, S], or [B, S] if the starts are computed at run time."""
         steps = np.arange(*node.room((self.new,)))[None]
         if isinstance(self.starts, int):
@@ -45,7 +45,7 @@ class _Positions:
 
 @converts("GroupQueryAttention", domain=MICROSOFT)
 def group_query_attention(
-    node: Node, query: Value, key: Value | None = None, value: Value | None = None, past_key: Value | None = None,
+    node: ONNXNode, query: Value, key: Value | None = None, value: Value | None = None, past_key: Value | None = None,
     past_value: Value | None = None, seqlens_k: Value | None = None, total_sequence_length: Value | None = None,
     cos_cache: Value | None = None, sin_cache: Value | None = None, position_ids: Value | None = None,
     attention_bias: Value | None = None, *,
@@ -90,14 +90,13 @@ def group_query_attention(
     mask = _mask(node, at, local_window_size)
     addend = mask if attention_bias is None else _masked(node, mask, attention_bias)
     attributes = {name: number for name, number in (("scale", scale), ("softcap", softcap)) if number}
-    assert node.bodies is not None
-    y = node.bodies.operator("Attention", [queries, *present, addend], since=SINCE, **attributes)
+    y = node.operator("Attention", queries, *present, addend, since=SINCE, **attributes)
     result = node.reshaped(node.permuted(y, (0, 2, 1, 3)), (batch, length, heads * node.shape(y)[3]))
     return (result, *present)
 
 
 def _separated(
-    node: Node, query: Value, key: Value | None, value: Value | None, heads: int, shared: int
+    node: ONNXNode, query: Value, key: Value | None, value: Value | None, heads: int, shared: int
 ) -> list[Value]:
     """Returns query, key and value as [B, heads, S, size], from three tensors or from one that holds them all."""
     if node.rank(query) != 3:
@@ -120,7 +119,7 @@ def _separated(
     return found
 
 
-def _positions(node: Node, seqlens: Value, total: Value, new: int, past: int) -> _Positions:
+def _positions(node: ONNXNode, seqlens: Value, total: Value, new: int, past: int) -> _Positions:
     """Returns the positions that `seqlens_k`, the number of keys of each element minus 1, and the total length say."""
     if not past and not isinstance(total, Constant):
         return _Positions(0, new, new)
@@ -143,7 +142,7 @@ def _positions(node: Node, seqlens: Value, total: Value, new: int, past: int) ->
     return _Positions(node.insert(AddOp, [wide, Constant(np.array(1 - new))]), new, whole)
 
 
-def _given(node: Node, positions: Value, at: _Positions) -> Value:
+def _given(node: ONNXNode, positions: Value, at: _Positions) -> Value:
     """Returns the positions by which new keys rotate: as given, except that the first tokens count from the first.
 
     onnxruntime reads only the first element of the first tokens' positions.
@@ -158,7 +157,7 @@ def _given(node: Node, positions: Value, at: _Positions) -> Value:
     return node.insert(AddOp, [sliced(node, node.builder.ssa(positions), [0, 0], [1, 1]), Constant(steps)])
 
 
-def _spread(node: Node, positions: Value, batch: int) -> Value:
+def _spread(node: ONNXNode, positions: Value, batch: int) -> Value:
     """Returns positions [1, S] or [B, S] as [B, S]."""
     shape = (batch, node.shape(positions)[1])
     if isinstance(positions, Constant):
@@ -166,30 +165,28 @@ def _spread(node: Node, positions: Value, batch: int) -> Value:
     return positions if node.shape(positions) == shape else node.insert(BroadcastOp, [positions], {"shape": shape})
 
 
-def _rotated(node: Node, x: Value, cos: Value, sin: Value, positions: Value, interleaved: int) -> Value:
+def _rotated(node: ONNXNode, x: Value, cos: Value, sin: Value, positions: Value, interleaved: int) -> Value:
     dimensions = 2 * node.shape(cos)[1]
     attributes = {
         "interleaved": interleaved,
         "rotary_embedding_dim": 0 if dimensions == node.shape(x)[3] else dimensions,
     }
-    assert node.bodies is not None
-    return node.bodies.operator("RotaryEmbedding", [x, cos, sin, positions], since=SINCE, **attributes)
+    return node.operator("RotaryEmbedding", x, cos, sin, positions, since=SINCE, **attributes)
 
 
-def _behind(node: Node, past: Value, x: Value, at: _Positions) -> Value:
+def _behind(node: ONNXNode, past: Value, x: Value, at: _Positions) -> Value:
     """Writes new keys or values behind those of the past: [B, kv_heads, T, size]."""
     batch, heads, length, size = node.shape(past)
-    assert node.bodies is not None
     if at.starts == length and at.total == length + at.new:
-        return node.bodies.operator("Concat", [past, x], since=13, axis=2)
+        return node.operator("Concat", past, x, since=13, axis=2)
     if at.total > length:
         room = Constant(np.zeros((batch, heads, at.total - length, size), dtype_of(element_of(node.builder.ssa(x)))))
-        past = node.bodies.operator("Concat", [past, room], since=13, axis=2)
+        past = node.operator("Concat", past, room, since=13, axis=2)
     starts = Constant(np.full(batch, at.starts)) if isinstance(at.starts, int) else at.starts
-    return as_floats(node, "TensorScatter", [past, x, starts], axis=2)
+    return node.newest("TensorScatter", past, x, starts, axis=2)
 
 
-def _mask(node: Node, at: _Positions, window: int) -> Value:
+def _mask(node: ONNXNode, at: _Positions, window: int) -> Value:
     """Returns which keys each query reads, [1, 1, S, T] or [B, 1, S, T]: its own and those in a window before it."""
     keys = Constant(np.arange(*node.room((at.total,))))
     rows = at.rows(node)
@@ -206,7 +203,7 @@ def _mask(node: Node, at: _Positions, window: int) -> Value:
     return node.insert(AndOp, [read, node.insert(LessOp, [first, keys])])
 
 
-def _masked(node: Node, mask: Value, bias: Value) -> Value:
+def _masked(node: ONNXNode, mask: Value, bias: Value) -> Value:
     """Returns the bias where the mask holds, and elsewhere −∞."""
     never = Constant(np.array(-np.inf, dtype_of(element_of(node.builder.ssa(bias)))))
     return node.insert(WhereOp, [mask, bias, never])

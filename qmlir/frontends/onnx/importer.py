@@ -7,9 +7,8 @@ from typing import cast
 
 import numpy as np
 import onnx
-from xdsl.dialects import func
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, NoneType, TensorType, i64
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.inputs import BATCH_SIZE, note_reading
 from qmlir.dialects.quant.ops import StorageCastOp
@@ -18,7 +17,7 @@ from qmlir.formats.onnx_states import STATES
 from qmlir.formats.onnx_states import read as read_states
 from qmlir.frontends.batches import note_batch
 from qmlir.frontends.cut import WHOLE, Cut
-from qmlir.frontends.function import Builder, Constant, Value, named
+from qmlir.frontends.function import Builder, Constant, Value
 from qmlir.frontends.onnx.arguments import Inputs
 from qmlir.frontends.onnx.control import local_functions
 from qmlir.frontends.onnx.cut import ends_of
@@ -33,8 +32,7 @@ from qmlir.frontends.onnx.walk import Walk
 from qmlir.ir.budget import BUDGET, Budget
 from qmlir.ir.interfaces import Array, shape_of
 from qmlir.ir.reading import ReadingNotes
-from qmlir.ir.rewriting import name_hint
-from qmlir.ir.states import StateAttr, set_state
+from qmlir.ir.states import StateAttr
 from qmlir.ir.types import dtype_of, stored_type
 from qmlir.numerics import native
 
@@ -108,18 +106,15 @@ class _Import:
         self.samples = bound_batch(self.arguments, inputs.bind, model.file)
         self.types = InferredTypes(model, shapes, given)
         arrays = {t.name: model.array(t) for t in self.graph.initializer if len(t.dims) <= 1}
-        self.builder = Builder(Block(arg_types=[
-            TensorType(
-                argument_type(self.graph, i.name, self.outputs, arrays, self._argument_element(i)), shapes[i.name]
-            )
-            for i in self.arguments
-        ]), model.budget)  # fmt: skip
+        elements = [
+            argument_type(self.graph, i.name, self.outputs, arrays, self._argument_element(i)) for i in self.arguments
+        ]
+        self.names = [i.name for i in self.arguments]
+        types = [TensorType(element, shapes[name]) for name, element in zip(self.names, elements, strict=True)]
+        self.builder = Builder.of(self.names, types, model.budget)
         self.walk = Walk.of(model, self.builder, self.types, local_functions(model.proto))
         self.walk.begins = end.begins
-        arguments = dict(zip((i.name for i in self.arguments), self.builder.block.args, strict=True))
-        for name, argument in arguments.items():
-            argument.name_hint = name_hint(name)
-        for name, value in inputs.values(arguments):
+        for name, value in inputs.values(dict(zip(self.names, self.builder.block.args, strict=True))):
             self.walk.define(name, value)
         for name, array in model.initializers(self.graph):
             if name not in given and name not in end.begins:
@@ -129,18 +124,11 @@ class _Import:
 
     def run(self) -> ModuleOp:
         """Imports every node that an output needs, and returns the module."""
-        inputs = [a.type for a in self.builder.block.args]
-        main = func.FuncOp(
-            "main", (inputs, []), Region(self.builder.block), arg_attrs=named(i.name for i in self.arguments)
-        )
         values = self.walk.run(self.graph.node, self.outputs)
         named_values = [each for n, v in zip(self.outputs, values, strict=True) for each in _tensors(n, v)]
         results, names = [self._output(n, v) for n, v in named_values], [n for n, _ in named_values]
         states = self._states(names, results)
-        module = self.builder.finish(main, results, names)
-        for argument, state in states.items():
-            set_state(main, argument, state)
-        return module
+        return self.builder.finish(results, names, states)
 
     def _states(self, outputs: Sequence[str], results: list[SSAValue]) -> dict[int, StateAttr]:
         """Returns the states that the file's metadata name, by argument, unless a user cut off their input or output.

@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Value
-from qmlir.frontends.onnx.converters import Table, spelled
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.onnx.opaque import AttributeValue
 from qmlir.ir.interfaces import Array
 
@@ -39,6 +39,10 @@ class Labels(Constant):
     def array(self) -> Array:
         raise UnsupportedError("it reads texts, of which qmlir computes the indices only")
 
+    @property
+    def carrier(self) -> Value:
+        return self.indices
+
     def remark(self) -> str:
         """Returns what the ledger says of an output that is the indices."""
         listed = ", ".join(f'{index} is "{text}"' for index, text in enumerate(self.texts))
@@ -50,22 +54,22 @@ def moves(operator: str, attributes: Mapping[str, AttributeValue]) -> bool:
     return operator in MOVING or (operator == "Cast" and attributes.get("to") == onnx.TensorProto.STRING)
 
 
-def named_classes(node: Node, indices: Value, integers: Sequence[int], texts: Sequence[str]) -> Value:
+def named_classes(node: ONNXNode, indices: Value, integers: Sequence[int], texts: Sequence[str]) -> Value:
     """Returns the names of classes, integers or texts, by their indices."""
     if texts:
         return Labels(indices, texts)
     if list(integers) == list(range(len(integers))):
         return indices
-    return spelled(node, "Gather", Constant(np.array(integers, np.int64)), indices, axis=0)
+    return node.operator("Gather", Constant(np.array(integers, np.int64)), indices, axis=0)
 
 
 @converts("ArrayFeatureExtractor", since=1, domain=DOMAIN)
-def array_feature_extractor(node: Node, x: Value, indices: Value) -> Value:
+def array_feature_extractor(node: ONNXNode, x: Value, indices: Value) -> Value:
     """Picks elements of the last dimension; the result has two dimensions or more."""
     flat = node.reshaped(indices, (prod(node.shape(indices)),))
     if isinstance(x, Constant) and x.shape[-1:] == (prod(x.shape),) and x.array.dtype.kind == "O":
         return Labels(node.reshaped(flat, (1,) * (max(len(x.shape), 2) - 1) + node.shape(flat)), _texts(x.array))
-    picked = spelled(node, "Gather", x, flat, axis=-1)
+    picked = node.operator("Gather", x, flat, axis=-1)
     shape = node.shape(picked)
     return node.reshaped(picked, shape if len(shape) > 1 else (1, *shape))
 
@@ -77,7 +81,7 @@ def _texts(array: Array) -> list[str]:
 
 
 @converts("ZipMap", since=1, domain=DOMAIN)
-def zip_map(node: Node, x: Value, *, classlabels_int64s: Sequence[int] = (),
+def zip_map(node: ONNXNode, x: Value, *, classlabels_int64s: Sequence[int] = (),
             classlabels_strings: Sequence[str] = ()) -> Value:  # fmt: skip
     """Returns x itself: a list of dictionaries from classes to the elements of each row has no type here."""
     keys = [*map(str, classlabels_int64s), *(f'"{text}"' for text in classlabels_strings)]
@@ -93,7 +97,12 @@ def zip_map(node: Node, x: Value, *, classlabels_int64s: Sequence[int] = (),
 
 @converts("LabelEncoder", since=1, domain=DOMAIN)
 def label_encoder_1(
-    node: Node, x: Value, *, classes_strings: Sequence[str], default_int64: int = -1, default_string: str = "_Unused"
+    node: ONNXNode,
+    x: Value,
+    *,
+    classes_strings: Sequence[str],
+    default_int64: int = -1,
+    default_string: str = "_Unused",
 ) -> Value:
     """Maps integers to the texts at their places, or texts to their places."""
     places = np.arange(len(classes_strings))
@@ -104,7 +113,7 @@ def label_encoder_1(
 
 @converts("LabelEncoder", since=2, domain=DOMAIN)
 def label_encoder(
-    node: Node, x: Value, *, keys_int64s: Sequence[int] = (), keys_floats: Sequence[float] = (),
+    node: ONNXNode, x: Value, *, keys_int64s: Sequence[int] = (), keys_floats: Sequence[float] = (),
     keys_strings: Sequence[str] = (), keys_tensor: Array | None = None, values_int64s: Sequence[int] = (),
     values_floats: Sequence[float] = (), values_strings: Sequence[str] = (), values_tensor: Array | None = None,
     default_int64: int = -1, default_float: float = -0.0, default_string: str = "_Unused",
@@ -130,7 +139,7 @@ def _given(tensor: Array | None, *lists: Sequence[int] | Sequence[float] | Seque
 
 
 def _encoded(
-    node: Node, x: Value, keys: Array | Sequence[str], values: Array | Sequence[str], default: object
+    node: ONNXNode, x: Value, keys: Array | Sequence[str], values: Array | Sequence[str], default: object
 ) -> Value:
     """Maps keys to values: finds the place of each element among the keys, 0 for none, and looks that up in a table."""
     if len(keys) != len(values):
@@ -138,25 +147,25 @@ def _encoded(
     places = _places(node, x, keys)
     if isinstance(values, np.ndarray):
         table = np.concatenate([np.array([default], values.dtype), values])
-        return spelled(node, "Gather", Constant(table), places, axis=0)
+        return node.operator("Gather", Constant(table), places, axis=0)
     return Labels(places, [str(default), *values])
 
 
-def _places(node: Node, x: Value, keys: Array | Sequence[str]) -> Value:
+def _places(node: ONNXNode, x: Value, keys: Array | Sequence[str]) -> Value:
     """Returns the place of each element among the keys, counted from 1, the first of equal keys; 0 for no key."""
     if isinstance(x, Labels):
         if isinstance(keys, np.ndarray):
             raise node.error("its keys must be texts, as its input is", str(keys.dtype))
         found = {key: place for place, key in reversed(list(enumerate(keys, 1)))}
         table = np.array([found.get(text, 0) for text in x.texts], np.int64)
-        return spelled(node, "Gather", Constant(table), x.indices, axis=0)
+        return node.operator("Gather", Constant(table), x.indices, axis=0)
     if not isinstance(keys, np.ndarray):
         raise UnsupportedError("it reads texts, for which qmlir has no type")
     distinct, first = np.unique(keys, return_index=True)
     if distinct.dtype.kind == "f" and np.isnan(distinct).any():
         raise UnsupportedError("one of its keys is NaN")
     node.room((*node.shape(x), len(distinct)))
-    each = spelled(node, "Unsqueeze", x, Constant(np.array([-1])))
-    equal = spelled(node, "Equal", each, spelled(node, "CastLike", Constant(distinct), x))
-    hits = spelled(node, "Mul", spelled(node, "Cast", equal, to=onnx.TensorProto.INT64), Constant(first + 1))
-    return spelled(node, "ReduceSum", hits, Constant(np.array([-1])), keepdims=0)
+    each = node.operator("Unsqueeze", x, Constant(np.array([-1])))
+    equal = node.operator("Equal", each, node.operator("CastLike", Constant(distinct), x))
+    hits = node.operator("Mul", node.operator("Cast", equal, to=onnx.TensorProto.INT64), Constant(first + 1))
+    return node.operator("ReduceSum", hits, Constant(np.array([-1])), keepdims=0)

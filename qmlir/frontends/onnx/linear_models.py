@@ -11,21 +11,21 @@ import numpy as np
 from onnx import TensorProto
 
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Value
-from qmlir.frontends.onnx.converters import Table, spelled
 from qmlir.frontends.onnx.labels import DOMAIN, named_classes
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.ir.interfaces import Array
 
 converts = Table()
 
 
-def _floats(node: Node, x: Value) -> Value:
-    return x if node.element(x) == "f32" else spelled(node, "Cast", x, to=TensorProto.FLOAT)
+def _floats(node: ONNXNode, x: Value) -> Value:
+    return x if node.element(x) == "f32" else node.operator("Cast", x, to=TensorProto.FLOAT)
 
 
 def _per_feature(
-    node: Node, x: Value, what: str, values: Sequence[float] | Sequence[int], dtype: np.dtype[Any]
+    node: ONNXNode, x: Value, what: str, values: Sequence[float] | Sequence[int], dtype: np.dtype[Any]
 ) -> Constant:
     """Returns a constant that broadcasts along the features of rows: one value, or one for each feature."""
     shape = node.shape(x)
@@ -39,15 +39,15 @@ def _per_feature(
 
 
 @converts("Scaler", since=1, domain=DOMAIN)
-def scaler(node: Node, x: Value, *, offset: Sequence[float] = (), scale: Sequence[float] = ()) -> Value:
+def scaler(node: ONNXNode, x: Value, *, offset: Sequence[float] = (), scale: Sequence[float] = ()) -> Value:
     """Returns (x − offset) · scale."""
     steps = [_per_feature(node, x, n, v, np.dtype(np.float32)) for n, v in (("offset", offset), ("scale", scale))]
-    return spelled(node, "Mul", spelled(node, "Sub", _floats(node, x), steps[0]), steps[1])
+    return node.operator("Mul", node.operator("Sub", _floats(node, x), steps[0]), steps[1])
 
 
 @converts("Imputer", since=1, domain=DOMAIN)
 def imputer(
-    node: Node, x: Value, *, imputed_value_floats: Sequence[float] = (), imputed_value_int64s: Sequence[int] = (),
+    node: ONNXNode, x: Value, *, imputed_value_floats: Sequence[float] = (), imputed_value_int64s: Sequence[int] = (),
     replaced_value_float: float = 0.0, replaced_value_int64: int = 0,
 ) -> Value:  # fmt: skip
     """Puts other values, one for each feature, in the place of a value that stands for a missing one, such as NaN."""
@@ -58,25 +58,25 @@ def imputer(
     dtype = node.dtype(x)
     imputed = _per_feature(node, x, "imputed values", values, dtype)
     if floats and np.isnan(replaced):
-        missing = spelled(node, "IsNaN", x)
+        missing = node.operator("IsNaN", x)
     else:
-        missing = spelled(node, "Equal", x, Constant(np.array(replaced, dtype)))
-    return spelled(node, "Where", missing, imputed, x)
+        missing = node.operator("Equal", x, Constant(np.array(replaced, dtype)))
+    return node.operator("Where", missing, imputed, x)
 
 
 @converts("Normalizer", since=1, domain=DOMAIN)
-def normalizer(node: Node, x: Value, *, norm: str = "MAX") -> Value:
+def normalizer(node: ONNXNode, x: Value, *, norm: str = "MAX") -> Value:
     """Divides each row by its largest element, its sum of magnitudes or its length; a row of length 0 stays."""
     if node.rank(x) not in (1, 2):
         raise node.error("its input must have one dimension or two", str(list(node.shape(x))))
     data, last = _floats(node, x), Constant(np.array([-1]))
     if norm == "MAX":
-        most = spelled(node, "ReduceMax", data, last, keepdims=1)
-        nothing = spelled(node, "Equal", most, node.number(0, data))
-        return spelled(node, "Div", data, spelled(node, "Where", nothing, node.number(1, data), most))
+        most = node.operator("ReduceMax", data, last, keepdims=1)
+        nothing = node.operator("Equal", most, node.number(0, data))
+        return node.operator("Div", data, node.operator("Where", nothing, node.number(1, data), most))
     if norm not in ("L1", "L2"):
         raise node.error("its norm must be MAX, L1 or L2", norm)
-    return spelled(node, "LpNormalization", data, axis=-1, p=int(norm[1]))
+    return node.operator("LpNormalization", data, axis=-1, p=int(norm[1]))
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -85,7 +85,7 @@ def normalizer(node: Node, x: Value, *, norm: str = "MAX") -> Value:
 
 @converts("LinearRegressor", since=1, domain=DOMAIN)
 def linear_regressor(
-    node: Node, x: Value, *, coefficients: Sequence[float], intercepts: Sequence[float] = (), targets: int = 1,
+    node: ONNXNode, x: Value, *, coefficients: Sequence[float], intercepts: Sequence[float] = (), targets: int = 1,
     post_transform: str = "NONE",
 ) -> Value:  # fmt: skip
     """Returns x · coefficientsᵀ + intercepts, [N, targets]; a single target is transformed by the probit only."""
@@ -95,7 +95,7 @@ def linear_regressor(
 
 @converts("LinearClassifier", since=1, domain=DOMAIN)
 def linear_classifier(
-    node: Node, x: Value, *, coefficients: Sequence[float], intercepts: Sequence[float],
+    node: ONNXNode, x: Value, *, coefficients: Sequence[float], intercepts: Sequence[float],
     classlabels_ints: Sequence[int] = (), classlabels_strings: Sequence[str] = (), multi_class: int = 0,
     post_transform: str = "NONE",
 ) -> tuple[Value, Value]:  # fmt: skip
@@ -109,22 +109,22 @@ def linear_classifier(
     if names != count and not (count == 1 and names in (0, 2)):
         raise node.error(f"it must have names for {max(count, 2)} classes", str(names))
     if count > 1:
-        best = spelled(node, "ArgMax", scores, axis=1, keepdims=0)
+        best = node.operator("ArgMax", scores, axis=1, keepdims=0)
         label = named_classes(node, best, classlabels_ints, classlabels_strings)
         return label, transformed(node, scores, post_transform)
-    positive = spelled(node, "Greater", node.reshaped(scores, node.shape(scores)[:1]), node.number(0, scores))
-    best = spelled(node, "Cast", positive, to=TensorProto.INT64)
+    positive = node.operator("Greater", node.reshaped(scores, node.shape(scores)[:1]), node.number(0, scores))
+    best = node.operator("Cast", positive, to=TensorProto.INT64)
     label = named_classes(node, best, classlabels_ints or ((0, 1) if not names else ()), classlabels_strings)
     if not names:
         return label, scores
     if post_transform == "PROBIT":
         raise UnsupportedError("it takes the probit of a single score for two classes")
     second = transformed(node, scores, "LOGISTIC" if post_transform == "LOGISTIC" else "NONE")
-    first = spelled(node, "Sub", node.number(1, scores), second)
-    return label, spelled(node, "Concat", first, second, axis=1)
+    first = node.operator("Sub", node.number(1, scores), second)
+    return label, node.operator("Concat", first, second, axis=1)
 
 
-def _sums(node: Node, x: Value, coefficients: Sequence[float], intercepts: Sequence[float], count: int) -> Value:
+def _sums(node: ONNXNode, x: Value, coefficients: Sequence[float], intercepts: Sequence[float], count: int) -> Value:
     """Returns x · coefficientsᵀ + intercepts, [N, count]; a single row may lack its first dimension."""
     shape = node.shape(x)
     if len(shape) not in (1, 2):
@@ -136,18 +136,18 @@ def _sums(node: Node, x: Value, coefficients: Sequence[float], intercepts: Seque
     rows = node.reshaped(_floats(node, x), (1, *shape)[-2:])
     weights = Constant(np.array(coefficients, np.float32).reshape(count, shape[-1]))
     bias = [Constant(np.array(intercepts, np.float32))] if len(intercepts) else []
-    return spelled(node, "Gemm", rows, weights, *bias, transB=1)
+    return node.operator("Gemm", rows, weights, *bias, transB=1)
 
 
-def transformed(node: Node, scores: Value, transform: str) -> Value:
+def transformed(node: ONNXNode, scores: Value, transform: str) -> Value:
     """Returns scores [N, classes] after a `post_transform`."""
     match transform:
         case "NONE":
             return scores
         case "SOFTMAX":
-            return spelled(node, "Softmax", scores)
+            return node.operator("Softmax", scores)
         case "LOGISTIC":
-            return spelled(node, "Sigmoid", scores)
+            return node.operator("Sigmoid", scores)
         case "SOFTMAX_ZERO":
             return _softmax_without_zeros(node, scores)
         case "PROBIT":
@@ -156,47 +156,47 @@ def transformed(node: Node, scores: Value, transform: str) -> Value:
             raise node.error("its post_transform must be NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO or PROBIT", transform)
 
 
-def _softmax_without_zeros(node: Node, scores: Value) -> Value:
+def _softmax_without_zeros(node: ONNXNode, scores: Value) -> Value:
     """Returns a softmax of the scores that are not 0; a score of 0, up to 10⁻⁷, stays 0."""
     last = Constant(np.array([-1]))
-    counts = spelled(node, "Greater", spelled(node, "Abs", scores), node.number(1e-7, scores))
-    powers = spelled(node, "Exp", spelled(node, "Sub", scores, spelled(node, "ReduceMax", scores, last, keepdims=1)))
-    kept = spelled(node, "Where", counts, powers, node.number(0, scores))
-    total = spelled(node, "ReduceSum", kept, last, keepdims=1)
-    return spelled(node, "Div", kept, total)
+    counts = node.operator("Greater", node.operator("Abs", scores), node.number(1e-7, scores))
+    powers = node.operator("Exp", node.operator("Sub", scores, node.operator("ReduceMax", scores, last, keepdims=1)))
+    kept = node.operator("Where", counts, powers, node.number(0, scores))
+    total = node.operator("ReduceSum", kept, last, keepdims=1)
+    return node.operator("Div", kept, total)
 
 
-def _probit(node: Node, scores: Value) -> Value:
+def _probit(node: ONNXNode, scores: Value) -> Value:
     """Returns √2 · erf⁻¹(2x − 1), by Winitzki's formula for the inverse, as onnxruntime computes it."""
 
     def number(value: float) -> Constant:
         return node.number(value, scores)
 
     a = 0.147
-    x = spelled(node, "Sub", spelled(node, "Mul", scores, number(2)), number(1))
-    square = spelled(node, "Mul", spelled(node, "Sub", number(1), x), spelled(node, "Add", number(1), x))
-    log = spelled(node, "Log", square)
-    v = spelled(node, "Add", spelled(node, "Mul", log, number(0.5)), number(2 / (3.14159 * a)))
-    root = spelled(
-        node, "Sqrt", spelled(node, "Sub", spelled(node, "Mul", v, v), spelled(node, "Mul", log, number(1 / a)))
+    x = node.operator("Sub", node.operator("Mul", scores, number(2)), number(1))
+    square = node.operator("Mul", node.operator("Sub", number(1), x), node.operator("Add", number(1), x))
+    log = node.operator("Log", square)
+    v = node.operator("Add", node.operator("Mul", log, number(0.5)), number(2 / (3.14159 * a)))
+    root = node.operator(
+        "Sqrt", node.operator("Sub", node.operator("Mul", v, v), node.operator("Mul", log, number(1 / a)))
     )
-    size = spelled(node, "Sqrt", spelled(node, "Sub", root, v))
-    signed = spelled(
-        node, "Mul", spelled(node, "Where", spelled(node, "Less", x, number(0)), number(-1), number(1)), size
+    size = node.operator("Sqrt", node.operator("Sub", root, v))
+    signed = node.operator(
+        "Mul", node.operator("Where", node.operator("Less", x, number(0)), number(-1), number(1)), size
     )
-    return spelled(node, "Mul", signed, number(2**0.5))
+    return node.operator("Mul", signed, number(2**0.5))
 
 
 @converts("FeatureVectorizer", since=1, domain=DOMAIN)
-def feature_vectorizer(node: Node, *inputs: Value, inputdimensions: Sequence[int] = ()) -> Value:
+def feature_vectorizer(node: ONNXNode, *inputs: Value, inputdimensions: Sequence[int] = ()) -> Value:
     """Joins the features of several inputs as floats."""
     rows = [node.reshaped(_floats(node, x), (1, *node.shape(x))[-2:]) for x in inputs]
-    return spelled(node, "Concat", *rows, axis=1)
+    return node.operator("Concat", *rows, axis=1)
 
 
 @converts("OneHotEncoder", since=1, domain=DOMAIN)
 def one_hot_encoder(
-    node: Node, x: Value, *, cats_int64s: Sequence[int] = (), cats_strings: Sequence[str] = (), zeros: int = 1
+    node: ONNXNode, x: Value, *, cats_int64s: Sequence[int] = (), cats_strings: Sequence[str] = (), zeros: int = 1
 ) -> Value:
     """Returns, along a new last dimension, 1 at the place of each element among the categories and 0 elsewhere."""
     if cats_strings:
@@ -204,5 +204,5 @@ def one_hot_encoder(
     if not zeros:
         raise UnsupportedError("it fails on an element that is no category")
     categories: Array = np.array(cats_int64s, np.int64)
-    each = spelled(node, "Unsqueeze", spelled(node, "Cast", x, to=TensorProto.INT64), Constant(np.array([-1])))
-    return spelled(node, "Cast", spelled(node, "Equal", each, Constant(categories)), to=TensorProto.FLOAT)
+    each = node.operator("Unsqueeze", node.operator("Cast", x, to=TensorProto.INT64), Constant(np.array([-1])))
+    return node.operator("Cast", node.operator("Equal", each, Constant(categories)), to=TensorProto.FLOAT)

@@ -8,10 +8,10 @@ import numpy as np
 from xdsl.dialects.builtin import f32
 
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Blocked, Blocks, Constant, Value
 from qmlir.frontends.onnx.blocks import blocked_layer, check_blocks, spread
-from qmlir.frontends.onnx.converters import Table
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.onnx.quantization import MICROSOFT, integers_of
 from qmlir.frontends.onnx.types import element_code
 from qmlir.ir.interfaces import Array
@@ -24,7 +24,7 @@ TYPES = {2: np.dtype(ml_dtypes.uint2), 4: np.dtype(ml_dtypes.uint4), 8: np.dtype
 
 @converts("MatMulNBits", domain=MICROSOFT)
 def matmul_n_bits(
-    node: Node, a: Value, b: Value, scales: Value, zero_points: Value | None = None, g_idx: Value | None = None,
+    node: ONNXNode, a: Value, b: Value, scales: Value, zero_points: Value | None = None, g_idx: Value | None = None,
     bias: Value | None = None, *,
     K: int, N: int, accuracy_level: int = 0, bits: int = 4, block_size: int,
 ) -> Value:  # fmt: skip
@@ -51,7 +51,7 @@ def matmul_n_bits(
 
 
 def _weights(
-    node: Node, b: Value, scales: Value, zero_points: Value | None, shape: tuple[int, int], bits: int, size: int
+    node: ONNXNode, b: Value, scales: Value, zero_points: Value | None, shape: tuple[int, int], bits: int, size: int
 ) -> Blocked:
     """Unpacks the weights [N, K], an integer a byte."""
     outputs, inputs = shape
@@ -72,7 +72,7 @@ def _weights(
     return Blocked(Blocks(integers, steps.reshape(outputs, blocks), points, 1, size), name)
 
 
-def _points(node: Node, zero_points: Value | None, outputs: int, blocks: int, bits: int) -> Array:
+def _points(node: ONNXNode, zero_points: Value | None, outputs: int, blocks: int, bits: int) -> Array:
     """Returns the zero points [N, blocks]: unpacked from bytes, floats, or by default half of the range."""
     if zero_points is None:
         return np.full((outputs, blocks), 1 << bits - 1, np.uint8).astype(TYPES[bits])
@@ -94,7 +94,7 @@ def _unpacked(stored: Array, bits: int) -> Array:
 
 @converts("GatherBlockQuantized", domain=MICROSOFT)
 def gather_block_quantized(
-    node: Node, data: Value, indices: Value, scales: Value, zero_points: Value | None = None, *,
+    node: ONNXNode, data: Value, indices: Value, scales: Value, zero_points: Value | None = None, *,
     bits: int = 4, block_size: int = 128, gather_axis: int = 0, quantize_axis: int = 1,
 ) -> Value:  # fmt: skip
     """Rows of constant integers by index, dequantized: (stored − zero point) · scale with parameters of blocks.
@@ -117,16 +117,15 @@ def gather_block_quantized(
     if points.shape != steps.shape:
         raise node.error(f"its zero points must be of shape {list(steps.shape)}", str(list(points.shape)))
     check_blocks(node, stored.shape, steps.shape, along, block_size)
-    assert node.bodies is not None
     q, s, z = (
-        node.bodies.operator("Gather", [Constant(array), indices], since=13, axis=axis)
+        node.operator("Gather", Constant(array), indices, since=13, axis=axis)
         for array in (integers_of(stored), steps, integers_of(points).astype(np.float32))
     )
     behind = along + (indexed - 1 if along > axis else 0)
     s, z = (spread(node, v, node.shape(q), behind, block_size) for v in (s, z))
-    y = node.bodies.converted("Mul", [node.bodies.converted("Sub", [node.converted(q, f32), z]), node.widened(s)])
+    y = node.newest("Mul", node.newest("Sub", node.converted(q, f32), z), node.widened(s))
     half = node.half_of(scales)
-    return y if half is None else node.bodies.converted("Cast", [y], to=element_code(half))
+    return y if half is None else node.newest("Cast", y, to=element_code(half))
 
 
 def _apart(stored: Array, bits: int) -> Array:

@@ -10,11 +10,11 @@ from xdsl.dialects.builtin import f32, i32
 from qmlir.dialects.nn.elementwise import AddOp, MulOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Value
 from qmlir.frontends.onnx.attention import self_attention
-from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.dynamic_quantization import quantized_by_its_range
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.onnx.qoperator import matmul_integer
 from qmlir.frontends.onnx.quantization import MICROSOFT, dequantized, parameters, plain
 from qmlir.ir.interfaces import element_of
@@ -24,7 +24,7 @@ converts = Table()
 
 @converts("MatMulIntegerToFloat", domain=MICROSOFT)
 def matmul_integer_to_float(
-    node: Node, a: Value, b: Value, a_scale: Value, b_scale: Value, a_zero_point: Value | None = None,
+    node: ONNXNode, a: Value, b: Value, a_scale: Value, b_scale: Value, a_zero_point: Value | None = None,
     b_zero_point: Value | None = None, bias: Value | None = None,
 ) -> Value:  # fmt: skip
     """y = (a − a_zero_point) · (b − b_zero_point) · a_scale · b_scale + bias."""
@@ -42,7 +42,7 @@ def matmul_integer_to_float(
 
 @converts("DynamicQuantizeMatMul", domain=MICROSOFT)
 def dynamic_quantize_matmul(
-    node: Node, a: Value, b: Value, b_scale: Value, b_zero_point: Value | None = None, bias: Value | None = None
+    node: ONNXNode, a: Value, b: Value, b_scale: Value, b_zero_point: Value | None = None, bias: Value | None = None
 ) -> Value:
     """The product of a, quantized as DynamicQuantizeLinear does at run time, and of integers b."""
     stored, scale, zero_point = quantized_by_its_range(node, a, "quantized.")
@@ -51,7 +51,7 @@ def dynamic_quantize_matmul(
 
 @converts("QAttention", domain=MICROSOFT)
 def quantized_attention(
-    node: Node, x: Value, weights: Value, bias: Value, input_scale: Value, weight_scale: Value,
+    node: ONNXNode, x: Value, weights: Value, bias: Value, input_scale: Value, weight_scale: Value,
     mask_index: Value | None = None, input_zero_point: Value | None = None, weight_zero_point: Value | None = None,
     past: Value | None = None, *,
     do_rotary: int = 0, mask_filter_value: float = -10000.0, num_heads: int, past_present_share_buffer: int = 0,

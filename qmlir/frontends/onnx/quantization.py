@@ -1,7 +1,6 @@
 """QuantizeLinear, DequantizeLinear and their kin."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import onnx
@@ -13,10 +12,10 @@ from qmlir.dialects.quant.ops import DequantizeCastOp, QuantizeCastOp, StorageCa
 from qmlir.dialects.quant.syntax import default_range
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Dequantized, Value
 from qmlir.frontends.onnx.blocks import dequantized_blocks, spread
-from qmlir.frontends.onnx.converters import Table
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.onnx.small_floats import (
     dequantized_float,
     holds_small_floats,
@@ -62,7 +61,7 @@ HALF_CODES: Mapping[int, Attribute] = {onnx.TensorProto.FLOAT16: f16, onnx.Tenso
 # Parameters
 
 
-def storage_of(node: Node, x: Value) -> IntegerType:
+def storage_of(node: ONNXNode, x: Value) -> IntegerType:
     """Returns the storage type of an integer tensor.
 
     Raises:
@@ -77,7 +76,7 @@ def storage_of(node: Node, x: Value) -> IntegerType:
 
 
 def parameters(
-    node: Node, storage: IntegerType, scale: Value, zero_point: Value | None, shape: Shape, axis: int
+    node: ONNXNode, storage: IntegerType, scale: Value, zero_point: Value | None, shape: Shape, axis: int
 ) -> UniformType:
     """Returns the quantized type that constant scales and zero points describe, for a tensor of the given shape.
 
@@ -120,7 +119,7 @@ def integers_of(array: Array) -> Array:
 # Values
 
 
-def quantized(node: Node, x: Value, type: UniformType) -> SSAValue:
+def quantized(node: ONNXNode, x: Value, type: UniformType) -> SSAValue:
     """Returns an integer tensor under a quantized type, with the same stored integers."""
     if isinstance(x, Constant):
         value = node.builder.ssa(Dequantized(integers_of(x.array).astype(type.numpy_dtype), type, x.name))
@@ -144,14 +143,14 @@ def _is_narrower(type: UniformType, other: UniformType) -> bool:
     return low <= type.storage_min and type.storage_max <= high and type.within(low, high) == other
 
 
-def dequantized(node: Node, x: Value, type: UniformType) -> Value:
+def dequantized(node: ONNXNode, x: Value, type: UniformType) -> Value:
     """Dequantizes an integer tensor, read as the given quantized type."""
     if isinstance(x, Constant):
         return Dequantized(integers_of(x.array).astype(type.numpy_dtype), type, x.name)
     return node.cast(DequantizeCastOp, quantized(node, x, type), type.expressed)
 
 
-def requantized(node: Node, y: Value, type: UniformType) -> SSAValue:
+def requantized(node: ONNXNode, y: Value, type: UniformType) -> SSAValue:
     """Quantizes floats to the given type, dividing in float32 as ONNX defines, whatever runtime's numerics apply."""
     result = node.cast(QuantizeCastOp, node.builder.ssa(y), type)
     assert isinstance(result, OpResult)
@@ -159,7 +158,7 @@ def requantized(node: Node, y: Value, type: UniformType) -> SSAValue:
     return result
 
 
-def plain(node: Node, x: SSAValue) -> SSAValue:
+def plain(node: ONNXNode, x: SSAValue) -> SSAValue:
     """Returns the stored integers of a quantized tensor as a plain integer tensor."""
     element = element_of(x)
     assert isinstance(element, UniformType)
@@ -173,7 +172,7 @@ def plain(node: Node, x: SSAValue) -> SSAValue:
 # Between quantized tensors and other operators
 
 
-def prepared(node: Node, operator: str, inputs: Sequence[Value | None]) -> list[Value | None]:
+def prepared(node: ONNXNode, operator: str, inputs: Sequence[Value | None]) -> list[Value | None]:
     """Prepares inputs for an operator that ignores quantized types: kept if it only moves elements, else plain."""
     types = [_type_of(x) for x in inputs]
     first = next((t for t in types if t is not None), None)
@@ -190,7 +189,7 @@ def prepared(node: Node, operator: str, inputs: Sequence[Value | None]) -> list[
     ]
 
 
-def _narrowed(node: Node, inputs: Sequence[Value | None]) -> Value | None:
+def _narrowed(node: ONNXNode, inputs: Sequence[Value | None]) -> Value | None:
     """Quantizes to the constant bounds of a Clip on integers, as PyTorch exports 7 bits; None for other inputs."""
     x, *bounds = inputs
     type = _type_of(x)
@@ -245,28 +244,22 @@ def argument_type(
 # Import as float operators
 
 
-def as_floats(node: Node, operator: str, inputs: Sequence[Value | None], **attributes: Any) -> Value:
-    """Imports ONNX's float operator of that name on these inputs, by its newest converter."""
-    assert node.bodies is not None
-    return node.bodies.converted(operator, inputs, **attributes)
-
-
 def _quantized_at_run_time(
-    node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int, block_size: int, output_dtype: int
+    node: ONNXNode, x: Value, scale: Value, zero_point: Value | None, axis: int, block_size: int, output_dtype: int
 ) -> Value:
     """Computes clamp(round(x / scale) + zero_point) in float32, for parameters of run time or of blocks."""
     storage = _output_storage(None, output_dtype) if zero_point is None else storage_of(node, zero_point)
     low, high = (Constant(np.array(bound, np.float32)) for bound in default_range(storage))
     shape = node.shape(x)
-    steps = as_floats(node, "Round", [as_floats(node, "Div", [x, _along(node, scale, shape, axis, block_size)])])
+    steps = node.newest("Round", node.newest("Div", x, _along(node, scale, shape, axis, block_size)))
     if zero_point is not None:
         point = node.converted(_along(node, zero_point, shape, axis, block_size), f32)
-        steps = as_floats(node, "Add", [steps, point])
-    return node.converted(as_floats(node, "Clip", [steps, low, high]), storage)
+        steps = node.newest("Add", steps, point)
+    return node.converted(node.newest("Clip", steps, low, high), storage)
 
 
 def _dequantized_at_run_time(
-    node: Node, x: Value, scale: Value, zero_point: Value | None, axis: int, block_size: int
+    node: ONNXNode, x: Value, scale: Value, zero_point: Value | None, axis: int, block_size: int
 ) -> Value:
     """Computes (x − zero_point) · scale in float32, for parameters of run time or of blocks; x has at most 16 bits."""
     if storage_of(node, x).width.data > 16:
@@ -276,11 +269,11 @@ def _dequantized_at_run_time(
     number: Value = node.converted(plain_x, f32)
     if zero_point is not None:
         point = node.converted(_along(node, zero_point, node.shape(x), axis, block_size), f32)
-        number = as_floats(node, "Sub", [number, point])
-    return as_floats(node, "Mul", [number, _along(node, scale, node.shape(x), axis, block_size)])
+        number = node.newest("Sub", number, point)
+    return node.newest("Mul", number, _along(node, scale, node.shape(x), axis, block_size))
 
 
-def _along(node: Node, x: Value, shape: Shape, axis: int, block_size: int) -> Value:
+def _along(node: ONNXNode, x: Value, shape: Shape, axis: int, block_size: int) -> Value:
     """Reshapes scales or zero points so that they broadcast against a tensor of the given shape."""
     own = node.shape(x)
     if block_size:
@@ -300,7 +293,7 @@ def _along(node: Node, x: Value, shape: Shape, axis: int, block_size: int) -> Va
 @converts("QuantizeLinear", since=10)
 @converts("QuantizeLinear", domain=MICROSOFT)
 def quantize_linear(
-    node: Node,
+    node: ONNXNode,
     x: Value,
     y_scale: Value,
     y_zero_point: Value | None = None,
@@ -353,7 +346,7 @@ def _output_storage(zero_point: Constant | None, output_dtype: int) -> IntegerTy
 @converts("DequantizeLinear", since=10)
 @converts("DequantizeLinear", domain=MICROSOFT)
 def dequantize_linear(
-    node: Node,
+    node: ONNXNode,
     x: Value,
     x_scale: Value,
     x_zero_point: Value | None = None,
@@ -375,7 +368,9 @@ def dequantize_linear(
     return real if half is None or isinstance(x, Constant) else node.converted(real, half)
 
 
-def _dequantized(node: Node, x: Value, x_scale: Value, x_zero_point: Value | None, axis: int, block_size: int) -> Value:
+def _dequantized(
+    node: ONNXNode, x: Value, x_scale: Value, x_zero_point: Value | None, axis: int, block_size: int
+) -> Value:
     """Dequantizes integers to float32."""
     if not isinstance(x_scale, Constant) or (x_zero_point is not None and not isinstance(x_zero_point, Constant)):
         return _dequantized_at_run_time(node, x, x_scale, x_zero_point, axis, block_size)

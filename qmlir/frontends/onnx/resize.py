@@ -13,10 +13,10 @@ from qmlir.dialects.nn.indexing import GatherOp
 from qmlir.dialects.nn.movement import SliceOp
 from qmlir.dialects.nn.resize import ResizeOp, SampleOp
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Floats, Ints, Value, filled
-from qmlir.frontends.onnx.converters import Table
 from qmlir.frontends.onnx.movement import pad_constant, scatter_rows, slice_properties, whole
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.onnx.types import channels_first, channels_last
 from qmlir.ir.interfaces import Shape, element_of
 from qmlir.ir.types import dtype_of
@@ -167,21 +167,21 @@ class Filter:
 
 
 @converts("Upsample", since=9, attributes=["scales"], before=7)
-def upsample(node: Node, x: Value, scales: Value, *, mode: str = "nearest") -> Value:
+def upsample(node: ONNXNode, x: Value, scales: Value, *, mode: str = "nearest") -> Value:
     """Upsamples by factors."""
     axes = _by_scales(node, node.shape(x), range(node.rank(x)), _floats(node, scales, "scales"))
     return _resize(node, x, axes, mode, "asymmetric", "before version 11", Filter(_triangle, 1, False, False), 0.0)
 
 
 @converts("Resize", since=10)
-def resize_scales(node: Node, x: Value, scales: Value, *, mode: str = "nearest") -> Value:
+def resize_scales(node: ONNXNode, x: Value, scales: Value, *, mode: str = "nearest") -> Value:
     """Resizes by factors given by an input, as Upsample does."""
     return upsample(node, x, scales, mode=mode)
 
 
 @converts("Resize", since=11)
 def resize(
-    node: Node,
+    node: ONNXNode,
     x: Value,
     roi: Value | None = None,
     scales: Value | None = None,
@@ -215,17 +215,17 @@ def resize(
     return _resize(node, x, found, mode, coordinate_transformation_mode, nearest_mode, kind, extrapolation_value)
 
 
-def _floats(node: Node, x: Value, what: str) -> Floats:
+def _floats(node: ONNXNode, x: Value, what: str) -> Floats:
     return tuple(float(v) for v in node.array(x, what).reshape(-1))
 
 
-def _by_scales(node: Node, shape: Shape, over: Sequence[int], scales: Sequence[float]) -> list[Axis]:
+def _by_scales(node: ONNXNode, shape: Shape, over: Sequence[int], scales: Sequence[float]) -> list[Axis]:
     if len(scales) != len(over) or not all(0 < s < float("inf") for s in scales):
         raise node.error(f"it needs {len(over)} scales above 0", str(list(scales)))
     return [Axis(a, floor(shape[a] * s), shape[a], s) for a, s in zip(over, scales, strict=True)]
 
 
-def _by_sizes(node: Node, shape: Shape, over: Sequence[int], sizes: Ints, policy: str) -> list[Axis]:
+def _by_sizes(node: ONNXNode, shape: Shape, over: Sequence[int], sizes: Ints, policy: str) -> list[Axis]:
     if len(sizes) != len(over) or min(sizes, default=0) < 0 or 0 in [shape[a] for a in over]:
         raise node.error(f"it needs {len(over)} sizes that are not negative, of axes that are not empty", str(sizes))
     scales = [size / shape[a] for a, size in zip(over, sizes, strict=True)]
@@ -237,7 +237,7 @@ def _by_sizes(node: Node, shape: Shape, over: Sequence[int], sizes: Ints, policy
     return [Axis(a, size, shape[a], s) for a, size, s in zip(over, sizes, scales, strict=True)]
 
 
-def _cropped(node: Node, axes: Sequence[Axis], roi: Value | None) -> list[Axis]:
+def _cropped(node: ONNXNode, axes: Sequence[Axis], roi: Value | None) -> list[Axis]:
     values = () if roi is None else _floats(node, roi, "roi")
     if len(values) != 2 * len(axes):
         raise node.error(f"its roi needs {2 * len(axes)} values", str(len(values)))
@@ -246,7 +246,7 @@ def _cropped(node: Node, axes: Sequence[Axis], roi: Value | None) -> list[Axis]:
 
 
 def _resize(
-    node: Node,
+    node: ONNXNode,
     x: Value,
     axes: Sequence[Axis],
     mode: str,
@@ -287,7 +287,7 @@ def _resize(
     return pad_constant(node, y, low, high, extrapolation) if padded else y
 
 
-def _interpolated(node: Node, x: Value, tables: Sequence[tuple[int, Int64s, Float64s]], *, last: bool) -> Value:
+def _interpolated(node: ONNXNode, x: Value, tables: Sequence[tuple[int, Int64s, Float64s]], *, last: bool) -> Value:
     """Resizes x along axes, each by a table of taps and weights [O, T].
 
     An axis with one tap of weight 1 for each element becomes a gather, which moves elements and keeps their scale.
@@ -329,7 +329,7 @@ METHODS = {
 
 @converts("GridSample", since=16)
 def grid_sample(
-    node: Node, x: Value, grid: Value, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
+    node: ONNXNode, x: Value, grid: Value, *, align_corners: int = 0, mode: str = "linear", padding_mode: str = "zeros"
 ) -> Value:
     """Samples the image x at places in [−1, 1], whose coordinates are ordered from the last axis to the first."""
     if mode not in METHODS or padding_mode not in ("zeros", "border", "reflection"):
@@ -355,7 +355,7 @@ def grid_sample(
 
 
 @converts("AffineGrid", since=20)
-def affine_grid(node: Node, theta: Value, size: Value, *, align_corners: int = 0) -> Value:
+def affine_grid(node: ONNXNode, theta: Value, size: Value, *, align_corners: int = 0) -> Value:
     """Applies θ [N, d, d + 1] to a grid over [−1, 1], with coordinates ordered from the last axis to the first."""
     batch, _, *lengths = node.ints(size, "size")
     if node.shape(theta) != (batch, len(lengths), len(lengths) + 1):
@@ -378,7 +378,7 @@ def _line(length: int, align_corners: bool) -> np.ndarray[tuple[int], np.dtype[n
 
 @converts("MaxUnpool", since=9)
 def max_unpool(
-    node: Node,
+    node: ONNXNode,
     x: Value,
     indices: Value,
     output_shape: Value | None = None,
@@ -412,7 +412,7 @@ def max_unpool(
 
 @converts("Col2Im", since=18)
 def col2im(
-    node: Node,
+    node: ONNXNode,
     x: Value,
     image_shape: Value,
     block_shape: Value,

@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import AnyFloat, f32
 from xdsl.ir import Attribute
 
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Value
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.onnx.types import element_code, element_type
 from qmlir.ir.interfaces import element_of
 from qmlir.ir.types import element_type_of
@@ -41,22 +41,20 @@ def stored_float(zero_point: Value | None, output_dtype: int) -> Attribute | Non
     return element_type_of(zero_point.array.dtype)
 
 
-def quantized_float(node: Node, x: Value, scale: Value, element: Attribute, saturate: int) -> Value:
+def quantized_float(node: ONNXNode, x: Value, scale: Value, element: Attribute, saturate: int) -> Value:
     """Returns x / scale, divided in f32 and rounded to a small float; the scale broadcasts against x."""
-    assert node.bodies is not None
-    steps = node.bodies.converted("Div", [node.widened(x), node.widened(scale)])
-    return node.bodies.converted("Cast", [steps], to=element_code(element), saturate=saturate)
+    steps = node.newest("Div", node.widened(x), node.widened(scale))
+    return node.newest("Cast", steps, to=element_code(element), saturate=saturate)
 
 
-def dequantized_float(node: Node, x: Value, scale: Value, zero_point: Value | None) -> Value:
+def dequantized_float(node: ONNXNode, x: Value, scale: Value, zero_point: Value | None) -> Value:
     """Returns (x − zero_point) · scale, computed in f32, in the type of the scale, which broadcasts against x."""
-    assert node.bodies is not None
     half, number = node.half_of(scale), _f32(node, x)
     if zero_point is not None:
-        number = node.bodies.converted("Sub", [number, _f32(node, zero_point)])
-    y = node.bodies.converted("Mul", [number, node.widened(scale)])
-    return y if half is None else node.bodies.converted("Cast", [y], to=element_code(half))
+        number = node.newest("Sub", number, _f32(node, zero_point))
+    y = node.newest("Mul", number, node.widened(scale))
+    return y if half is None else node.newest("Cast", y, to=element_code(half))
 
 
-def _f32(node: Node, x: Value) -> Value:
+def _f32(node: ONNXNode, x: Value) -> Value:
     return Constant(x.array.astype(np.float32), x.name) if isinstance(x, Constant) else node.converted(x, f32)

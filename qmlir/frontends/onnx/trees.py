@@ -14,10 +14,10 @@ import numpy as np
 from onnx import TensorProto
 
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Value
-from qmlir.frontends.onnx.converters import Table, spelled
 from qmlir.frontends.onnx.labels import DOMAIN
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.ir.interfaces import Array
 
 converts = Table()
@@ -45,7 +45,7 @@ Path = tuple[tuple[int, bool], ...]
 
 @converts("TreeEnsemble", since=5, domain=DOMAIN)
 def tree_ensemble(
-    node: Node, x: Value, *, tree_roots: Sequence[int], nodes_featureids: Sequence[int], nodes_modes: Array,
+    node: ONNXNode, x: Value, *, tree_roots: Sequence[int], nodes_featureids: Sequence[int], nodes_modes: Array,
     nodes_splits: Array, nodes_truenodeids: Sequence[int], nodes_trueleafs: Sequence[int],
     nodes_falsenodeids: Sequence[int], nodes_falseleafs: Sequence[int], leaf_targetids: Sequence[int],
     leaf_weights: Array, n_targets: int, aggregate_function: int = SUM, post_transform: int = 0,
@@ -62,24 +62,24 @@ def tree_ensemble(
         for leaves, places in ((nodes_falseleafs, nodes_falsenodeids), (nodes_trueleafs, nodes_truenodeids))
     ]
     leaves = [leaf for root in tree_roots for leaf in _leaves(node, root, branches, len(leaf_weights))]
-    features = spelled(node, "Gather", x, Constant(np.array(nodes_featureids, np.int64)), axis=1)
+    features = node.operator("Gather", x, Constant(np.array(nodes_featureids, np.int64)), axis=1)
     holds = _conditions(node, features, nodes_modes, nodes_splits, _members(node, nodes_modes, membership_values))
     if any(nodes_missing_value_tracks_true):
         tracked = Constant(np.array(nodes_missing_value_tracks_true, np.bool_))
-        holds = spelled(node, "Or", holds, spelled(node, "And", spelled(node, "IsNaN", features), tracked))
+        holds = node.operator("Or", holds, node.operator("And", node.operator("IsNaN", features), tracked))
     weights = np.zeros((len(leaves), n_targets), leaf_weights.dtype)
     for row, (leaf, _) in enumerate(leaves):
         weights[row, leaf_targetids[leaf]] = leaf_weights[leaf]
     if aggregate_function == AVERAGE:
         weights = (weights / len(tree_roots)).astype(weights.dtype)
     reached = _reached(node, holds, [path for _, path in leaves])
-    sums = spelled(node, "MatMul", spelled(node, "CastLike", reached, Constant(leaf_weights)), Constant(weights))
+    sums = node.operator("MatMul", node.operator("CastLike", reached, Constant(leaf_weights)), Constant(weights))
     transform = TRANSFORMS[post_transform]
-    return sums if transform is None else spelled(node, transform, sums)
+    return sums if transform is None else node.operator(transform, sums)
 
 
 def _leaves(
-    node: Node, root: int, branches: Sequence[Sequence[tuple[bool, int]]], weights: int
+    node: ONNXNode, root: int, branches: Sequence[Sequence[tuple[bool, int]]], weights: int
 ) -> Iterator[tuple[int, Path]]:
     """Yields each leaf of a tree with its path; `branches` are each node's false and true branch: (is leaf, place)."""
     waiting: list[tuple[bool, int, Path]] = [(False, root, ())]
@@ -97,19 +97,19 @@ def _leaves(
         waiting += [(*branches[branch][place], (*path, (place, branch))) for branch in (False, True)]
 
 
-def _reached(node: Node, holds: Value, paths: Sequence[Path]) -> Value:
+def _reached(node: ONNXNode, holds: Value, paths: Sequence[Path]) -> Value:
     """Returns whether all conditions on each path are as its branches say, [B, paths], as numbers."""
     batch, count = node.shape(holds)
     always = Constant(np.ones((batch, 1), np.bool_))
-    literals = spelled(node, "Concat", holds, spelled(node, "Not", holds), always, axis=1)
+    literals = node.operator("Concat", holds, node.operator("Not", holds), always, axis=1)
     places = np.full(node.room((len(paths), max(map(len, paths)))), 2 * count)
     for row, path in enumerate(paths):
         places[row, : len(path)] = [place if branch else place + count for place, branch in path]
-    each = spelled(node, "Cast", spelled(node, "Gather", literals, Constant(places), axis=1), to=TensorProto.INT32)
-    return spelled(node, "ReduceMin", each, Constant(np.array([2])), keepdims=0)
+    each = node.operator("Cast", node.operator("Gather", literals, Constant(places), axis=1), to=TensorProto.INT32)
+    return node.operator("ReduceMin", each, Constant(np.array([2])), keepdims=0)
 
 
-def _members(node: Node, modes: Array, values: Array | None) -> Array | None:
+def _members(node: ONNXNode, modes: Array, values: Array | None) -> Array | None:
     """Returns the members that each node tests for, [nodes, most], with NaN behind the last; None if no node does."""
     testing = np.flatnonzero(modes == MEMBER)
     if not len(testing):
@@ -124,27 +124,27 @@ def _members(node: Node, modes: Array, values: Array | None) -> Array | None:
     return table
 
 
-def _conditions(node: Node, features: Value, modes: Array, splits: Array, members: Array | None) -> Value:
+def _conditions(node: ONNXNode, features: Value, modes: Array, splits: Array, members: Array | None) -> Value:
     """Returns whether the condition of each node holds for its feature, [B, nodes]."""
     result: Value | None = None
     for mode in np.unique(modes).tolist():
         if mode == MEMBER and members is not None:
-            each = spelled(node, "Unsqueeze", features, Constant(np.array([2])))
-            holds = _any(node, spelled(node, "Equal", each, Constant(members)))
+            each = node.operator("Unsqueeze", features, Constant(np.array([2])))
+            holds = _any(node, node.operator("Equal", each, Constant(members)))
         elif mode in COMPARISONS:
             operator, exchanged = COMPARISONS[mode]
             operands = (Constant(splits), features) if exchanged else (features, Constant(splits))
-            holds = spelled(node, operator, *operands)
-            holds = spelled(node, "Not", holds) if mode == NOT_EQUAL else holds
+            holds = node.operator(operator, *operands)
+            holds = node.operator("Not", holds) if mode == NOT_EQUAL else holds
         else:
             raise UnsupportedError(f"it has a node of the mode {mode}")
-        result = holds if result is None else spelled(node, "Where", Constant(modes == mode), holds, result)
+        result = holds if result is None else node.operator("Where", Constant(modes == mode), holds, result)
     assert result is not None
     return result
 
 
-def _any(node: Node, truth: Value) -> Value:
+def _any(node: ONNXNode, truth: Value) -> Value:
     """Returns whether any of the last dimension's values is true."""
-    number = spelled(node, "Cast", truth, to=TensorProto.INT32)
-    most = spelled(node, "ReduceMax", number, Constant(np.array([-1])), keepdims=0)
-    return spelled(node, "Cast", most, to=TensorProto.BOOL)
+    number = node.operator("Cast", truth, to=TensorProto.INT32)
+    most = node.operator("ReduceMax", number, Constant(np.array([-1])), keepdims=0)
+    return node.operator("Cast", most, to=TensorProto.BOOL)

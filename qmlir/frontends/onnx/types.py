@@ -8,8 +8,8 @@ from xdsl.dialects.builtin import NoneType
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.dialects.quant.types import UniformType
-from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Value
+from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.ir.types import dtype_of, element_type_of
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -53,12 +53,12 @@ def element_name(code: int) -> str:
 # one behind it; a later pass cancels transposes that meet.
 
 
-def channels_last(node: Node, x: Value) -> SSAValue:
+def channels_last(node: ONNXNode, x: Value) -> SSAValue:
     """Moves the channels to the end: [N, C, …] → [N, …, C], of any rank."""
     return node.permuted(x, (0, *range(2, node.rank(x)), 1))
 
 
-def channels_first(node: Node, y: SSAValue) -> SSAValue:
+def channels_first(node: ONNXNode, y: SSAValue) -> SSAValue:
     """Moves the channels behind the batch: [N, …, C] → [N, C, …], of any rank."""
     rank = node.rank(y)
     return node.permuted(y, (0, rank - 1, *range(1, rank - 1)))

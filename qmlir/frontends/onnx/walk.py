@@ -7,12 +7,11 @@ from typing import Any, cast
 import numpy as np
 import onnx
 from xdsl.ir import Operation, SSAValue
-from xdsl.utils.exceptions import VerifyException
 
 from qmlir.errors import FileError, QmlirError, UnsupportedError, near_misses
-from qmlir.formats.onnx import OPERATORS
+from qmlir.formats.onnx import AXIS, OPERATORS, Operator
 from qmlir.formats.unknown import hint
-from qmlir.frontends.builder import Node
+from qmlir.frontends.converters import NEWEST, Converter, Table, row_table
 from qmlir.frontends.counted import refuse_constants
 from qmlir.frontends.function import Blocked, Builder, Constant, Dequantized, Value
 from qmlir.frontends.onnx import (
@@ -47,18 +46,16 @@ from qmlir.frontends.onnx import (
     vectorizer,
 )
 from qmlir.frontends.onnx.control import Key, bound_body, key_of, onnx_function
-from qmlir.frontends.onnx.converters import Signature, Table, operator_table
 from qmlir.frontends.onnx.folding import evaluated
 from qmlir.frontends.onnx.labels import Labels
-from qmlir.frontends.onnx.opaque import AttributeValue, InferredTypes, attribute_ir, attribute_value, import_opaque
+from qmlir.frontends.onnx.node import ONNXNode
+from qmlir.frontends.onnx.opaque import NO_TYPE, AttributeValue, InferredTypes, attribute_value, attributes_ir
 from qmlir.frontends.onnx.ordering import reads
 from qmlir.frontends.onnx.quantization import RESHAPING, prepared
 from qmlir.frontends.onnx.reader import Model
 from qmlir.frontends.onnx.rounded import Rounded, followed
 from qmlir.frontends.onnx.sequences import Listed
-from qmlir.ir.budget import Budget
-from qmlir.ir.interfaces import Array
-from qmlir.ir.memory import shortage
+from qmlir.frontends.walk import Budgeted, TooMuch, imported
 from qmlir.ir.own_operators import own_operator
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -75,22 +72,32 @@ FAMILIES = (
 )  # fmt: skip
 """The files of converters, each with a table of its own."""
 
-_OWN = Table.of(*(family.converts for family in FAMILIES))
 
-CONVERTERS = Table.of(_OWN, operator_table(OPERATORS).without(_OWN))
+def _one_operation(row: Operator, node: ONNXNode, *inputs: Value, **given: float) -> Value:
+    properties = {own: given.get(name, default) for name, (own, default) in row.attributes.items()}
+    if AXIS in properties:
+        properties[AXIS] = node.axis(int(properties[AXIS]), node.rank(inputs[0]))
+    return node.compute(row.operation, inputs[::-1] if row.exchanged else inputs, properties)
+
+
+def _row(row: Operator) -> Converter:
+    attributes = {name: type(default) for name, (_, default) in row.attributes.items()}
+    return Converter.of_row(_one_operation, row, row.inputs, attributes, row.since)
+
+
+CONVERTERS = Table.of(
+    *(family.converts for family in FAMILIES), rows=row_table((o.domain, o.kind, _row(o)) for o in OPERATORS)
+)
 """The converters of all operators; the row of an operator in formats/onnx.py counts if no family has a converter."""
 
 FOLDS = folding.folds
-
-NEWEST = 1 << 30
-"""A version above those of all operator sets."""
 
 QUANTIZED = frozenset(family.__name__ for family in (products, qonnx, qoperator, quantization))
 """Modules whose converters take tensors of quantized types; other converters take the inputs from `prepared`."""
 
 
 def convert(
-    node: Node,
+    node: ONNXNode,
     domain: str,
     operator: str,
     version: int,
@@ -123,7 +130,7 @@ def convert(
             node.shape(x)
     if converter.function.__module__ not in QUANTIZED:
         inputs = prepared(node, operator, inputs)
-    results = _call(converter, node, inputs, attributes, node)
+    results = converter(node, inputs, attributes)
     if any(isinstance(result, Listed | Labels) for result in results):
         return results  # its tensors are computed by the operations that wait
     if operator != "Shape":
@@ -139,7 +146,7 @@ def convert(
 
 
 def _folded(
-    node: Node,
+    node: ONNXNode,
     domain: str,
     operator: str,
     version: int,
@@ -154,7 +161,7 @@ def _folded(
         if (moved := _move_stored(fold, node, operator, inputs, attributes)) is not None:
             return [moved]
         arrays = [i.array if isinstance(i, Constant) else None for i in inputs]
-        results = [np.asarray(a) for a in _call(fold, node, arrays, attributes, node.builder.budget)]
+        results = [np.asarray(a) for a in fold(node, arrays, attributes, node.builder.budget)]
         for result in results:
             if result.base is None and not any(result is a for a in arrays):
                 result.flags.writeable = False  # no other code holds the array, so the IR need not copy it
@@ -167,12 +174,12 @@ def _hint(operator: str, domain: str) -> str:
     """What may be done about an operator without a converter; empty for operators of ONNX itself."""
     if onnx.defs.has(operator, domain=domain):
         return ""
-    return hint("ONNX", operator, [(d, o) for d, o, _ in CONVERTERS.operators()], domain)
+    return hint("ONNX", operator, [(d, o) for d, o, _ in CONVERTERS.versions()], domain)
 
 
 def _move_stored(
-    fold: Signature,
-    node: Node,
+    fold: Converter,
+    node: ONNXNode,
     operator: str,
     inputs: Sequence[Value | None],
     attributes: Mapping[str, AttributeValue],
@@ -184,29 +191,11 @@ def _move_stored(
     # The fold only checks the node and computes the new shape, so it need not see the elements.
     like = np.broadcast_to(np.int8(0), first.shape)
     rest = [i.array if isinstance(i, Constant) else None for i in inputs[1:]]
-    moved = np.asarray(_call(fold, node, [like, *rest], attributes, node.builder.budget)[0])
+    moved = np.asarray(fold(node, [like, *rest], attributes, node.builder.budget)[0])
     if operator in RESHAPING:
         return first.reshaped(moved.shape)
     permutation = cast(Sequence[int], attributes.get("perm", range(like.ndim)[::-1]))
     return first.transposed(permutation)
-
-
-def _call(
-    signature: Signature,
-    node: Node,
-    inputs: Sequence[Value | Array | None],
-    attributes: Mapping[str, AttributeValue],
-    first: Node | Budget,
-) -> Sequence[Value]:
-    """Checks a node against a signature and calls its converter or fold; numpy's errors become NodeErrors."""
-    signature.check(node, inputs, attributes)
-    try:
-        results: Any = signature.function(first, *inputs, **attributes)
-    except MemoryError:
-        raise shortage(f"{node.file}: {node.kind}", node.called()) from None
-    except (VerifyException, ValueError, IndexError, TypeError, ArithmeticError) as error:
-        raise node.error("its inputs and attributes must fit", " ".join(str(error).split())) from None
-    return cast(Sequence[Value], results) if isinstance(results, tuple) else [results]
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -228,23 +217,15 @@ _SAVE_AGAIN = "export the model again"
 DEEPEST = 64
 """The most levels of nested bodies; functions that call each other in a circle exceed it."""
 
-MOST_NODES = 5_000
-"""The most nodes in all bodies together, which take some seconds to import; nested loops soon exceed it."""
-
-
-class _TooMuch(UnsupportedError):
-    """Raised when bodies have too many nodes; it refuses the node of the main graph, not only the node in a body."""
-
 
 @dataclass
-class _Shared:
+class _Shared(Budgeted):
     """The state that all walks of an import share."""
 
     model: Model
     builder: Builder
     types: InferredTypes
     functions: Mapping[Key, onnx.FunctionProto]
-    walked: int = 0
     operators: int = 0
 
 
@@ -326,9 +307,7 @@ class Walk:
     def _import(self, proto: onnx.NodeProto, needed: set[str], number: int) -> None:
         """Imports one node, the `number`th of its graph, and defines its outputs."""
         if self.depth:
-            self.shared.walked += 1
-            if self.shared.walked > MOST_NODES:
-                raise _TooMuch(f"what it stands for has more than {MOST_NODES} nodes")
+            self.shared.count("nodes")
         domain = "" if proto.domain == "ai.onnx" else proto.domain
         outputs = list(proto.output)
         while outputs and not outputs[-1]:
@@ -337,8 +316,7 @@ class Walk:
         # An unused output beyond the first counts as left out, so that no converter need compute it.
         called = [self.names.get(o, self.prefix + o) if o in needed or not i else "" for i, o in enumerate(outputs)]
         name = self.node if self.depth else proto.name
-        node = Node(kind, name, called, self.shared.builder, self.shared.model.file)
-        node.bodies, node.position = _Bodies(self, node), number
+        node = ONNXNode(kind, name, called, self.shared.builder, self.shared.model.file, number, walk=self)
         names = list(proto.input)
         while names and not names[-1]:
             names.pop()
@@ -346,19 +324,17 @@ class Walk:
         version = self.opsets.get(domain, 0)
         attributes = {a.name: attribute_value(a, self.shared.model) for a in proto.attribute}
         _check_schema(proto, node, domain, version)
-        try:
-            used = [o in needed for o in outputs]
-            results = self._meaning(proto, node, domain, version, inputs, attributes, used)
-        except UnsupportedError as refusal:
-            node.discard()
-            if self.strict or (self.depth and isinstance(refusal, _TooMuch)):
-                raise
-            results = import_opaque(node, version, inputs, names, attributes, self.shared.types, refusal.need)
-        except QmlirError:  # `_meaning` may be trying a body, so its operations must go
-            node.discard()
-            raise
-        named = [value.indices if isinstance(value, Labels) else value for value in results]
-        node.commit(named, self.add, rename=not self.depth)
+        used = [o in needed for o in outputs]
+
+        def opaque(reason: str) -> list[Value]:
+            types = [self.shared.types.of(o) if o else NO_TYPE for o in node.outputs]
+            kind = node.kind if "." in node.kind else f"onnx.{node.kind}"
+            return node.add_opaque(kind, inputs, names, attributes_ir(attributes), version, types, reason)
+
+        results = imported(
+            node, lambda: self._meaning(proto, node, domain, version, inputs, attributes, used), opaque, self.add,
+            within=bool(self.depth), refuses=lambda why: self.strict or bool(self.depth and isinstance(why, TooMuch)),
+        )  # fmt: skip
         for output, value in zip(outputs, results, strict=False):
             if output and output not in self.begins:
                 self.define(output, value)
@@ -366,7 +342,7 @@ class Walk:
     def _meaning(
         self,
         proto: onnx.NodeProto,
-        node: Node,
+        node: ONNXNode,
         domain: str,
         version: int,
         inputs: Sequence[Value | None],
@@ -383,7 +359,7 @@ class Walk:
                 missing = node.outputs[used.index(True, len(results))]
                 raise UnsupportedError(f'its output "{missing}" is used, which qmlir does not give')
             return results
-        except _TooMuch:
+        except TooMuch:
             raise
         except UnsupportedError as refusal:
             node.discard()
@@ -392,10 +368,10 @@ class Walk:
                 own = own_operator(domain, proto.op_type)
                 if own is None or CONVERTERS.select(domain, proto.op_type, NEWEST) is not None:
                     raise
-                return node.add_own(own, inputs, {name: attribute_ir(value) for name, value in attributes.items()})
+                return node.add_own(own, inputs, attributes_ir(attributes))
             try:
                 return self._call(proto, node, function, inputs, used, strict=True)
-            except _TooMuch:
+            except TooMuch:
                 raise
             except QmlirError as inner:
                 why = inner.need if isinstance(inner, UnsupportedError) else str(inner)
@@ -404,7 +380,7 @@ class Walk:
     def _call(
         self,
         proto: onnx.NodeProto,
-        node: Node,
+        node: ONNXNode,
         function: onnx.FunctionProto,
         inputs: Sequence[Value | None],
         used: Sequence[bool],
@@ -431,7 +407,7 @@ class Walk:
         return [results.get(o, results[wanted[0]]) for o, _ in zip(function.output, node.outputs, strict=False)]
 
     def _body(
-        self, node: Node, outputs: Iterable[str], *, step: str, strict: bool, opsets: Mapping[str, int]
+        self, node: ONNXNode, outputs: Iterable[str], *, step: str, strict: bool, opsets: Mapping[str, int]
     ) -> "Walk":
         """Makes the walk over a body that stands for a node; without a `step`, the body's outputs are the node's."""
         if self.depth >= DEEPEST:
@@ -446,8 +422,8 @@ class Walk:
             strict=strict, depth=self.depth + 1,
         )  # fmt: skip
 
-    def subgraph(self, node: Node, graph: onnx.GraphProto, arguments: Sequence[Value], step: str) -> list[Value]:
-        """Imports a subgraph that runs with these arguments, and returns its outputs; see `Bodies`."""
+    def subgraph(self, node: ONNXNode, graph: onnx.GraphProto, arguments: Sequence[Value], step: str) -> list[Value]:
+        """Imports a subgraph that runs with these arguments, and returns its outputs."""
         if len(arguments) != len(graph.input):
             raise node.error(f"its subgraph must take {len(arguments)} inputs", str(len(graph.input)))
         walk = self._body(
@@ -462,9 +438,9 @@ class Walk:
         return walk.run(graph.node, [o.name for o in graph.output])
 
     def operator(
-        self, node: Node, operator: str, inputs: Sequence[Value], attributes: Mapping[str, Any], version: int
+        self, node: ONNXNode, operator: str, inputs: Sequence[Value], attributes: Mapping[str, Any], version: int
     ) -> Value:
-        """Imports an ONNX operator and returns its output; see `Bodies`."""
+        """Imports an ONNX operator, as an operator set defines it, and returns its output."""
         names = [f"input{i}" for i in range(len(inputs))]
         self.shared.operators += 1
         step = f"{operator}{self.shared.operators}."
@@ -473,32 +449,17 @@ class Walk:
         (result,) = walk.run([onnx.helper.make_node(operator, names, ["output"], **attributes)], ["output"])
         return result
 
-
-@dataclass(frozen=True)
-class _Bodies:
-    """Imports subgraphs and other operators in the place of a node; implements `Bodies`."""
-
-    walk: Walk
-    node: Node
-
-    def run(self, graph: onnx.GraphProto, arguments: Sequence[Value], step: str = "") -> list[Value]:
-        """Imports a subgraph in the place of its node; `step` prefixes the names in a run, to tell runs apart."""
-        return self.walk.subgraph(self.node, graph, arguments, step)
-
-    def operator(self, operator: str, inputs: Sequence[Value], *, since: int, **attributes: Any) -> Value:
-        """Imports an ONNX operator as operator set `since` defines it."""
-        return self.walk.operator(self.node, operator, inputs, attributes, since)
-
-    def converted(self, operator: str, inputs: Sequence[Value | None], **attributes: Any) -> Value:
-        """Converts inputs by the newest converter of an ONNX operator."""
-        converter = CONVERTERS.select("", operator, NEWEST)
+    def newest(
+        self, node: ONNXNode, operator: str, inputs: Sequence[Value | None], attributes: Mapping[str, Any]
+    ) -> Value:
+        """Converts inputs by the newest converter of an ONNX operator, and returns its output."""
+        converter = CONVERTERS.get(operator)
         if converter is None:
             raise UnsupportedError(f"qmlir knows no {operator}")
-        converter.check(self.node, inputs, attributes)
-        return converter.function(self.node, *inputs, **attributes)
+        return converter(node, inputs, attributes)[0]
 
 
-def _check_schema(proto: onnx.NodeProto, node: Node, domain: str, version: int) -> None:
+def _check_schema(proto: onnx.NodeProto, node: ONNXNode, domain: str, version: int) -> None:
     """Checks a node against ONNX's schema of its operator, if ONNX has a schema.
 
     Raises:

@@ -13,8 +13,8 @@ from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.formats.tflite import SAME, VALID, same_padding
 from qmlir.frontends.builder import Node, Properties
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Dequantized, Ints, Value, Wide
-from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.movement import pad_value
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.windows import Geometry, convolved, span, spread

@@ -13,9 +13,9 @@ from xdsl.ir import SSAValue
 from qmlir.dialects import nn
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Properties
+from qmlir.frontends.converters import Table
 from qmlir.frontends.detection import ZERO, Suppression, are_places, non_zero_places, number_of
 from qmlir.frontends.function import Constant, Value
-from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.windows import sliced
 from qmlir.ir.interfaces import TensorOp, element_of

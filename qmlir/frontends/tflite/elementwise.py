@@ -11,8 +11,8 @@ from qmlir.dialects.quant.ops import CastOp, DequantizeCastOp, QuantizeCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.formats.tflite import CLAMPS, COMPARISONS
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Value
-from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import DTYPES, type_name
 from qmlir.ir.interfaces import TensorOp, element_of

@@ -13,9 +13,9 @@ from xdsl.ir import SSAValue
 from qmlir.dialects import nn
 from qmlir.errors import UnsupportedError
 from qmlir.formats.tflite import SAME, VALID
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Value
 from qmlir.frontends.tflite.contraction import spread_zeros, transposed, window_properties
-from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
 
 converts = Table()

@@ -16,8 +16,8 @@ from qmlir.dialects.nn.resize import ResizeOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Properties
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Dequantized, Value
-from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.ir.interfaces import Shape, element_of
 from qmlir.ir.names import INTEGER_OPERATOR

@@ -25,8 +25,8 @@ from qmlir.frontends.cells import (
     Weights,
     fully_connected,
 )
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Value
-from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.hybrid import is_hybrid, product, stored
 from qmlir.frontends.tflite.integer_lstm import CELL_STATE, LSTM, OUTPUT_STATE, Gate, integer_lstm
 from qmlir.frontends.tflite.node import TFLiteNode

@@ -13,9 +13,9 @@ from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.formats.tflite import ARGUMENTS, REDUCTIONS
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Value
 from qmlir.frontends.tflite.contraction import window_properties
-from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.ir.interfaces import TensorOp, element_of
 from qmlir.ir.types import element_type_of

@@ -8,8 +8,8 @@ from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
 from qmlir.errors import UnsupportedError
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Value, filled, sized
-from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.movement import only, places_of
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.ir.interfaces import Array, Shape

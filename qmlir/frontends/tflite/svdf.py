@@ -18,9 +18,9 @@ from qmlir.dialects.nn.contraction import DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.nn.movement import ConcatOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
+from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Value
 from qmlir.frontends.tflite.contraction import refuse_hybrid, weighted
-from qmlir.frontends.tflite.converters import Table
 from qmlir.frontends.tflite.movement import pad_value
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.windows import sliced

@@ -11,6 +11,7 @@ from xdsl.ir import Operation, SSAValue
 from qmlir.errors import FileError, UnsupportedError
 from qmlir.formats.tflite import ASSIGN, HANDLE, OPERATORS, READ
 from qmlir.formats.unknown import hint
+from qmlir.frontends.converters import Converter, Table, row_table
 from qmlir.frontends.counted import refuse_constants
 from qmlir.frontends.function import LARGEST, Builder, Constant, Dequantized, Value, Wide, computed
 from qmlir.frontends.quantized import folded
@@ -26,12 +27,11 @@ from qmlir.frontends.tflite import (
     svdf,
 )
 from qmlir.frontends.tflite.converters import (
-    Converter,
-    Table,
-    import_opaque,
     import_own,
-    operator_table,
+    options,
+    options_ir,
     reason_against,
+    row_converter,
     tensor_ir,
 )
 from qmlir.frontends.tflite.delegate import declines, mark_undelegated
@@ -39,6 +39,7 @@ from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import ABSENT, CUSTOM, Model, Operator, Subgraph, Tensor
 from qmlir.frontends.tflite.stored import as_plain, as_stored, moves_stored, restored
 from qmlir.frontends.tflite.variables import RESOURCE, Handle, Variables, key_of
+from qmlir.frontends.walk import Budgeted, imported
 from qmlir.ir.own_operators import own_operator
 from qmlir.ir.types import element_type_of
 
@@ -57,24 +58,14 @@ from qmlir.ir.types import element_type_of
 DEEPEST = 32
 """The deepest nesting of subgraph calls; deeper nesting is taken for recursion, which is an error."""
 
-MOST_OPERATORS = 5_000
-"""The most calls, and operators of called subgraphs, of one import: some seconds. Nested loops soon exceed it."""
-
 
 @dataclass
-class _Shared:
-    """The data that all walks of an import share; `called` counts calls and operators of called subgraphs."""
+class _Shared(Budgeted):
+    """The data that all walks of an import share; calls count as operators of called subgraphs."""
 
     model: Model
     builder: Builder
     variables: Variables
-    called: int = 0
-
-    def count(self) -> None:
-        """Counts a call or an operator of a called subgraph."""
-        self.called += 1
-        if self.called > MOST_OPERATORS:
-            raise UnsupportedError(f"what it stands for has more than {MOST_OPERATORS} operators")
 
 
 @dataclass
@@ -152,30 +143,29 @@ class Walk:
     def _import(self, operator: Operator, number: int) -> None:
         """Imports an operator, the `number`th of its subgraph, and records the values of its outputs."""
         if self.depth:
-            self.shared.count()
+            self.shared.count("operators")
         tensors = [self.graph.tensors[i] for i in operator.outputs]
         node = self.node(operator.kind, tensors)
         node.position = number
         node.inner = [None if i == ABSENT else self.graph.tensors[i] for i in operator.intermediates]
         inputs: list[Value | None] = []
         before = self.variables.values()
-        try:
-            results = self._results(node, operator, inputs)
-            if declines(operator, self.graph):
-                mark_undelegated(node.pending)
-            node.commit(results, self.add, rename=not self.depth)
-        except UnsupportedError as refusal:
-            node.discard()
+
+        def refuses(_: UnsupportedError) -> bool:
             node.updates.clear()
             self.variables.restore(before)
-            if self.depth:
-                raise
+            return bool(self.depth)
+
+        def opaque(reason: str) -> list[Value]:
             names = ["" if i == ABSENT else self.graph.tensors[i].name for i in operator.inputs]
-            results = import_opaque(node, operator, inputs, names, refusal.need)
-            node.commit(results, self.add)
-        except FileError:
-            node.discard()
-            raise
+            types = [tensor_ir(t) for t in tensors]
+            kind = f"tflite.{operator.kind}"
+            return node.add_opaque(kind, inputs, names, options_ir(operator), operator.version, types, reason)
+
+        results = imported(
+            node, lambda: self._results(node, operator, inputs), opaque, self.add, within=bool(self.depth),
+            refuses=refuses,
+        )  # fmt: skip
         for index, result in zip(operator.outputs, results, strict=False):
             if index not in self.graph.inputs:  # a cut network begins at tensors that the file computes
                 self.values[index] = result
@@ -199,7 +189,7 @@ class Walk:
         if moves_stored(operator.kind, inputs, node.tensors):
             results = self._moved(node, operator, converter, inputs)
         else:
-            results = converter(node, operator, inputs)
+            results = converter(node, inputs, options(node, operator, converter))
         for position in node.updates:
             if not (state := self.graph.tensors[operator.inputs[position]]).variable:
                 raise UnsupportedError(f'its state "{state.name}" is no variable tensor')
@@ -210,6 +200,8 @@ class Walk:
         results = folded(node, inputs, results)
         for tensor, result in zip(node.tensors, results, strict=False):
             check(node, f'its output "{tensor.name}"', tensor, result)
+        if declines(operator, self.graph):
+            mark_undelegated(node.pending)
         return results
 
     def _moved(
@@ -217,11 +209,11 @@ class Walk:
     ) -> list[Value]:
         """Returns the outputs of an operator that moves the stored integers of quantized constants, as constants."""
         plain = self.node(operator.kind, as_plain(node.tensors))
-        made = converter(plain, operator, as_stored(inputs))
+        made = converter(plain, as_stored(inputs), options(node, operator, converter))
         known = computed(plain.pending)
         plain.discard()
         if known is None:
-            return converter(node, operator, inputs)
+            return converter(node, inputs, options(node, operator, converter))
         return restored([known[x] if isinstance(x, SSAValue) else x.array for x in made], node.tensors, node.outputs)
 
     def _call(self, node: TFLiteNode, index: int, arguments: Sequence[Value], step: str = "") -> list[Value]:
@@ -233,7 +225,7 @@ class Walk:
             arguments: The values of the subgraph's inputs.
             step: A part of the tensors' prefix that tells several runs of a subgraph apart.
         """
-        self.shared.count()
+        self.shared.count("operators")
         subgraphs = self.shared.model.subgraphs
         if not 0 <= index < len(subgraphs):
             raise node.error(f"it must call one of {len(subgraphs)} subgraphs", str(index))
@@ -373,15 +365,14 @@ def assign_variable(node: TFLiteNode, handle: Value, value: Value) -> Values:
 # All converters.
 
 
-_OWN = Table.of(
+CONVERTERS = Table.of(
     *(
         f.converts
         for f in (contraction, detection, elementwise, mediapipe, movement, recurrent, reduction, scatter, svdf)
     ),
     converts,
+    rows=row_table(("", row.kind, row_converter(row)) for row in OPERATORS),
 )
-
-CONVERTERS = Table(operator_table(OPERATORS).entries | _OWN.entries)
 """The converters of all operators; the row of an operator in formats/tflite.py counts if no file has a converter."""
 
 
