@@ -198,13 +198,9 @@ class Node:
     # Writing operations
 
     def insert(
-        self,
-        op_type: type[TensorOp],
-        operands: Sequence[Operand],
-        properties: Properties | None = None,
-        *,
+        self, op_type: type[TensorOp], operands: Sequence[Operand], properties: Properties | None = None, *,
         element: Attribute | None = None,
-    ) -> SSAValue:
+    ) -> SSAValue:  # fmt: skip
         """Adds an operation without source names, which moves data around the operation that computes.
 
         An nn operation on f16 or bf16 operands is computed in f32, and a float result is cast back.
@@ -226,12 +222,9 @@ class Node:
         return self.converted(result, half) if is_float(result) else result
 
     def _append(
-        self,
-        op_type: type[TensorOp],
-        operands: Sequence[SSAValue | Sequence[SSAValue]],
-        properties: Properties | None,
+        self, op_type: type[TensorOp], operands: Sequence[SSAValue | Sequence[SSAValue]], properties: Properties | None,
         element: Attribute | None = None,
-    ) -> SSAValue:
+    ) -> SSAValue:  # fmt: skip
         try:
             given = {name: attribute_of(value) for name, value in (properties or {}).items()}
             op = op_type.make(operands, given, element=element)
@@ -278,15 +271,9 @@ class Node:
         return Constant(x.array.astype(np.float32), x.name) if isinstance(x, Constant) else self.converted(x, f32)
 
     def compute(
-        self,
-        op_type: type[TensorOp],
-        operands: Sequence[Operand],
-        properties: Properties | None = None,
-        *,
-        output: int = 0,
-        part: str | None = None,
-        element: Attribute | None = None,
-    ) -> SSAValue:
+        self, op_type: type[TensorOp], operands: Sequence[Operand], properties: Properties | None = None, *,
+        output: int = 0, part: str | None = None, element: Attribute | None = None,
+    ) -> SSAValue:  # fmt: skip
         """Adds the operation that computes an output, as `insert` does, and names it after the node and the output.
 
         If `part` is given, the result is an intermediate tensor of that output instead, and is called

@@ -99,7 +99,7 @@ def kind_of(annotation: Any) -> Kind:
             return kind
     if get_origin(annotation) is Literal:
         texts = get_args(annotation)
-        *first, last = (text or '""' for text in texts)
+        *first, last = filter(None, texts)
         return Kind(f"{', '.join(first)} or {last}", lambda value: t if (t := _text(value)) in texts else None)
     assert isinstance(annotation, type), f"no attribute is of type {annotation}"
     return Kind(f"a {annotation.__name__}", lambda value: value if isinstance(value, annotation) else None)
@@ -251,6 +251,9 @@ class Converter:
     def _read(self, node: Node, attributes: Mapping[str, Any]) -> dict[str, Any]:
         """Returns the arguments of the function, of the attributes that the node has."""
         given: dict[str, Any] = {}
+        for name, attribute in self.attributes.items():
+            if attribute.required and name not in attributes:
+                raise node.error(f"it needs its {node.ATTRIBUTE} {name}, {attribute.kind.words}", "none")
         for name, value in attributes.items():
             if (known := self.attributes.get(name)) is None:
                 if not node.ignores(name, value):
@@ -259,9 +262,6 @@ class Converter:
             given[name] = known.kind.read(value)
             if given[name] is None and value is not None:
                 raise node.error(f"its {node.ATTRIBUTE} {name} must be {known.kind.words}", shown(value))
-        for name, attribute in self.attributes.items():
-            if attribute.required and name not in given:
-                raise node.error(f"it needs its {node.ATTRIBUTE} {name}, {attribute.kind.words}", "none")
         for parameter, (group, names) in self.groups.items():
             own = {name: given.pop(name) for name in names & given.keys()}
             given[parameter] = group.of(node, own)
@@ -270,7 +270,7 @@ class Converter:
 
 def shown(value: Any) -> str:
     """Returns an attribute's value for an error."""
-    return " ".join(repr(value).split())[:80]
+    return " ".join((value if isinstance(value, str) else repr(value)).split())[:80]
 
 
 # ---------------------------------------------------------------------------------------------------------------

@@ -43,14 +43,10 @@ class Budgeted:
 
 
 def imported(
-    node: Node,
-    convert: Callable[[], Sequence[Value]],
-    opaque: Callable[[str], Sequence[Value]],
-    add: Callable[[Sequence[Operation]], object],
-    *,
-    within: bool = False,
+    node: Node, convert: Callable[[], Sequence[Value]], opaque: Callable[[str], Sequence[Value]],
+    add: Callable[[Sequence[Operation]], object], *, within: bool = False,
     refuses: Callable[[UnsupportedError], bool] = lambda refusal: False,
-) -> Sequence[Value]:
+) -> Sequence[Value]:  # fmt: skip
     """Imports a node, hands its operations over, and returns its outputs.
 
     Args:

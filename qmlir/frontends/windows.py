@@ -124,15 +124,9 @@ def padded(
 
 
 def convolved(
-    node: Node,
-    image: SSAValue,
-    weights: Value,
-    bias: Value | None,
-    windows: Geometry,
-    groups: int = 1,
-    *,
+    node: Node, image: SSAValue, weights: Value, bias: Value | None, windows: Geometry, groups: int = 1, *,
     part: str | None = None,
-) -> SSAValue:
+) -> SSAValue:  # fmt: skip
     """Adds the convolution that computes a node's output, or a `part` of it.
 
     The image is [N, …, C], the weights are [O, …, C/groups], the result is [N, …, O].

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from qmlir.dialects import nn
 from qmlir.dialects.quant.ops import StorageCastOp
 from qmlir.frontends.caffe2 import load_caffe2
-from qmlir.frontends.caffe2.unconverted import UNCONVERTED
+from qmlir.frontends.caffe2.walk import UNCONVERTED
 from qmlir.frontends.caffe2.walk import CONVERTERS
 from tests.conformance.integer_forms import MEANING, IntegerForms
 from tests.frontends.caffe2.samples import samples

@@ -8,6 +8,7 @@ from xdsl.dialects.builtin import f16, f32, i32
 from xdsl.ir import SSAValue
 
 from qmlir.dialects import nn
+from qmlir.dialects.quant.ops import DequantizeCastOp
 from qmlir.errors import UnsupportedError
 from qmlir.formats.caffe2 import ARITHMETIC, COMPARISONS
 from qmlir.frontends.caffe2.contraction import RELU
@@ -330,3 +331,25 @@ def float_to_half(node: Caffe2Node, x: Value) -> Value:
 def _converted(node: Caffe2Node, x: Value, element: Any) -> Value:
     value: SSAValue = node.builder.ssa(x)
     return value if node.element(value) == str(element) else node.compute(nn.CastOp, [value], element=element)
+
+
+# ---------------------------------------------------------------------------------------------------------------
+# Operators between floats and integers.
+
+
+@converts("Int8Quantize")
+def int8_quantize(node: Caffe2Node, x: Value) -> Value:
+    """Quantizes floats to the scale and the zero point of the arguments; halves round to even, ends saturate."""
+    node.stated_type()
+    if node.is_quantized(x):
+        raise node.error("its input must be floats", str(node.type_of(x)))
+    if node.element(x) != "f32":
+        raise UnsupportedError(f"it quantizes {node.element(x)}, and qmlir f32")
+    return node.finished(x)
+
+
+@converts("Int8Dequantize")
+def int8_dequantize(node: Caffe2Node, x: Value) -> Value:
+    """The real numbers that integers stand for."""
+    node.require_quantized(x)
+    return node.cast(DequantizeCastOp, node.quantized(x), f32)

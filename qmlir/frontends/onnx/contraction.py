@@ -161,15 +161,9 @@ def _surplus(totals: Sequence[int], auto_pad: str) -> tuple[Ints, Ints]:
 
 
 def _by_phases(
-    node: ONNXNode,
-    image: SSAValue,
-    weights: Constant,
-    bias: Value | None,
-    strides: Ints,
-    low: Ints,
-    size: Sequence[int],
-    groups: int,
-) -> SSAValue:
+    node: ONNXNode, image: SSAValue, weights: Constant, bias: Value | None, strides: Ints, low: Ints,
+    size: Sequence[int], groups: int,
+) -> SSAValue:  # fmt: skip
     """Computes a transposed convolution phase by phase; its result is the `size` elements from `low` on.
 
     The weights are [O, …, C/groups]. Element q · stride + r of the full result depends on element q − j of the input

@@ -44,15 +44,9 @@ def compress(node: ONNXNode, x: Value, condition: Value, *, axis: int | None = N
 
 @converts("NonMaxSuppression", since=10)
 def non_max_suppression(
-    node: ONNXNode,
-    boxes: Value,
-    scores: Value,
-    max_output_boxes_per_class: Value | None = None,
-    iou_threshold: Value | None = None,
-    score_threshold: Value | None = None,
-    *,
-    center_point_box: int = 0,
-) -> Value:
+    node: ONNXNode, boxes: Value, scores: Value, max_output_boxes_per_class: Value | None = None,
+    iou_threshold: Value | None = None, score_threshold: Value | None = None, *, center_point_box: int = 0,
+) -> Value:  # fmt: skip
     """Returns [count, 3], the batch, class and box index of each box with a high score and little overlap."""
     most = _number(node, max_output_boxes_per_class, "max_output_boxes_per_class")
     overlap, least = _number(node, iou_threshold, "iou_threshold"), _number(node, score_threshold, "score_threshold")

@@ -135,13 +135,9 @@ def _charge(budget: Budget, shape: Sequence[int], like: Array) -> None:
 
 
 def evaluated(
-    ops: Sequence[Operation],
-    results: Sequence[Value],
-    names: Sequence[str],
-    budget: Budget,
-    *,
+    ops: Sequence[Operation], results: Sequence[Value], names: Sequence[str], budget: Budget, *,
     of_any_size: bool = False,
-) -> list[Value] | None:
+) -> list[Value] | None:  # fmt: skip
     """Computes the results of operations on constants, by each operation's `evaluate`.
 
     Args:

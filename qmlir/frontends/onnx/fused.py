@@ -13,7 +13,7 @@ from qmlir.errors import UnsupportedError
 from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Floats, Ints, Value
 from qmlir.frontends.onnx.node import ONNXNode
-from qmlir.frontends.onnx.quantization import MICROSOFT
+from qmlir.frontends.onnx.types import MICROSOFT
 from qmlir.frontends.onnx.windows import Window
 
 converts = Table()

@@ -31,15 +31,9 @@ def _reshape(node: ONNXNode, x: Value, shape: Shape) -> Value:
 
 @converts("Constant")
 def constant(
-    node: ONNXNode,
-    *,
-    value: Array | None = None,
-    value_float: float | None = None,
-    value_floats: Floats | None = None,
-    value_int: int | None = None,
-    value_ints: Ints | None = None,
-    sparse_value: Array | None = None,
-) -> Value:
+    node: ONNXNode, *, value: Array | None = None, value_float: float | None = None, value_floats: Floats | None = None,
+    value_int: int | None = None, value_ints: Ints | None = None, sparse_value: Array | None = None,
+) -> Value:  # fmt: skip
     """Returns the value of the single attribute that is present."""
     attributes = (
         (value, None),
@@ -195,14 +189,9 @@ def pad_attributes(node: ONNXNode, x: Value, *, mode: str = "constant", pads: In
 
 @converts("Pad", since=11)
 def pad(
-    node: ONNXNode,
-    x: Value,
-    pads: Value,
-    constant_value: Value | None = None,
-    axes: Value | None = None,
-    *,
+    node: ONNXNode, x: Value, pads: Value, constant_value: Value | None = None, axes: Value | None = None, *,
     mode: str = "constant",
-) -> Value:
+) -> Value:  # fmt: skip
     """Pads x by amounts given by an input; since version 18, `axes` may select the padded axes."""
     rank = node.rank(x)
     value = 0.0

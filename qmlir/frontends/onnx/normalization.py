@@ -53,18 +53,9 @@ def log_softmax_flattened(node: ONNXNode, x: Value, *, axis: int = 1) -> Value:
 
 @converts("BatchNormalization", since=7)
 def batch_normalization(
-    node: ONNXNode,
-    x: Value,
-    scale: Value,
-    bias: Value,
-    mean: Value,
-    variance: Value,
-    *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-    spatial: int = 1,
-    training_mode: int = 0,
-) -> Value | tuple[Value, ...]:
+    node: ONNXNode, x: Value, scale: Value, bias: Value, mean: Value, variance: Value, *, epsilon: float = 1e-5,
+    momentum: float = 0.9, spatial: int = 1, training_mode: int = 0,
+) -> Value | tuple[Value, ...]:  # fmt: skip
     """y = scale · (x − mean) / √(variance + epsilon) + bias, computed as x · factor + offset.
 
     An input with spatial dimensions is computed channels last, as convolutions are. In training mode, mean and variance
@@ -138,15 +129,9 @@ def _computed_batch_norm(
 
 @converts("LayerNormalization", since=17)
 def layer_normalization(
-    node: ONNXNode,
-    x: Value,
-    scale: Value,
-    bias: Value | None = None,
-    *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
+    node: ONNXNode, x: Value, scale: Value, bias: Value | None = None, *, axis: int = -1, epsilon: float = 1e-5,
     stash_type: int = 1,
-) -> Value | tuple[Value, ...]:
+) -> Value | tuple[Value, ...]:  # fmt: skip
     """Normalizes over all dimensions from `axis` on; further outputs are the mean and 1 / standard deviation."""
     if not any(node.outputs[1:]):
         return _trailing(node, LayerNormOp, x, axis, epsilon, scale, bias)
@@ -210,15 +195,9 @@ def skip_rms_normalization(
 
 
 def _skipping(
-    node: ONNXNode,
-    op_type: type[LayerNormOp | RMSNormOp],
-    x: Value,
-    skip: Value,
-    bias: Value | None,
-    epsilon: float,
-    scale: Value,
-    beta: Value | None,
-) -> Value | tuple[Value, ...]:
+    node: ONNXNode, op_type: type[LayerNormOp | RMSNormOp], x: Value, skip: Value, bias: Value | None, epsilon: float,
+    scale: Value, beta: Value | None,
+) -> Value | tuple[Value, ...]:  # fmt: skip
     """Normalizes x + skip + bias; if the node has a fourth output, that is the sum itself."""
     if any(node.outputs[1:3]):
         raise UnsupportedError("its mean and its deviation are used, which qmlir does not give")
@@ -236,14 +215,9 @@ def _skipping(
 
 
 def _trailing(
-    node: ONNXNode,
-    op_type: type[LayerNormOp | RMSNormOp],
-    x: Value,
-    axis: int,
-    epsilon: float,
-    scale: Value,
+    node: ONNXNode, op_type: type[LayerNormOp | RMSNormOp], x: Value, axis: int, epsilon: float, scale: Value,
     bias: Value | None,
-) -> Value:
+) -> Value:  # fmt: skip
     properties = {"axis": node.axis(axis, node.rank(x)), "epsilon": epsilon}
     return _scaled(node, node.compute(op_type, [x], properties, part="normalized"), scale, bias)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import Float32Type, IntegerType, StringAttr, TensorType, bf16, f16, f32
+from xdsl.dialects.builtin import AnyFloat, Float32Type, IntegerType, StringAttr, TensorType, bf16, f16, f32
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -16,13 +16,7 @@ from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Dequantized, Value
 from qmlir.frontends.onnx.blocks import dequantized_blocks, spread
 from qmlir.frontends.onnx.node import ONNXNode
-from qmlir.frontends.onnx.small_floats import (
-    dequantized_float,
-    holds_small_floats,
-    quantized_float,
-    stored_float,
-)
-from qmlir.frontends.onnx.types import element_dtype, element_name
+from qmlir.frontends.onnx.types import MICROSOFT, element_code, element_dtype, element_name, element_type, integers_of
 from qmlir.ir.interfaces import Array, Shape, element_of
 from qmlir.ir.names import QUANTIZATION
 from qmlir.ir.types import element_type_of, is_integer
@@ -30,6 +24,57 @@ from qmlir.numerics import fixed_point
 from qmlir.numerics.halves import HALF_FORMATS
 
 converts = Table()
+
+# ---------------------------------------------------------------------------------------------------------------
+# QuantizeLinear and DequantizeLinear whose stored type is a float of 8 or 4 bits: computed in float32 between casts.
+#
+# These types are storage: a value is divided by its scale and rounded to the nearest float of 8 or 4 bits.
+
+
+def is_small_float(element: Attribute) -> bool:
+    """Whether an element type is a float of 8 bits or fewer."""
+    return isinstance(element, AnyFloat) and element.bitwidth <= 8
+
+
+def holds_small_floats(x: Value) -> bool:
+    """Whether a tensor's elements are floats of 8 bits or fewer."""
+    return is_small_float(element_type_of(x.array.dtype) if isinstance(x, Constant) else element_of(x))
+
+
+def stored_float(zero_point: Value | None, output_dtype: int) -> Attribute | None:
+    """The float type to which a QuantizeLinear rounds: that of its zero point or attribute; None for integers.
+
+    Raises:
+        UnsupportedError: The zero point is not 0.
+    """
+    if zero_point is None:
+        element = element_type(output_dtype) if output_dtype else None
+        return element if element is not None and is_small_float(element) else None
+    if not holds_small_floats(zero_point):
+        return None
+    if not isinstance(zero_point, Constant) or zero_point.array.astype(np.float32).any():
+        raise UnsupportedError("it rounds to floats, and its zero point is not 0")
+    return element_type_of(zero_point.array.dtype)
+
+
+def quantized_float(node: ONNXNode, x: Value, scale: Value, element: Attribute, saturate: int) -> Value:
+    """Returns x / scale, divided in f32 and rounded to a small float; the scale broadcasts against x."""
+    steps = node.newest("Div", node.widened(x), node.widened(scale))
+    return node.newest("Cast", steps, to=element_code(element), saturate=saturate)
+
+
+def dequantized_float(node: ONNXNode, x: Value, scale: Value, zero_point: Value | None) -> Value:
+    """Returns (x − zero_point) · scale, computed in f32, in the type of the scale, which broadcasts against x."""
+    half, number = node.half_of(scale), _f32(node, x)
+    if zero_point is not None:
+        number = node.newest("Sub", number, _f32(node, zero_point))
+    y = node.newest("Mul", number, node.widened(scale))
+    return y if half is None else node.newest("Cast", y, to=element_code(half))
+
+
+def _f32(node: ONNXNode, x: Value) -> Value:
+    return Constant(x.array.astype(np.float32), x.name) if isinstance(x, Constant) else node.converted(x, f32)
+
 
 # ---------------------------------------------------------------------------------------------------------------
 # QuantizeLinear and DequantizeLinear, and the quantized types of ONNX's integer tensors.
@@ -40,8 +85,6 @@ converts = Table()
 # takes the tensor as it is. A reader that names other parameters reads the same bits under another quantized type. A
 # reader of the integers themselves, such as a Cast, gets plain integers (`plain`).
 
-
-MICROSOFT = "com.microsoft"
 
 MOVING = frozenset({
     "Concat", "DepthToSpace", "Dropout", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity",
@@ -106,13 +149,6 @@ def parameters(
         return UniformType.per_axis(storage, over, [float(s) for s in scales], [int(p) for p in points])
     except VerifyException as error:
         raise UnsupportedError(f"its parameters make no quantized type: {' '.join(str(error).split())}") from None
-
-
-def integers_of(array: Array) -> Array:
-    """Converts an array of integers to an integer type of numpy itself, such as int4 to int8."""
-    if array.dtype.kind in "iu":
-        return array
-    return array.astype(np.uint8 if array.dtype.name.startswith("u") else np.int8)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -293,17 +329,9 @@ def _along(node: ONNXNode, x: Value, shape: Shape, axis: int, block_size: int) -
 @converts("QuantizeLinear", since=10)
 @converts("QuantizeLinear", domain=MICROSOFT)
 def quantize_linear(
-    node: ONNXNode,
-    x: Value,
-    y_scale: Value,
-    y_zero_point: Value | None = None,
-    *,
-    axis: int = 1,
-    block_size: int = 0,
-    output_dtype: int = 0,
-    precision: int = 0,
-    saturate: int = 1,
-) -> Value:
+    node: ONNXNode, x: Value, y_scale: Value, y_zero_point: Value | None = None, *, axis: int = 1, block_size: int = 0,
+    output_dtype: int = 0, precision: int = 0, saturate: int = 1,
+) -> Value:  # fmt: skip
     """y = saturate(round(x / y_scale) + y_zero_point), rounding halves to even; float16 is divided in float32, too."""
     if precision not in (0, onnx.TensorProto.FLOAT):
         raise UnsupportedError(f"it divides in {element_name(precision)}, and qmlir in float32")
@@ -346,15 +374,9 @@ def _output_storage(zero_point: Constant | None, output_dtype: int) -> IntegerTy
 @converts("DequantizeLinear", since=10)
 @converts("DequantizeLinear", domain=MICROSOFT)
 def dequantize_linear(
-    node: ONNXNode,
-    x: Value,
-    x_scale: Value,
-    x_zero_point: Value | None = None,
-    *,
-    axis: int = 1,
-    block_size: int = 0,
+    node: ONNXNode, x: Value, x_scale: Value, x_zero_point: Value | None = None, *, axis: int = 1, block_size: int = 0,
     output_dtype: int = 0,
-) -> Value:
+) -> Value:  # fmt: skip
     """y = (x − x_zero_point) · x_scale, computed in float32, and rounded once if the result is float16 or bfloat16."""
     if holds_small_floats(x):
         shape = node.shape(x)

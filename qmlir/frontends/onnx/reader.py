@@ -14,7 +14,7 @@ from onnx import numpy_helper, shape_inference, version_converter
 
 from qmlir.errors import FileError
 from qmlir.files import OutsideError, inside, note_file, settle
-from qmlir.frontends.onnx.dimensions import without_negative_sizes
+from qmlir.frontends.onnx.arguments import without_negative_sizes
 from qmlir.frontends.onnx.ordering import ordered
 from qmlir.frontends.onnx.types import element_dtype, element_name
 from qmlir.ir.budget import Budget

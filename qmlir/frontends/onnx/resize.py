@@ -181,22 +181,11 @@ def resize_scales(node: ONNXNode, x: Value, scales: Value, *, mode: str = "neare
 
 @converts("Resize", since=11)
 def resize(
-    node: ONNXNode,
-    x: Value,
-    roi: Value | None = None,
-    scales: Value | None = None,
-    sizes: Value | None = None,
-    *,
-    antialias: int = 0,
-    axes: Ints | None = None,
-    coordinate_transformation_mode: str = "half_pixel",
-    cubic_coeff_a: float = -0.75,
-    exclude_outside: int = 0,
-    extrapolation_value: float = 0.0,
-    keep_aspect_ratio_policy: str = "stretch",
-    mode: str = "nearest",
-    nearest_mode: str = "round_prefer_floor",
-) -> Value:
+    node: ONNXNode, x: Value, roi: Value | None = None, scales: Value | None = None, sizes: Value | None = None, *,
+    antialias: int = 0, axes: Ints | None = None, coordinate_transformation_mode: str = "half_pixel",
+    cubic_coeff_a: float = -0.75, exclude_outside: int = 0, extrapolation_value: float = 0.0,
+    keep_aspect_ratio_policy: str = "stretch", mode: str = "nearest", nearest_mode: str = "round_prefer_floor",
+) -> Value:  # fmt: skip
     """Resizes to given sizes or by given factors, in every mode."""
     shape = node.shape(x)
     over = list(range(len(shape))) if axes is None else [node.axis(a, len(shape)) for a in axes]
@@ -246,15 +235,9 @@ def _cropped(node: ONNXNode, axes: Sequence[Axis], roi: Value | None) -> list[Ax
 
 
 def _resize(
-    node: ONNXNode,
-    x: Value,
-    axes: Sequence[Axis],
-    mode: str,
-    transformation: str,
-    nearest: str,
-    kind: Filter,
+    node: ONNXNode, x: Value, axes: Sequence[Axis], mode: str, transformation: str, nearest: str, kind: Filter,
     extrapolation: float,
-) -> Value:
+) -> Value:  # fmt: skip
     """Resizes x along axes; `mode` is nearest, linear (older names: bilinear, trilinear) or cubic."""
     for what, value, known in (
         ("mode", mode, ("nearest", "linear", "bilinear", "trilinear", "cubic")),
@@ -378,15 +361,9 @@ def _line(length: int, align_corners: bool) -> np.ndarray[tuple[int], np.dtype[n
 
 @converts("MaxUnpool", since=9)
 def max_unpool(
-    node: ONNXNode,
-    x: Value,
-    indices: Value,
-    output_shape: Value | None = None,
-    *,
-    kernel_shape: Ints,
-    pads: Ints = (),
+    node: ONNXNode, x: Value, indices: Value, output_shape: Value | None = None, *, kernel_shape: Ints, pads: Ints = (),
     strides: Ints = (),
-) -> Value:
+) -> Value:  # fmt: skip
     """Returns zeros with the elements of x put back where a MaxPool found them.
 
     `indices` are indices into the whole flattened result, before it is extended to `output_shape`.
@@ -412,15 +389,9 @@ def max_unpool(
 
 @converts("Col2Im", since=18)
 def col2im(
-    node: ONNXNode,
-    x: Value,
-    image_shape: Value,
-    block_shape: Value,
-    *,
-    dilations: Ints = (),
-    pads: Ints = (),
+    node: ONNXNode, x: Value, image_shape: Value, block_shape: Value, *, dilations: Ints = (), pads: Ints = (),
     strides: Ints = (),
-) -> Value:
+) -> Value:  # fmt: skip
     """Adds up blocks [N, C · ∏ block, positions] at their positions in the image [N, C, …]."""
     image, block = node.ints(image_shape, "image_shape"), node.ints(block_shape, "block_shape")
     rank = len(image)

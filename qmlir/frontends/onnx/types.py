@@ -10,7 +10,11 @@ from xdsl.ir import Attribute, SSAValue
 from qmlir.dialects.quant.types import UniformType
 from qmlir.frontends.function import Value
 from qmlir.frontends.onnx.node import ONNXNode
+from qmlir.ir.interfaces import Array
 from qmlir.ir.types import dtype_of, element_type_of
+
+MICROSOFT = "com.microsoft"
+"""The domain of onnxruntime's own operators."""
 
 # ---------------------------------------------------------------------------------------------------------------
 # Conversions between the element types of ONNX, numpy and MLIR.
@@ -38,6 +42,13 @@ def element_code(element: Attribute | np.dtype[Any]) -> int:
     if isinstance(element, UniformType):
         element = element.expressed
     return int(onnx.helper.np_dtype_to_tensor_dtype(dtype_of(element) if isinstance(element, Attribute) else element))
+
+
+def integers_of(array: Array) -> Array:
+    """Converts an array of integers to an integer type of numpy itself, such as int4 to int8."""
+    if array.dtype.kind in "iu":
+        return array
+    return array.astype(np.uint8 if array.dtype.name.startswith("u") else np.int8)
 
 
 def element_name(code: int) -> str:

@@ -16,6 +16,7 @@ from qmlir.frontends.counted import refuse_constants
 from qmlir.frontends.function import Blocked, Builder, Constant, Dequantized, Value
 from qmlir.frontends.onnx import (
     attention,
+    blocks,
     contraction,
     control,
     detection,
@@ -25,13 +26,9 @@ from qmlir.frontends.onnx import (
     elementwise,
     folding,
     fused,
-    grouped,
-    labels,
-    linear_models,
+    ml,
     movement,
-    nbits,
     normalization,
-    products,
     qonnx,
     qoperator,
     quantization,
@@ -41,13 +38,12 @@ from qmlir.frontends.onnx import (
     sequences,
     spectra,
     training,
-    trees,
     unique,
     vectorizer,
 )
 from qmlir.frontends.onnx.control import Key, bound_body, key_of, onnx_function
 from qmlir.frontends.onnx.folding import evaluated
-from qmlir.frontends.onnx.labels import Labels
+from qmlir.frontends.onnx.ml import Labels
 from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.onnx.opaque import NO_TYPE, AttributeValue, InferredTypes, attribute_value, attributes_ir
 from qmlir.frontends.onnx.ordering import reads
@@ -66,9 +62,9 @@ from qmlir.ir.own_operators import own_operator
 
 
 FAMILIES = (
-    attention, contraction, control, detection, draws, dynamic_quantization, einsum, elementwise, folding,
-    fused, grouped, labels, linear_models, movement, nbits, normalization, products, qonnx, qoperator,
-    quantization, recurrent, reduction, resize, sequences, spectra, training, trees, unique, vectorizer,
+    attention, blocks, contraction, control, detection, draws, dynamic_quantization, einsum, elementwise, folding,
+    fused, ml, movement, normalization, qonnx, qoperator, quantization, recurrent, reduction, resize, sequences,
+    spectra, training, unique, vectorizer,
 )  # fmt: skip
 """The files of converters, each with a table of its own."""
 
@@ -92,18 +88,14 @@ CONVERTERS = Table.of(
 
 FOLDS = folding.folds
 
-QUANTIZED = frozenset(family.__name__ for family in (products, qonnx, qoperator, quantization))
+QUANTIZED = frozenset(family.__name__ for family in (qonnx, qoperator, quantization))
 """Modules whose converters take tensors of quantized types; other converters take the inputs from `prepared`."""
 
 
 def convert(
-    node: ONNXNode,
-    domain: str,
-    operator: str,
-    version: int,
-    inputs: Sequence[Value | None],
+    node: ONNXNode, domain: str, operator: str, version: int, inputs: Sequence[Value | None],
     attributes: Mapping[str, AttributeValue],
-) -> Sequence[Value]:
+) -> Sequence[Value]:  # fmt: skip
     """Folds or converts a node, and returns the value of each output.
 
     If the model imports no operator set of the domain, the version is 0 and stands for the newest.
@@ -112,7 +104,7 @@ def convert(
         UnsupportedError: The operator has no converter, or the converter refuses the node.
         NodeError: The node breaks a rule of ONNX.
     """
-    if inputs and isinstance(text := inputs[0], Labels) and labels.moves(operator, attributes):
+    if inputs and isinstance(text := inputs[0], Labels) and ml.moves(operator, attributes):
         if operator == "Cast":
             return [text]
         moved = convert(node, domain, operator, version, [text.indices, *inputs[1:]], attributes)
@@ -146,13 +138,9 @@ def convert(
 
 
 def _folded(
-    node: ONNXNode,
-    domain: str,
-    operator: str,
-    version: int,
-    inputs: Sequence[Value | None],
+    node: ONNXNode, domain: str, operator: str, version: int, inputs: Sequence[Value | None],
     attributes: Mapping[str, AttributeValue],
-) -> Sequence[Value] | None:
+) -> Sequence[Value] | None:  # fmt: skip
     """Computes the outputs of a node on constants by its fold; None if the operator has no fold or the fold refuses."""
     fold = FOLDS.select(domain, operator, version or NEWEST)
     if fold is None:
@@ -178,12 +166,9 @@ def _hint(operator: str, domain: str) -> str:
 
 
 def _move_stored(
-    fold: Converter,
-    node: ONNXNode,
-    operator: str,
-    inputs: Sequence[Value | None],
+    fold: Converter, node: ONNXNode, operator: str, inputs: Sequence[Value | None],
     attributes: Mapping[str, AttributeValue],
-) -> Constant | None:
+) -> Constant | None:  # fmt: skip
     """Reshapes or transposes a constant as its stored integers; None for other constants or operators."""
     first = inputs[0]
     if not isinstance(first, Dequantized | Blocked) or operator not in (*RESHAPING, "Transpose"):
@@ -340,15 +325,9 @@ class Walk:
                 self.define(output, value)
 
     def _meaning(
-        self,
-        proto: onnx.NodeProto,
-        node: ONNXNode,
-        domain: str,
-        version: int,
-        inputs: Sequence[Value | None],
-        attributes: Mapping[str, AttributeValue],
-        used: Sequence[bool],
-    ) -> Sequence[Value]:
+        self, proto: onnx.NodeProto, node: ONNXNode, domain: str, version: int, inputs: Sequence[Value | None],
+        attributes: Mapping[str, AttributeValue], used: Sequence[bool],
+    ) -> Sequence[Value]:  # fmt: skip
         """Folds, converts or replaces a node; returns its outputs' values, at least up to the last used output."""
         function = self.shared.functions.get(key_of(proto))
         if function is not None:
@@ -378,15 +357,9 @@ class Walk:
                 raise UnsupportedError(f"{refusal.need}, nor what it stands for ({why})") from None
 
     def _call(
-        self,
-        proto: onnx.NodeProto,
-        node: ONNXNode,
-        function: onnx.FunctionProto,
-        inputs: Sequence[Value | None],
-        used: Sequence[bool],
-        *,
-        strict: bool,
-    ) -> Sequence[Value]:
+        self, proto: onnx.NodeProto, node: ONNXNode, function: onnx.FunctionProto, inputs: Sequence[Value | None],
+        used: Sequence[bool], *, strict: bool,
+    ) -> Sequence[Value]:  # fmt: skip
         """Imports a function's body in the place of the node that calls it, and returns the outputs.
 
         The body of an operator may lack outputs that the node leaves out; such an output gets the first wanted value.

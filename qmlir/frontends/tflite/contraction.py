@@ -28,13 +28,9 @@ converts = Table()
 
 
 def window_properties(
-    node: Node,
-    image: tuple[int, ...],
-    window: tuple[int, int],
-    strides: tuple[int, int],
-    padding: int,
+    node: Node, image: tuple[int, ...], window: tuple[int, int], strides: tuple[int, int], padding: int,
     dilations: tuple[int, int] = (1, 1),
-) -> Properties:
+) -> Properties:  # fmt: skip
     """Returns the properties strides, padding and dilations of an operation on [N, H, W, C].
 
     Raises:

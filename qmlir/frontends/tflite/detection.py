@@ -176,23 +176,11 @@ class _PostProcess:
 
 @converts("CUSTOM.TFLite_Detection_PostProcess")
 def detection_post_process(
-    node: TFLiteNode,
-    encodings: Value,
-    scores: Value,
-    anchors: Value,
-    *,
-    max_detections: float,
-    max_classes_per_detection: float,
-    num_classes: float,
-    nms_score_threshold: float,
-    nms_iou_threshold: float,
-    y_scale: float,
-    x_scale: float,
-    h_scale: float,
-    w_scale: float,
-    detections_per_class: float = 100,
+    node: TFLiteNode, encodings: Value, scores: Value, anchors: Value, *, max_detections: float,
+    max_classes_per_detection: float, num_classes: float, nms_score_threshold: float, nms_iou_threshold: float,
+    y_scale: float, x_scale: float, h_scale: float, w_scale: float, detections_per_class: float = 100,
     use_regular_nms: float = 0,
-) -> tuple[Value, ...]:
+) -> tuple[Value, ...]:  # fmt: skip
     """The boxes [1, N, 4], classes [1, N] and scores [1, N] of the best detections, and how many boxes there are."""
     encodings, scores, anchors = (node.floats(x) for x in (encodings, scores, anchors))
     shapes = [node.shape(x) for x in (encodings, scores, anchors)]

@@ -30,14 +30,9 @@ from qmlir.ir.reading import ReadingNotes
 
 
 def load_tflite(
-    source: Path | str | bytes,
-    *,
-    bind: Mapping[str, int] | None = None,
-    constants: Mapping[str, object] | None = None,
-    signature: str | None = None,
-    fold_budget: int = BUDGET,
-    cut: Cut = WHOLE,
-) -> ModuleOp:
+    source: Path | str | bytes, *, bind: Mapping[str, int] | None = None, constants: Mapping[str, object] | None = None,
+    signature: str | None = None, fold_budget: int = BUDGET, cut: Cut = WHOLE,
+) -> ModuleOp:  # fmt: skip
     """Imports a TFLite model.
 
     Args:

@@ -104,13 +104,9 @@ class TFLiteNode(QuantizedNode):
     # Fused activations
 
     def operation(
-        self,
-        op_type: type[TensorOp],
-        inputs: Sequence[Value],
-        properties: Properties | None = None,
-        *,
+        self, op_type: type[TensorOp], inputs: Sequence[Value], properties: Properties | None = None, *,
         activation: int = 0,
-    ) -> Value:
+    ) -> Value:  # fmt: skip
         """Adds an operation as `pointwise` does, and the fused activation behind it."""
         return self.pointwise(op_type, inputs, properties, bounds=self.activation(activation))
 

@@ -1,13 +1,14 @@
 """Imports a subgraph in one walk, subgraphs of control flow included."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import FileError, UnsupportedError
 from qmlir.formats.tflite import ASSIGN, HANDLE, OPERATORS, READ
 from qmlir.formats.unknown import hint
@@ -37,11 +38,58 @@ from qmlir.frontends.tflite.converters import (
 from qmlir.frontends.tflite.delegate import declines, mark_undelegated
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.frontends.tflite.reader import ABSENT, CUSTOM, Model, Operator, Subgraph, Tensor
-from qmlir.frontends.tflite.stored import as_plain, as_stored, moves_stored, restored
 from qmlir.frontends.tflite.variables import RESOURCE, Handle, Variables, key_of
 from qmlir.frontends.walk import Budgeted, imported
+from qmlir.ir.interfaces import Array
 from qmlir.ir.own_operators import own_operator
 from qmlir.ir.types import element_type_of
+
+# ---------------------------------------------------------------------------------------------------------------
+# Moves the stored integers of quantized constants at import, as LiteRT's operators of movement do.
+#
+# Such an operator copies bytes and leaves the meaning of the result to the result's own scales. So weights behind a
+# TRANSPOSE of a constant are constants, with a scale for each channel along the axis that the file states.
+
+
+MOVING = frozenset(
+    """CONCATENATION DENSIFY DEPTH_TO_SPACE EXPAND_DIMS GATHER GATHER_ND PACK RESHAPE REVERSE_V2 SLICE SPACE_TO_DEPTH
+    SPLIT SPLIT_V SQUEEZE STRIDED_SLICE TRANSPOSE UNPACK""".split()
+)
+"""Operators that put no new elements into their result, and none more than once but by an index."""
+
+JOINING = frozenset({"CONCATENATION", "PACK"})
+"""Those of them that change the scale of parts whose type is not the result's."""
+
+
+def moves_stored(kind: str, inputs: Sequence[Value | None], outputs: Sequence[Tensor]) -> bool:
+    """Whether an operator only moves the stored integers of quantized constants."""
+    types = [t.type for t in outputs]
+    found: list[UniformType] = [x.type for x in inputs if isinstance(x, Dequantized)]
+    if kind not in MOVING or not found or not all(x is None or isinstance(x, Constant) for x in inputs):
+        return False
+    if kind in JOINING:
+        return len(found) == len(inputs) and all(type == types[0] and type.axis is None for type in found)
+    return all(type is not None and type.storage == found[0].storage for type in types)
+
+
+def as_stored(inputs: Sequence[Value | None]) -> list[Value | None]:
+    """Returns an operator's inputs with the stored integers in the place of quantized constants."""
+    return [Constant(x.stored, x.name) if isinstance(x, Dequantized) else x for x in inputs]
+
+
+def as_plain(outputs: Sequence[Tensor]) -> list[Tensor]:
+    """Returns an operator's outputs as tensors of plain integers."""
+    return [replace(t, type=None) for t in outputs]
+
+
+def restored(arrays: Sequence[Array], outputs: Sequence[Tensor], names: Sequence[str]) -> list[Value]:
+    """Returns moved integers as quantized constants of the types that the file states for the outputs."""
+    found = list[Value]()
+    for array, tensor, name in zip(arrays, outputs, names, strict=True):
+        assert tensor.type is not None
+        found.append(Dequantized(array, tensor.type, name))
+    return found
+
 
 # ---------------------------------------------------------------------------------------------------------------
 # Walks over the operators of a subgraph; each operator is converted, computed at import, or kept as opaque.

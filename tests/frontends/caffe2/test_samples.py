@@ -4,8 +4,7 @@ import pytest
 
 from qmlir.compiler import main_function
 from qmlir.frontends.caffe2 import load_caffe2
-from qmlir.frontends.caffe2.unconverted import UNCONVERTED
-from qmlir.frontends.caffe2.walk import CONVERTERS
+from qmlir.frontends.caffe2.walk import CONVERTERS, UNCONVERTED
 from qmlir.frontends.opaque import opaque_report
 from tests.conformance.matrix_caffe2 import BOTH
 from tests.frontends.caffe2.nets import U8
