@@ -14,7 +14,7 @@ from qmlir.dialects.nn.reduction import ReduceSumOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.builder import Properties
-from qmlir.frontends.caffe2.node import Caffe2Node
+from qmlir.frontends.caffe2.node import Caffe2Node, Order
 from qmlir.frontends.caffe2.reader import UINT8
 from qmlir.frontends.caffe2.windows import Window
 from qmlir.frontends.converters import Table
@@ -125,7 +125,7 @@ def contracted(
 # Convolutions
 
 
-def _weights(node: Caffe2Node, x: SSAValue, w: Value, groups: int, order: str, window: Window) -> Value:
+def _weights(node: Caffe2Node, x: SSAValue, w: Value, groups: int, order: Order, window: Window) -> Value:
     """Returns the weights of a convolution as [O, …, C/groups].
 
     Caffe2 stores them in the order of the image: [O, C/groups, …] for NCHW, [O, …, C/groups] for NHWC. Glow's importer
@@ -164,7 +164,7 @@ def _bias(node: Caffe2Node, b: Value | None, outputs: int) -> Value | None:
 @converts("Conv", "ConvRelu")
 def conv(
     node: Caffe2Node, x: Value, w: Value, b: Value | None = None, *, window: Window, group: int = 1,
-    order: str = "NCHW", no_bias: bool = False,
+    order: Order = "NCHW", no_bias: bool = False,
 ) -> Value:  # fmt: skip
     """Convolution of floats, over images with any number of spatial dimensions."""
     for operand in (x, w, *([] if b is None else [b])):
@@ -182,7 +182,7 @@ def conv(
 @converts("Int8Conv", "Int8ConvRelu")
 def int8_conv(
     node: Caffe2Node, x: Value, w: Value, b: Value | None = None, *, window: Window, group: int = 1,
-    order: str = "NCHW", quantize_groupwise: bool = False,
+    order: Order = "NCHW", quantize_groupwise: bool = False,
 ) -> Value:  # fmt: skip
     """Convolution of integers, whose result is rounded once; with Relu, it is at least its zero point."""
     node.require_quantized(x)
@@ -242,7 +242,7 @@ def _by_channel(node: Caffe2Node, w: Value) -> Value:
 @converts("ConvTranspose", "Int8ConvTranspose")
 def conv_transpose(
     node: Caffe2Node, x: Value, w: Value, b: Value | None = None, *, window: Window, group: int = 1,
-    order: str = "NCHW",
+    order: Order = "NCHW",
 ) -> Value:  # fmt: skip
     """Transposed convolution: a convolution over the input with zeros between its elements, weights reversed."""
     integers = node.kind.startswith("Int8")
@@ -257,15 +257,12 @@ def conv_transpose(
     windows = window.transposed(node, sizes, node.shape(weights)[1:-1])
     bias = _bias(node, b, node.shape(weights)[0])
     wide = spread(node, image, window.steps(node, len(sizes)))
-    steps = window.steps(node, len(sizes))
-    extra = tuple(high - (step - 1) for high, step in zip(windows.high, steps, strict=True))
-    behind = Geometry(windows.kernel, windows.strides, windows.dilations, windows.low, extra, windows.extra)
     if integers:
-        return node.in_order(_int8_convolved(node, wide, weights, bias, behind, group), order)
-    return node.in_order(convolved(node, wide, node.widened(weights), bias, behind, group), order)
+        return node.in_order(_int8_convolved(node, wide, weights, bias, windows, group), order)
+    return node.in_order(convolved(node, wide, node.widened(weights), bias, windows, group), order)
 
 
-def _transposed_weights(node: Caffe2Node, x: SSAValue, w: Value, groups: int, order: str, window: Window) -> Value:
+def _transposed_weights(node: Caffe2Node, x: SSAValue, w: Value, groups: int, order: Order, window: Window) -> Value:
     """Returns the weights of a transposed convolution as [O, …, C/groups], reversed in space.
 
     Caffe2 stores them as [C, O/groups, …] for NCHW and [C, …, O/groups] for NHWC; for Glow's importer see `_weights`.
@@ -327,10 +324,9 @@ def _connected(
 @converts("FC", "FbFCPacked", "FCTransposed")
 def fc(
     node: Caffe2Node, x: Value, w: Value, b: Value | None = None, *, axis: int = 1, axis_w: int = 1,
-    order: str = "NCHW",
+    order: Order = "NCHW",
 ) -> Value:  # fmt: skip
     """x · wᵀ + b on floats; `FbFCPacked` has weights of float16, `FCTransposed` has them transposed."""
-    node.check_order(order)
     for operand in (x, w, *([] if b is None else [b])):
         node.real(operand)
     return _connected(node, x, w, b, axis, axis_w, turned=node.kind == "FCTransposed")
@@ -339,14 +335,13 @@ def fc(
 @converts("Int8FC", "Int8FCRelu")
 def int8_fc(
     node: Caffe2Node, x: Value, w: Value, b: Value | None = None, *, axis: int = 1, axis_w: int = 1,
-    order: str = "NCHW", dequantize_output: bool = False,
+    order: Order = "NCHW", dequantize_output: bool = False,
 ) -> Value:  # fmt: skip
     """x · wᵀ + b on integers, rounded once.
 
     With `dequantize_output`, input and result are floats. Glow quantizes the rows of the input when it runs; here the
     integers of weights and bias count as the floats that they stand for.
     """
-    node.check_order(order)
     if dequantize_output:
         if node.is_quantized(x):
             raise node.error("its input must be floats, as its result is", str(node.element(x)))

@@ -11,7 +11,7 @@ from qmlir.dialects import nn
 from qmlir.dialects.nn.indexing import GatherOp
 from qmlir.dialects.nn.movement import BroadcastOp, ConcatOp
 from qmlir.errors import UnsupportedError
-from qmlir.frontends.caffe2.node import Caffe2Node
+from qmlir.frontends.caffe2.node import Caffe2Node, Order
 from qmlir.frontends.caffe2.windows import Window
 from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Ints, Value
@@ -145,7 +145,7 @@ def _image(node: Caffe2Node, x: Value) -> int:
 
 @converts("Concat", "DepthConcat", "Int8Concat", "Append")
 def concat(
-    node: Caffe2Node, *inputs: Value, axis: int | None = None, add_axis: bool = False, order: str = "NCHW"
+    node: Caffe2Node, *inputs: Value, axis: int | None = None, add_axis: bool = False, order: Order = "NCHW"
 ) -> tuple[Value, ...]:
     """The inputs joined along an axis, by default that of the channels, or along a new axis; and their sizes.
 
@@ -175,7 +175,7 @@ def concat(
 @converts("Split", "DepthSplit")
 def split(
     node: Caffe2Node, x: Value, lengths: Value | None = None, *, axis: int | None = None, split: Ints = (),
-    order: str = "NCHW",
+    order: Order = "NCHW",
 ) -> tuple[Value, ...]:  # fmt: skip
     """The parts of a tensor along an axis, by default that of the channels; of one size if none are given."""
     at = node.axis(axis if axis is not None else node.channel(order), node.rank(x))
@@ -242,7 +242,7 @@ def expand(node: Caffe2Node, x: Value, to: Value | None = None, *, shape: Ints =
 
 @converts("PadImage")
 def pad_image(
-    node: Caffe2Node, x: Value, *, window: Window, mode: str = "constant", value: float = 0.0, order: str = "NCHW"
+    node: Caffe2Node, x: Value, *, window: Window, mode: str = "constant", value: float = 0.0, order: Order = "NCHW"
 ) -> Value:
     """An image with a margin of one value."""
     if mode != "constant":
@@ -256,7 +256,7 @@ def pad_image(
 
 
 @converts("ChannelShuffle", "Int8ChannelShuffle")
-def channel_shuffle(node: Caffe2Node, x: Value, *, group: int, kernel: int = 1, order: str = "NCHW") -> Value:
+def channel_shuffle(node: Caffe2Node, x: Value, *, group: int, kernel: int = 1, order: Order = "NCHW") -> Value:
     """The channels of the groups in turn: the first of each group, then the second of each, and so on."""
     axis = node.channel(order) % max(_image(node, x), 1)
     shape = node.shape(x)
@@ -310,10 +310,9 @@ def top_k(node: Caffe2Node, x: Value, count: Value | None = None, *, k: int = 0,
 # Resizing
 
 
-def _nearest(node: Caffe2Node, x: Value, order: str, scales: Sequence[float]) -> Value:
+def _nearest(node: Caffe2Node, x: Value, order: Order, scales: Sequence[float]) -> Value:
     """Adds a resize to the nearest element before the place of each output element."""
     axes = (2, 3) if order == "NCHW" else (1, 2)
-    node.check_order(order)
     if node.rank(x) != 4:
         raise node.error("its input must have rank 4", str(list(node.shape(x))))
     if not all(isfinite(s) and s > 0 for s in scales):
@@ -334,7 +333,7 @@ def _nearest(node: Caffe2Node, x: Value, order: str, scales: Sequence[float]) ->
 @converts("ResizeNearest", "Int8ResizeNearest")
 def resize_nearest(
     node: Caffe2Node, x: Value, scales: Value | None = None, *, height_scale: float = 1.0, width_scale: float = 1.0,
-    order: str | None = None,
+    order: Order | None = None,
 ) -> Value:  # fmt: skip
     """An image of other sizes, each element that at its place divided by the scale, rounded down."""
     factors: Any = (height_scale, width_scale)
@@ -347,6 +346,6 @@ def resize_nearest(
 
 
 @converts("UpsampleNearest")
-def upsample_nearest(node: Caffe2Node, x: Value, *, scale: int = 2, order: str = "NCHW") -> Value:
+def upsample_nearest(node: Caffe2Node, x: Value, *, scale: int = 2, order: Order = "NCHW") -> Value:
     """An image whose elements are repeated in both directions."""
     return _nearest(node, x, order, (float(scale), float(scale)))

@@ -149,26 +149,41 @@ def gather_ranges(
 # Sums of rows that indices choose, of tables of floats or of bytes with a scale and a bias for each row
 
 
-@converts("SparseLengthsSum", "SparseLengthsMean")
-def sparse_lengths_sum(
-    node: Caffe2Node, x: Value, indices: Value, lengths: Value, *, average_lookup_length: float = 0.0,
-    length1: bool = False,
-) -> Value:  # fmt: skip
+_FUSED = "Fused8BitRowwise", "Fused4BitRowwise"
+"""What ends the names of operators on tables of bytes, whose rows end with their scale and bias."""
+
+
+@converts(
+    "SparseLengthsSum", "SparseLengthsMean", "SparseLengthsMeanFused8BitRowwise",
+    *(f"SparseLengthsSum{fused}" for fused in _FUSED),
+)  # fmt: skip
+def sparse_lengths_sum(node: Caffe2Node, x: Value, indices: Value, lengths: Value) -> Value:
     """The sum or the mean of the rows that the indices of each segment choose."""
-    return _sparse(node, node.real(x), None, indices, lengths)
+    return _sparse(node, _table(node, x), None, indices, lengths)
 
 
-@converts("SparseLengthsWeightedSum")
-def sparse_lengths_weighted_sum(
-    node: Caffe2Node, x: Value, weights: Value, indices: Value, lengths: Value, *,
-    average_lookup_length: float = 0.0, length1: bool = False,
-) -> Value:  # fmt: skip
+@converts("SparseLengthsWeightedSum", *(f"SparseLengthsWeightedSum{fused}" for fused in _FUSED))
+def sparse_lengths_weighted_sum(node: Caffe2Node, x: Value, weights: Value, indices: Value, lengths: Value) -> Value:
     """The sum of the rows that the indices of each segment choose, each times its weight."""
-    return _sparse(node, node.real(x), weights, indices, lengths)
+    return _sparse(node, _table(node, x), weights, indices, lengths)
+
+
+@converts("SparseLengthsSum8BitsRowwise")
+def rowwise_sum(node: Caffe2Node, x: Value, indices: Value, lengths: Value, scale_bias: Value) -> Value:
+    """The sum of rows of bytes that the indices of each segment choose."""
+    return _sparse(node, _rowwise(node, x, scale_bias), None, indices, lengths)
+
+
+@converts("SparseLengthsWeightedSum8BitsRowwise")
+def rowwise_weighted_sum(
+    node: Caffe2Node, x: Value, weights: Value, indices: Value, lengths: Value, scale_bias: Value
+) -> Value:
+    """The sum of rows of bytes that the indices of each segment choose, each times its weight."""
+    return _sparse(node, _rowwise(node, x, scale_bias), weights, indices, lengths)
 
 
 def _sparse(node: Caffe2Node, table: Value, weights: Value | None, indices: Value, lengths: Value) -> Value:
-    """Adds the sums of chosen rows; the arguments of Glow that speak of average lengths only choose how to compute."""
+    """Adds the sums of chosen rows."""
     count = _vector(node, indices, "indices")
     if not node.rank(table) or (weights is not None and node.shape(weights) != (count,)):
         raise node.error("it needs rows, and a weight for each index", str(list(node.shape(table))))
@@ -198,24 +213,6 @@ def _rowwise(node: Caffe2Node, x: Value, scale_bias: Value) -> Value:
         return Constant(table.astype(np.float32) * scales + biases)
 
 
-@converts("SparseLengthsSum8BitsRowwise")
-def rowwise_sum(
-    node: Caffe2Node, x: Value, indices: Value, lengths: Value, scale_bias: Value, *,
-    average_lookup_length: float = 0.0, length1: bool = False,
-) -> Value:  # fmt: skip
-    """The sum of rows of bytes that the indices of each segment choose."""
-    return _sparse(node, _rowwise(node, x, scale_bias), None, indices, lengths)
-
-
-@converts("SparseLengthsWeightedSum8BitsRowwise")
-def rowwise_weighted_sum(
-    node: Caffe2Node, x: Value, weights: Value, indices: Value, lengths: Value, scale_bias: Value, *,
-    average_lookup_length: float = 0.0, length1: bool = False,
-) -> Value:  # fmt: skip
-    """The sum of rows of bytes that the indices of each segment choose, each times its weight."""
-    return _sparse(node, _rowwise(node, x, scale_bias), weights, indices, lengths)
-
-
 def _fused(node: Caffe2Node, x: Value) -> Value:
     """Returns a table of floats: rows of 8-bit or 4-bit numbers, each row followed by its own scale and bias."""
     table = _bytes(node, x)
@@ -232,22 +229,9 @@ def _fused(node: Caffe2Node, x: Value) -> Value:
         return Constant(stored.astype(np.float32) * tail[:, :1] + tail[:, 1:])
 
 
-@converts("SparseLengthsSumFused8BitRowwise", "SparseLengthsMeanFused8BitRowwise", "SparseLengthsSumFused4BitRowwise")
-def fused_sum(
-    node: Caffe2Node, x: Value, indices: Value, lengths: Value, *, average_lookup_length: float = 0.0,
-    length1: bool = False,
-) -> Value:  # fmt: skip
-    """The sum of rows with their own scale and bias that the indices of each segment choose."""
-    return _sparse(node, _fused(node, x), None, indices, lengths)
-
-
-@converts("SparseLengthsWeightedSumFused8BitRowwise", "SparseLengthsWeightedSumFused4BitRowwise")
-def fused_weighted_sum(
-    node: Caffe2Node, x: Value, weights: Value, indices: Value, lengths: Value, *,
-    average_lookup_length: float = 0.0, length1: bool = False,
-) -> Value:  # fmt: skip
-    """The sum of rows with their own scale and bias that the indices of each segment choose, each times its weight."""
-    return _sparse(node, _fused(node, x), weights, indices, lengths)
+def _table(node: Caffe2Node, x: Value) -> Value:
+    """Returns the table of an operator as floats."""
+    return _fused(node, x) if "Fused" in node.kind else node.real(x)
 
 
 # ---------------------------------------------------------------------------------------------------------------

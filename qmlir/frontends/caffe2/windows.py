@@ -95,7 +95,10 @@ class Window(AttributeGroup):
         return found
 
     def transposed(self, node: Node, image: Sequence[int], kernel: Sequence[int]) -> Geometry:
-        """Returns the window of a transposed convolution: over its input spread by the strides, in steps of 1."""
+        """Returns the window of a transposed convolution: over its input spread by the strides, in steps of 1.
+
+        Zeros lie behind the last element of the spread input, too (`spread`).
+        """
         rank = len(image)
         if self.legacy or self.everywhere:
             raise node.error("a transposed convolution has neither legacy_pad nor global_pooling", "one of them")
@@ -110,11 +113,10 @@ class Window(AttributeGroup):
                              str([strides, dilations, adj]))  # fmt: skip
         spans = [span(k, d) - 1 for k, d in zip(kernel, dilations, strict=True)]
         before = tuple(s - p for s, p in zip(spans, low, strict=True))
-        behind = tuple(s - p + a for s, p, a in zip(spans, high, adj, strict=True))
+        behind = tuple(s - p + a - (step - 1) for s, p, a, step in zip(spans, high, adj, strides, strict=True))
         ones = (1,) * rank
         found = Geometry(tuple(kernel), ones, dilations, before, behind, (0,) * rank)
-        wide = [(n - 1) * s + 1 for n, s in zip(image, strides, strict=True)]
-        if min(found.outputs(wide)) < 1:
+        if min(found.outputs([n * step for n, step in zip(image, strides, strict=True)])) < 1:
             raise node.error("its padding must leave something of its result", str([low, high]))
         return found
 
