@@ -13,15 +13,16 @@ from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Block, Operation
 
-from qmlir.arguments import Network
 from qmlir.backends.npu.report import Stretch
 from qmlir.backends.npu.trace import Trace
 from qmlir.backends.simulated import Simulated
-from qmlir.compiler import loaded, main_function, to_integers, to_planned_loops
+from qmlir.compiler import loaded, main_function, to_integers
 from qmlir.devices.legality import source_nodes
 from qmlir.devices.module import Placed
 from qmlir.dialects.loops import ARENA_SIZE, INPUTS, LAYER
 from qmlir.ir.names import names_of
+from qmlir.running.machine_code import to_planned_loops
+from qmlir.settings.arguments import Network
 from qmlir.transforms.loops.plan_memory import all_views, buffer_bytes
 
 

@@ -15,7 +15,7 @@ from qmlir.cli.flags import ArgumentParser
 from qmlir.cli.terminal import WIDE, is_verbose, table_of, terminal
 from qmlir.display import counted
 from qmlir.errors import FileError
-from qmlir.files import together, write_whole
+from qmlir.running.files import together, write_whole
 
 if TYPE_CHECKING:
     from qmlir.analysis.counts import Decided
