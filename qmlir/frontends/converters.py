@@ -27,7 +27,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from functools import cache, partial, wraps
-from typing import Any, Literal, Self, TypeVar, cast, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Any, Literal, Self, TypeVar, Union, cast, get_args, get_origin
 
 import numpy as np
 
@@ -94,9 +95,11 @@ KINDS: Mapping[Any, Kind] = {
 @cache
 def kind_of(annotation: Any) -> Kind:
     """Returns what an attribute may be whose parameter has an annotation; of a class of its own, its instances."""
-    for known, kind in KINDS.items():
-        if annotation == known or annotation == known | None:
-            return kind
+    if (known := KINDS.get(annotation)) is not None:
+        return known
+    if get_origin(annotation) in (Union, UnionType):
+        (other,) = (each for each in get_args(annotation) if each is not NoneType)
+        return kind_of(other)
     if get_origin(annotation) is Literal:
         texts = get_args(annotation)
         *first, last = filter(None, texts)
