@@ -13,7 +13,7 @@ A node's operations enter the function when its converter returns, so a converte
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -158,7 +158,7 @@ class Node:
         """The values of an input of integers that must be known at import, as a flat tuple."""
         array = self.array(x, what)
         if array.dtype.kind not in "iu":
-            raise self.error(f"its {what} must be integers", str(array.dtype))
+            raise self.error(f"its {what} must be integers", array.dtype)
         return tuple(int(v) for v in array.reshape(-1))
 
     def axis(self, axis: int, rank: int) -> int:
@@ -171,7 +171,7 @@ class Node:
         """Returns axes counted from the front, in ascending order; they must differ."""
         found = sorted(self.axis(a, rank) for a in axes)
         if len(set(found)) != len(found):
-            raise self.error("its axes must differ", str(list(axes)))
+            raise self.error("its axes must differ", axes)
         return found
 
     def attribute(self, name: str, value: Any) -> str:
@@ -182,9 +182,13 @@ class Node:
         """Whether an attribute that a converter does not take may be ignored, as it changes no result."""
         return False
 
-    def error(self, need: str, got: str | None = None, remedy: str = "export the model again") -> NodeError:
-        """Makes an error about this node, for a model that is wrong and not merely unsupported by qmlir."""
-        return NodeError(f"{self.file}: {self.kind}", self.called(), need, got=got, remedy=remedy)
+    def error(self, need: str, got: object = None, remedy: str = "export the model again") -> NodeError:
+        """Makes an error about this node, for a model that is wrong and not merely unsupported by qmlir.
+
+        What was got may be a text or anything else; tuples, such as shapes, are written as lists.
+        """
+        shown = None if got is None else str(list(cast(tuple[object, ...], got)) if isinstance(got, tuple) else got)
+        return NodeError(f"{self.file}: {self.kind}", self.called(), need, got=shown, remedy=remedy)
 
     def remark(self, text: str, output: int = 0) -> None:
         """Records for the ledger that an output is something else than the source model says."""

@@ -69,7 +69,7 @@ def bias_in_steps(node: Caffe2Node, b: Value, data: UniformType, weights: Unifor
     else:
         floats = b.array.reshape(-1)
         if floats.dtype.kind != "f" or not np.isfinite(floats.astype(np.float64)).all():
-            raise node.error("its bias must be finite floats or quantized", str(floats.dtype))
+            raise node.error("its bias must be finite floats or quantized", floats.dtype)
         numbers, scales = [Fraction(float(v)) for v in floats], [Fraction(1)]
     if len(scales) not in (1, channels):
         raise node.error(f"its bias must have {len(scales)} elements", str(channels))
@@ -148,7 +148,7 @@ def _weights(node: Caffe2Node, x: SSAValue, w: Value, groups: int, order: Order,
     else:
         moved = w
     if node.shape(moved)[-1] != own:
-        raise node.error(f"its weights must be for {own} channels in order {order}", str(list(shape)))
+        raise node.error(f"its weights must be for {own} channels in order {order}", shape)
     return moved
 
 
@@ -157,7 +157,7 @@ def _bias(node: Caffe2Node, b: Value | None, outputs: int) -> Value | None:
     if b is None:
         return None
     if prod(node.shape(b)) != outputs:
-        raise node.error(f"its bias must have {outputs} elements", str(list(node.shape(b))))
+        raise node.error(f"its bias must have {outputs} elements", node.shape(b))
     return node.reshaped(b if isinstance(b, Constant) else node.quantized(b), (outputs,))
 
 
@@ -231,7 +231,7 @@ def _by_channel(node: Caffe2Node, w: Value) -> Value:
     points = np.array(node.ints(offsets, "zero points"))
     channels = w.shape[0] if w.shape else 0
     if found.shape != points.shape or len(found) != channels:
-        raise node.error(f"it needs a scale and a zero point for each of {channels} channels", str(len(found)))
+        raise node.error(f"it needs a scale and a zero point for each of {channels} channels", len(found))
     low, high = np.iinfo(np.int8).min, np.iinfo(np.int8).max
     if points.size and not low <= points.min() <= points.max() <= high:
         raise node.error("the zero points of its weights must be numbers of int8", str(points.tolist()[:8]))
@@ -269,7 +269,7 @@ def _transposed_weights(node: Caffe2Node, x: SSAValue, w: Value, groups: int, or
     """
     shape, rank, channels = node.shape(w), node.rank(x), node.shape(x)[-1]
     if rank < 3 or len(shape) != rank or shape[0] != channels:
-        raise node.error(f"its weights must be for the {channels} channels of its image", str(list(shape)))
+        raise node.error(f"its weights must be for the {channels} channels of its image", shape)
     if groups < 1 or channels % groups:
         raise node.error(f"its groups must divide {channels} inputs", str(groups))
     sizes = window.kernel * (1 if len(window.kernel) > 1 else rank - 2)

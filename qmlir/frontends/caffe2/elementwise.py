@@ -291,7 +291,7 @@ LEAST = 1e-6
 def batch_box_cox(node: Caffe2Node, x: Value, lambda1: Value, lambda2: Value) -> Value:
     """(max(x + λ2, 1e−6)^λ1 − 1) / λ1 for each column of x, and the logarithm where λ1 is 0."""
     if node.rank(node.real(x)) != 2:
-        raise node.error("its data must be a matrix", str(list(node.shape(x))))
+        raise node.error("its data must be a matrix", node.shape(x))
     moved = node.insert(nn.AddOp, [x, node.real(lambda2)])
     base = node.insert(nn.ClampOp, [moved], {"min": LEAST})
     zero, one = node.number(0.0, x), node.number(1.0, x)

@@ -43,7 +43,7 @@ class Sized(AttributeGroup):
             found = node.ints(inputs[0], "shape") if self.input_as_shape else node.shape(inputs[0])
         whole = (*found, *self.extra_shape)
         if min(whole, default=0) < 0:
-            raise node.error("its shape must not have negative dimensions", str(list(whole)))
+            raise node.error("its shape must not have negative dimensions", whole)
         return sized(whole)
 
 
@@ -59,7 +59,7 @@ def _given(node: Caffe2Node, values: Any, shape: Shape, dtype: Any) -> Array:
     if numbers.dtype.kind == "f" and np.dtype(dtype).kind != "f":
         raise node.error(f"its values must be integers for {np.dtype(dtype)}", "floats")
     if numbers.size != prod(shape):
-        raise node.error(f"it must have a value for each of {prod(shape)} elements", str(numbers.size))
+        raise node.error(f"it must have a value for each of {prod(shape)} elements", numbers.size)
     if np.dtype(dtype).kind in "iu":
         limits = np.iinfo(dtype)
         if numbers.size and (numbers.min() < limits.min or numbers.max() > limits.max):
@@ -171,10 +171,10 @@ def is_empty(node: Caffe2Node, x: Value) -> Value:
 def range_of(node: Caffe2Node, *bounds: Value) -> Value:
     """Numbers from a start (0), below a stop, in steps (of 1)."""
     if not 1 <= len(bounds) <= 3:
-        raise node.error("it needs 1 to 3 inputs", str(len(bounds)))
+        raise node.error("it needs 1 to 3 inputs", len(bounds))
     arrays = [node.array(b, "bound") for b in bounds]
     if any(a.size != 1 for a in arrays):
-        raise node.error("its bounds must be single numbers", str([a.size for a in arrays]))
+        raise node.error("its bounds must be single numbers", [a.size for a in arrays])
     numbers = [a.reshape(()) for a in arrays]
     start, stop = (np.zeros_like(numbers[0]), numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
     step = numbers[2] if len(numbers) == 3 else np.ones_like(numbers[0])
@@ -203,7 +203,7 @@ def random_fill(
     node.room(whole)
     axis = {"XavierFill": 0, "MSRAFill": 1}.get(node.kind)
     if axis is not None and len(whole) <= axis:
-        raise node.error(f"its shape must have {axis + 1} dimensions or more", str(list(whole)))
+        raise node.error(f"its shape must have {axis + 1} dimensions or more", whole)
     each = 0.0 if axis is None or not whole[axis] else prod(whole) / whole[axis]
     source = drawn_by(node, None)
     if node.kind in ("GaussianFill", "MSRAFill"):

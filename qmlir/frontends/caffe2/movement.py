@@ -53,14 +53,14 @@ def _new_shape(node: Caffe2Node, x: Value, wanted: Sequence[int]) -> list[int]:
         if size == 0 and axis < len(shape):
             found[axis] = shape[axis]
     if found.count(-1) > 1 or min(found, default=0) < -1:
-        raise node.error("its shape must have one size that is open at most", str(list(wanted)))
+        raise node.error("its shape must have one size that is open at most", wanted)
     rest = prod(size for size in found if size != -1)
     if -1 in found:
         if not rest or prod(shape) % rest:
-            raise node.error(f"its shape must fit {list(shape)}", str(list(wanted)))
+            raise node.error(f"its shape must fit {list(shape)}", wanted)
         found[found.index(-1)] = prod(shape) // rest
     if prod(found) != prod(shape):
-        raise node.error(f"its shape must have {prod(shape)} elements", str(list(wanted)))
+        raise node.error(f"its shape must have {prod(shape)} elements", wanted)
     return found
 
 
@@ -96,7 +96,7 @@ def squeeze(node: Caffe2Node, x: Value, *, dims: Ints) -> Value:
     shape = node.shape(x)
     over = node.axes(dims, len(shape))
     if any(shape[a] != 1 for a in over):
-        raise node.error("the dimensions that it removes must be 1", str([shape[a] for a in over]))
+        raise node.error("the dimensions that it removes must be 1", [shape[a] for a in over])
     return node.reshaped(node.movable(x), [n for a, n in enumerate(shape) if a not in over])
 
 
@@ -115,7 +115,7 @@ def transpose(node: Caffe2Node, x: Value, *, axes: Ints = ()) -> Value:
     rank = node.rank(x)
     wanted = axes or tuple(range(rank))[::-1]
     if sorted(wanted) != list(range(rank)):
-        raise node.error(f"its axes must be a permutation of {rank} dimensions", str(list(wanted)))
+        raise node.error(f"its axes must be a permutation of {rank} dimensions", wanted)
     return node.permuted(node.movable(x), wanted)
 
 
@@ -135,7 +135,7 @@ def nhwc2nchw(node: Caffe2Node, x: Value) -> Value:
 
 def _image(node: Caffe2Node, x: Value) -> int:
     if node.rank(x) < 3:
-        raise node.error("its input must be an image of rank 3 at least", str(list(node.shape(x))))
+        raise node.error("its input must be an image of rank 3 at least", node.shape(x))
     return node.rank(x)
 
 
@@ -185,7 +185,7 @@ def split(
         raise node.error(f"its {count} parts must have one size", str(size))
     sizes = sizes or (size // count,) * count
     if sum(sizes) != size or len(sizes) != count or min(sizes) < 0:
-        raise node.error(f"its {count} parts must have {size} elements together", str(list(sizes)))
+        raise node.error(f"its {count} parts must have {size} elements together", sizes)
     return tuple(_slice(node, x, at, sum(sizes[:i]), part) for i, part in enumerate(sizes))
 
 
@@ -314,15 +314,15 @@ def _nearest(node: Caffe2Node, x: Value, order: Order, scales: Sequence[float]) 
     """Adds a resize to the nearest element before the place of each output element."""
     axes = (2, 3) if order == "NCHW" else (1, 2)
     if node.rank(x) != 4:
-        raise node.error("its input must have rank 4", str(list(node.shape(x))))
+        raise node.error("its input must have rank 4", node.shape(x))
     if not all(isfinite(s) and s > 0 for s in scales):
-        raise node.error("its scales must be above 0", str(list(scales)))
+        raise node.error("its scales must be above 0", scales)
     y: SSAValue = node.quantized(x)
     for axis, scale in zip(axes, scales, strict=True):
         length = node.shape(x)[axis]
         size = floor(length * np.float32(scale))
         if size < 1:
-            raise node.error("its scales must leave something of its input", str(list(scales)))
+            raise node.error("its scales must leave something of its input", scales)
         node.room((size,))
         at = np.floor(np.arange(size, dtype=np.float32) / np.float32(scale)).astype(np.int64)
         taps = Constant(np.minimum(at, length - 1))
@@ -340,7 +340,7 @@ def resize_nearest(
     if scales is not None:
         factors = [float(v) for v in node.array(scales, "scales").reshape(-1)]
         if len(factors) != 2:
-            raise node.error("it needs two scales", str(len(factors)))
+            raise node.error("it needs two scales", len(factors))
     # Caffe2's integer operator knows images in NHWC only.
     return _nearest(node, x, order or ("NHWC" if node.kind.startswith("Int8") else "NCHW"), factors)
 

@@ -40,8 +40,7 @@ def spatial_bn(
     channels = node.shape(image)[-1:]
     parameters = [scale, bias, mean, variance]
     if any(node.shape(p) != channels for p in parameters):
-        raise node.error(f"its parameters must have shape {list(channels)}",
-                         str([list(node.shape(p)) for p in parameters]))  # fmt: skip
+        raise node.error(f"its parameters must have shape {list(channels)}", [list(node.shape(p)) for p in parameters])
     known = [p.array for p in parameters if isinstance(p, Constant)]
     if len(known) == len(parameters):
         factor, offset = _folded(node, known, epsilon)
@@ -85,7 +84,7 @@ def _grouped(
     """Normalizes over groups of channels; without a number of groups, each channel is one."""
     rank = node.rank(node.real(x))
     if rank < 3:
-        raise node.error("its input must be an image of rank 3 at least", str(list(node.shape(x))))
+        raise node.error("its input must be an image of rank 3 at least", node.shape(x))
     first = x if order == "NCHW" else node.permuted(x, (0, rank - 1, *range(1, rank - 1)))
     shape = node.shape(first)
     count = shape[1] if groups is None else groups
@@ -123,7 +122,7 @@ def layer_norm(
         return node.compute(LayerNormOp, [x], properties)
     inner = shape[at:]
     if any(prod(node.shape(v)) != prod(inner) for v in (scale, bias)):
-        raise node.error(f"its scale and bias must have shape {list(inner)}", str(list(node.shape(scale))))
+        raise node.error(f"its scale and bias must have shape {list(inner)}", node.shape(scale))
     normal = node.compute(LayerNormOp, [x], properties, part="normal")
     factors, summands = (node.reshaped(node.real(v), inner) for v in (scale, bias))
     return node.compute(nn.AddOp, [node.compute(nn.MulOp, [normal, factors], part="scaled"), summands])

@@ -141,7 +141,7 @@ def _pooled(
 def _checked(node: Caffe2Node, x: Value, order: Order, window: Window) -> tuple[SSAValue, Geometry]:
     """Returns an image as [N, …, C], and the windows over it."""
     if node.rank(x) < 3:
-        raise node.error("its input must be an image of rank 3 at least", str(list(node.shape(x))))
+        raise node.error("its input must be an image of rank 3 at least", node.shape(x))
     image = node.channels_last(x, order)
     return cropped(node, image, window.geometry(node, node.shape(image)[1:-1]))
 

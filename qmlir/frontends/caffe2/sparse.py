@@ -186,7 +186,7 @@ def _sparse(node: Caffe2Node, table: Value, weights: Value | None, indices: Valu
     """Adds the sums of chosen rows."""
     count = _vector(node, indices, "indices")
     if not node.rank(table) or (weights is not None and node.shape(weights) != (count,)):
-        raise node.error("it needs rows, and a weight for each index", str(list(node.shape(table))))
+        raise node.error("it needs rows, and a weight for each index", node.shape(table))
     rows = node.insert(GatherOp, [node.widened(table), indices], {"axis": 0})
     if weights is not None:
         inner = [1] * (node.rank(rows) - 1)
@@ -206,7 +206,7 @@ def _rowwise(node: Caffe2Node, x: Value, scale_bias: Value) -> Value:
     """Returns a table of floats: bytes times the scale of their row, plus its bias."""
     table, parameters = _bytes(node, x), node.array(scale_bias, "scales and biases")
     if parameters.shape != (len(table), 2):
-        raise node.error(f"it needs a scale and a bias for each of {len(table)} rows", str(list(parameters.shape)))
+        raise node.error(f"it needs a scale and a bias for each of {len(table)} rows", parameters.shape)
     node.room(table.shape)
     scales, biases = parameters[:, :1].astype(np.float32), parameters[:, 1:].astype(np.float32)
     with np.errstate(all="ignore"):
@@ -245,7 +245,7 @@ def sparse_to_dense(node: Caffe2Node, indices: Value, values: Value, like: Value
     count = _vector(node, indices, "indices")
     shape = node.shape(node.real(values))
     if not shape or shape[0] != count:
-        raise node.error(f"it needs a row for each of {count} indices", str(list(shape)))
+        raise node.error(f"it needs a row for each of {count} indices", shape)
     if like is not None and not node.rank(like):
         raise node.error("its third input must have rows", "a scalar")
     size = output_first_dim or (node.shape(like)[0] if like is not None else 0)
@@ -271,7 +271,7 @@ def sparse_to_dense_mask(
                          f"{list(shape)} and {list(mask)[:8]}")  # fmt: skip
     inner, ids = shape[1:], len(mask)
     if int(np.prod(node.shape(default))) != int(np.prod(inner)):
-        raise node.error(f"its default must have shape {list(inner)}", str(list(node.shape(default))))
+        raise node.error(f"its default must have shape {list(inner)}", node.shape(default))
     wide = node.converted(indices, i64)
     batch = 1 if lengths is None or not node.rank(lengths) else _vector(node, lengths, "lengths")
     node.room((batch, ids, count))
@@ -317,7 +317,7 @@ def fill_examples(node: Caffe2Node, x: Value, indicator: Value) -> Value:
     count = _vector(node, indicator, "indicator")
     shape = node.shape(node.real(x))
     if not shape or not shape[0]:
-        raise node.error("its data must have rows", str(list(shape)))
+        raise node.error("its data must have rows", shape)
     zero = node.insert(nn.EqualOp, [indicator, node.number(0, indicator)])
     present = node.insert(nn.NotOp, [zero])
     before = node.insert(nn.CumulativeSumOp, [node.converted(present, i64)], {"axis": 0, "exclusive": True})
@@ -337,7 +337,7 @@ def sparse_label_split(
     """
     count, segments = _vector(node, indices, "indices"), _vector(node, lengths, "lengths")
     if node.shape(values) != (count,):
-        raise node.error(f"it must have a value for each of {count} indices", str(list(node.shape(values))))
+        raise node.error(f"it must have a value for each of {count} indices", node.shape(values))
     if num_labels < 1:
         raise node.error("its num_labels must be at least 1", str(num_labels))
     numbers = Constant(np.arange(segments, dtype=np.int32).reshape(segments, 1))

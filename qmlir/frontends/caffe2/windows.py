@@ -126,14 +126,14 @@ class Window(AttributeGroup):
 
     def _each(self, node: Node, values: Ints, rank: int, name: str) -> Ints:
         if len(values) not in (1, rank):
-            raise node.error(f"its {name} must be 1 or {rank} numbers", str(list(values)))
+            raise node.error(f"its {name} must be 1 or {rank} numbers", values)
         return values if len(values) == rank else values * rank
 
     def margins(self, node: Node, rank: int) -> tuple[Ints, Ints]:
         """Returns the paddings before and behind the image, as the arguments give them."""
         pads = self.pads or (0,)
         if len(pads) not in (1, 2 * rank):
-            raise node.error(f"its paddings must be 1 or {2 * rank} numbers", str(list(pads)))
+            raise node.error(f"its paddings must be 1 or {2 * rank} numbers", pads)
         pads = pads if len(pads) == 2 * rank else pads * (2 * rank)
         return pads[:rank], pads[rank:]
 

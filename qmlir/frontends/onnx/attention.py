@@ -33,7 +33,7 @@ def triangle(node: ONNXNode, x: Value, k: Value | None = None, *, upper: int = 1
     """Replaces the elements on one side of diagonal k of each matrix by zeros."""
     shape = node.shape(x)
     if len(shape) < 2:
-        raise node.error("it needs matrices", str(list(shape)))
+        raise node.error("it needs matrices", shape)
     diagonal = 0 if k is None else node.ints(k, "k")[0]
     rows, columns = np.indices(node.room(shape[-2:]))
     kept = columns - rows >= diagonal if upper else columns - rows <= diagonal
@@ -166,7 +166,7 @@ def parts(node: ONNXNode, x: Value, sizes: Sequence[int]) -> list[Value]:
     """Splits the last dimension of x into parts of the given sizes."""
     *others, total = node.shape(x)
     if sum(sizes) != total:
-        raise node.error(f"its query, key and value must have {total} elements together", str(list(sizes)))
+        raise node.error(f"its query, key and value must have {total} elements together", sizes)
     first, found = 0, list[Value]()
     for size in sizes:
         if isinstance(x, Constant):
@@ -255,7 +255,7 @@ def group_query_attention(
     inputs = _separated(node, query, key, value, num_heads, kv_num_heads)
     batch, heads, length, _ = node.shape(inputs[0])
     if int(np.prod(node.shape(seqlens_k))) != batch:
-        raise node.error(f"its seqlens_k must have {batch} elements", str(list(node.shape(seqlens_k))))
+        raise node.error(f"its seqlens_k must have {batch} elements", node.shape(seqlens_k))
     for name, x in (("seqlens_k", seqlens_k), ("position_ids", position_ids)):
         if x is not None and node.element(x) not in ("i32", "i64"):
             raise node.error(f"its {name} must be integers of 32 or 64 bits", node.element(x))
@@ -284,7 +284,7 @@ def _separated(
 ) -> list[Value]:
     """Returns query, key and value as [B, heads, S, size], from three tensors or from one that holds them all."""
     if node.rank(query) != 3:
-        raise node.error("its query must be of rank 3", str(list(node.shape(query))))
+        raise node.error("its query must be of rank 3", node.shape(query))
     inputs: list[Value] = [query]
     if key is None or value is None:
         width = node.shape(query)[2]
@@ -332,7 +332,7 @@ def _given(node: ONNXNode, positions: Value, at: _Positions) -> Value:
     onnxruntime reads only the first element of the first tokens' positions.
     """
     if node.rank(positions) != 2:
-        raise node.error("its position_ids must be of rank 2", str(list(node.shape(positions))))
+        raise node.error("its position_ids must be of rank 2", node.shape(positions))
     if at.total > at.new:
         return positions
     steps = np.arange(*node.room((at.new,)))[None]

@@ -60,7 +60,7 @@ def check_blocks(node: ONNXNode, shape: Shape, parameters: Shape, axis: int, blo
         raise node.error("its block_size must be positive", str(block_size))
     blocks = [-(-n // block_size) if i == axis else n for i, n in enumerate(shape)]
     if list(parameters) != blocks:
-        raise node.error(f"its scales must be of shape {blocks}", str(list(parameters)))
+        raise node.error(f"its scales must be of shape {blocks}", parameters)
 
 
 def spread(node: ONNXNode, x: Value, shape: Shape, axis: int, block_size: int) -> Value:
@@ -131,7 +131,7 @@ def matmul_n_bits(
         raise node.error("its K, N and block_size must be positive, and blocks whole bytes", f"{K}, {N}, {block_size}")
     shape = node.shape(a)
     if shape[-1:] != (K,):
-        raise node.error(f"its data must have {K} elements in the last dimension", str(list(shape)))
+        raise node.error(f"its data must have {K} elements in the last dimension", shape)
     if bias is not None and node.element(bias) != node.element(a):
         raise node.error(f"its bias must be {node.element(a)} like its data", node.element(bias))
     weights = _weights(node, b, scales, zero_points, (N, K), bits, block_size)
@@ -154,7 +154,7 @@ def _weights(
     if steps.dtype != np.float32:
         raise UnsupportedError(f"its scale is {steps.dtype}, and qmlir's are float32")
     if steps.size != outputs * blocks:
-        raise node.error(f"it must have {outputs * blocks} scales, one for each block", str(steps.size))
+        raise node.error(f"it must have {outputs * blocks} scales, one for each block", steps.size)
     points = _points(node, zero_points, outputs, blocks, bits)
     if not node.builder.budget.take((outputs, blocks * size), 1):
         raise UnsupportedError(node.builder.budget.refusal((outputs, blocks * size)))
@@ -173,7 +173,7 @@ def _points(node: ONNXNode, zero_points: Value | None, outputs: int, blocks: int
         raise UnsupportedError(f"its zero points are {given.dtype}, and qmlir's are bytes or float32")
     width = -(-blocks * bits // 8) if packed else blocks
     if given.size != outputs * width:
-        raise node.error(f"it must have {width} zero points for each output", str(list(given.shape)))
+        raise node.error(f"it must have {width} zero points for each output", given.shape)
     rows = given.reshape(outputs, width)
     return _unpacked(rows, bits)[:, :blocks] if packed else rows
 
@@ -206,7 +206,7 @@ def gather_block_quantized(
     if axis == along:
         raise node.error("its gather_axis and quantize_axis must differ", str(axis))
     if points.shape != steps.shape:
-        raise node.error(f"its zero points must be of shape {list(steps.shape)}", str(list(points.shape)))
+        raise node.error(f"its zero points must be of shape {list(steps.shape)}", points.shape)
     check_blocks(node, stored.shape, steps.shape, along, block_size)
     q, s, z = (
         node.operator("Gather", Constant(array), indices, since=13, axis=axis)

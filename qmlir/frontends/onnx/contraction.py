@@ -89,7 +89,7 @@ def conv_transpose(
     strides, dilations, pads = window.whole(node, kernel, rank)
     for what, values in (("output_padding", output_padding), ("output_shape", output_shape)):
         if len(values) not in (0, rank) or min(values, default=0) < 0:
-            raise node.error(f"its attribute {what} needs {rank} values, none negative", str(list(values)))
+            raise node.error(f"its attribute {what} needs {rank} values, none negative", values)
     more, low, high = output_padding or (0,) * rank, pads[:rank], pads[rank:]
     if output_shape or window.auto_pad.startswith("SAME"):
         wanted = output_shape or tuple(n * s for n, s in zip(image, strides, strict=True))
@@ -138,7 +138,7 @@ def _spatial(node: ONNXNode, x: Value, w: Value, kernel_shape: Ints) -> tuple[In
         got = f"{list(node.shape(x))} and {list(node.shape(w))}"
         raise node.error("its input and weights must have as many spatial dimensions, and at least one", got)
     if kernel_shape and kernel_shape != kernel:
-        raise node.error(f"its kernel_shape must be that of its weights, {list(kernel)}", str(list(kernel_shape)))
+        raise node.error(f"its kernel_shape must be that of its weights, {list(kernel)}", kernel_shape)
     return image, kernel
 
 
@@ -297,7 +297,7 @@ LARGEST_DETERMINANT = 3
 def det(node: ONNXNode, x: Value) -> Value:
     """The determinant of each matrix of x: [B…, M, M] → [B…], as sums of products of elements."""
     if node.rank(x) < 2:
-        raise node.error("its input must be matrices", str(list(node.shape(x))))
+        raise node.error("its input must be matrices", node.shape(x))
     *batch, rows, columns = node.shape(x)
     if rows != columns or not rows:
         raise node.error("its matrices must be square", f"{rows} by {columns}")

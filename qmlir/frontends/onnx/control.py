@@ -48,7 +48,7 @@ def loop(
     runs = None if count is None else int(node.array(count, "trip count").reshape(()))
     collected: list[list[Value]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     if len(body.output) < 1 + len(carried):
-        raise node.error(f"its body must have at least {1 + len(carried)} outputs", str(len(body.output)))
+        raise node.error(f"its body must have at least {1 + len(carried)} outputs", len(body.output))
     going = condition is None or node.truth(condition, "condition")
     values, run = list(carried), 0
     while going and (runs is None or run < runs):
@@ -100,7 +100,7 @@ def _scanned(
     states, scanned = list(inputs[:-num_scan_inputs]), inputs[-num_scan_inputs:]
     count = len(body.output) - len(states)
     if count < 0:
-        raise node.error(f"its body must have at least {len(states)} outputs", str(len(body.output)))
+        raise node.error(f"its body must have at least {len(states)} outputs", len(body.output))
     into = _each(node, given.scan_input_axes, num_scan_inputs, "axes of the inputs")
     backwards = _each(node, given.scan_input_directions, num_scan_inputs, "directions of the inputs")
     axes = [node.axis(a, node.rank(x)) for a, x in zip(into, scanned, strict=True)]
@@ -156,7 +156,7 @@ def _taken(node: ONNXNode, x: Value, index: int, axis: int) -> Value:
 def _each(node: ONNXNode, values: Ints, count: int, what: str) -> Ints:
     """Returns an attribute's values for `count` inputs or outputs; if the attribute is empty, zeros."""
     if len(values) not in (0, count):
-        raise node.error(f"its {what} need {count} values", str(len(values)))
+        raise node.error(f"its {what} need {count} values", len(values))
     return values or (0,) * count
 
 

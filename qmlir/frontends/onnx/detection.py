@@ -37,7 +37,7 @@ def compress(node: ONNXNode, x: Value, condition: Value, *, axis: int | None = N
     if isinstance(condition, Constant):
         return gather_known(node, x, known_places(node, np.flatnonzero(condition.array), shape[axis]), axis)
     if node.rank(condition) != 1 or node.shape(condition)[0] > shape[axis]:
-        raise node.error(f"its condition must be at most {shape[axis]} values", str(list(node.shape(condition))))
+        raise node.error(f"its condition must be at most {shape[axis]} values", node.shape(condition))
     places = non_zero_places(node, condition, "places")
     return gather(node, x, node.reshaped(places, node.shape(condition)), axis=axis)
 
@@ -51,7 +51,7 @@ def non_max_suppression(
     most = _number(node, max_output_boxes_per_class, "max_output_boxes_per_class")
     overlap, least = _number(node, iou_threshold, "iou_threshold"), _number(node, score_threshold, "score_threshold")
     if node.rank(boxes) != 3 or node.rank(scores) != 3:
-        raise node.error("its boxes and scores must have three dimensions", str(list(node.shape(scores))))
+        raise node.error("its boxes and scores must have three dimensions", node.shape(scores))
     images, classes, count = node.shape(scores)
     if not count:
         raise UnsupportedError("there are no boxes")

@@ -141,7 +141,7 @@ def _encoded(
 ) -> Value:
     """Maps keys to values: finds the place of each element among the keys, 0 for none, and looks that up in a table."""
     if len(keys) != len(values):
-        raise node.error(f"it must have {len(keys)} values, one for each key", str(len(values)))
+        raise node.error(f"it must have {len(keys)} values, one for each key", len(values))
     places = _places(node, x, keys)
     if isinstance(values, np.ndarray):
         table = np.concatenate([np.array([default], values.dtype), values])
@@ -153,7 +153,7 @@ def _places(node: ONNXNode, x: Value, keys: Array | Sequence[str]) -> Value:
     """Returns the place of each element among the keys, counted from 1, the first of equal keys; 0 for no key."""
     if isinstance(x, Labels):
         if isinstance(keys, np.ndarray):
-            raise node.error("its keys must be texts, as its input is", str(keys.dtype))
+            raise node.error("its keys must be texts, as its input is", keys.dtype)
         found = {key: place for place, key in reversed(list(enumerate(keys, 1)))}
         table = np.array([found.get(text, 0) for text in x.texts], np.int64)
         return node.operator("Gather", Constant(table), x.indices, axis=0)
@@ -190,7 +190,7 @@ def _per_feature(
     if len(shape) not in (1, 2):
         raise UnsupportedError(f"it has {len(values)} {what} for a tensor of {len(shape)} dimensions")
     if len(values) != shape[-1]:
-        raise node.error(f"it must have one value or {shape[-1]} as its {what}", str(len(values)))
+        raise node.error(f"it must have one value or {shape[-1]} as its {what}", len(values))
     return Constant(np.array(values, dtype))
 
 
@@ -224,7 +224,7 @@ def imputer(
 def normalizer(node: ONNXNode, x: Value, *, norm: str = "MAX") -> Value:
     """Divides each row by its largest element, its sum of magnitudes or its length; a row of length 0 stays."""
     if node.rank(x) not in (1, 2):
-        raise node.error("its input must have one dimension or two", str(list(node.shape(x))))
+        raise node.error("its input must have one dimension or two", node.shape(x))
     data, last = _floats(node, x), Constant(np.array([-1]))
     if norm == "MAX":
         most = node.operator("ReduceMax", data, last, keepdims=1)
@@ -284,11 +284,11 @@ def _sums(node: ONNXNode, x: Value, coefficients: Sequence[float], intercepts: S
     """Returns x · coefficientsᵀ + intercepts, [N, count]; a single row may lack its first dimension."""
     shape = node.shape(x)
     if len(shape) not in (1, 2):
-        raise node.error("its input must have one dimension or two", str(list(shape)))
+        raise node.error("its input must have one dimension or two", shape)
     if count < 1 or len(coefficients) != count * shape[-1]:
-        raise node.error(f"it must have {count} · {shape[-1]} coefficients", str(len(coefficients)))
+        raise node.error(f"it must have {count} · {shape[-1]} coefficients", len(coefficients))
     if len(intercepts) not in (0, count):
-        raise node.error(f"it must have {count} intercepts", str(len(intercepts)))
+        raise node.error(f"it must have {count} intercepts", len(intercepts))
     rows = node.reshaped(_floats(node, x), (1, *shape)[-2:])
     weights = Constant(np.array(coefficients, np.float32).reshape(count, shape[-1]))
     bias = [Constant(np.array(intercepts, np.float32))] if len(intercepts) else []

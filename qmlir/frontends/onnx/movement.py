@@ -45,7 +45,7 @@ def constant(
     )
     given = [np.asarray(v, dtype) for v, dtype in attributes if v is not None]
     if len(given) != 1:
-        raise node.error("it must have exactly one value", str(len(given)))
+        raise node.error("it must have exactly one value", len(given))
     return Constant(given[0], node.outputs[0])
 
 
@@ -89,7 +89,7 @@ def squeeze(node: ONNXNode, x: Value, axes: Value | None = None) -> Value:
     ones = [i for i, d in enumerate(shape) if d == 1]
     drop = ones if axes is None else node.axes(node.ints(axes, "axes"), len(shape))
     if any(shape[i] != 1 for i in drop):
-        raise node.error("the dimensions it drops must have size 1", str(list(shape)))
+        raise node.error("the dimensions it drops must have size 1", shape)
     return _reshape(node, x, tuple(d for i, d in enumerate(shape) if i not in drop))
 
 
@@ -129,7 +129,7 @@ def tile(node: ONNXNode, x: Value, repeats: Value) -> Value:
     """Repeats x along each axis: [d0, d1] → [1, d0, 1, d1] → [r0, d0, r1, d1] → [r0·d0, r1·d1]."""
     shape, counts = node.shape(x), node.ints(repeats, "repeats")
     if len(counts) != len(shape) or min(counts, default=0) < 0:
-        raise node.error(f"it needs {len(shape)} repeats, none negative", str(list(counts)))
+        raise node.error(f"it needs {len(shape)} repeats, none negative", counts)
     split = node.reshaped(x, [n for size in shape for n in (1, size)])
     result = [n for size, count in zip(shape, counts, strict=True) for n in (count, size)]
     spread = node.insert(BroadcastOp, [split], {"shape": result})
@@ -167,7 +167,7 @@ def space_to_depth(node: ONNXNode, x: Value, *, blocksize: int) -> Value:
 def _image(node: ONNXNode, x: Value) -> Shape:
     shape = node.shape(x)
     if len(shape) != 4:
-        raise node.error("its input must be [N, C, H, W]", str(list(shape)))
+        raise node.error("its input must be [N, C, H, W]", shape)
     return shape
 
 
@@ -203,7 +203,7 @@ def pad(
 
 def _pad(node: ONNXNode, x: Value, mode: str, pads: Ints, value: float, axes: Sequence[int]) -> Value:
     if len(pads) != 2 * len(axes):
-        raise node.error(f"its pads need {2 * len(axes)} values", str(len(pads)))
+        raise node.error(f"its pads need {2 * len(axes)} values", len(pads))
     if mode != "constant" and mode not in PAD_MODES:
         raise node.error(f"its mode must be constant, {', '.join(PAD_MODES)}", mode)
     low, high = [0] * node.rank(x), [0] * node.rank(x)
@@ -212,7 +212,7 @@ def _pad(node: ONNXNode, x: Value, mode: str, pads: Ints, value: float, axes: Se
     if min(pads, default=0) < 0:  # negative pads crop x, before positive pads extend it
         sizes = [n + min(b, 0) + min(a, 0) for n, b, a in zip(node.shape(x), low, high, strict=True)]
         if min(sizes) < 0:
-            raise node.error("its negative pads must leave something", str(list(pads)))
+            raise node.error("its negative pads must leave something", pads)
         padded = max(pads) > 0
         offsets = [max(-before, 0) for before in low]
         properties = slice_properties(list(zip(offsets, sizes, [1] * len(sizes), strict=True)))
@@ -225,7 +225,7 @@ def _pad(node: ONNXNode, x: Value, mode: str, pads: Ints, value: float, axes: Se
     todo = [axis for axis in range(len(low)) if low[axis] or high[axis]]
     for axis in todo:
         if node.shape(x)[axis] == 0:
-            raise node.error(f"it pads in mode {mode} axes that are not empty", str(list(node.shape(x))))
+            raise node.error(f"it pads in mode {mode} axes that are not empty", node.shape(x))
         node.room((low[axis] + node.shape(x)[axis] + high[axis],))
         places = np.pad(np.arange(node.shape(x)[axis]), (low[axis], high[axis]), mode=PAD_MODES[mode])
         write = node.compute if axis == todo[-1] else node.insert
@@ -257,7 +257,7 @@ def center_crop_pad(node: ONNXNode, x: Value, shape: Value, *, axes: Ints | None
     over = range(rank) if axes is None else [node.axis(a, rank) for a in axes]
     wanted = node.ints(shape, "shape")
     if len(wanted) != len(over):
-        raise node.error(f"its shape needs {len(over)} values", str(len(wanted)))
+        raise node.error(f"its shape needs {len(over)} values", len(wanted))
     more = [size - node.shape(x)[axis] for axis, size in zip(over, wanted, strict=True)]
     # An odd element is added or removed at the end.
     low = [m // 2 if m > 0 else -(-m // 2) for m in more]
@@ -350,7 +350,7 @@ def _split(node: ONNXNode, x: Value, axis: int, sizes: Ints | None, count: int, 
         each = -(-shape[axis] // count)
         sizes = tuple(min(each, max(shape[axis] - i * each, 0)) for i in range(count))
     if sum(sizes) != shape[axis] or min(sizes, default=0) < 0:
-        raise node.error(f"its parts must add up to {shape[axis]}", str(list(sizes)))
+        raise node.error(f"its parts must add up to {shape[axis]}", sizes)
     parts: list[Value] = []
     at = 0
     for output, size in enumerate(sizes):

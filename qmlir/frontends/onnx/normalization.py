@@ -234,7 +234,7 @@ def instance_normalization(node: ONNXNode, x: Value, scale: Value, bias: Value, 
     """Normalizes each channel of each image [N, C, …] by itself."""
     shape = node.shape(x)
     if len(shape) < 3:
-        raise node.error("its input must have at least one spatial dimension", str(list(shape)))
+        raise node.error("its input must have at least one spatial dimension", shape)
     y = _by_group(node, x, shape[1], epsilon)
     return _scaled(node, node.reshaped(y, shape), *_over_channels(node, (scale, bias), len(shape) - 2))
 
@@ -262,7 +262,7 @@ def _by_group(node: ONNXNode, x: Value, groups: int, epsilon: float) -> SSAValue
     """Reshapes the input [N, C, …] to [N, groups, rest] and normalizes each group by itself."""
     shape = node.shape(x)
     if len(shape) < 2 or groups < 1 or shape[1] % groups:
-        raise node.error(f"its channels must fall into {groups} groups", str(list(shape)))
+        raise node.error(f"its channels must fall into {groups} groups", shape)
     rows = node.reshaped(x, (shape[0], groups, prod(shape[1:]) // groups))
     properties = {"axis": 2, "epsilon": epsilon}
     return node.compute(LayerNormOp, [rows], properties, part="normalized")
@@ -298,7 +298,7 @@ def local_response_normalization(
 ) -> Value:
     """y = x / (bias + alpha / size · Σ x²)^beta, with the sum over `size` neighbouring channels."""
     if node.rank(x) < 2:
-        raise node.error("its input must have channels", str(list(node.shape(x))))
+        raise node.error("its input must have channels", node.shape(x))
     properties = {"size": size, "alpha": alpha, "beta": beta, "bias": bias}
     y = node.compute(LocalResponseNormalizationOp, [channels_last(node, x)], properties)
     return channels_first(node, y)

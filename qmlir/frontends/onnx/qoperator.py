@@ -83,11 +83,11 @@ def _bias(node: ONNXNode, b: Value, x_scale: Value, w_scale: Value) -> Value:
     stored = node.array(b, "bias")
     steps = node.array(x_scale, "scale").astype(np.float64) * node.array(w_scale, "scale").astype(np.float64)
     if stored.dtype != np.int32:
-        raise node.error("its bias must be int32", str(stored.dtype))
+        raise node.error("its bias must be int32", stored.dtype)
     if steps.size == 1:
         return Dequantized(stored, UniformType.per_tensor(i32, float(steps.reshape(()))), _name(b))
     if stored.shape[-1:] != steps.shape or stored.size != steps.size:
-        raise node.error(f"its bias must have {steps.size} elements, one for each scale", str(stored.size))
+        raise node.error(f"its bias must have {steps.size} elements, one for each scale", stored.size)
     return Dequantized(stored, UniformType.per_axis(i32, stored.ndim - 1, steps.tolist()), _name(b))
 
 

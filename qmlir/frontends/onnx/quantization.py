@@ -137,7 +137,7 @@ def parameters(
     if scales.dtype != np.float32:
         raise UnsupportedError(f"its scale is {scales.dtype}, and qmlir's are float32")
     if points.size != scales.size:
-        raise node.error(f"it must have as many zero points as scales, {scales.size}", str(points.size))
+        raise node.error(f"it must have as many zero points as scales, {scales.size}", points.size)
     try:
         if scales.size == 1:
             return UniformType.per_tensor(storage, float(scales.reshape(())), int(points.reshape(())))
@@ -145,7 +145,7 @@ def parameters(
             raise UnsupportedError("it has a scale for each block")
         over = node.axis(axis, len(shape))
         if scales.size != shape[over]:
-            raise node.error(f"it must have {shape[over]} scales, one for each index of axis {over}", str(scales.size))
+            raise node.error(f"it must have {shape[over]} scales, one for each index of axis {over}", scales.size)
         return UniformType.per_axis(storage, over, [float(s) for s in scales], [int(p) for p in points])
     except VerifyException as error:
         raise UnsupportedError(f"its parameters make no quantized type: {' '.join(str(error).split())}") from None
@@ -317,7 +317,7 @@ def _along(node: ONNXNode, x: Value, shape: Shape, axis: int, block_size: int) -
     if int(np.prod(own)) == 1:
         return node.reshaped(x, ())
     if len(own) != 1:
-        raise node.error("its parameters must be one, or one for each index of an axis", str(list(own)))
+        raise node.error("its parameters must be one, or one for each index of an axis", own)
     over = node.axis(axis, len(shape))
     return node.reshaped(x, [own[0] if i == over else 1 for i in range(len(shape))])
 

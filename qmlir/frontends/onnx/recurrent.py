@@ -63,7 +63,7 @@ class Recurrence(AttributeGroup):
             make, alpha, beta = FUNCTIONS[name.lower()]
             made.append(make(*(next(alphas, a) for a in alpha), *(next(betas, b) for b in beta)))
         if len(made) < count * (direction + 1):
-            raise node.error(f"it needs {count} activation functions for each direction", str(list(self.activations)))
+            raise node.error(f"it needs {count} activation functions for each direction", self.activations)
         return made[count * direction : count * (direction + 1)]
 
 
@@ -119,7 +119,7 @@ class _Layer:
         w, r, b = self.given
         w, r, b = self.given = node.widened(w), node.widened(r), None if b is None else node.widened(b)
         if any(node.rank(v) != 3 for v in (self.x, w, r)):
-            raise node.error("its input and weights must have rank 3", str([node.rank(v) for v in (self.x, w, r)]))
+            raise node.error("its input and weights must have rank 3", [node.rank(v) for v in (self.x, w, r)])
         if self.own.layout:
             self.x = node.permuted(self.x, (1, 0, 2))
             self.initial = [None if s is None else node.permuted(s, (1, 0, 2)) for s in self.initial]
@@ -136,7 +136,7 @@ class _Layer:
             *(("initial state", s, (count, self.batch, self.hidden)) for s in self.initial),
         ):
             if value is not None and node.shape(value) != wanted:
-                raise node.error(f"its {what} must be of shape {list(wanted)}", str(list(node.shape(value))))
+                raise node.error(f"its {what} must be of shape {list(wanted)}", node.shape(value))
         if not self.steps or self.steps * count > MOST_STEPS:
             raise UnsupportedError(
                 f"it would be unrolled into {self.steps * count} steps, and qmlir unrolls 1 to {MOST_STEPS}"
@@ -152,9 +152,7 @@ class _Layer:
         """Returns a direction's H, (W, Wb), (R, Rb) for each part in `cell.PARTS`, its functions and its limit."""
         (w, r, b), gates = self.given, sum(cell.PARTS)
         if self.node.shape(w)[1] != gates * self.hidden:
-            raise self.node.error(
-                f"its weights must have {gates} gates of {self.hidden}", str(list(self.node.shape(w)))
-            )
+            raise self.node.error(f"its weights must have {gates} gates of {self.hidden}", self.node.shape(w))
         (inputs,) = self.split(w, direction, (gates,))
         recurrent = self.split(r, direction, cell.PARTS)
         count = 1 + len(cell.PARTS)

@@ -173,7 +173,7 @@ def _cumulative(op: type[CumulativeOp]) -> Callable[..., Value]:
     def convert(node: ONNXNode, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
         given = node.ints(axis, "axis")
         if len(given) != 1:
-            raise node.error("its axis must be one number", str(list(given)))
+            raise node.error("its axis must be one number", given)
         flags = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
         return node.compute(op, [x], {"axis": node.axis(given[0], node.rank(x)), **flags})
 
@@ -328,7 +328,7 @@ def spatial(node: ONNXNode, x: Value) -> Ints:
     """
     shape = node.shape(x)
     if len(shape) < 3:
-        raise node.error("its input must have at least one spatial dimension", str(list(shape)))
+        raise node.error("its input must have at least one spatial dimension", shape)
     return shape[2:]
 
 

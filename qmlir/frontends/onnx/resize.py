@@ -210,7 +210,7 @@ def _floats(node: ONNXNode, x: Value, what: str) -> Floats:
 
 def _by_scales(node: ONNXNode, shape: Shape, over: Sequence[int], scales: Sequence[float]) -> list[Axis]:
     if len(scales) != len(over) or not all(0 < s < float("inf") for s in scales):
-        raise node.error(f"it needs {len(over)} scales above 0", str(list(scales)))
+        raise node.error(f"it needs {len(over)} scales above 0", scales)
     return [Axis(a, floor(shape[a] * s), shape[a], s) for a, s in zip(over, scales, strict=True)]
 
 
@@ -229,7 +229,7 @@ def _by_sizes(node: ONNXNode, shape: Shape, over: Sequence[int], sizes: Ints, po
 def _cropped(node: ONNXNode, axes: Sequence[Axis], roi: Value | None) -> list[Axis]:
     values = () if roi is None else _floats(node, roi, "roi")
     if len(values) != 2 * len(axes):
-        raise node.error(f"its roi needs {2 * len(axes)} values", str(len(values)))
+        raise node.error(f"its roi needs {2 * len(axes)} values", len(values))
     ends = zip(values[: len(axes)], values[len(axes) :], strict=True)
     return [Axis(a.axis, a.size, a.length, a.scale, *bounds) for a, bounds in zip(axes, ends, strict=True)]
 
@@ -253,7 +253,7 @@ def _resize(
     tables: list[tuple[int, Int64s, Float64s]] = []
     for axis in todo:
         if axis.length == 0:
-            raise node.error("the axes it resizes must not be empty", str(list(node.shape(x))))
+            raise node.error("the axes it resizes must not be empty", node.shape(x))
         places = TRANSFORMATIONS[transformation](axis, np.arange(*node.room((axis.size,)), dtype=np.float64))
         if transformation == "tf_crop_and_resize":  # elements outside the operand are padding, not interpolated
             within = np.flatnonzero((places >= 0) & (places <= axis.length - 1))
@@ -342,7 +342,7 @@ def affine_grid(node: ONNXNode, theta: Value, size: Value, *, align_corners: int
     """Applies θ [N, d, d + 1] to a grid over [−1, 1], with coordinates ordered from the last axis to the first."""
     batch, _, *lengths = node.ints(size, "size")
     if node.shape(theta) != (batch, len(lengths), len(lengths) + 1):
-        raise node.error(f"its theta must be {[batch, len(lengths), len(lengths) + 1]}", str(list(node.shape(theta))))
+        raise node.error(f"its theta must be {[batch, len(lengths), len(lengths) + 1]}", node.shape(theta))
     element = dtype_of(element_of(node.builder.ssa(theta)))
     node.room((*lengths, len(lengths) + 1))
     lines = [_line(length, bool(align_corners)) for length in lengths]
@@ -383,7 +383,7 @@ def max_unpool(
         return put
     more = [after - before for before, after in zip(result, wanted, strict=True)]
     if min(more) < 0:
-        raise node.error(f"its output_shape must hold {list(result)}", str(list(wanted)))
+        raise node.error(f"its output_shape must hold {list(result)}", wanted)
     return pad_constant(node, put, [0] * len(more), more, 0.0)
 
 

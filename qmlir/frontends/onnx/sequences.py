@@ -179,7 +179,7 @@ def mapped(node: ONNXNode, sequence: Value, *others: Value, body: onnx.GraphProt
     items = _items(node, sequence)
     every = [other.items if isinstance(other, Listed) else (other,) * len(items) for other in others]
     if any(len(each) != len(items) for each in every):
-        raise node.error(f"its sequences must have {len(items)} tensors", str([len(each) for each in every]))
+        raise node.error(f"its sequences must have {len(items)} tensors", [len(each) for each in every])
     runs = [node.run(body, [item, *(each[run] for each in every)], f"{run}.") for run, item in enumerate(items)]
     return tuple(Listed([outputs[i] for outputs in runs]) for i in range(len(body.output)))
 

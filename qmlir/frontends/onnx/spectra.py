@@ -61,7 +61,7 @@ def _dft(node: ONNXNode, x: Value, dft_length: Value | None, axis: int, inverse:
     shape = node.shape(x)
     axis = node.axis(axis, len(shape))
     if len(shape) < 2 or shape[-1] not in (1, 2) or axis == len(shape) - 1:
-        raise node.error("it must transform an axis before the last, which holds 1 or 2 parts", str(list(shape)))
+        raise node.error("it must transform an axis before the last, which holds 1 or 2 parts", shape)
     whole = 2 * (shape[axis] - 1) if inverse and onesided else shape[axis]
     length = whole if dft_length is None else node.ints(dft_length, "dft_length")[0]
     if length < 1:

@@ -69,7 +69,7 @@ def _each(node: ONNXNode, values: tuple[Value, ...], states: int, update: Update
     """Updates each tensor: `values` are all tensors, all their gradients, then each state of all of them."""
     count, rest = divmod(len(values), states + 2)
     if not count or rest:
-        raise node.error(f"it must have {states + 2} inputs for each tensor", str(len(values)))
+        raise node.error(f"it must have {states + 2} inputs for each tensor", len(values))
     updated = [update(*values[i::count]) for i in range(count)]
     return tuple(each[part] for part in range(states + 1) for each in updated)
 

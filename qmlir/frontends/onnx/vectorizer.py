@@ -34,7 +34,7 @@ def vectorizer(
         raise UnsupportedError("its vocabulary is of strings, for which qmlir has no type")
     shape = node.shape(x)
     if len(shape) not in (1, 2):
-        raise node.error("its input must have one dimension or two", str(list(shape)))
+        raise node.error("its input must have one dimension or two", shape)
     if mode not in MODES:
         raise node.error(f"its mode must be one of {', '.join(MODES)}", mode)
     if not 0 < min_gram_length <= max_gram_length or max_skip_count < 0:
@@ -44,7 +44,7 @@ def vectorizer(
         raise node.error("it must have an index for each n-gram", f"{len(ngram_indexes)} indices")
     width = max(ngram_indexes, default=-1) + 1
     if weights and len(weights) != len(ngram_indexes):
-        raise node.error(f"it must have {len(ngram_indexes)} weights", str(len(weights)))
+        raise node.error(f"it must have {len(ngram_indexes)} weights", len(weights))
     rows = node.reshaped(x, (1, *shape)[-2:])
     frequencies, places = list[Value](), list[int]()
     for length, (gram, start) in enumerate(zip(grams, np.cumsum([0, *map(len, grams)]), strict=False), 1):
@@ -68,7 +68,7 @@ def _grams(node: ONNXNode, starts: Sequence[int], pool: Sequence[int]) -> Iterat
     """Yields the n-grams of each length n = 1, 2, …, [count, n]."""
     ends = [*starts, len(pool)]
     if ends != sorted(ends) or (starts and starts[0] != 0):
-        raise node.error(f"its ngram_counts must be ascending places in {len(pool)} items", str(list(starts)))
+        raise node.error(f"its ngram_counts must be ascending places in {len(pool)} items", starts)
     for length, first in enumerate(starts, 1):
         items = np.array(pool[first : ends[length]], np.int64)
         if len(items) % length:

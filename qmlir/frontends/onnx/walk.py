@@ -365,7 +365,7 @@ class Walk:
         The body of an operator may lack outputs that the node leaves out; such an output gets the first wanted value.
         """
         if len(inputs) > len(function.input):
-            raise node.error(f"the function has {len(function.input)} inputs", str(len(inputs)))
+            raise node.error(f"the function has {len(function.input)} inputs", len(inputs))
         opsets = dict(self.opsets) | {
             "" if o.domain == "ai.onnx" else o.domain: o.version for o in function.opset_import
         }
@@ -398,10 +398,8 @@ class Walk:
     def subgraph(self, node: ONNXNode, graph: onnx.GraphProto, arguments: Sequence[Value], step: str) -> list[Value]:
         """Imports a subgraph that runs with these arguments, and returns its outputs."""
         if len(arguments) != len(graph.input):
-            raise node.error(f"its subgraph must take {len(arguments)} inputs", str(len(graph.input)))
-        walk = self._body(
-            node, (o.name for o in graph.output), step=step, strict=self.strict, opsets=self.opsets
-        )  # fmt: skip
+            raise node.error(f"its subgraph must take {len(arguments)} inputs", len(graph.input))
+        walk = self._body(node, (o.name for o in graph.output), step=step, strict=self.strict, opsets=self.opsets)
         walk.outer = self
         for info, value in zip(graph.input, arguments, strict=True):
             walk.define(info.name, value)

@@ -53,7 +53,7 @@ class Window(AttributeGroup):
         ):
             if len(values) not in counts or (least is not None and min(values, default=least) < least):
                 wanted = f"{counts[-1]} values" + ("" if least is None else f" of at least {least}")
-                raise node.error(f"its attribute {what} needs {wanted}", str(list(values)))
+                raise node.error(f"its attribute {what} needs {wanted}", values)
         return self.strides or (1,) * rank, self.dilations or (1,) * rank, self.pads or (0,) * 2 * rank
 
 

@@ -38,7 +38,7 @@ def window_properties(
         NodeError: The input is not of rank 4, a number is below 1, or no window fits.
     """
     if len(image) != 4:
-        raise node.error("its input must have rank 4 [N, H, W, C]", str(list(image)))
+        raise node.error("its input must have rank 4 [N, H, W, C]", image)
     if min(*window, *strides, *dilations) < 1:
         raise node.error("its window, strides and dilations must be at least 1", str((window, strides, dilations)))
     if padding not in (SAME, VALID):
@@ -115,7 +115,7 @@ def _check(node: TFLiteNode, x: Value, w: Value, window: VolumeWindow, inputs: i
         raise node.error("it needs a volume [N, D, H, W, C] and weights of rank 5 for its channels",
                          f"{list(shape)} and {list(weights)}")  # fmt: skip
     if min(*steps, *shape, *weights) < 1 or window.padding not in (SAME, VALID):
-        raise node.error("its sizes, strides and dilations must be at least 1", str(list(steps)))
+        raise node.error("its sizes, strides and dilations must be at least 1", steps)
     if node.is_quantized(x) or node.element(x) != "f32":
         raise UnsupportedError(f"it computes on {node.element(x)}")
     return strides, dilations
@@ -152,14 +152,14 @@ def conv_3d_transpose(
     strides, dilations = _check(node, x, w, window, 4)
     out, image, kernel = node.ints(output_shape, "output shape"), node.shape(x)[1:4], node.shape(w)[:3]
     if len(out) != 5 or min(out) < 1 or node.shape(x)[-1] != node.shape(w)[4]:
-        raise node.error("it needs an output shape [N, D, H, W, O] and weights for all channels", str(list(out)))
+        raise node.error("it needs an output shape [N, D, H, W, O] and weights for all channels", out)
     low, high = list[int](), list[int]()
     for size, n, k, step, dilation in zip(out[1:4], image, kernel, strides, dilations, strict=True):
         before = same_padding(size, k, step, dilation)[0] if window.padding == SAME else 0
         low.append(span(k, dilation) - 1 - before)
         high.append(size + span(k, dilation) - 1 - n * step - low[-1])
         if -high[-1] >= step and window.padding == VALID:
-            raise node.error("its output shape must fit its input, strides and padding", str(list(out)))
+            raise node.error("its output shape must fit its input, strides and padding", out)
     ones: Ints = (1, 1, 1)
     windows = Geometry(kernel, ones, dilations, tuple(low), tuple(high), (0, 0, 0))
     weights = node.reversed(node.moved(w, (3, 0, 1, 2, 4)), (1, 2, 3))
@@ -242,7 +242,7 @@ def _bias(node: TFLiteNode, b: Value, x: Value, w: Value) -> Value:
         raise node.error(f"its bias{_named(b)} must be int32 [O] with zero point 0", str(own)[:80])
     steps = data.scale * np.array(weights.scales)
     if len(scales) not in (1, len(steps)) and len(steps) > 1:
-        raise node.error(f"its bias{_named(b)} must have {len(steps)} scales, as its weights have", str(len(scales)))
+        raise node.error(f"its bias{_named(b)} must have {len(steps)} scales, as its weights have", len(scales))
     apart = np.abs(steps - np.array(scales)) > BIAS_STEPS * out.scale
     if apart.any() and (b.array if isinstance(b, Wide) else b.stored).any():
         channel = int(apart.argmax())
@@ -255,7 +255,7 @@ def _bias(node: TFLiteNode, b: Value, x: Value, w: Value) -> Value:
     if isinstance(b, Wide):
         return node.quantized(b)
     if weights.axis is not None and b.stored.shape != steps.shape:
-        raise node.error(f"its bias must have {steps.size} elements", str(b.stored.size))
+        raise node.error(f"its bias must have {steps.size} elements", b.stored.size)
     try:
         if weights.axis is None:
             type = UniformType.per_tensor(i32, float(steps[0]))
@@ -278,7 +278,7 @@ def conv_2d(
     """Convolution of [N, H, W, C] with weights [O, KH, KW, C/G]."""
     image, weights = node.shape(x), node.shape(w)
     if len(weights) != 4:
-        raise node.error("its weights must have rank 4 [O, KH, KW, C]", str(list(weights)))
+        raise node.error("its weights must have rank 4 [O, KH, KW, C]", weights)
     properties = window.properties(node, image, (weights[1], weights[2]))
     if not weights[3] or image[3] % weights[3]:
         raise node.error(f"its weights' channels must divide the input's {image[3]}", str(weights[3]))
@@ -294,7 +294,7 @@ def depthwise_conv_2d(
     """Convolution of each channel on its own, with weights [1, KH, KW, C·m]."""
     image, weights = node.shape(x), node.shape(w)
     if len(weights) != 4:
-        raise node.error("its weights must have rank 4 [1, KH, KW, C]", str(list(weights)))
+        raise node.error("its weights must have rank 4 [1, KH, KW, C]", weights)
     properties = window.properties(node, image, (weights[1], weights[2]))
     if depth_multiplier and weights[3] != image[3] * depth_multiplier:
         raise node.error(f"its weights must have {depth_multiplier} outputs for each of {image[3]} channels",
@@ -312,14 +312,14 @@ def fully_connected(
     if weights_format:
         raise UnsupportedError("its weights are shuffled")
     if len(weights) != 2 or not weights[1] or int(np.prod(shape)) % weights[1]:
-        raise node.error(f"its weights must be [O, I] for rows of the input {list(shape)}", str(list(weights)))
+        raise node.error(f"its weights must be [O, I] for rows of the input {list(shape)}", weights)
     rows = node.reshaped(node.movable(x), (int(np.prod(shape)) // weights[1], weights[1]))
     bias = None if b is None else node.reshaped(b, (int(np.prod(node.shape(b))),))
     y = weighted(node, FullyConnectedOp, rows, w, bias, fused_activation_function, 0)
     if not keep_num_dims:
         return y
     if not shape or shape[-1] != weights[1]:
-        raise node.error(f"its input's last dimension must be {weights[1]}", str(list(shape)))
+        raise node.error(f"its input's last dimension must be {weights[1]}", shape)
     return node.reshaped(y, (*shape[:-1], weights[0]))
 
 
@@ -387,11 +387,11 @@ def transposed(
         low[axis] = weights[axis] - 1 - cut
         high[axis] = out[axis] + weights[axis] - 1 - image[axis] - low[axis]
     if min(*low, *high) < 0:
-        raise node.error("its output shape must fit its input, strides and padding", str(list(out)))
+        raise node.error("its output shape must fit its input, strides and padding", out)
     padded = pad_value(node, spread, low, high, 0.0)
     y = weighted(node, Conv2DOp, padded, node.reversed(w, (1, 2)), b, activation, 0)
     if node.shape(y) != tuple(out):
-        raise node.error(f"its output shape must be {list(node.shape(y))}", str(list(out)))
+        raise node.error(f"its output shape must be {list(node.shape(y))}", out)
     return y
 
 

@@ -75,7 +75,7 @@ def _kept_of_one(node: TFLiteNode, boxes: Value, scores: Value, most: Value, ove
         node.array(v, w) for v, w in ((most, "max_output_size"), (overlap, "iou_threshold"), (least, "score_threshold"))
     ]
     if any(limit.size != 1 for limit in limits) or limits[0].item() < 0:
-        raise node.error("its limits must be one number each", str([limit.tolist() for limit in limits]))
+        raise node.error("its limits must be one number each", [limit.tolist() for limit in limits])
     count, *thresholds = (limit.reshape(-1)[0].item() for limit in limits)
     rule = Suppression(int(count), *thresholds, drop_equal_overlaps=True)
     one, single = node.reshaped(boxes, (1, *shapes[0])), node.reshaped(scores, (1, 1, *shapes[1]))

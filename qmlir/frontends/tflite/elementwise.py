@@ -61,7 +61,7 @@ def right_shift(node: TFLiteNode, x: Value, count: Value) -> Value:
 def add_n(node: TFLiteNode, *inputs: Value) -> Value:
     """The sum of all inputs."""
     if not inputs or any(node.shape(x) != node.shape(inputs[0]) for x in inputs):
-        raise node.error("it needs inputs of one shape", str(len(inputs)))
+        raise node.error("it needs inputs of one shape", len(inputs))
     total, *others = (node.floats(x) for x in inputs)
     for x in others:
         total = node.insert(nn.AddOp, [total, x])

@@ -174,7 +174,7 @@ def _steps(node: TFLiteNode, x: Value, time_major: bool | None) -> tuple[Value, 
     """
     rank = 2 if time_major is None else 3
     if node.rank(x) != rank:
-        raise node.error(f"its input must have {rank} dimensions", str(list(node.shape(x))))
+        raise node.error(f"its input must have {rank} dimensions", node.shape(x))
     if time_major is None:
         return x, 1, node.shape(x)[0]
     first = node.permuted(node.movable(x), (0, 1, 2) if time_major else (1, 0, 2))

@@ -68,7 +68,7 @@ def _argument(operator: str, op_type: type[TensorOp]) -> None:
     def convert(node: TFLiteNode, x: Value, axis: Value, *, output_type: int) -> Value:
         axes = node.ints(axis, "axis")
         if len(axes) != 1 or not node.rank(x):
-            raise node.error("it needs one axis", str(list(axes)))
+            raise node.error("it needs one axis", axes)
         at = node.axis(axes[0], node.rank(x))
         found = node.compute(op_type, [node.stored(x)], {"axis": at})
         shape = [d for i, d in enumerate(node.shape(x)) if i != at]
@@ -87,7 +87,7 @@ def cumsum(node: TFLiteNode, x: Value, axis: Value, *, exclusive: bool, reverse:
     """Running sums along an axis."""
     axes = node.ints(axis, "axis")
     if len(axes) != 1 or not node.rank(x):
-        raise node.error("it needs one axis", str(list(axes)))
+        raise node.error("it needs one axis", axes)
     properties = {"axis": node.axis(axes[0], node.rank(x)), "exclusive": bool(exclusive), "reverse": bool(reverse)}
     return node.pointwise(nn.CumulativeSumOp, [x], properties)
 

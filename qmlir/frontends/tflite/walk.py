@@ -242,7 +242,7 @@ class Walk:
             if not (state := self.graph.tensors[operator.inputs[position]]).variable:
                 raise UnsupportedError(f'its state "{state.name}" is no variable tensor')
         if len(results) < len(node.tensors):
-            raise node.error(f"it must have at most {len(results)} outputs", str(len(node.tensors)))
+            raise node.error(f"it must have at most {len(results)} outputs", len(node.tensors))
         if operator.kind != "RANK":
             refuse_constants(inputs, results, node.builder.counted)
         results = folded(node, inputs, results)
@@ -281,7 +281,7 @@ class Walk:
             raise node.error("subgraphs must not call themselves", f"more than {DEEPEST} calls in one another")
         graph, first = subgraphs[index], next(filter(None, node.outputs), "")
         if len(arguments) != len(graph.inputs):
-            raise node.error(f"subgraph {index} must take its {len(arguments)} inputs", str(len(graph.inputs)))
+            raise node.error(f"subgraph {index} must take its {len(arguments)} inputs", len(graph.inputs))
         walk = Walk(self.shared, graph, node.pending.extend, {}, f"{first}.{step}", self.depth + 1)
         for tensor, value in zip(graph.inputs, arguments, strict=True):
             check(node, f"its argument of subgraph {index}", graph.tensors[tensor], value)
@@ -301,7 +301,7 @@ def check(node: TFLiteNode, what: str, tensor: Tensor, value: Value) -> None:
     if counted is not None and len(own) == len(stated):  # how many elements there are, the file cannot know
         stated[counted.axis] = own[counted.axis]
     if not tensor.dynamic and own != stated:
-        raise node.error(f"{what} must have shape {list(node.shape(value))}", str(list(tensor.shape)))
+        raise node.error(f"{what} must have shape {list(node.shape(value))}", tensor.shape)
     type = node.type_of(value)
     if tensor.dtype is None:
         raise node.error(f"{what} must be of a type that qmlir has", tensor.kind.lower())
@@ -355,13 +355,13 @@ def while_(node: TFLiteNode, *inputs: Value, cond_subgraph_index: int, body_subg
         values = node.called_subgraph(body_subgraph_index, values, f"{run}.")
         run += 1
         if len(values) != len(inputs):
-            raise node.error(f"its body must have {len(inputs)} outputs", str(len(values)))
+            raise node.error(f"its body must have {len(inputs)} outputs", len(values))
     return tuple(values)
 
 
 def _one(node: TFLiteNode, values: list[Value]) -> Value:
     if len(values) != 1:
-        raise node.error("the subgraph of its condition must have one output", str(len(values)))
+        raise node.error("the subgraph of its condition must have one output", len(values))
     return values[0]
 
 
