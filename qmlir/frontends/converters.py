@@ -33,6 +33,7 @@ from typing import Any, Literal, Self, TypeVar, Union, cast, get_args, get_origi
 import numpy as np
 
 from qmlir.errors import UnsupportedError
+from qmlir.formats.rows import Operator
 from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Floats, Ints, Value
 from qmlir.ir.interfaces import Array
@@ -183,14 +184,6 @@ class Converter:
             any(p.annotation == (Value | None) for p in further), attributes, groups, since, layout,
         )  # fmt: skip
 
-    @staticmethod
-    def of_row(
-        function: Callable[..., Any], row: Any, inputs: Strings, attributes: Mapping[str, type], since: int = 1
-    ) -> "Converter":
-        """Returns the converter of a row of formats/: `function` gets the row, the node, inputs and attributes."""
-        known = {name: Attribute(kind_of(type)) for name, type in attributes.items()}
-        return Converter(partial(function, row), inputs, len(inputs), attributes=known, since=since)
-
     def before(self, since: int, names: Sequence[str], value: Callable[[Array], object]) -> "Converter":
         """Returns the converter of an older version, which has some inputs, and no input after them, as attributes.
 
@@ -273,7 +266,8 @@ class Converter:
 
 def shown(value: Any) -> str:
     """Returns an attribute's value for an error."""
-    return " ".join((value if isinstance(value, str) else repr(value)).split())[:80]
+    text = _text(value)
+    return " ".join((repr(value) if text is None else text).split())[:80]
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -354,9 +348,26 @@ class Table:
         return sorted((d, o, sorted(e.since for e in entries)) for (d, o), entries in self._entries.items())
 
 
-def row_table(converters: Iterable[tuple[str, str, Converter]]) -> Table:
-    """Returns the table of converters that are rows of formats/: (domain, operator, converter)."""
+def attributes_of(row: Operator) -> dict[str, Attribute]:
+    """Returns the attributes of an operator that is a row of formats/, which are what their defaults are."""
+    return {name: Attribute(kind_of(type(default))) for name, (_, default) in row.attributes.items()}
+
+
+def row_table(
+    rows: Iterable[Operator],
+    convert: Callable[..., Any],
+    further: Callable[[Operator], Mapping[str, Attribute]] = lambda row: {},
+) -> Table:
+    """Returns the converters of operators that are rows of formats/.
+
+    Args:
+        rows: The operators.
+        convert: Converts such an operator: (row, node, *inputs, **attributes) → its output.
+        further: Returns attributes that an operator has beside those of its row.
+    """
     table = Table()
-    for domain, operator, converter in converters:
-        table.enter(operator, converter, domain)
+    for row in rows:
+        known = {**attributes_of(row), **further(row)}
+        converter = Converter(partial(convert, row), row.inputs, len(row.inputs), attributes=known, since=row.since)
+        table.enter(row.kind, converter, row.domain)
     return table

@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from qmlir.errors import FileError, UnsupportedError, near_misses
 from qmlir.formats.caffe2 import OPERATORS
-from qmlir.formats.caffe2 import Operator as Row
+from qmlir.formats.rows import Operator as Row
 from qmlir.formats.unknown import hint
 from qmlir.frontends.caffe2 import (
     contraction,
@@ -33,7 +33,7 @@ from qmlir.frontends.caffe2 import (
 from qmlir.frontends.caffe2.contraction import LOADED_OFFSETS, LOADED_SCALES
 from qmlir.frontends.caffe2.node import Caffe2Node
 from qmlir.frontends.caffe2.reader import Operator
-from qmlir.frontends.converters import Converter, Table, row_table
+from qmlir.frontends.converters import Table, row_table
 from qmlir.frontends.function import Builder, Value
 from qmlir.frontends.opaque import attribute_ir
 from qmlir.frontends.quantized import folded
@@ -86,14 +86,7 @@ def _one_operation(row: Row, node: Caffe2Node, *inputs: Value, **given: Any) -> 
     return node.compute(row.operation, [node.real(x) for x in inputs], properties)
 
 
-def _row(row: Row) -> Converter:
-    attributes = {name: type(default) for name, (_, default) in row.attributes.items()}
-    return Converter.of_row(_one_operation, row, ("",) * row.inputs, attributes)
-
-
-CONVERTERS = Table.of(
-    *(family.converts for family in FAMILIES), rows=row_table(("", row.kind, _row(row)) for row in OPERATORS)
-)
+CONVERTERS = Table.of(*(family.converts for family in FAMILIES), rows=row_table(OPERATORS, _one_operation))
 """The converters of all operators; the row of an operator in formats/caffe2.py counts if no family has a converter."""
 
 

@@ -16,8 +16,9 @@ from qmlir.dialects.nn.elementwise import AddOp, MulOp
 from qmlir.dialects.nn.movement import ReshapeOp, TransposeOp
 from qmlir.dialects.quant.types import UniformType
 from qmlir.errors import UnsupportedError
-from qmlir.formats.onnx import ON_INTEGERS, WRITTEN, Operator
-from qmlir.frontends.converters import Attribute, Converter, Table, kind_of
+from qmlir.formats.onnx import ON_INTEGERS, WRITTEN
+from qmlir.formats.rows import Operator
+from qmlir.frontends.converters import Converter, Table, attributes_of
 from qmlir.frontends.function import Constant, Dequantized, Ints, Value
 from qmlir.frontends.onnx.attention import self_attention
 from qmlir.frontends.onnx.dynamic_quantization import quantized_by_its_range
@@ -203,8 +204,7 @@ def _as_operator(operator: Operator) -> None:
         return _stored(node, y, y_scale, y_zero_point[0] if y_zero_point else None, given[0])
 
     names = (*inputs, "y_scale", "y_zero_point")
-    attributes = {name: Attribute(kind_of(type(default))) for name, (_, default) in operator.attributes.items()}
-    converter = Converter(convert, names, len(names) - 1, attributes=attributes)
+    converter = Converter(convert, names, len(names) - 1, attributes=attributes_of(operator))
     converts.enter(f"QLinear{operator.kind}", converter, MICROSOFT)
 
 

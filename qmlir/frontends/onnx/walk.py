@@ -9,7 +9,8 @@ import onnx
 from xdsl.ir import Operation, SSAValue
 
 from qmlir.errors import FileError, QmlirError, UnsupportedError, near_misses
-from qmlir.formats.onnx import AXIS, OPERATORS, Operator
+from qmlir.formats.onnx import AXIS, OPERATORS
+from qmlir.formats.rows import Operator
 from qmlir.formats.unknown import hint
 from qmlir.frontends.converters import NEWEST, Converter, Table, row_table
 from qmlir.frontends.counted import refuse_constants
@@ -76,14 +77,7 @@ def _one_operation(row: Operator, node: ONNXNode, *inputs: Value, **given: float
     return node.compute(row.operation, inputs[::-1] if row.exchanged else inputs, properties)
 
 
-def _row(row: Operator) -> Converter:
-    attributes = {name: type(default) for name, (_, default) in row.attributes.items()}
-    return Converter.of_row(_one_operation, row, row.inputs, attributes, row.since)
-
-
-CONVERTERS = Table.of(
-    *(family.converts for family in FAMILIES), rows=row_table((o.domain, o.kind, _row(o)) for o in OPERATORS)
-)
+CONVERTERS = Table.of(*(family.converts for family in FAMILIES), rows=row_table(OPERATORS, _one_operation))
 """The converters of all operators; the row of an operator in formats/onnx.py counts if no family has a converter."""
 
 FOLDS = folding.folds

@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdsl.dialects.builtin import NoneType, TensorType, UnrankedTensorType
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute as IRAttribute
 
 from qmlir.errors import UnsupportedError
-from qmlir.formats.tflite import Operator as Row
+from qmlir.formats.rows import Operator as Row
 from qmlir.formats.tflite import options_of
-from qmlir.frontends.converters import Converter
+from qmlir.frontends.converters import Attribute, Converter, kind_of
 from qmlir.frontends.function import Value
 from qmlir.frontends.opaque import attribute_ir
 from qmlir.frontends.tflite.node import TFLiteNode
@@ -61,20 +61,19 @@ def defaults(kind: str) -> dict[str, Any]:
     }
 
 
-def options_ir(operator: Operator) -> dict[str, Attribute]:
+def options_ir(operator: Operator) -> dict[str, IRAttribute]:
     """Returns an operator's options as MLIR attributes."""
     return {name: attribute_ir(value) for name, value in (operator.options or {}).items()}
 
 
-def row_converter(row: Row) -> Converter:
-    """Returns the converter of an operator that is one operation on its inputs."""
+def fused(row: Row) -> Mapping[str, Attribute]:
+    """Returns the option of an operator that is a fused activation, if its table of options has it."""
     kind = options_of(row.kind)
-    fused = {ACTIVATION: int} if kind and ACTIVATION in accessors(kind) else {}
-    attributes = {**{name: type for name, (_, type) in row.attributes.items()}, **fused}
-    return Converter.of_row(_one_operation, row, ("",) * row.inputs, attributes)
+    return {ACTIVATION: Attribute(kind_of(int))} if kind and ACTIVATION in accessors(kind) else {}
 
 
-def _one_operation(row: Row, node: TFLiteNode, *inputs: Value, **options: Any) -> Value:
+def one_operation(row: Row, node: TFLiteNode, *inputs: Value, **options: Any) -> Value:
+    """Converts an operator that is one operation on its inputs."""
     properties = {own: options[name] for name, (own, _) in row.attributes.items()}
     return node.operation(row.operation, inputs, properties, activation=options.get(ACTIVATION, 0))
 
@@ -89,7 +88,7 @@ def import_own(node: TFLiteNode, own: OwnOperator, operator: Operator, inputs: S
     return [node.finished(y, i) for i, y in enumerate(own_results)]
 
 
-def tensor_ir(tensor: Tensor) -> Attribute:
+def tensor_ir(tensor: Tensor) -> IRAttribute:
     """Returns a tensor's type in the IR; an unranked tensor of `none` if the IR lacks its element type."""
     if tensor.type is not None:
         return TensorType(tensor.type, tensor.shape)

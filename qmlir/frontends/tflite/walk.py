@@ -28,11 +28,12 @@ from qmlir.frontends.tflite import (
     svdf,
 )
 from qmlir.frontends.tflite.converters import (
+    fused,
     import_own,
+    one_operation,
     options,
     options_ir,
     reason_against,
-    row_converter,
     tensor_ir,
 )
 from qmlir.frontends.tflite.delegate import declines, mark_undelegated
@@ -419,7 +420,7 @@ CONVERTERS = Table.of(
         for f in (contraction, detection, elementwise, mediapipe, movement, recurrent, reduction, scatter, svdf)
     ),
     converts,
-    rows=row_table(("", row.kind, row_converter(row)) for row in OPERATORS),
+    rows=row_table(OPERATORS, one_operation, fused),
 )
 """The converters of all operators; the row of an operator in formats/tflite.py counts if no file has a converter."""
 
