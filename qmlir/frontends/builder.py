@@ -11,9 +11,12 @@ So the value that carries a source tensor's name always holds the elements of th
 A node's operations enter the function when its converter returns, so a converter that refuses leaves nothing behind.
 """
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, ClassVar, cast
+from zlib import crc32
 
 import numpy as np
 from xdsl.dialects.builtin import (
@@ -37,7 +40,7 @@ from qmlir.dialects.nn.movement import ConstantOp, MovementOp, ReshapeOp, SliceO
 from qmlir.dialects.properties import attribute_of
 from qmlir.dialects.qmlir import OpaqueOp
 from qmlir.dialects.quant.ops import CastOp as QuantCastOp
-from qmlir.errors import NodeError, UnsupportedError
+from qmlir.errors import NodeError, QmlirWarning, UnsupportedError
 from qmlir.frontends.counted import follow, unknown_size
 from qmlir.frontends.function import Builder, Constant, Ints, Value, sized
 from qmlir.frontends.opaque import UNKNOWN_SHAPE
@@ -161,6 +164,13 @@ class Node:
             raise self.error(f"its {what} must be integers", array.dtype)
         return tuple(int(v) for v in array.reshape(-1))
 
+    def only(self, x: Value, what: str) -> int:
+        """The value of an input that must be one integer and known at import."""
+        values = self.ints(x, what)
+        if len(values) != 1:
+            raise self.error(f"its {what} must be one number", values)
+        return values[0]
+
     def axis(self, axis: int, rank: int) -> int:
         """Returns an axis counted from the front; a negative `axis` counts from the end."""
         if not -rank <= axis < max(rank, 1):
@@ -189,6 +199,20 @@ class Node:
         """
         shown = None if got is None else str(list(cast(tuple[object, ...], got)) if isinstance(got, tuple) else got)
         return NodeError(f"{self.file}: {self.kind}", self.called(), need, got=shown, remedy=remedy)
+
+    def drawn(self, seed: float | None) -> np.random.RandomState:
+        """Returns the source of the node's random numbers, and warns that they will not change from call to call.
+
+        A network computes the same results from the same inputs, bit for bit; so random numbers are drawn once, at
+        import, as in Glow. numpy never changes the streams of a `RandomState`, from which ONNX's own test cases are
+        drawn. The seed is the node's own, if that is a whole number that numpy takes; else it follows from the seed
+        and the name of the node's first output, so that nodes without seeds draw different numbers.
+        """
+        what = f'{self.file}: {self.kind} "{self.called()}"'
+        warnings.warn(f"{what}: its random numbers are drawn once and are the same in every call", QmlirWarning, 2)
+        if seed is not None and float(seed).is_integer() and 0 <= seed < 2**32:
+            return np.random.RandomState(int(seed))
+        return np.random.RandomState(crc32(f"{seed} {self.outputs[0]}".encode()))
 
     def remark(self, text: str, output: int = 0) -> None:
         """Records for the ledger that an output is something else than the source model says."""
@@ -411,6 +435,12 @@ class Node:
         if isinstance(x, Constant):
             return self.builder.rearranged(x, "reshaped", tuple(shape))
         return self.insert(ReshapeOp, [x], {"shape": shape})
+
+    def matrix(self, x: Value, axis: int) -> Value:
+        """The input as a matrix, whose rows hold the dimensions from an axis on; an axis may be the rank."""
+        shape = self.shape(x)
+        first = axis if axis == len(shape) else self.axis(axis, len(shape))
+        return self.reshaped(x, (prod(shape[:first]), prod(shape[first:])))
 
     def _operand(self, operand: Operand) -> SSAValue | Sequence[SSAValue]:
         if operand is None:

@@ -289,20 +289,11 @@ def _transposed_weights(node: Caffe2Node, x: SSAValue, w: Value, groups: int, or
 # Fully connected layers
 
 
-def _rows(node: Caffe2Node, x: Value, axis: int) -> Value:
-    """Returns a tensor as a matrix, whose rows hold the dimensions from an axis on."""
-    shape = node.shape(x)
-    at = node.axis(axis, len(shape)) if axis < len(shape) else axis
-    if at > len(shape):
-        raise node.error(f"its axis must be at most {len(shape)}", str(axis))
-    return node.reshaped(node.movable(x), (prod(shape[:at]), prod(shape[at:])))
-
-
 def _connected(
     node: Caffe2Node, x: Value, w: Value, b: Value | None, axis: int, axis_w: int, *, turned: bool = False
 ) -> Value:
     """Adds x · wᵀ + b on rows of x and of w; `turned` weights are already [I, O]."""
-    rows, weights = _rows(node, x, axis), _rows(node, w, axis_w)
+    rows, weights = node.matrix(node.movable(x), axis), node.matrix(node.movable(w), axis_w)
     weights = node.moved(weights, (1, 0)) if turned else weights
     if node.shape(rows)[1] != node.shape(weights)[1]:
         raise node.error(
@@ -366,7 +357,7 @@ def matmul(
     axis_b: int = 1,
 ) -> Value:  # fmt: skip
     """The product of two matrices; tensors of higher rank are matrices of the dimensions before and from an axis."""
-    lhs, rhs = _rows(node, node.real(a), axis_a), _rows(node, node.real(b), axis_b)
+    lhs, rhs = node.matrix(node.real(a), axis_a), node.matrix(node.real(b), axis_b)
     return node.compute(MatMulOp, [_factor(node, lhs, trans_a), _factor(node, rhs, trans_b)])
 
 

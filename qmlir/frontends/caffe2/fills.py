@@ -11,7 +11,6 @@ from qmlir.errors import UnsupportedError
 from qmlir.frontends.caffe2.node import Caffe2Node
 from qmlir.frontends.caffe2.schema import DTYPES, element_name
 from qmlir.frontends.converters import AttributeGroup, Table, shown
-from qmlir.frontends.draws import drawn_by
 from qmlir.frontends.function import Constant, Dequantized, Ints, Value, filled, sized
 from qmlir.ir.interfaces import Array, Shape
 
@@ -205,7 +204,7 @@ def random_fill(
     if axis is not None and len(whole) <= axis:
         raise node.error(f"its shape must have {axis + 1} dimensions or more", whole)
     each = 0.0 if axis is None or not whole[axis] else prod(whole) / whole[axis]
-    source = drawn_by(node, None)
+    source = node.drawn(None)
     if node.kind in ("GaussianFill", "MSRAFill"):
         numbers = source.normal(mean, std if axis is None else np.sqrt(2 / each) if each else 0.0, whole)
     else:

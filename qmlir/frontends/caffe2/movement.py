@@ -77,11 +77,7 @@ def reshape(node: Caffe2Node, x: Value, to: Value | None = None, *, shape: Ints 
 @converts("Flatten", "Int8Flatten")
 def flatten(node: Caffe2Node, x: Value, *, axis: int = 1) -> Value:
     """A matrix, whose rows hold the dimensions from an axis on."""
-    shape = node.shape(x)
-    at = axis + len(shape) if axis < 0 else axis
-    if not 0 <= at <= len(shape):
-        raise node.error(f"its axis must lie in [0, {len(shape)}]", str(axis))
-    return node.reshaped(node.movable(x), (prod(shape[:at]), prod(shape[at:])))
+    return node.matrix(node.movable(x), axis)
 
 
 @converts("FlattenToVec")

@@ -177,6 +177,5 @@ def softmax(node: Caffe2Node, x: Value, *, axis: int = 1, order: Order = "NCHW")
         raise node.error("its input must have a dimension", "a scalar")
     at = node.axis(min(axis, len(shape) - 1), len(shape))
     op_type = LogSoftmaxOp if node.kind == "LogSoftmax" else SoftmaxOp
-    rows = node.reshaped(node.movable(x), (prod(shape[:at]), prod(shape[at:])))
-    y = node.pointwise(op_type, [rows], {"axis": 1})
+    y = node.pointwise(op_type, [node.matrix(node.movable(x), at)], {"axis": 1})
     return node.reshaped(node.movable(y), shape)

@@ -1,4 +1,4 @@
-"""ONNX operators whose results are random, which are drawn at import (frontends/draws.py)."""
+"""ONNX operators whose results are random, which are drawn at import (`Node.drawn`)."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,6 @@ from onnx import TensorProto
 
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.converters import Table
-from qmlir.frontends.draws import drawn_by
 from qmlir.frontends.function import Constant, Value, filled
 from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.onnx.types import element_code, element_dtype
@@ -23,7 +22,7 @@ def uniform(
 ) -> Value:  # fmt: skip
     """Returns numbers that are uniform in [low, high)."""
     taken = _taken(node, shape)
-    return _as(drawn_by(node, seed).uniform(low, high, taken), dtype)
+    return _as(node.drawn(seed).uniform(low, high, taken), dtype)
 
 
 @converts("RandomNormal")
@@ -33,7 +32,7 @@ def normal(
 ) -> Value:  # fmt: skip
     """Returns numbers of a normal distribution with the standard deviation `scale`."""
     taken = _taken(node, shape)
-    return _as(drawn_by(node, seed).normal(mean, scale, taken), dtype)
+    return _as(node.drawn(seed).normal(mean, scale, taken), dtype)
 
 
 @converts("RandomUniformLike")
@@ -42,7 +41,7 @@ def uniform_like(
 ) -> Value:
     """Returns as many numbers as x has that are uniform in [low, high)."""
     taken = _taken(node, node.shape(x))
-    return _as(drawn_by(node, seed).uniform(low, high, taken), dtype, node.dtype(x))
+    return _as(node.drawn(seed).uniform(low, high, taken), dtype, node.dtype(x))
 
 
 @converts("RandomNormalLike")
@@ -51,7 +50,7 @@ def normal_like(
 ) -> Value:
     """Returns as many numbers as x has, of a normal distribution with the standard deviation `scale`."""
     taken = _taken(node, node.shape(x))
-    return _as(drawn_by(node, seed).normal(mean, scale, taken), dtype, node.dtype(x))
+    return _as(node.drawn(seed).normal(mean, scale, taken), dtype, node.dtype(x))
 
 
 @converts("Bernoulli", since=15)
@@ -60,7 +59,7 @@ def bernoulli(node: ONNXNode, x: Value, *, dtype: int = 0, seed: float | None = 
 
     The body that ONNX gives this operator has the probability 1 − x, against ONNX's own words.
     """
-    numbers = drawn_by(node, seed).uniform(0, 1, _taken(node, node.shape(x)))
+    numbers = node.drawn(seed).uniform(0, 1, _taken(node, node.shape(x)))
     truth = node.operator("Less", Constant(numbers.astype(node.dtype(x))), x)
     return node.operator("Cast", truth, to=dtype or element_code(node.dtype(x)))
 
@@ -77,7 +76,7 @@ def dropout(
         return x, filled(shape, np.True_)
     if not 0 < share < 1:
         raise node.error("its ratio must lie in [0, 1)", str(share))
-    kept = np.asarray(drawn_by(node, seed).uniform(0, 1, _taken(node, shape)) >= share)
+    kept = np.asarray(node.drawn(seed).uniform(0, 1, _taken(node, shape)) >= share)
     factors = Constant((kept / (1 - share)).astype(node.dtype(x)))
     return node.operator("Mul", x, factors), Constant(kept)
 

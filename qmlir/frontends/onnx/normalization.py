@@ -38,17 +38,13 @@ def softmax_flattened(node: ONNXNode, x: Value, *, axis: int = 1) -> Value:
     count = int(np.prod(shape[first:]))
     if first < len(shape) and shape[first] == count:
         return node.compute(SoftmaxOp, [x], {"axis": first})
-    rows = node.reshaped(x, (int(np.prod(shape[:first])), count))
-    return node.reshaped(node.compute(SoftmaxOp, [rows], {"axis": 1}), shape)
+    return node.reshaped(node.compute(SoftmaxOp, [node.matrix(x, axis)], {"axis": 1}), shape)
 
 
 @converts("LogSoftmax")
 def log_softmax_flattened(node: ONNXNode, x: Value, *, axis: int = 1) -> Value:
     """LogSoftmax before version 13: over all dimensions from `axis` on, as if they were one dimension."""
-    shape = node.shape(x)
-    first = axis if axis == len(shape) else node.axis(axis, len(shape))
-    rows = node.reshaped(x, (prod(shape[:first]), prod(shape[first:])))
-    return node.reshaped(node.compute(LogSoftmaxOp, [rows], {"axis": 1}), shape)
+    return node.reshaped(node.compute(LogSoftmaxOp, [node.matrix(x, axis)], {"axis": 1}), node.shape(x))
 
 
 @converts("BatchNormalization", since=7)

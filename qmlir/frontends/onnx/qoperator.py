@@ -222,9 +222,7 @@ def qlinear_softmax(
     if opset >= 13:
         y = node.newest("Softmax", data, axis=axis)
     else:
-        first = node.axis(axis, len(shape))
-        flat = node.reshaped(data, (int(np.prod(shape[:first])), int(np.prod(shape[first:]))))
-        y = node.reshaped(node.newest("Softmax", flat, axis=1), shape)
+        y = node.reshaped(node.newest("Softmax", node.matrix(data, axis), axis=1), shape)
     return _stored(node, y, y_scale, y_zero_point, x)
 
 

@@ -170,12 +170,9 @@ for _argument_op, _operator in ARGUMENTS.items():
 
 
 def _cumulative(op: type[CumulativeOp]) -> Callable[..., Value]:
-    def convert(node: ONNXNode, x: Value, axis: Value, *, exclusive: int = 0, reverse: int = 0) -> Value:
-        given = node.ints(axis, "axis")
-        if len(given) != 1:
-            raise node.error("its axis must be one number", given)
-        flags = {"exclusive": bool(exclusive), "reverse": bool(reverse)}
-        return node.compute(op, [x], {"axis": node.axis(given[0], node.rank(x)), **flags})
+    def convert(node: ONNXNode, x: Value, axis: Value, *, exclusive: bool = False, reverse: bool = False) -> Value:
+        along = node.axis(node.only(axis, "axis"), node.rank(x))
+        return node.compute(op, [x], {"axis": along, "exclusive": exclusive, "reverse": reverse})
 
     return convert
 
@@ -187,10 +184,7 @@ for _cumulative_op, (_operator, _since) in CUMULATIVE.items():
 @converts("Hardmax")
 def hardmax_flattened(node: ONNXNode, x: Value, *, axis: int = 1) -> Value:
     """Hardmax before version 13: over all dimensions from `axis` on, as if they were one dimension."""
-    shape = node.shape(x)
-    first = axis if axis == len(shape) else node.axis(axis, len(shape))
-    flat = node.reshaped(x, (prod(shape[:first]), prod(shape[first:])))
-    return node.reshaped(hardmax(node, flat, axis=1), shape)
+    return node.reshaped(hardmax(node, node.matrix(x, axis), axis=1), node.shape(x))
 
 
 @converts("Hardmax", since=13)

@@ -64,10 +64,8 @@ def squeeze(node: TFLiteNode, x: Value, *, squeeze_dims: tuple[int, ...]) -> Val
 @converts("EXPAND_DIMS")
 def expand_dims(node: TFLiteNode, x: Value, axis: Value) -> Value:
     """x with one more dimension of size 1."""
-    shape, axes = node.shape(x), node.ints(axis, "axis")
-    if len(axes) != 1:
-        raise node.error("it needs one axis", axes)
-    at = node.axis(axes[0], len(shape) + 1)
+    shape = node.shape(x)
+    at = node.axis(node.only(axis, "axis"), len(shape) + 1)
     return node.reshape(x, (*shape[:at], 1, *shape[at:]))
 
 
@@ -427,18 +425,10 @@ def _with(shape: Shape, axis: int, size: int) -> list[int]:
     return [size if i == axis else d for i, d in enumerate(shape)]
 
 
-def only(node: TFLiteNode, axis: Value, what: str = "axis") -> int:
-    """Returns the value of an input that must be a constant with one element."""
-    values = node.ints(axis, what)
-    if len(values) != 1:
-        raise node.error(f"it needs one {what}", values)
-    return values[0]
-
-
 @converts("SPLIT")
 def split(node: TFLiteNode, axis: Value, x: Value, *, num_splits: int) -> tuple[Value, ...]:
     """x split into equal parts along an axis."""
-    at, count = node.axis(only(node, axis), node.rank(x)), len(node.outputs)
+    at, count = node.axis(node.only(axis, "axis"), node.rank(x)), len(node.outputs)
     if not node.rank(x) or num_splits not in (0, count) or node.shape(x)[at] % count:
         raise node.error(f"its {count} outputs must be equal parts of {list(node.shape(x))}", str(num_splits))
     return _split(node, x, at, [node.shape(x)[at] // count] * count)
@@ -447,7 +437,7 @@ def split(node: TFLiteNode, axis: Value, x: Value, *, num_splits: int) -> tuple[
 @converts("SPLIT_V")
 def split_v(node: TFLiteNode, x: Value, sizes: Value, axis: Value, *, num_splits: int) -> tuple[Value, ...]:
     """x split along an axis into parts of the given sizes; one size may be −1 and takes the remaining elements."""
-    at, found = node.axis(only(node, axis), node.rank(x)), list(node.ints(sizes, "sizes"))
+    at, found = node.axis(node.only(axis, "axis"), node.rank(x)), list(node.ints(sizes, "sizes"))
     if not node.rank(x):
         raise node.error("its input must have an axis", "a scalar")
     if found.count(-1) == 1:

@@ -37,6 +37,13 @@ def _axes(node: TFLiteNode, x: Value, axes: Value) -> list[int]:
     return sorted({node.axis(a, node.rank(x)) for a in node.ints(axes, "axes")})
 
 
+def _axis(node: TFLiteNode, x: Value, axis: Value) -> int:
+    """Returns the axis that an input names."""
+    if not node.rank(x):
+        raise node.error("its input must have an axis", "a scalar")
+    return node.axis(node.only(axis, "axis"), node.rank(x))
+
+
 @converts("MEAN")
 def mean(node: TFLiteNode, x: Value, axes: Value, *, keep_dims: bool) -> Value:
     """The mean along axes."""
@@ -66,10 +73,7 @@ for _operator, _op_type in REDUCTIONS.items():
 def _argument(operator: str, op_type: type[TensorOp]) -> None:
     @converts(operator)
     def convert(node: TFLiteNode, x: Value, axis: Value, *, output_type: int) -> Value:
-        axes = node.ints(axis, "axis")
-        if len(axes) != 1 or not node.rank(x):
-            raise node.error("it needs one axis", axes)
-        at = node.axis(axes[0], node.rank(x))
+        at = _axis(node, x, axis)
         found = node.compute(op_type, [node.stored(x)], {"axis": at})
         shape = [d for i, d in enumerate(node.shape(x)) if i != at]
         dtype = node.tensors[0].dtype
@@ -85,10 +89,8 @@ for _operator, _op_type in ARGUMENTS.items():
 @converts("CUMSUM")
 def cumsum(node: TFLiteNode, x: Value, axis: Value, *, exclusive: bool, reverse: bool) -> Value:
     """Running sums along an axis."""
-    axes = node.ints(axis, "axis")
-    if len(axes) != 1 or not node.rank(x):
-        raise node.error("it needs one axis", axes)
-    properties = {"axis": node.axis(axes[0], node.rank(x)), "exclusive": bool(exclusive), "reverse": bool(reverse)}
+    at = _axis(node, x, axis)
+    properties = {"axis": at, "exclusive": exclusive, "reverse": reverse}
     return node.pointwise(nn.CumulativeSumOp, [x], properties)
 
 

@@ -10,7 +10,7 @@ from qmlir.dialects import nn
 from qmlir.errors import UnsupportedError
 from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Constant, Value, filled, sized
-from qmlir.frontends.tflite.movement import only, places_of
+from qmlir.frontends.tflite.movement import places_of
 from qmlir.frontends.tflite.node import TFLiteNode
 from qmlir.ir.interfaces import Array, Shape
 
@@ -118,7 +118,7 @@ def _segments(node: TFLiteNode, x: Value, ids: np.ndarray, empty: Constant, redu
 def _unsorted(operator: str, reduction: str, empty: float | None, least: bool) -> None:
     @converts(operator)
     def convert(node: TFLiteNode, x: Value, ids: Value, count: Value) -> Value:
-        segments, number = node.array(ids, "segments"), only(node, count, "number of segments")
+        segments, number = node.array(ids, "segments"), node.only(count, "number of segments")
         if segments.shape != node.shape(x)[: segments.ndim] or number < 0 or segments.max(initial=-1) >= number:
             raise node.error(f"it needs a segment below {number} for each row of {list(node.shape(x))}", segments.shape)
         shape = (number, *node.shape(x)[segments.ndim :])
@@ -147,7 +147,7 @@ def segment_sum(node: TFLiteNode, x: Value, ids: Value) -> Value:
 @converts("ONE_HOT")
 def one_hot(node: TFLiteNode, indices: Value, depth: Value, on: Value, off: Value, *, axis: int) -> Value:
     """`on` at the index along a new axis, `off` elsewhere."""
-    shape, count = node.shape(indices), only(node, depth, "depth")
+    shape, count = node.shape(indices), node.only(depth, "depth")
     at = node.axis(axis, len(shape) + 1)
     if count < 0 or any(int(np.prod(node.shape(v))) != 1 for v in (on, off)):
         raise node.error("it needs a depth that is not negative and two values", str(count))
@@ -162,7 +162,7 @@ def one_hot(node: TFLiteNode, indices: Value, depth: Value, on: Value, off: Valu
 @converts("TOPK_V2")
 def top_k(node: TFLiteNode, x: Value, k: Value) -> tuple[Value, ...]:
     """The k largest elements of each row in descending order, and their indices."""
-    count, rank = only(node, k, "k"), node.rank(x)
+    count, rank = node.only(k, "k"), node.rank(x)
     if not rank or not 0 <= count <= node.shape(x)[-1]:
         raise node.error(f"its k must lie in the last of {list(node.shape(x))}", str(count))
     properties = {"axis": rank - 1, "k": count}
