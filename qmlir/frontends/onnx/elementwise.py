@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import TypeGuard
+from typing import Literal, TypeGuard
 
 import numpy as np
 from xdsl.dialects.builtin import NoneType, f64, i8
@@ -152,10 +152,8 @@ def prelu(node: ONNXNode, x: Value, slope: Value) -> Value:
 
 
 @converts("BitShift", since=11)
-def shift(node: ONNXNode, x: Value, count: Value, *, direction: str) -> Value:
+def shift(node: ONNXNode, x: Value, count: Value, *, direction: Literal["LEFT", "RIGHT"]) -> Value:
     """Shifts x by `count` bits to the left or right."""
-    if direction not in ("LEFT", "RIGHT"):
-        raise node.error("its attribute direction must be LEFT or RIGHT", direction)
     return node.compute(ShiftLeftOp if direction == "LEFT" else ShiftRightOp, [x, count])
 
 
@@ -230,10 +228,8 @@ def bit_cast(node: ONNXNode, x: Value, *, to: int) -> Value:
 
 
 @converts("Gelu", since=20)
-def gelu(node: ONNXNode, x: Value, *, approximate: str = "none") -> Value:
+def gelu(node: ONNXNode, x: Value, *, approximate: Literal["none", "tanh"] = "none") -> Value:
     """y = x · Φ(x), or its approximation by tanh."""
-    if approximate not in ("none", "tanh"):
-        raise node.error("its attribute approximate must be none or tanh", approximate)
     return node.compute(GeluOp, [x], {"tanh": approximate == "tanh"})
 
 

@@ -4,6 +4,7 @@ The strings of a vocabulary have no form here; a tokenizer in front of the netwo
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import numpy as np
 from onnx import TensorProto
@@ -16,13 +17,11 @@ from qmlir.ir.interfaces import Array
 
 converts = Table()
 
-MODES = ("TF", "IDF", "TFIDF")
-
 
 @converts("TfIdfVectorizer", since=9)
 def vectorizer(
-    node: ONNXNode, x: Value, *, max_gram_length: int, max_skip_count: int, min_gram_length: int, mode: str,
-    ngram_counts: Sequence[int], ngram_indexes: Sequence[int], pool_int64s: Sequence[int] = (),
+    node: ONNXNode, x: Value, *, max_gram_length: int, max_skip_count: int, min_gram_length: int,
+    mode: Literal["TF", "IDF", "TFIDF"], ngram_counts: Sequence[int], ngram_indexes: Sequence[int], pool_int64s: Sequence[int] = (),
     pool_strings: Sequence[str] = (), weights: Sequence[float] = (),
 ) -> Value:  # fmt: skip
     """Returns the frequencies of n-grams in x [C] or [B, C] as f32 [outputs] or [B, outputs].
@@ -35,8 +34,6 @@ def vectorizer(
     shape = node.shape(x)
     if len(shape) not in (1, 2):
         raise node.error("its input must have one dimension or two", shape)
-    if mode not in MODES:
-        raise node.error(f"its mode must be one of {', '.join(MODES)}", mode)
     if not 0 < min_gram_length <= max_gram_length or max_skip_count < 0:
         raise node.error("its lengths must be positive and in order", f"{min_gram_length} to {max_gram_length}")
     grams = list(_grams(node, ngram_counts, pool_int64s))
