@@ -21,8 +21,8 @@ converts = Table()
 @converts("TfIdfVectorizer", since=9)
 def vectorizer(
     node: ONNXNode, x: Value, *, max_gram_length: int, max_skip_count: int, min_gram_length: int,
-    mode: Literal["TF", "IDF", "TFIDF"], ngram_counts: Sequence[int], ngram_indexes: Sequence[int], pool_int64s: Sequence[int] = (),
-    pool_strings: Sequence[str] = (), weights: Sequence[float] = (),
+    mode: Literal["TF", "IDF", "TFIDF"], ngram_counts: Sequence[int], ngram_indexes: Sequence[int],
+    pool_int64s: Sequence[int] = (), pool_strings: Sequence[str] = (), weights: Sequence[float] = (),
 ) -> Value:  # fmt: skip
     """Returns the frequencies of n-grams in x [C] or [B, C] as f32 [outputs] or [B, outputs].
 
