@@ -38,6 +38,7 @@ from qmlir.frontends.builder import Node
 from qmlir.frontends.function import Constant, Floats, Ints, Value
 from qmlir.ir.interfaces import Array
 from qmlir.ir.memory import shortage
+from qmlir.ir.types import UnknownElementError
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -227,6 +228,12 @@ class Converter:
             results = self.function(node if first is None else first, *taken, **given)
         except MemoryError:
             raise shortage(f"{node.file}: {node.kind}", node.called()) from None
+        except UnknownElementError as error:
+            raise UnsupportedError(f"it reads elements of a type that qmlir does not have: {error.args[0]}") from None
+        except (TypeError, AttributeError):
+            if any(map(_is_text, inputs)):
+                raise UnsupportedError("it reads texts, for which qmlir has no type") from None
+            raise
         except node.MISFITS as error:
             need = f"its inputs and {node.ATTRIBUTE}s must fit"
             raise node.error(need, " ".join(str(error).split())) from None
@@ -262,6 +269,12 @@ class Converter:
             own = {name: given.pop(name) for name in names & given.keys()}
             given[parameter] = group.of(node, own)
         return given
+
+
+def _is_text(x: Any) -> bool:
+    """Whether an input is a constant of texts, with which numpy does not compute."""
+    array: object = x.array if isinstance(x, Constant) else x
+    return isinstance(array, np.ndarray) and cast(Array, array).dtype.kind == "O"
 
 
 def shown(value: Any) -> str:

@@ -16,6 +16,7 @@ from qmlir.frontends.function import Constant, Ints, Value
 from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.onnx.types import element_code
 from qmlir.ir.interfaces import element_of, shape_of
+from qmlir.ir.types import UnknownElementError
 
 converts = Table()
 
@@ -220,7 +221,13 @@ def onnx_function(node: onnx.NodeProto, version: int, inputs: Sequence[Value | N
             chosen = _newest(schema.context_dependent_function_opset_versions, version)
             body = schema.get_context_dependent_function_with_opset_version(chosen, node.SerializeToString(), types)
             return onnx.FunctionProto.FromString(body) if body else None
-    except (UnsupportedError, RuntimeError, ValueError, DecodeError):  # ONNX has no body for these types or attributes
+    except (
+        UnsupportedError,
+        UnknownElementError,
+        RuntimeError,
+        ValueError,
+        DecodeError,
+    ):  # ONNX has no body for these types or attributes
         pass
     return None
 

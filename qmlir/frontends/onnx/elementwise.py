@@ -218,7 +218,9 @@ def bit_cast(node: ONNXNode, x: Value, *, to: int) -> Value:
         return x
     if node.element(x) == "i1":  # an i1 element becomes a byte that is 0 or 1
         x = _converted(node, x, i8, saturate=True, round_mode="up")
-    if isinstance(x, Constant) and x.array.dtype.itemsize == np.dtype(dtype_of(element)).itemsize:
+    if node.dtype(x).itemsize != dtype_of(element).itemsize:
+        raise node.error("its types must have as many bits", f"{node.element(x)} and {element}")
+    if isinstance(x, Constant):
         return Constant(x.array.view(dtype_of(element)), x.name)
     return node.compute(BitcastOp, [x], element=element)
 

@@ -41,6 +41,8 @@ def identity(budget: Budget, x: Array) -> Array:
 @folds("Gather")
 def gather(budget: Budget, data: Array, indices: Array, *, axis: int = 0) -> Array:
     """Picks the elements of `data` at the indices along an axis."""
+    if indices.dtype.kind not in "iu":
+        raise ValueError(f"indices of {indices.dtype}")
     axis = axis % data.ndim
     _charge(budget, (*data.shape[:axis], *indices.shape, *data.shape[axis + 1 :]), data)
     return np.take(data, indices, axis=axis)
