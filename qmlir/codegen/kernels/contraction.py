@@ -43,7 +43,7 @@ from qmlir.codegen.kernel import (
     MainLowering,
     memref_shape,
 )
-from qmlir.codegen.kernels.bits import BYTE, Groups, Packing, pack
+from qmlir.codegen.kernels.bits import PLAIN, Packing, pack
 from qmlir.codegen.kernels.packing import (
     Rows,
     Tile,
@@ -60,10 +60,12 @@ from qmlir.codegen.kernels.packing import (
 from qmlir.codegen.kernels.tile_times_block import Job, TileTimesBlock, with_multipliers
 from qmlir.codegen.leads import least_lead
 from qmlir.codegen.value import Value
-from qmlir.dialects.qmlir import CodebookAttr
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.stripes import Reads, Stripes
 from qmlir.ir.types import dtype_of, is_memref
+from qmlir.numerics.codebooks import Codebook
+from qmlir.numerics.groups import Groups
+from qmlir.numerics.levels import Levels
 
 MOST_TOGETHER = 12
 """The most outputs that are computed together."""
@@ -345,9 +347,7 @@ class Task:
     weights   an array [O, KH, KW, C / groups], or a buffer that is packed already
     bias, parameters   one entry for each output channel; the bias may be a buffer that is padded already
     multipliers        integers [O, KW] by which the sums of taps are multiplied, if they are; x is read in one row
-    bits               the bits of a weight; fewer than 8 are packed (bits.py)
-    grouped            the integers whose multiples the weights are; they have the bits of these then
-    codebook           the table whose entries the weights are; they have the bits of places in it then
+    levels             which integers the weights are; those of fewer than 8 bits are packed (bits.py)
     """
 
     name: str
@@ -363,9 +363,12 @@ class Task:
     w_batch: Broadcast | None = None
     groups: int = 1
     multipliers: Array | None = None
-    bits: int = BYTE
-    grouped: Groups | None = None
-    codebook: CodebookAttr | None = None
+    levels: Levels = PLAIN
+
+    @property
+    def grouped(self) -> Groups | None:
+        """The levels if they have a multiplier for each group of terms."""
+        return self.levels if isinstance(self.levels, Groups) else None
 
 
 def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None:
@@ -384,7 +387,10 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     together = outputs_together(window.output[1], lanes, sums, state.features)
     if state.small:
         together = min(together, most_outputs_without_spills(state.features))
-    packed = task.weights if task.grouped is None else task.grouped.quotients
+    packed = task.weights
+    if task.grouped is not None and not isinstance(packed, SSAValue):
+        packed = task.grouped.quotients(packed)
+        assert packed is not None
     small = state.small or multiplies_halves(state.features)
     tile = joined(task, window, together, small=small)
     as_is = arithmetic.keeps and _element(x) == arithmetic.element and channels == window.channels
@@ -405,9 +411,9 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     packing = Packing()
     if not isinstance(packed, SSAValue):
         chunk = lanes * arithmetic.group
-        copies = task.codebook is not None
+        copies = isinstance(task.levels, Codebook)
         laid_out = arithmetic.arranged(pack_weights(packed, lanes, arithmetic.group, task.groups, copies=copies))
-        packing, constant = pack(laid_out, task.bits, task.codebook, chunk, state.features)
+        packing, constant = pack(laid_out, task.levels, chunk, state.features)
         packed = state.constant(constant)
     kernel = Contraction(
         task.name,

@@ -40,13 +40,13 @@ from qmlir.codegen.kernel import (
     TapArithmetic,
 )
 from qmlir.codegen.kernels.bands import Bands, PreparedBand, covering
-from qmlir.codegen.kernels.bits import BYTE, constant_weights
+from qmlir.codegen.kernels.bits import PLAIN, constant_weights
 from qmlir.codegen.kernels.packing import FilledRun, Window, narrow_bias
 from qmlir.codegen.leads import least_lead
 from qmlir.codegen.value import Value
-from qmlir.dialects.qmlir import CodebookAttr
 from qmlir.ir.stripes import Reads, Stripes
 from qmlir.ir.types import is_integer
+from qmlir.numerics.levels import Levels
 
 LANES = (16, 8, 4)
 """Channels of a vector. With 16 i32 sums a vector fills a register of AVX-512, and two registers of AVX2."""
@@ -406,8 +406,7 @@ class DepthwiseTask:
 
     weights            [KH, KW, O], an array, or a buffer if the arithmetic takes one tap at a time
     bias, parameters   one entry for each output channel; the bias may be a buffer
-    bits               the bits of a weight; fewer than 8 are packed (bits.py)
-    codebook           the table whose entries the weights are; they have the bits of places in it then
+    levels             which integers the weights are; those of fewer than 8 bits are packed (bits.py)
     """
 
     name: str
@@ -419,8 +418,7 @@ class DepthwiseTask:
     weights: Array | SSAValue
     bias: Array | SSAValue | None = None
     parameters: Sequence[Array] = ()
-    bits: int = BYTE
-    codebook: CodebookAttr | None = None
+    levels: Levels = PLAIN
 
 
 def _choose_lanes(outputs: int, most: int) -> int | None:
@@ -481,8 +479,8 @@ def lower_depthwise(state: MainLowering, op: Operation, task: DepthwiseTask, res
     )
     weights = task.weights
     if not isinstance(weights, SSAValue):
-        weights = constant_weights(state, kernel.bands.pack(weights), task.bits, task.codebook)
-    given = [weights, *narrow_bias(task.bias, task.bits), *task.parameters]
+        weights = constant_weights(state, kernel.bands.pack(weights), task.levels)
+    given = [weights, *narrow_bias(task.bias, task.levels.bits), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(g) for g in given]
     y = state.allocate_result(result)
     x = state.view(task.x, (window.batch * window.height, window.width, window.channels))

@@ -574,7 +574,7 @@ def lower_matrices(state: MainLowering, task: Task, result: SSAValue) -> None:
         task.epilogue,
         task.bias is not None,
     )
-    packed = constant_weights(state, depth.pack(weights, channels, lanes), task.bits, task.codebook)
+    packed = constant_weights(state, depth.pack(weights, channels, lanes), task.levels)
     given = [*([task.bias] if task.bias is not None else []), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(pad_channels(g, lanes)) for g in given]
     y = state.allocate_result(result)

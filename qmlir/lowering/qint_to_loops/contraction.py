@@ -34,7 +34,7 @@ from qmlir.codegen.kernel import (
     TapArithmetic,
 )
 from qmlir.codegen.kernels import matrices, sliding
-from qmlir.codegen.kernels.bits import BYTE, codebook_of_weights, fit, groups_of_weights, width_of_weights
+from qmlir.codegen.kernels.bits import levels_to_pack
 from qmlir.codegen.kernels.contraction import Broadcast, Task, lower_contraction
 from qmlir.codegen.kernels.depthwise import LANES, DepthwiseTask, lower_depthwise
 from qmlir.codegen.kernels.packing import Window, in_fewer_bytes, pack_columns, window_of
@@ -51,7 +51,6 @@ from qmlir.dialects.qint.contraction import (
     WeightedOp,
 )
 from qmlir.dialects.qint.requantize import largest_difference
-from qmlir.dialects.qmlir import CodebookAttr
 from qmlir.ir.interfaces import element_of, shape_of
 from qmlir.ir.types import is_integer
 from qmlir.lowering.qint_to_loops.arithmetic import (
@@ -67,6 +66,7 @@ from qmlir.lowering.qint_to_loops.arithmetic import (
     WideQuads,
 )
 from qmlir.lowering.qint_to_loops.requantize import fused_requantize, per_channel, requantization
+from qmlir.numerics.packing import BYTE, fit
 
 
 @dataclass(frozen=True)
@@ -179,25 +179,26 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         epilogue, bias, parameters = widened(epilogue, bias, parameters)
     pairs = groups == 1 or weights.shape[3] % 2 == 0  # a pair must not span two groups
     arithmetic = _arithmetic(op, weights, wide=wide and not widens, pairs=pairs)
-    x, outputs, (bits, codebook) = state.buffer(op.x), weights.shape[0], _few_bits(op.w, weights)
-    grouped = groups_of_weights(op.w, weights) if groups == 1 else None
-    if grouped is not None:
-        bits, codebook = grouped.bits, None
-    task = Task(name, window, outputs, arithmetic, epilogue, x, weights, bias, parameters, groups=groups, bits=bits,
-                grouped=grouped, codebook=codebook)  # fmt: skip
+    levels = levels_to_pack(op.w, weights, groups=groups == 1)
+    task = Task(name, window, weights.shape[0], arithmetic, epilogue, state.buffer(op.x), weights, bias, parameters,
+                groups=groups, levels=levels)  # fmt: skip
     by_bytes = not isinstance(arithmetic, SaturatingPairs) and arithmetic.sums == i32 and _are_bytes(op, weights)
     quads_fit = by_bytes and weights.shape[3] * (groups > 1) % 4 == 0  # none spans groups
     by_quads = quads_fit and sums_quads(state.features)
     wide_tile = int(np.prod(weights.shape[1:])) * 2 > SMALL_SCRATCH  # of pairs, for a single output
-    if by_bytes and not state.small and grouped is None and matrices.suits(task, state.features):
+    if by_bytes and not state.small and task.grouped is None and matrices.suits(task, state.features):
         arithmetic, bias = signed_quads(weights, zero_point, bias)
         task = replace(task, arithmetic=arithmetic, bias=bias)
         matrices.lower_matrices(state, task, result)
     elif quads_fit and not has_vectors(state.features):
-        kind = _quads_of_words(bits, wide=window.output[1] > 1) if multiplies_halves(state.features) else SignedQuads
+        kind = (
+            _quads_of_words(levels.bits, wide=window.output[1] > 1)
+            if multiplies_halves(state.features)
+            else SignedQuads
+        )
         arithmetic, bias = signed_quads(weights, zero_point, bias, kind)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
-    elif not (state.small or saves_memory(state.features) or bits < BYTE) and suits(
+    elif not (state.small or saves_memory(state.features) or levels.bits < BYTE) and suits(
         task, largest_difference(op.x, zero_point), products_at_once(state.features) if by_quads else 1
     ):
         lower_winograd(state, replace(task, name="qint_winograd"), result)
@@ -210,23 +211,21 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         make = signed_quads if quads_are_signed(state.features) else quads
         arithmetic, bias = make(weights, zero_point, bias)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
-    elif grouped is None and bits < BYTE and quads_fit and sums_byte_pairs(state.features) and fit(weights, 7):
+    elif (
+        task.grouped is None
+        and levels.bits < BYTE
+        and quads_fit
+        and sums_byte_pairs(state.features)
+        and fit(weights, 7)
+    ):
         # Twice 255 times a weight of 7 bits fits 16 bits.
         arithmetic, bias = quads(weights, zero_point, bias, pairs_fit=True)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
-    elif not state.small and bits == BYTE and sums_byte_pairs(state.features) and (pairing := pairing_for(task)):
+    elif not state.small and levels.bits == BYTE and sums_byte_pairs(state.features) and (pairing := pairing_for(task)):
         arithmetic, bias = quads(weights, zero_point, bias, pairs_fit=True)
         lower_paired(state, replace(task, arithmetic=arithmetic, bias=bias), pairing, result)
     else:
         lower_contraction(state, task, result)
-
-
-def _few_bits(w: SSAValue, weights: Array) -> tuple[int, CodebookAttr | None]:
-    """The bits that each of a tensor's constant weights is to take, and the codebook in which they are places then."""
-    bits, codebook = width_of_weights(w, weights), codebook_of_weights(w, weights)
-    if codebook is None or codebook.bits.data >= bits:
-        return bits, None
-    return codebook.bits.data, codebook
 
 
 def _are_bytes(op: WeightedOp, weights: Array) -> bool:
@@ -299,10 +298,9 @@ def _blocked(state: MainLowering, op: BlockedFullyConnectedOp) -> None:
         each = weights.reshape(outputs, blocks, -1).sum(axis=2, dtype=np.int64)
         share = -offset * (each * multipliers).sum(axis=1)
         bias = share if bias is None else bias + share
-    bits, codebook = _few_bits(op.w, weights)
     task = Task("qint_blocked_fully_connected", window, outputs, arithmetic, epilogue, state.buffer(op.x),
                 weights.reshape(outputs, 1, blocks, -1), bias, parameters, multipliers=multipliers,
-                bits=bits, codebook=codebook)  # fmt: skip
+                levels=levels_to_pack(op.w, weights))  # fmt: skip
     lower_contraction(state, task, result)
 
 
@@ -325,7 +323,7 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
         weights[0],
         tap_bias,
         parameters,
-        *_few_bits(op.w, weights),
+        levels_to_pack(op.w, weights),
     )
     by_bytes = taps.sums == i32 and _are_bytes(op, weights) and not state.small
     if by_bytes and sliding.suits(task, state.features):

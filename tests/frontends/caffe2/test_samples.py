@@ -6,9 +6,8 @@ from qmlir.compiler import main_function
 from qmlir.frontends.caffe2 import load_caffe2
 from qmlir.frontends.caffe2.walk import CONVERTERS, UNCONVERTED
 from qmlir.frontends.opaque import opaque_report
-from tests.conformance.matrix_caffe2 import BOTH
 from tests.frontends.caffe2.nets import U8
-from tests.frontends.caffe2.samples import samples
+from tests.frontends.caffe2.samples import BOTH, samples
 
 SAMPLES = samples()
 
