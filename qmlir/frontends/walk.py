@@ -21,7 +21,7 @@ MOST_OPERATORS = 5_000
 """The most operators in all bodies together, which take some seconds to import; nested loops soon exceed it."""
 
 
-class TooMuch(UnsupportedError):
+class BodiesError(UnsupportedError):
     """Raised when bodies have too many operators; it refuses what the outermost body stands for."""
 
 
@@ -35,11 +35,11 @@ class Budgeted:
         """Counts an operator of a body; `what` are the operators of a format, in errors.
 
         Raises:
-            TooMuch: There are too many of them.
+            BodiesError: There are too many of them.
         """
         self.walked += 1
         if self.walked > MOST_OPERATORS:
-            raise TooMuch(f"what it stands for has more than {MOST_OPERATORS} {what}")
+            raise BodiesError(f"what it stands for has more than {MOST_OPERATORS} {what}")
 
 
 def imported(

@@ -52,7 +52,7 @@ from qmlir.frontends.onnx.quantization import RESHAPING, prepared
 from qmlir.frontends.onnx.reader import Model
 from qmlir.frontends.onnx.rounded import Rounded, followed
 from qmlir.frontends.onnx.sequences import Listed
-from qmlir.frontends.walk import Budgeted, TooMuch, imported
+from qmlir.frontends.walk import BodiesError, Budgeted, imported
 from qmlir.ir.own_operators import own_operator
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -312,7 +312,7 @@ class Walk:
 
         results = imported(
             node, lambda: self._meaning(proto, node, domain, version, inputs, attributes, used), opaque, self.add,
-            within=bool(self.depth), refuses=lambda why: self.strict or bool(self.depth and isinstance(why, TooMuch)),
+            within=bool(self.depth), refuses=lambda why: self.strict or bool(self.depth and isinstance(why, BodiesError)),
         )  # fmt: skip
         for output, value in zip(outputs, results, strict=False):
             if output and output not in self.begins:
@@ -332,7 +332,7 @@ class Walk:
                 missing = node.outputs[used.index(True, len(results))]
                 raise UnsupportedError(f'its output "{missing}" is used, which qmlir does not give')
             return results
-        except TooMuch:
+        except BodiesError:
             raise
         except UnsupportedError as refusal:
             node.discard()
@@ -344,7 +344,7 @@ class Walk:
                 return node.add_own(own, inputs, attributes_ir(attributes))
             try:
                 return self._call(proto, node, function, inputs, used, strict=True)
-            except TooMuch:
+            except BodiesError:
                 raise
             except QmlirError as inner:
                 why = inner.need if isinstance(inner, UnsupportedError) else str(inner)
