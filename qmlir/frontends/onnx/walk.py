@@ -312,11 +312,15 @@ class Walk:
 
         results = imported(
             node, lambda: self._meaning(proto, node, domain, version, inputs, attributes, used), opaque, self.add,
-            within=bool(self.depth), refuses=lambda why: self.strict or bool(self.depth and isinstance(why, BodiesError)),
+            within=bool(self.depth), refuses=self._refuses,
         )  # fmt: skip
         for output, value in zip(outputs, results, strict=False):
             if output and output not in self.begins:
                 self.define(output, value)
+
+    def _refuses(self, why: UnsupportedError) -> bool:
+        """Whether a node that cannot be imported is refused, rather than kept as opaque."""
+        return self.strict or (self.depth > 0 and isinstance(why, BodiesError))
 
     def _meaning(
         self, proto: onnx.NodeProto, node: ONNXNode, domain: str, version: int, inputs: Sequence[Value | None],
