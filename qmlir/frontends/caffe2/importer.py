@@ -85,7 +85,7 @@ def load_caffe2(
     Args:
         source: The path of the net's file, or the file's bytes.
         weights: The path of the init net's file, or the file's bytes; None if the net has no weights.
-        shapes: The types of inputs by name, as shapes.py reads them; an input of the init net becomes an argument.
+        shapes: The types of inputs by name, as `tensor_type` reads them; an input of the init net becomes an argument.
         constants: Values of inputs, by name; these inputs are no arguments.
         fold_budget: The most bytes that constants computed at import may take.
         text: Whether bytes are nets as text.

@@ -1,4 +1,6 @@
-"""Operators of the domain `ai.onnx.ml` that name classes: by integers, or by texts, which become their indices.
+"""Operators of the domain `ai.onnx.ml`: names of classes, linear models and trees.
+
+Classes are named by integers, or by texts, which become their indices.
 
 No type of the IR holds text. A tensor of texts that is computed at run time is `Labels`: a tensor of indices into texts
 that are known at import. As an output of the model it is the indices, and a remark in the ledger lists the texts.
