@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, UnitAttr, f32, i32
+from xdsl.dialects.builtin import IntegerType, f32, i32
 from xdsl.ir import OpResult, SSAValue
 
 from qmlir.dialects.nn.contraction import WeightedOp
@@ -23,11 +23,18 @@ from qmlir.frontends.function import Constant, Dequantized, Ints, Value
 from qmlir.frontends.onnx.attention import self_attention
 from qmlir.frontends.onnx.dynamic_quantization import quantized_by_its_range
 from qmlir.frontends.onnx.node import ONNXNode
-from qmlir.frontends.onnx.quantization import dequantized, parameters, plain, quantized, requantized, storage_of
+from qmlir.frontends.onnx.quantization import (
+    dequantized,
+    parameters,
+    plain,
+    quantized,
+    requantized,
+    storage_of,
+)
 from qmlir.frontends.onnx.types import MICROSOFT, integers_of
 from qmlir.frontends.onnx.windows import Window
+from qmlir.ir.facts import INTEGER_OPERATOR
 from qmlir.ir.interfaces import element_of
-from qmlir.ir.names import INTEGER_OPERATOR
 
 converts = Table()
 
@@ -75,7 +82,7 @@ def on_integers(y: Value) -> Value:
     while isinstance(value, OpResult) and isinstance(value.op, TransposeOp | ReshapeOp):
         value = value.op.x
     if isinstance(value, OpResult) and isinstance(value.op, WeightedOp):
-        value.op.attributes[INTEGER_OPERATOR] = UnitAttr()
+        INTEGER_OPERATOR.put(value.op)
     return y
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import AnyFloat, Float32Type, IntegerType, StringAttr, TensorType, bf16, f16, f32
+from xdsl.dialects.builtin import AnyFloat, Float32Type, IntegerType, TensorType, bf16, f16, f32
 from xdsl.ir import Attribute, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -17,8 +17,8 @@ from qmlir.frontends.function import Constant, Dequantized, Value
 from qmlir.frontends.onnx.blocks import dequantized_blocks, spread
 from qmlir.frontends.onnx.node import ONNXNode
 from qmlir.frontends.onnx.types import MICROSOFT, element_code, element_dtype, element_name, element_type, integers_of
+from qmlir.ir.facts import QUANTIZATION
 from qmlir.ir.interfaces import Array, Shape, element_of
-from qmlir.ir.names import QUANTIZATION
 from qmlir.ir.types import element_type_of, is_integer
 from qmlir.numerics import fixed_point
 from qmlir.numerics.halves import HALF_FORMATS
@@ -190,7 +190,7 @@ def requantized(node: ONNXNode, y: Value, type: UniformType) -> SSAValue:
     """Quantizes floats to the given type, dividing in float32 as ONNX defines, whatever runtime's numerics apply."""
     result = node.cast(QuantizeCastOp, node.builder.ssa(y), type)
     assert isinstance(result, OpResult)
-    result.op.attributes[QUANTIZATION] = StringAttr("float32")
+    QUANTIZATION.put(result.op, "float32")
     return result
 
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import OpResult
 
 from qmlir.dialects.nn.movement import SliceOp
@@ -19,7 +18,6 @@ from qmlir.frontends.converters import Table
 from qmlir.frontends.function import Array, Constant, Value
 from qmlir.frontends.onnx.movement import slice_properties
 from qmlir.frontends.onnx.node import ONNXNode
-from qmlir.ir.names import REMARK
 
 converts = Table()
 
@@ -148,7 +146,7 @@ def split(node: ONNXNode, x: Value, split: Value | None = None, *, axis: int = 0
         if drops:
             part = node.reshaped(part, [*shape[:axis], *shape[axis + 1 :]])
         if drops and counted and isinstance(part, OpResult):
-            part.op.attributes[REMARK] = StringAttr(UNBOUND)
+            node.builder.remarked[part] = UNBOUND
         parts.append(part)
         first += size
     return Listed(parts)
