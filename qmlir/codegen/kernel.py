@@ -45,8 +45,8 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
-from qmlir.codegen.features import has_vectors
 from qmlir.codegen.leads import APART
+from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.loops import LAYER, LEADS, STRIPES
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
@@ -110,13 +110,13 @@ class Kernel(abc.ABC):
 class MainLowering:
     """The state of lowering the tensor operations of one module: the insertion point and the kernels written so far.
 
-    features   features of the processor, by which kernels are chosen
+    machine    what the processor can do, by which kernels are chosen
     small      whether kernels are to take little scratch memory, even if that takes time
     at         the operation being lowered; new operations of main are inserted before it
     """
 
     module: ModuleOp
-    features: frozenset[str] = frozenset()
+    machine: Capabilities = Capabilities()
     small: bool = False
     at: Operation | None = None
 
@@ -273,7 +273,7 @@ class MainLowering:
         entry = Block(arg_types=types)
         for argument, hint in zip(entry.args, names, strict=True):
             argument.name_hint = hint
-        code = Code(entry, self._microkernel, vectors=has_vectors(self.features))
+        code = Code(entry, self._microkernel, vectors=self.machine.vectors)
         body(code, entry.args)
         code.add(func.ReturnOp())
         code.finish()
@@ -303,11 +303,9 @@ Rule: TypeAlias = Callable[[MainLowering, Any], None]
 Rules: TypeAlias = Mapping[type[Operation], Rule]
 
 
-def lower_tensor_ops(
-    module: ModuleOp, rules: Rules, features: frozenset[str] = frozenset(), *, small: bool = False
-) -> None:
+def lower_tensor_ops(module: ModuleOp, rules: Rules, machine: Capabilities, *, small: bool = False) -> None:
     """Lowers the operations that have a rule in all main functions of `module`, in program order."""
-    state = MainLowering(module, features, small)
+    state = MainLowering(module, machine, small)
     for function in list(module.body.block.ops):
         if not isinstance(function, func.FuncOp) or function.is_declaration or is_kernel(function):
             continue

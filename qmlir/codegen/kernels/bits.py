@@ -28,8 +28,8 @@ from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code
-from qmlir.codegen.features import has_vectors, loads_words_anywhere, looks_up_bytes
 from qmlir.codegen.kernel import Array, Kernel, MainLowering
+from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import INDEX, Value
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
 from qmlir.dialects.qmlir import BITS, CODEBOOK, GROUPS, CodebookAttr, ConstantBufferOp, GroupsAttr
@@ -162,7 +162,7 @@ class Packing:
 
 
 def pack(
-    weights: Array, bits: int, codebook: CodebookAttr | None, chunk: int, features: frozenset[str]
+    weights: Array, bits: int, codebook: CodebookAttr | None, chunk: int, machine: Capabilities
 ) -> tuple[Packing, Array]:
     """Packs weights as places in a codebook, or without one as integers of `bits`.
 
@@ -174,17 +174,17 @@ def pack(
         bits: The bits of a weight, or of a place.
         codebook: The codebook of the weights.
         chunk: The weights of a chunk.
-        features: Those of the processor that unpacks them.
+        machine: What the processor that unpacks them can do.
 
     Returns:
         How they are packed, and the buffer's contents, 1-D. They stay bytes where packed ones would take as many.
     """
-    word = 4 if loads_words_anywhere(features) else 1
+    word = 4 if machine.words_anywhere else 1
     if codebook is None:
         width = width_in_chunks(bits, chunk)
         if width == BYTE:
             return Packing(), weights
-        if has_vectors(features):
+        if machine.vectors:
             return Packing(width), pack_bits(weights, width, chunk)
         return Packing(width, word=word), pack_in_order(weights, width)
     table, used = codebook.table.array, np.unique(weights)
@@ -195,7 +195,7 @@ def pack(
     if len(table) > MOST_ENTRIES or weights.size * width // BYTE + len(table) >= weights.size:
         return Packing(), weights
     places = np.searchsorted(table, weights)
-    if looks_up_bytes(features, len(table)):
+    if len(table) <= machine.table:
         packed = pack_bits(places - (1 << width - 1), width, chunk)
         return Packing(width, len(table)), np.concatenate([table, packed])
     return Packing(width, len(table), word), np.concatenate([table, pack_in_order(places, width)])
@@ -311,9 +311,9 @@ def constant_weights(state: MainLowering, weights: Array, bits: int, codebook: C
     """
     if bits == BYTE:
         return state.constant(weights)
-    chunk = CHUNK if has_vectors(state.features) else FEW_AT_ONCE
+    chunk = CHUNK if state.machine.vectors else FEW_AT_ONCE
     flat = np.pad(weights.reshape(-1), (0, -weights.size % chunk))
-    packing, packed = pack(flat, bits, codebook, chunk, state.features)
+    packing, packed = pack(flat, bits, codebook, chunk, state.machine)
     if packing.bits == BYTE:
         return state.constant(weights)
     y = state.allocate(MemRefType(i8, flat.shape))

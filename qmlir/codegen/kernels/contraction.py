@@ -27,14 +27,6 @@ from xdsl.dialects.builtin import MemRefType, i64
 from xdsl.ir import Attribute, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, element_bytes
-from qmlir.codegen.features import (
-    bits_of_sums,
-    has_vectors,
-    most_lanes_without_spills,
-    most_outputs_without_spills,
-    multiplies_halves,
-    widest_block,
-)
 from qmlir.codegen.kernel import (
     Arithmetic,
     Array,
@@ -59,6 +51,7 @@ from qmlir.codegen.kernels.packing import (
 )
 from qmlir.codegen.kernels.tile_times_block import Job, TileTimesBlock, with_multipliers
 from qmlir.codegen.leads import least_lead
+from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import Value
 from qmlir.dialects.qmlir import CodebookAttr
 from qmlir.ir.interfaces import shape_of
@@ -381,11 +374,11 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
     lanes = _lanes(state, task, window)
     channels = window.channels + -window.channels % arithmetic.group
     sums = arithmetic.sums if task.multipliers is None else i64
-    together = outputs_together(window.output[1], lanes, sums, state.features)
+    together = outputs_together(window.output[1], lanes, sums, state.machine)
     if state.small:
-        together = min(together, most_outputs_without_spills(state.features))
+        together = min(together, state.machine.small_outputs)
     packed = task.weights if task.grouped is None else task.grouped.quotients
-    small = state.small or multiplies_halves(state.features)
+    small = state.small or state.machine.halves
     tile = joined(task, window, together, small=small)
     as_is = arithmetic.keeps and _element(x) == arithmetic.element and channels == window.channels
     if tile and not isinstance(packed, SSAValue):
@@ -407,7 +400,7 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
         chunk = lanes * arithmetic.group
         copies = task.codebook is not None
         laid_out = arithmetic.arranged(pack_weights(packed, lanes, arithmetic.group, task.groups, copies=copies))
-        packing, constant = pack(laid_out, task.bits, task.codebook, chunk, state.features)
+        packing, constant = pack(laid_out, task.bits, task.codebook, chunk, state.machine)
         packed = state.constant(constant)
     kernel = Contraction(
         task.name,
@@ -428,8 +421,8 @@ def lower_contraction(state: MainLowering, task: Task, result: SSAValue) -> None
         task.multipliers is not None,
         packing,
         0 if task.grouped is None else task.grouped.size // arithmetic.group,
-        AT_ONCE if multiplies_halves(state.features) else 1,
-        multiplies_halves(state.features) and together > 1,
+        AT_ONCE if state.machine.halves else 1,
+        state.machine.halves and together > 1,
     )
     scaling = task.multipliers if task.grouped is None else task.grouped.multipliers
     scales = [] if scaling is None else [state.constant(pack_multipliers(scaling, lanes))]
@@ -478,15 +471,15 @@ def _lanes(state: MainLowering, task: Task, window: Window) -> int:
     On processors without vectors, where a row has one output, no other shares the weights of a block: as many channels
     as there are registers for sums share the data instead.
     """
-    features, outputs, packed = state.features, task.outputs // task.groups, isinstance(task.weights, SSAValue)
-    widest = widest_block(features, task.arithmetic.group)
+    machine, outputs, packed = state.machine, task.outputs // task.groups, isinstance(task.weights, SSAValue)
+    widest = machine.block(task.arithmetic.group)
     widest = min(16, widest) if packed else widest
     if state.small:
-        widest = min(widest, most_lanes_without_spills(features))
+        widest = min(widest, machine.small_lanes)
     lanes = choose_lanes(outputs, widest)
-    if packed or has_vectors(features) or window.output[1] > 1:
+    if packed or machine.vectors or window.output[1] > 1:
         return lanes
-    return next((n for n in (8, 4) if n <= bits_of_sums(features) // 32 and outputs % n == 0), lanes)
+    return next((n for n in (8, 4) if n <= machine.sum_bits // 32 and outputs % n == 0), lanes)
 
 
 def _over_a_zero(state: MainLowering, task: Task) -> Task:
@@ -503,9 +496,9 @@ def _element(buffer: SSAValue) -> Attribute:
     return buffer.type.element_type
 
 
-def outputs_together(width: int, lanes: int, sums: Attribute, features: frozenset[str]) -> int:
+def outputs_together(width: int, lanes: int, sums: Attribute, machine: Capabilities) -> int:
     """The outputs of a row of `width` to compute at a time: as many as registers hold, divided evenly."""
-    most = max(1, min(bits_of_sums(features) // (lanes * 8 * dtype_of(sums).itemsize), MOST_TOGETHER))
+    most = max(1, min(machine.sum_bits // (lanes * 8 * dtype_of(sums).itemsize), MOST_TOGETHER))
     return max(1, -(-width // -(-width // most))) if width else 1
 
 

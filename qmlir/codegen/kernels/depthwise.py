@@ -28,7 +28,6 @@ from xdsl.dialects.builtin import AnyFloat, MemRefType
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel, element_bytes
-from qmlir.codegen.features import has_vectors, most_lanes_without_spills
 from qmlir.codegen.kernel import (
     SCRATCH_LIMIT,
     SMALL_SCRATCH,
@@ -465,8 +464,8 @@ def lower_depthwise(state: MainLowering, op: Operation, task: DepthwiseTask, res
     """
     window, arithmetic = task.window, task.arithmetic
     outputs = task.outputs
-    most = most_lanes_without_spills(state.features) if state.small else LANES[0]
-    lanes, strip = _choose_lanes(outputs, most) if has_vectors(state.features) else None, None
+    most = state.machine.small_lanes if state.small else LANES[0]
+    lanes, strip = _choose_lanes(outputs, most) if state.machine.vectors else None, None
     narrower = [n for n in LANES if lanes is not None and n < lanes]
     limits = (SMALL_SCRATCH, RING) if state.small else (RING,)
     for lanes, limit in (*((lanes, n) for n in limits), *((n, SCRATCH_LIMIT) for n in (lanes, *narrower))):

@@ -28,11 +28,11 @@ from xdsl.dialects.builtin import i8, i32
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel, store_valid
-from qmlir.codegen.features import multiplies_matrices
 from qmlir.codegen.kernel import Array, Epilogue, Finished, FinishedKernel, MainLowering, memref_shape
 from qmlir.codegen.kernels.bits import constant_weights
 from qmlir.codegen.kernels.contraction import Task
 from qmlir.codegen.kernels.packing import Window, gather_windows, pad_channels, prepare_image
+from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import Value
 from qmlir.ir.interfaces import shape_of
 from qmlir.ir.types import is_memref
@@ -511,10 +511,10 @@ class MatrixContraction(FinishedKernel):
         code.call(inner, buffers, job.numbers)
 
 
-def suits(task: Task, features: frozenset[str]) -> bool:
+def suits(task: Task, machine: Capabilities) -> bool:
     """Whether the processor has a matrix unit, and a task of bytes with constant weights is worth it."""
     plain = task.groups == 1 and task.multipliers is None and not isinstance(task.weights, SSAValue)
-    if not plain or not multiplies_matrices(features):
+    if not plain or not machine.matrices:
         return False
     window = task.window.flattened()
     strips = Strips.of(window)

@@ -185,7 +185,7 @@ def lower_paired(state: MainLowering, task: Task, pairing: Pairing, result: SSAV
     pixels, channels = task.window.flattened().width, pairing.order.shape[1]
     counts = np.array([len(own) for own in pairing.extra], np.int32)
     extras = int(counts.max())
-    together = outputs_together(pixels, LANES, task.arithmetic.sums, state.features)
+    together = outputs_together(pixels, LANES, task.arithmetic.sums, state.machine)
     tiles = -(-pixels * (channels + extras) // WORK)
     per_tile = min(pixels, -(-pixels // (tiles * together)) * together)
     kernel = PairedProduct(

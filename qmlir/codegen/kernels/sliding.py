@@ -31,11 +31,11 @@ from xdsl.dialects.builtin import i8
 from xdsl.ir import SSAValue
 
 from qmlir.codegen.code import Buffer, Code, Microkernel
-from qmlir.codegen.features import quad_bytes
 from qmlir.codegen.kernel import Array, Epilogue, Finished, FinishedKernel, MainLowering, QuadArithmetic, memref_shape
 from qmlir.codegen.kernels.bits import constant_weights
 from qmlir.codegen.kernels.depthwise import DepthwiseTask
 from qmlir.codegen.kernels.packing import Window
+from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import Value
 from qmlir.ir.interfaces import shape_of
 
@@ -346,11 +346,11 @@ class SlidingDepthwise(FinishedKernel):
         return np.ascontiguousarray(blocks).reshape(-1)
 
 
-def suits(task: DepthwiseTask, features: frozenset[str]) -> bool:
+def suits(task: DepthwiseTask, machine: Capabilities) -> bool:
     """Whether the processor sums quads of bytes, and the kernel computes a depthwise convolution of bytes."""
     window = task.window
     dense = task.outputs == window.channels >= LEAST_LANES and not isinstance(task.weights, SSAValue)
-    if not dense or quad_bytes(features) < LEAST_LANES:
+    if not dense or machine.quads < LEAST_LANES:
         return False
     columns = Columns.of(window)
     slides = window.dilations[1] == 1 and columns.stride <= columns.extent and columns.windows <= MOST_WINDOWS
@@ -371,7 +371,7 @@ def lower_sliding(
     window, phases = task.window, Phases.of(task.window)
     weights = [task.weights * phases.inside(row)[:, None, None].astype(np.int8) for row in phases.rows]
     made = [arithmetic_of(np.moveaxis(w, -1, 0)) for w in weights]
-    lanes = next(n for n in (64, 32, 16) if n <= min(window.channels, quad_bytes(state.features)))
+    lanes = next(n for n in (64, 32, 16) if n <= min(window.channels, state.machine.quads))
     kernel = SlidingDepthwise(task.name, window, lanes, made[0][0], task.epilogue)
     laid_out = np.concatenate([kernel.pack_weights(w) for w in weights])
     packed = constant_weights(state, laid_out, task.bits, task.codebook)

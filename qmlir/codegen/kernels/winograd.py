@@ -314,7 +314,7 @@ def lower_winograd(state: MainLowering, task: Task, result: SSAValue) -> None:
         return
     output = (*window.output, task.outputs)
     per_item = tiles_together(window.batch * prod(tiles))
-    wide = "avx512bw" in state.features
+    wide = state.machine.wide_words
     lanes, finished = (2 * LANES if wide and channels % (2 * LANES) == 0 else LANES), (LANES if wide else LANES // 2)
     kernel = Winograd(
         task.name, window.batch, tiles, channels, output, per_item, finished, task.epilogue, task.bias is not None

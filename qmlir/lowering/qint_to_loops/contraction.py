@@ -15,15 +15,6 @@ import numpy as np
 from xdsl.dialects.builtin import i8, i16, i32, i64
 from xdsl.ir import Attribute, SSAValue
 
-from qmlir.codegen.features import (
-    has_vectors,
-    multiplies_halves,
-    products_at_once,
-    quads_are_signed,
-    saves_memory,
-    sums_byte_pairs,
-    sums_quads,
-)
 from qmlir.codegen.kernel import (
     SMALL_SCRATCH,
     Arithmetic,
@@ -187,18 +178,18 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
                 grouped=grouped, codebook=codebook)  # fmt: skip
     by_bytes = not isinstance(arithmetic, SaturatingPairs) and arithmetic.sums == i32 and _are_bytes(op, weights)
     quads_fit = by_bytes and weights.shape[3] * (groups > 1) % 4 == 0  # none spans groups
-    by_quads = quads_fit and sums_quads(state.features)
+    by_quads = quads_fit and state.machine.quads > 0
     wide_tile = int(np.prod(weights.shape[1:])) * 2 > SMALL_SCRATCH  # of pairs, for a single output
-    if by_bytes and not state.small and grouped is None and matrices.suits(task, state.features):
+    if by_bytes and not state.small and grouped is None and matrices.suits(task, state.machine):
         arithmetic, bias = signed_quads(weights, zero_point, bias)
         task = replace(task, arithmetic=arithmetic, bias=bias)
         matrices.lower_matrices(state, task, result)
-    elif quads_fit and not has_vectors(state.features):
-        kind = _quads_of_words(bits, wide=window.output[1] > 1) if multiplies_halves(state.features) else SignedQuads
+    elif quads_fit and not state.machine.vectors:
+        kind = _quads_of_words(bits, wide=window.output[1] > 1) if state.machine.halves else SignedQuads
         arithmetic, bias = signed_quads(weights, zero_point, bias, kind)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
-    elif not (state.small or saves_memory(state.features) or bits < BYTE) and suits(
-        task, largest_difference(op.x, zero_point), products_at_once(state.features) if by_quads else 1
+    elif not (state.small or state.machine.saves_memory or bits < BYTE) and suits(
+        task, largest_difference(op.x, zero_point), state.machine.quad_rate if by_quads else 1
     ):
         lower_winograd(state, replace(task, name="qint_winograd"), result)
     elif not by_bytes:
@@ -207,14 +198,14 @@ def _lower(state: MainLowering, op: WeightedOp, name: str, window: Window, weigh
         arithmetic, bias = signed_quads(weights, zero_point, bias)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
     elif by_quads:
-        make = signed_quads if quads_are_signed(state.features) else quads
+        make = signed_quads if state.machine.signed_quads else quads
         arithmetic, bias = make(weights, zero_point, bias)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
-    elif grouped is None and bits < BYTE and quads_fit and sums_byte_pairs(state.features) and fit(weights, 7):
+    elif grouped is None and bits < BYTE and quads_fit and state.machine.byte_pairs and fit(weights, 7):
         # Twice 255 times a weight of 7 bits fits 16 bits.
         arithmetic, bias = quads(weights, zero_point, bias, pairs_fit=True)
         lower_contraction(state, replace(task, arithmetic=arithmetic, bias=bias), result)
-    elif not state.small and bits == BYTE and sums_byte_pairs(state.features) and (pairing := pairing_for(task)):
+    elif not state.small and bits == BYTE and state.machine.byte_pairs and (pairing := pairing_for(task)):
         arithmetic, bias = quads(weights, zero_point, bias, pairs_fit=True)
         lower_paired(state, replace(task, arithmetic=arithmetic, bias=bias), pairing, result)
     else:
@@ -289,9 +280,9 @@ def _blocked(state: MainLowering, op: BlockedFullyConnectedOp) -> None:
     bias = None if op.b is None else state.require_constant(op, op.b, "bias")
     zero_point, offset = op.zero_point.value.data, 0
     bytes_of_both = element_of(op.x) == i8 and weights.dtype == np.int8 and -128 <= zero_point <= 127
-    if not bytes_of_both or not sums_quads(state.features):
+    if not bytes_of_both or not state.machine.quads:
         arithmetic = arithmetic_for(op.x, zero_point)
-    elif quads_are_signed(state.features):
+    elif state.machine.signed_quads:
         arithmetic, offset = SignedQuads(zero_point, outside=zero_point), zero_point
     else:
         arithmetic, offset = Quads(zero_point, outside=zero_point + 128), zero_point + 128
@@ -314,7 +305,7 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
     bias = _bias(state, op)
     if widens:
         epilogue, bias, parameters = widened(epilogue, bias, parameters)
-    taps, tap_bias = _taps(op, weights, bias, i64 if wide and not widens else i32, vectors=has_vectors(state.features))
+    taps, tap_bias = _taps(op, weights, bias, i64 if wide and not widens else i32, vectors=state.machine.vectors)
     task = DepthwiseTask(
         "qint_depthwise_conv2d",
         window_of(op, shape_of(op.x), shape_of(op.acc), weights.shape[1:3]),
@@ -328,8 +319,8 @@ def _depthwise(state: MainLowering, op: DepthwiseConv2DOp) -> None:
         *_few_bits(op.w, weights),
     )
     by_bytes = taps.sums == i32 and _are_bytes(op, weights) and not state.small
-    if by_bytes and sliding.suits(task, state.features):
-        make, zero_point = signed_quads if quads_are_signed(state.features) else quads, op.zero_point.value.data
+    if by_bytes and sliding.suits(task, state.machine):
+        make, zero_point = signed_quads if state.machine.signed_quads else quads, op.zero_point.value.data
         sliding.lower_sliding(state, task, lambda weights: make(weights, zero_point, bias), result)
     else:
         lower_depthwise(state, op, task, result)

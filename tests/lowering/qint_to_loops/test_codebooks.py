@@ -11,6 +11,7 @@ from xdsl.ir import Attribute, SSAValue
 import qmlir
 from qmlir.backends.cpu.processors import PROCESSORS
 from qmlir.codegen.kernels.bits import BYTE, Packing, pack, pack_in_order
+from qmlir.codegen.machine import Capabilities
 from qmlir.dialects.nn import ConstantOp
 from qmlir.dialects.qint import BlockedFullyConnectedOp, Conv2DOp, DepthwiseConv2DOp, FullyConnectedOp
 from qmlir.dialects.qint.requantize import int32
@@ -233,15 +234,15 @@ def test_a_zero_of_the_layout() -> None:
     table = table_of(3)
     w = np.tile(table, 64)
     padded = np.where(np.arange(w.size) % 4 == 3, 0, w).astype(np.int8)
-    assert pack(w, 3, CodebookAttr.of(3, table), 8, frozenset())[0] == Packing(3, 8, word=4)
-    assert pack(padded, 3, CodebookAttr.of(3, table), 8, frozenset({"ssse3"}))[0] == Packing(3, 8)
+    assert pack(w, 3, CodebookAttr.of(3, table), 8, Capabilities())[0] == Packing(3, 8, word=4)
+    assert pack(padded, 3, CodebookAttr.of(3, table), 8, Capabilities(table=256))[0] == Packing(3, 8)
     every = np.concatenate([w, padded])
-    packing, packed = pack(every, 3, CodebookAttr.of(3, table), 8, frozenset())
+    packing, packed = pack(every, 3, CodebookAttr.of(3, table), 8, Capabilities())
     assert packing == Packing(4, 16, word=4)
     assert set(packed[:16]) == {0, *table}
     wide = table_of(6)
     every = np.append(np.tile(wide, 8), np.zeros(64, np.int8))
-    assert pack(every, 6, CodebookAttr.of(6, wide), 8, frozenset())[0] == Packing(BYTE)
+    assert pack(every, 6, CodebookAttr.of(6, wide), 8, Capabilities())[0] == Packing(BYTE)
 
 
 @pytest.mark.slow
