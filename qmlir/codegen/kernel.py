@@ -28,7 +28,9 @@ from typing_extensions import TypeIs
 from xdsl.dialects import arith, func, memref
 from xdsl.dialects.builtin import (
     AnyFloat,
+    ArrayAttr,
     DenseArrayBase,
+    DictionaryAttr,
     Float32Type,
     Float64Type,
     IntegerAttr,
@@ -48,7 +50,7 @@ from qmlir.codegen.code import Buffer, Code, Microkernel
 from qmlir.codegen.leads import APART
 from qmlir.codegen.machine import Capabilities
 from qmlir.codegen.value import INDEX, Value
-from qmlir.dialects.loops import LAYER, LEADS, STRIPES
+from qmlir.dialects.loops import KERNELS, LAYER, LEADS, STRIPES
 from qmlir.dialects.nn import ConstantOp, ReshapeOp
 from qmlir.dialects.qmlir import ConstantBufferOp
 from qmlir.dialects.quant.ops import StorageCastOp
@@ -111,19 +113,18 @@ class MainLowering:
     """The state of lowering the tensor operations of one module: the insertion point and the kernels written so far.
 
     machine    what the processor can do, by which kernels are chosen
-    small      whether kernels are to take little scratch memory, even if that takes time
     at         the operation being lowered; new operations of main are inserted before it
     """
 
     module: ModuleOp
     machine: Capabilities = Capabilities()
-    small: bool = False
     at: Operation | None = None
 
     def __post_init__(self) -> None:
         self._functions: dict[tuple[object, ...], str] = {}
         self._symbols = {f.sym_name.data for f in self.module.body.block.ops if isinstance(f, func.FuncOp)}
         self._constants: dict[tuple[Block, WeightsAttr], SSAValue] = {}
+        self.chosen: dict[str, Attribute] = {}
 
     # -- operands --------------------------------------------------------------------------------------------------
 
@@ -221,7 +222,7 @@ class MainLowering:
         symbol = self._functions.get((kernel, types)) or self._write(kernel, types)
         bounds = [self.insert(arith.ConstantOp(IntegerAttr(i, INDEX))).results[0] for i in (0, items)]
         call = self.insert(func.CallOp(symbol, [*arguments, *bounds], []))
-        if self.small:
+        if self.machine.small:
             buffers = [cast("MemRefType[Attribute]", type) for type in types]
             leads = kernel.leads(buffers)
             call.attributes[LEADS] = DenseArrayBase.from_list(i64, [leads.get(i, APART) for i in range(len(types))])
@@ -229,6 +230,19 @@ class MainLowering:
                 call.attributes[STRIPES] = stripes.attribute()
         if self.at is not None and (layer := self.at.attributes.get(LAYER)) is not None:
             call.attributes[LAYER] = layer
+            self.record(kernel.symbol or _symbol(self.at), "", again=False)
+
+    def record(self, name: str, why: str, *, again: bool = True) -> None:
+        """Records the kernel of the operation being lowered, and why it was chosen, if operations are numbered.
+
+        Args:
+            name: What users read as the kernel's name.
+            why: The reason; empty if the operation has one kernel.
+            again: Whether the record replaces an earlier one.
+        """
+        number = None if self.at is None else self.at.attributes.get(LAYER)
+        if isinstance(number, IntegerAttr) and (again or str(number.value.data) not in self.chosen):
+            self.chosen[str(number.value.data)] = ArrayAttr([StringAttr(name), StringAttr(why)])
 
     def _write(self, kernel: Kernel, types: tuple[Attribute, ...]) -> str:
         assert self.at is not None
@@ -238,9 +252,7 @@ class MainLowering:
             kernel.write(code, [Buffer(code, b) for b in buffers], Value(code, INDEX, begin), Value(code, INDEX, end))
 
         names = [*kernel.arguments(len(types)), "begin", "end"]
-        symbol = self._function(
-            kernel.symbol or self.at.name.replace(".", "_"), [*types, INDEX, INDEX], names, PARALLEL, body
-        )
+        symbol = self._function(kernel.symbol or _symbol(self.at), [*types, INDEX, INDEX], names, PARALLEL, body)
         self._functions[kernel, types] = symbol
         return symbol
 
@@ -303,9 +315,9 @@ Rule: TypeAlias = Callable[[MainLowering, Any], None]
 Rules: TypeAlias = Mapping[type[Operation], Rule]
 
 
-def lower_tensor_ops(module: ModuleOp, rules: Rules, machine: Capabilities, *, small: bool = False) -> None:
+def lower_tensor_ops(module: ModuleOp, rules: Rules, machine: Capabilities) -> None:
     """Lowers the operations that have a rule in all main functions of `module`, in program order."""
-    state = MainLowering(module, machine, small)
+    state = MainLowering(module, machine)
     for function in list(module.body.block.ops):
         if not isinstance(function, func.FuncOp) or function.is_declaration or is_kernel(function):
             continue
@@ -315,6 +327,16 @@ def lower_tensor_ops(module: ModuleOp, rules: Rules, machine: Capabilities, *, s
             state.at = op
             rule(state, op)
         erase_dead(function, (*rules, *LEFTOVERS))
+    if state.chosen:
+        before = module.attributes.get(KERNELS)
+        module.attributes[KERNELS] = DictionaryAttr(
+            {**(before.data if isinstance(before, DictionaryAttr) else {}), **state.chosen}
+        )
+
+
+def _symbol(op: Operation) -> str:
+    """The name of a kernel that computes an operation: `nn_softmax` of `nn.softmax`."""
+    return op.name.replace(".", "_")
 
 
 def is_kernel(function: func.FuncOp) -> bool:
@@ -452,15 +474,17 @@ class QuadArithmetic(Arithmetic):
 class TapArithmetic(abc.ABC):
     """How a depthwise convolution multiplies and adds; implementations are frozen dataclasses.
 
-    group     the taps that a step multiplies, 1 or 2; two taps are neighbouring rows of one column
-    element   the type of the ring's elements; i16 if `group` is 2
-    sums      the type of the accumulators
-    outside   the number in the ring at positions outside the image
+    group        the taps that a step multiplies, 1 or 2; two taps are neighbouring rows of one column
+    element      the type of the ring's elements; i16 if `group` is 2
+    sums         the type of the accumulators
+    zero_point   the zero point of the data
+    outside      the number in the ring at positions outside the image
     """
 
     group: int
     element: Attribute
     sums: Attribute
+    zero_point: int
     outside: int
 
     @property

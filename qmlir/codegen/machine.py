@@ -13,7 +13,7 @@ from typing import Any
 from qmlir.errors import OptionError
 
 
-def parse_features(text: str) -> frozenset[str]:
+def _parsed(text: str) -> frozenset[str]:
     """The features that a list in LLVM's syntax, `+avx2,-sse4a`, turns on.
 
     Raises:
@@ -31,6 +31,7 @@ class Capabilities:
     """What a processor does at once. The defaults are those of a processor of which nothing is known.
 
     features         LLVM's names of the features
+    small            whether kernels are to take little scratch memory, even if that takes time
     vectors          whether it computes with vectors
     quads            bytes of the registers whose quads of byte products it adds to sums, exactly; 0 if it does not
     signed_quads     whether it does so for signed data only (sdot), and not for unsigned data by signed weights
@@ -52,6 +53,7 @@ class Capabilities:
     """
 
     features: frozenset[str] = frozenset()
+    small: bool = False
     vectors: bool = True
     quads: int = 0
     signed_quads: bool = False
@@ -118,9 +120,19 @@ UNITS: Sequence[tuple[str, Mapping[str, Any]]] = (
 
 
 @cache
-def capabilities(features: frozenset[str]) -> Capabilities:
-    """What a processor with these features does at once."""
-    machine = Capabilities(features)
+def capabilities(features: frozenset[str] | str, *, small: bool = False) -> Capabilities:
+    """What a processor does at once.
+
+    Args:
+        features: Its features, or a list of them in LLVM's syntax.
+        small: Whether its memory is small.
+
+    Raises:
+        OptionError: The list is malformed.
+    """
+    if isinstance(features, str):
+        features = _parsed(features)
+    machine = Capabilities(features, small)
     for needed, changes in UNITS:
         if features.issuperset(needed.split()):
             machine = replace(machine, **changes)

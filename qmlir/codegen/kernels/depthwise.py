@@ -21,29 +21,27 @@ of bands, each of which holds two rows, interleaved: the two elements of a chann
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 
 from xdsl.dialects.builtin import AnyFloat, MemRefType
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, SSAValue
 
-from qmlir.codegen.code import Buffer, Code, Microkernel, element_bytes
+from qmlir.codegen.code import Buffer, Code, Microkernel, Numbers, element_bytes
 from qmlir.codegen.kernel import (
     SCRATCH_LIMIT,
     SMALL_SCRATCH,
-    Array,
     Epilogue,
     Finished,
-    FinishedKernel,
     MainLowering,
     TapArithmetic,
 )
 from qmlir.codegen.kernels.bands import Bands, PreparedBand, covering
-from qmlir.codegen.kernels.bits import BYTE, constant_weights
+from qmlir.codegen.kernels.bits import constant_weights
 from qmlir.codegen.kernels.packing import FilledRun, Window, narrow_bias
+from qmlir.codegen.kernels.task import LayerKernel, Task, call_on
 from qmlir.codegen.leads import least_lead
 from qmlir.codegen.value import Value
-from qmlir.dialects.qmlir import CodebookAttr
 from qmlir.ir.stripes import Reads, Stripes
 from qmlir.ir.types import is_integer
 
@@ -88,7 +86,7 @@ class Strip:
 
 
 @dataclass(frozen=True)
-class Sizes:
+class Sizes(Numbers):
     """The sizes of one depthwise convolution, and the strips and rows that one call computes.
 
     height, width, channels   the size of an image of x, [N, H, W, C]
@@ -119,11 +117,6 @@ class Sizes:
     end_strip: Value
     lines: Value
     end_line: Value
-
-    @property
-    def numbers(self) -> Sequence[Value]:
-        """All numbers, in the order of the fields."""
-        return [getattr(self, field.name) for field in fields(self)]
 
 
 @dataclass(frozen=True)
@@ -168,7 +161,7 @@ class DepthwiseStrips(Finished, Microkernel):
 
     @property
     def arguments(self) -> Sequence[str]:
-        return ["ring", "totals", *self.buffers, *(field.name for field in fields(Sizes))]
+        return ["ring", "totals", *self.buffers, *Sizes.names()]
 
     def write(self, code: Code, buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
         ring, totals, *others = buffers
@@ -280,7 +273,7 @@ class DepthwiseStrips(Finished, Microkernel):
 
 
 @dataclass(frozen=True)
-class Depthwise(FinishedKernel):
+class Depthwise(LayerKernel[TapArithmetic]):
     """y[n, oh, ow, o] = finish(start[o] + Σ_{kh,kw} x[…, o div m] · w[kh, kw, o]).
 
     Here m is the channel multiplier. Buffers: x [N·H, W, C], w [phases · bands, KW, O · group], the bias [O] if
@@ -291,35 +284,29 @@ class Depthwise(FinishedKernel):
             result can be written over the rows above
     """
 
-    name: str
-    window: Window
-    outputs: int
     strip: Strip
     lanes: int | None
-    arithmetic: TapArithmetic
-    epilogue: Epilogue
-    has_bias: bool
     by_row: bool = False
 
     @property
     def bands(self) -> Bands:
         """The bands of the window's rows."""
-        return Bands.of(self.window, self.arithmetic.group)
+        return Bands.of(self.layer.window, self.layer.arithmetic.group)
 
     @property
     def chunks(self) -> int:
         """The number of strips beside each other in the channels."""
-        return -(-self.outputs // self.strip.channels)
+        return -(-self.layer.outputs // self.strip.channels)
 
     @property
     def strips(self) -> int:
         """The number of strips of an image."""
-        return -(-self.window.output[1] // self.strip.outputs) * self.chunks
+        return -(-self.layer.window.output[1] // self.strip.outputs) * self.chunks
 
     @property
     def lines(self) -> int:
         """The output rows of all images."""
-        return self.window.batch * self.window.output[0]
+        return self.layer.window.batch * self.layer.window.output[0]
 
     @property
     def by_lines(self) -> bool:
@@ -337,18 +324,18 @@ class Depthwise(FinishedKernel):
     @property
     def inner(self) -> DepthwiseStrips:
         """The function that computes items."""
-        window, bands = self.window, self.bands
+        window, bands = self.layer.window, self.bands
         return DepthwiseStrips(
             f"{self.name}_strips",
             bands,
             (window.extent[1], window.strides[1], window.dilations[1], window.origin[1]),
             bands.leave(window.output[0], window.height),
             window.padded_columns,
-            self.outputs == window.channels,
+            self.layer.outputs == window.channels,
             self.strip.channels,
             min(BLOCK, self.strip.outputs),
             self.lanes,
-            self.arithmetic.prepared,
+            self.layer.arithmetic.prepared,
             self.epilogue,
             self.has_bias,
         )
@@ -357,33 +344,33 @@ class Depthwise(FinishedKernel):
         """A row reads the bands that the row above has left, if they stay in the ring; otherwise all of its bands."""
         if self.strips > 1 and not self.by_row:
             return {}
-        window, bands, kept = self.window, self.bands, self.strips == 1
+        window, bands, kept = self.layer.window, self.bands, self.strips == 1
         rows, read, written = window.output[0], list[int](), list[int]()
         for line in range(self.lines):
             image, row = divmod(line, rows)
             top = bands.top(row, prepared=bands.end(row - 1) if kept and row else 0)
             first = (image * window.height + max(0, top)) * window.width * window.channels
             read.append(first * element_bytes(types[0]))
-            written.append((line + 1) * window.output[1] * self.outputs * element_bytes(types[-1]))
+            written.append((line + 1) * window.output[1] * self.layer.outputs * element_bytes(types[-1]))
         return {0: least_lead(written, read, buffered=kept)}
 
     def stripes(self, types: Sequence[MemRefType[Attribute]]) -> Stripes | None:
         """Steps are output rows. The first row of a call prepares all of its bands anew."""
-        window = self.window
+        window = self.layer.window
         if not self.by_lines or window.batch > 1:
             return None
-        row = window.output[1] * self.outputs * element_bytes(types[-1])
+        row = window.output[1] * self.layer.outputs * element_bytes(types[-1])
         origin, extent = self.bands.reach()
         read = window.width * window.channels * element_bytes(types[0])
         return Stripes(1, row, {0: Reads(read, window.strides[0], origin, extent)})
 
     def write(self, code: Code, buffers: Sequence[Buffer], begin: Value, end: Value) -> None:
-        window, strip, bands = self.window, self.strip, self.bands
+        window, strip, bands = self.layer.window, self.strip, self.bands
         slot = strip.columns(window) * strip.channels * bands.group
-        ring = code.scratch((bands.count, slot), self.arithmetic.element, "ring")
-        totals = code.scratch((strip.outputs, self.lanes or 1), self.arithmetic.sums, "totals")
-        shape = (window.height, window.width, window.channels, window.batch, *window.output, self.outputs)
-        rest = (strip.outputs, self.chunks, bands.per_image(window.output[0]), slot, self.arithmetic.outside)
+        ring = code.scratch((bands.count, slot), self.layer.arithmetic.element, "ring")
+        totals = code.scratch((strip.outputs, self.lanes or 1), self.layer.arithmetic.sums, "totals")
+        shape = (window.height, window.width, window.channels, window.batch, *window.output, self.layer.outputs)
+        rest = (strip.outputs, self.chunks, bands.per_image(window.output[0]), slot, self.layer.arithmetic.outside)
         if self.by_row and self.strips > 1:
             with code.loop(begin, end, name="line") as line, code.loop(0, self.strips, name="strip") as strip:
                 sizes = Sizes(*map(code.index, (*shape, *rest, strip, strip + 1, line, line + 1)))
@@ -397,29 +384,6 @@ class Depthwise(FinishedKernel):
 
 # ---------------------------------------------------------------------------------------------------------------
 # The call
-
-
-@dataclass(frozen=True)
-class DepthwiseTask:
-    """A depthwise convolution to lower: its geometry and arithmetic (see `Depthwise`), and its data.
-
-    weights            [KH, KW, O], an array, or a buffer if the arithmetic takes one tap at a time
-    bias, parameters   one entry for each output channel; the bias may be a buffer
-    bits               the bits of a weight; fewer than 8 are packed (bits.py)
-    codebook           the table whose entries the weights are; they have the bits of places in it then
-    """
-
-    name: str
-    window: Window
-    outputs: int
-    arithmetic: TapArithmetic
-    epilogue: Epilogue
-    x: SSAValue
-    weights: Array | SSAValue
-    bias: Array | SSAValue | None = None
-    parameters: Sequence[Array] = ()
-    bits: int = BYTE
-    codebook: CodebookAttr | None = None
 
 
 def _choose_lanes(outputs: int, most: int) -> int | None:
@@ -456,35 +420,32 @@ def _choose_strip(window: Window, outputs: int, lanes: int, arithmetic: TapArith
     return Strip(-(-width // -(-width // most)), chunk) if most > 0 else None
 
 
-def lower_depthwise(state: MainLowering, op: Operation, task: DepthwiseTask, result: SSAValue) -> None:
-    """Calls a depthwise kernel for the tensor `result` of `op`.
+def lower_depthwise(state: MainLowering, task: Task[TapArithmetic]) -> None:
+    """Calls a depthwise kernel.
 
     Raises:
         UnsupportedError: The input of one output does not fit scratch memory, even for the smallest chunk of channels.
     """
-    window, arithmetic = task.window, task.arithmetic
+    window, arithmetic, machine = task.window, task.arithmetic, state.machine
     outputs = task.outputs
-    most = state.machine.small_lanes if state.small else LANES[0]
-    lanes, strip = _choose_lanes(outputs, most) if state.machine.vectors else None, None
+    most = machine.small_lanes if machine.small else LANES[0]
+    lanes, strip = _choose_lanes(outputs, most) if machine.vectors else None, None
     narrower = [n for n in LANES if lanes is not None and n < lanes]
-    limits = (SMALL_SCRATCH, RING) if state.small else (RING,)
+    limits = (SMALL_SCRATCH, RING) if machine.small else (RING,)
     for lanes, limit in (*((lanes, n) for n in limits), *((n, SCRATCH_LIMIT) for n in (lanes, *narrower))):
         strip = _choose_strip(window, outputs, lanes or 1, arithmetic, limit)
         if strip is not None:
             break
     else:
         size = _stack(window, Strip(1, lanes or 1), lanes or 1, arithmetic)
-        state.refuse(op, f"needs the input of one output within {SCRATCH_LIMIT} bytes", got=f"{size}")
-    kernel = Depthwise(
-        task.name, window, task.outputs, strip, lanes, arithmetic, task.epilogue, task.bias is not None, state.small
-    )
+        assert state.at is not None
+        state.refuse(state.at, f"needs the input of one output within {SCRATCH_LIMIT} bytes", got=f"{size}")
+    kernel = Depthwise(task.layer, task.bias is not None, strip, lanes, machine.small)
     weights = task.weights
     if not isinstance(weights, SSAValue):
         weights = constant_weights(state, kernel.bands.pack(weights), task.bits, task.codebook)
     given = [weights, *narrow_bias(task.bias, task.bits), *task.parameters]
     buffers = [g if isinstance(g, SSAValue) else state.constant(g) for g in given]
-    y = state.allocate_result(result)
-    x = state.view(task.x, (window.batch * window.height, window.width, window.channels))
-    target = state.view(y, (window.batch * window.output[0], window.output[1], task.outputs))
-    state.call(kernel, [x, *buffers, target], kernel.items)
-    state.replace(result, y)
+    source = (task.x, (window.batch * window.height, window.width, window.channels))
+    shape = (window.batch * window.output[0], window.output[1], task.outputs)
+    call_on(state, task, kernel, kernel.items, source, buffers, shape)

@@ -1,11 +1,11 @@
 """The outputs of a tile for one block of output channels: the function that contraction kernels share."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from xdsl.dialects.builtin import i64
 
-from qmlir.codegen.code import Buffer, Code, Microkernel, store_valid
+from qmlir.codegen.code import Buffer, Code, Microkernel, Numbers, store_valid
 from qmlir.codegen.kernel import Arithmetic, Epilogue, Finished
 from qmlir.codegen.kernels.bits import Packing
 from qmlir.codegen.value import Value
@@ -17,7 +17,7 @@ def with_multipliers(names: Sequence[str], *, scaled: bool) -> Sequence[str]:
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Numbers):
     """What one call of `TileTimesBlock` computes; places and distances are numbers of elements.
 
     x_at              the first element that output 0 reads
@@ -50,17 +50,20 @@ class Job:
     pace: Value
     strides: Sequence[Value]
 
+    @classmethod
+    def names(cls) -> list[str]:
+        """The names of the single numbers."""
+        return super().names()[:-1]
+
     @staticmethod
     def of(numbers: Sequence[Value]) -> "Job":
         """The job of a call's numbers: those of the single fields, then the strides."""
-        single = len(fields(Job)) - 1
+        single = len(Job.names())
         return Job(*numbers[:single], strides=numbers[single:])
 
     @property
     def numbers(self) -> Sequence[Value]:
-        """All numbers, in the order of the fields."""
-        *single, strides = (getattr(self, field.name) for field in fields(self))
-        return [*single, *strides]
+        return [*super().numbers, *self.strides]
 
     def window(self, output: int) -> Value | int:
         """The distance of an output's window from that of the first of the outputs that are computed together."""
@@ -121,8 +124,7 @@ class TileTimesBlock(Finished, Microkernel):
 
     @property
     def arguments(self) -> Sequence[str]:
-        *names, _ = (field.name for field in fields(Job))
-        return [*self.buffers, *names, *(f"stride{i}" for i in range(1, max(self.together, 2), 2))]
+        return [*self.buffers, *Job.names(), *(f"stride{i}" for i in range(1, max(self.together, 2), 2))]
 
     def write(self, code: Code, buffers: Sequence[Buffer], numbers: Sequence[Value]) -> None:
         job = Job.of(numbers)

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, i64
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
-from qmlir.codegen.machine import Capabilities, capabilities, parse_features
+from qmlir.codegen.machine import Capabilities, capabilities
 from qmlir.dialects.loops import ARENA_SIZE, EXTERNAL, INPUTS, RUN_SHARES, WEIGHTS_BLOB
 from qmlir.errors import OptionError, UnsupportedError
 from qmlir.ir.passes import option
@@ -63,7 +63,7 @@ class LoopsToLLVMPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.index_bitwidth not in (32, 64):
             raise OptionError(f"{self.name} index-bitwidth", "must be 32 or 64", got=str(self.index_bitwidth))
-        lower_module(op, capabilities(parse_features(self.features)), IntegerType(self.index_bitwidth))
+        lower_module(op, capabilities(self.features), IntegerType(self.index_bitwidth))
 
 
 def lower_module(module: ModuleOp, machine: Capabilities, index: IntegerType = i64) -> None:
